@@ -72,7 +72,7 @@ class Subject:
             # Do not start the control API, because an older checkout may not have it.
             self._broker._is_steered = False
             if kind == "ottla":
-                # Use the package of this checkout even if another one is installed.
+                # Use the package of this checkout even if another ottla is installed.
                 self._broker._python_options = ()
             else:
                 self._broker._python = kind

@@ -196,8 +196,8 @@ def stock(turns: random.Random, advance: Callable[[], None]) -> dict[str, dict[s
 
 
 def ratios(figures: list[dict[str, float]], kind: str) -> list[float]:
-    """Return for each round the ratio to the mean of the brokers without control API. The first of these is compared with the
-    second."""
+    """Return for each round the ratio to the mean of the brokers without control API. The first of these brokers is compared with
+    the second."""
     if kind == WITHOUT[0]:
         return [one[kind] / one[WITHOUT[1]] for one in figures]
     return [one[kind] / statistics.mean(one[without] for without in WITHOUT) for one in figures]

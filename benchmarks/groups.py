@@ -128,8 +128,7 @@ class Member:
         await self._beat(is_first=False)
 
     async def _beat(self, *, is_first: bool) -> ConsumerGroupHeartbeatResponse:
-        """Send a heartbeat. If request or response equals the last, it is not encoded or decoded again, to save the client's
-        time."""
+        """Send a heartbeat. A request or response that equals the last is not encoded or decoded again, to save time."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=self.member_id,

@@ -59,7 +59,7 @@ def wake_at_the_end_of_the_parent() -> None:
     The signal must be harmless, because Linux also sends it when only the parent's thread ends that started this process.
     """
     if sys.platform == "linux":
-        # Imported lazily, so that a start does not wait for it.
+        # Imported lazily to make the start faster.
         import ctypes
 
         with suppress(OSError, AttributeError):

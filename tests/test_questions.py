@@ -38,7 +38,7 @@ def test_timeout_error_names_the_missing_value() -> None:
 @pytest.mark.parametrize(
     "error", [Unreachable("nobody"), KafkaAnswered("reading", Code.TOPIC_AUTHORIZATION_FAILED), AssertionError("told")], ids=repr
 )
-def test_other_errors_end_the_wait(error: Exception) -> None:
+def test_wait_ends_with_a_non_retriable_error(error: Exception) -> None:
     def condition() -> None:
         raise error
 

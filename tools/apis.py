@@ -35,7 +35,7 @@ def _row(api: Declaration, low: int, high: int) -> str:
 
 
 def _purpose(file: str) -> str:
-    """Return the first line of a handler's docstring, after the versions."""
+    """Return the first line of a handler's docstring without the API's name and versions."""
     first = (import_module(f"{handlers.__name__}.{file}").__doc__ or "").partition("\n")[0]
     return first.partition(": ")[2].replace("``", "`")
 

@@ -33,7 +33,7 @@ KAFKA_VERSION = "4.4.0"
 RELEASES = ("4.3.1", KAFKA_VERSION)
 """The releases that can be the oracle."""
 ORACLE_VERSION = os.environ.get("ORACLE_VERSION") or KAFKA_VERSION
-"""The release that is the oracle, and the version of the Java clients in tests."""
+"""The release with which tests compare ottla (the oracle), and the version of the Java clients in tests."""
 TOOLS_VERSION = "4.3.1"
 """The newest release whose tools are published as jars. These tools also work with newer brokers."""
 STREAMS_VERSION = "4.3.1"

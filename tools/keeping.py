@@ -85,7 +85,7 @@ def guarded(command: list[str]) -> list[str]:
                 start_new_session=True,
             )
             (directory / _KEEPER).write_text(str(keeper.pid))
-            # Never wait for the keeper, because it outlives this process: an exit code suppresses Python's warning.
+            # The keeper outlives this process. An exit code prevents Python's warning about a running child.
             keeper.returncode = 0
     # The shell stores its process id and then replaces itself by the program, which keeps the id.
     note = 'last=$1; shift; printf %s "$last" >"$0/$$" && exec "$@"'

@@ -35,7 +35,7 @@ def page() -> str:
 
 
 def exposed() -> list[Metric]:
-    """Return the metrics of a broker with a topic and a committed offset, so that each metric has a sample with labels."""
+    """Return the metrics of a broker with a topic, a committed offset and quotas, so that each metric has a sample with labels."""
     simulated = SimulatedBroker(AUTHORIZED).start().with_coordinators()
     try:
         simulated.broker.cluster.create_topic("orders", 1, {})
@@ -43,9 +43,24 @@ def exposed() -> list[Metric]:
             partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=0, committed_metadata="")
             topic = OffsetCommitRequestTopic(name="orders", partitions=[partition])
             client.call(OffsetCommitRequest(group_id="billing", topics=[topic]), 8)
+        _use_quotas(simulated)
         return collect(simulated.broker)
     finally:
         simulated.abandon()
+
+
+def _use_quotas(simulated: SimulatedBroker) -> None:
+    """Set each quota and have a client use it."""
+    for entity, *keys in (
+        ("client-id", "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"),
+        ("ip", "connection_creation_rate"),
+    ):
+        simulated.broker.cluster.alter_quotas(((entity, None),), dict.fromkeys(keys, 1.0), validate_only=False)
+    with simulated.connect():
+        managers = simulated.broker.quotas.managers
+        managers.produced("", "app", 1, 0.0)
+        managers.fetched("", "app", 1, 0.0)
+        managers.mutation_quota("", "app", is_strict=True)
 
 
 def _row(metric: Metric) -> str:

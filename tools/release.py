@@ -69,7 +69,7 @@ class Release:
 
 
 def _run(command: list[str], cwd: Path, **environment: str) -> str:
-    """Return the output of a command. Raises `NotReady`."""
+    """Return the output of a command."""
     try:
         done = subprocess.run(
             command,

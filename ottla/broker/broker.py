@@ -19,6 +19,7 @@ from ottla.broker.coordinators.verification import LocalVerification, Verificati
 from ottla.broker.handlers import write_txn_markers
 from ottla.broker.handlers.registry import BROKER_APIS
 from ottla.broker.handlers.support.first_topics import create_first_topics
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.fetch_sessions import FetchSessions
 from ottla.broker.limits.inflating import InflatingMemory
 from ottla.broker.loop.env import Clock, Env, Randomness, Timers
@@ -179,6 +180,7 @@ class BrokerServer:
         self.partitions = metadata.local_partitions.partitions
         self.strays = Strays(self.stepping, self.directory, self.cluster_state)
         self.request_topics = KnownTopics(self.cluster_state, self.fetch_sessions)
+        self.quotas = ClientQuotaEnforcement(self.env, self.live_config, self.cluster_state.client_quotas)
         self._make_authorizer()
         self.housekeeping = Housekeeping(kernel, self.partitions)
         transport: MarkerTransport = LocalTransport(

@@ -104,7 +104,7 @@ def time_of(control_api: Remote | None) -> int:
 
 
 def _control_api_if_any(url: str | None, token: str | None, ready_file: Path | None) -> Remote | None:
-    """Return the control API that the options or the environment select. Raises `Refused`."""
+    """Return the control API that the options or the environment select."""
     from ottla.client.ready_line import NotReady, read_ready_file
     from ottla.control.remote import Remote
 
@@ -128,8 +128,7 @@ def _control_api_if_any(url: str | None, token: str | None, ready_file: Path | N
 
 
 def _control_api_of(cluster: KafkaClient, control_api: Remote) -> Remote | None:
-    """Return the control API if it belongs to the cluster, else None: the environment may name another cluster. Raises
-    `Refused`."""
+    """Return the control API if it belongs to the cluster, else None: the environment may name another cluster."""
     from ottla.control.remote import ControlError
 
     is_given = any(map(_is_given, ("ready_file", "url", "token")))
@@ -150,7 +149,7 @@ def _control_api_of(cluster: KafkaClient, control_api: Remote) -> Remote | None:
 
 
 def _bootstrap_of(bootstrap: str, ready_file: Path | None) -> str:
-    """Return the ready file's address if --ready-file is given without --bootstrap, else ``bootstrap``. Raises `Refused`."""
+    """Return the ready file's address if --ready-file is given without --bootstrap, else ``bootstrap``."""
     from ottla.cli.health_check import listening_address
     from ottla.client.ready_line import NotReady
 

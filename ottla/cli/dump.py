@@ -56,7 +56,7 @@ def command(files: tuple[Path, ...], no_records: bool, as_json: bool) -> int:
 
 
 def _wanted(files: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield the given files, and the files in given directories. Raises `Refused`."""
+    """Yield the given files, and the files in given directories."""
     from ottla.dump.files import is_known
 
     for path in files:

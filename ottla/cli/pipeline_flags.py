@@ -27,7 +27,7 @@ format_option = click.option(
 
 
 def _run_id(text: str) -> str:
-    """Check a run id. Raises `BadArgument`."""
+    """Check a run id."""
     if not text or len(text) > MAX_RUN_CHARACTERS:
         raise BadArgument(f"a run's id has 1 to {MAX_RUN_CHARACTERS} characters, because every record contains it")
     return text

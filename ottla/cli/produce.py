@@ -79,7 +79,7 @@ def _split(line: bytes, key: str | None, separator: str | None) -> tuple[bytes |
 
 
 def _lines(file: Path | None) -> Iterator[bytes]:
-    """Yield the lines of a file or of stdin without line ends. Raises `Refused`."""
+    """Yield the lines of a file or of stdin without line ends."""
     if file is None:
         if sys.stdin.isatty():
             note("type one record per line; Ctrl-D ends the input")

@@ -75,7 +75,7 @@ def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *
 
 
 def _clock(text: str) -> ManualClock | None:
-    """Parse the option for the clock. Returns None for the machine's clock. Raises `Refused`."""
+    """Parse the option for the clock. Returns None for the machine's clock."""
     if text == MACHINE:
         return None
     kind, colon, start = text.partition(":")
@@ -87,7 +87,7 @@ def _clock(text: str) -> ManualClock | None:
 
 
 def _first_faults(file: Path | None) -> list[Fault]:
-    """Read the faults in a file. Raises `Refused`."""
+    """Read the faults in a file."""
     from ottla.control.faults.registry import MAX_FAULTS, FaultError, parse_faults
 
     if file is None:

@@ -79,7 +79,7 @@ def command(
 
 
 def _in_files(data_dir: Path, transactional_id: str) -> list[Event]:
-    """Read the events in the files of a data directory. Raises `Refused`."""
+    """Read the events in the files of a data directory."""
     from ottla.dump.timelines import timeline
     from ottla.storage.filesystem import described
     from ottla.storage.identity import DirectoryError

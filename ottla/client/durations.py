@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 SKEW_MS: Final = 2_000
-"""Maximum difference, in ms, of two synchronized clocks. A start further in the future means that the clocks differ."""
+"""Maximum difference, in ms, of two synchronized clocks. A start time further ahead means that the clocks differ."""
 
 
 def duration_text(ms: int) -> str:

@@ -25,8 +25,8 @@ from ottla.protocol.errors import Code, KafkaError
 PREFIX: Final = "/console/"
 VALUES_PREFIX: Final = f"{PREFIX}v1/"
 MAX_PAGES: Final = 5
-"""Maximum number of open pages. Each page occupies a connection of the control server, whose other connections are reserved for
-commands, and one of a browser's six connections to a host, of which one is needed for commands."""
+"""Maximum number of open pages. A page occupies a connection of the control server, and one of a browser's six connections to a
+host; commands need other connections."""
 INTERVAL_S: Final = 0.25
 """Delay between two readings of a page's values, in seconds."""
 PLACE_TIMEOUT_S: Final = 2 * INTERVAL_S

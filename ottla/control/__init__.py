@@ -3,7 +3,7 @@
 - `clock`: a clock that advances only on command.
 - `command`: the declaration of a command, the objects that commands use, and the error of a refused command.
 - `commands`: the list of commands.
-- `durations`: parses durations as people write them: ``61s``, ``1h30m``, or a timedelta.
+- `durations`: parses durations: ``61s``, ``1h30m``, or a timedelta.
 - `fault_commands`: the commands for faults.
 - `history`: the newest events of each transactional id since the start of the broker's process.
 - `http_api`: the HTTP server of the control API: requests carry a token, requests and responses are JSON.

@@ -1,4 +1,4 @@
-"""Parses durations as people write them: ``61s``, ``1h30m``, or a timedelta."""
+"""Parses durations: ``61s``, ``1h30m``, or a timedelta."""
 
 from __future__ import annotations
 

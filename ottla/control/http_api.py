@@ -39,8 +39,7 @@ READ_TIMEOUT_S = 3.0
 PAUSE_TIMEOUT_S = 5.0
 """Timeout, in seconds, until a busy event loop begins a pause."""
 MAX_WAITING = MAX_CONNECTIONS // 2
-"""Maximum number of waiting requests. Half of the connections are reserved for requests that return at once, such as a request that
-removes a fault and so ends a wait."""
+"""Maximum number of waiting requests. Half of the connections are reserved for requests that return at once and may end a wait."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 TOKEN_BYTES = 16
 SCHEME = "Bearer "
@@ -192,8 +191,7 @@ class ControlServer:
         return self._metrics_app(environ, start_response)
 
     def _page(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Return a page's file or its events. Files need no token, because they contain no data of the broker. Raises
-        `CommandRefused`."""
+        """Return a page's file or its events. Files need no token, because they contain no data of the broker."""
         # Imported at the first request, so that the broker starts faster.
         from ottla.broker.http.http_requests import HAS_LEFT
 
@@ -208,7 +206,8 @@ class ControlServer:
         broker = self._steered.broker
         reach = Reach(
             bootstrap=broker.bootstrap,
-            from_within=broker.addresses.from_within,
+            own_addresses=broker.addresses.own,
+            open_connection=lambda: self.read(lambda steered: steered.serving.open_connection()),
             loop=self,
             is_closed=self._is_closed,
             has_left=environ[HAS_LEFT],
@@ -268,7 +267,7 @@ class ControlServer:
         return self._read(lambda: _stepped(self._steered, read))
 
     def _read(self, reading: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return the result of a coroutine on the event loop. Raises `CommandRefused`."""
+        """Return the result of a coroutine on the event loop."""
         self._check_running()
         done = asyncio.run_coroutine_threadsafe(reading(), self._loop)
         try:
@@ -321,7 +320,7 @@ async def _stepped(steered: Steered, read: Callable[[Steered], Steps[T]]) -> T:
 
 
 def _command(method: str, path: str) -> tuple[Command, tuple[int | str, ...]]:
-    """Return the command of a method and path, and the number or name in the path. Raises `CommandRefused`."""
+    """Return the command of a method and path, and the number or name in the path."""
     at_path = [(command, named) for command in COMMANDS if (named := command.named_in(path)) is not None]
     for command, named in at_path:
         if command.method == method:

@@ -70,7 +70,7 @@ def _names(suffix: str) -> Iterator[str]:
 
 @cache
 def _kinds(topic: str) -> dict[int, str]:
-    """Return the record types of a coordinator's topic, with the name that begins the names of key and value schema."""
+    """Return the record types of a coordinator's topic, each with the common prefix of the names of its key and value schema."""
     apart = {TRANSACTION_TOPIC: _OF_TRANSACTIONS, SHARE_STATE_TOPIC: _OF_SHARE_STATES}
     others = {name for names in apart.values() for name in names}
     names = apart.get(topic) or [name for name in _names("_key") if name not in others]

@@ -1,8 +1,8 @@
 """Builds dead letters: copies of records that a job cannot process, with headers for the reason and the record's position.
 
 As in Kafka Connect (errors.deadletterqueue.context.headers.enable) a dead letter keeps key, value and headers. After these headers
-ottla adds headers whose names begin with ``ottla.``. A dead letter that is sent again and fails again has each added header twice,
-so a reader must use the last header of a name.
+ottla adds headers that begin with ``ottla.``. A dead letter that is sent again and fails again has each added header twice, so a
+reader must use the last header of a name.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def _stream_options(options: StreamSettings) -> StreamOptions:
 
 
 def _watched(spark: Any, job: Job, settings: StreamOptions, total: int, signals: list[signal.Signals]) -> str:
-    """Run the job until it ends or ``signals`` has a signal. Returns a description of unhandled rows. Raises `PipelineError`."""
+    """Run the job until it ends or ``signals`` has a signal. Returns a description of unhandled rows."""
     from ottla.pipeline.stream import Running
     from ottla.spark.errors import cause_of
 

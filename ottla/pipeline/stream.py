@@ -15,7 +15,7 @@ from ottla.pipeline.progress import Reports
 from ottla.pipeline.schemas import DEFAULT_TERMS, Terms
 from ottla.pipeline.settings import STATE_STORES
 from ottla.spark.checkpoint.checkpoint import Checkpoint
-from ottla.spark.cluster.batch_limits import PRODUCERS_LIMIT_BYTES, largest_batches
+from ottla.spark.cluster.batch_limits import largest_batches
 from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.schemas.formats import JSON, Format
@@ -105,8 +105,6 @@ def asked_limits(options: StreamOptions, job: Job) -> dict[str, int]:
         limits = largest_batches(cluster, job.targets)
     finally:
         cluster.close()
-    if options.by_driver:
-        limits = {topic: min(limit, PRODUCERS_LIMIT_BYTES) for topic, limit in limits.items()}
     for topic, limit in limits.items():
         if topic == options.terms.topics.dead_letters:
             check_limit(topic, limit)

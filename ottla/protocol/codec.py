@@ -115,6 +115,13 @@ def response_parts(codec: Api, version: int, correlation_id: int, message: Any) 
     return parts
 
 
+def counted_bytes(codec: Api, version: int, message: Any) -> int:
+    """The size of a response that Kafka counts for quotas: that of the body, and four bytes for the frame's size."""
+    parts: list[Buffer] = []
+    codec.encode_response(parts.append, message, version)
+    return _SIZE.size + sum(map(len, parts))
+
+
 def request_frame(key: int, version: int, correlation_id: int, client_id: str | None, message: Any) -> bytes:
     """A whole request frame, for clients and tests."""
     codec = api(key)

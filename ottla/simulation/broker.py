@@ -32,7 +32,7 @@ class AuthenticatedUser:
         self._principal = KafkaPrincipal(USER, user)
 
     def dispatcher(self, connection: AuthenticatingClient, limit_frames: Callable[[int], None]) -> Dispatcher:
-        return Dispatcher(self._broker, "PLAINTEXT", connection.peer, connection.connection_id, self._principal)
+        return Dispatcher(self._broker, "PLAINTEXT", connection.as_client, self._principal)
 
 
 class SimulatedBroker:

@@ -24,7 +24,7 @@ VERSIONS: Final = {
     "4.1": Together("4.1.1", "pyspark==4.1.1", "pandas>=2.2,<3", "3.12"),
     "4.2": Together("4.2.0", "pyspark==4.2.0", "pandas>=3,<4", "3.13"),
 }
-"""Tested versions by Spark's minor version. ``ottla[pipeline]`` installs the first."""
+"""Tested versions by Spark's minor version. ``ottla[pipeline]`` installs the first entry."""
 SCALA: Final = "2.13"
 
 

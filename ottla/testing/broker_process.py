@@ -96,7 +96,7 @@ class ServedProcess:
 
     @property
     def is_copy(self) -> bool:
-        """Whether this process was forked from the one that created this object."""
+        """Whether this is a copy of the object in a forked process."""
         return os.getpid() != self.creator_pid
 
     def copy_error(self, what: str) -> str:

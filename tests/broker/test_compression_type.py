@@ -100,7 +100,7 @@ def test_batches_are_recompressed_and_otherwise_unchanged(simulated: SimulatedBr
         assert [getattr(header, name) for name in kept] == [getattr(sent, name) for name in kept]
 
 
-def test_unknown_attribute_bits_are_cleared(simulated: SimulatedBroker) -> None:
+def test_unknown_attribute_bits_of_a_batch_are_cleared(simulated: SimulatedBroker) -> None:
     make(simulated, compression_type="zstd")
     raw = packed(simulated, [record()], 1, attributes=DELETE_HORIZON_BIT | 0x80)
     assert answer(handled(simulated, raw)).error_code == Code.NONE
@@ -116,7 +116,7 @@ def test_batch_with_the_same_compression_is_stored_unchanged(simulated: Simulate
 
 
 @pytest.mark.parametrize(("wanted", "levels"), [("gzip", (1, 4, 9)), ("lz4", (9, 3, 12)), ("zstd", (-50, 3, 9))])
-def test_compression_levels_take_effect(simulated: SimulatedBroker, wanted: str, levels: tuple[int, ...]) -> None:
+def test_configured_compression_levels_take_effect(simulated: SimulatedBroker, wanted: str, levels: tuple[int, ...]) -> None:
     """As in Java, level 9 of lz4 selects the fast compressor."""
     sizes = []
     make(simulated, compression_type=wanted)
@@ -183,7 +183,7 @@ def test_compression_waits_for_memory(simulated: SimulatedBroker) -> None:
     assert answer(steps).error_code == Code.NONE
 
 
-def test_memory_is_released_when_the_client_disconnects(simulated: SimulatedBroker) -> None:
+def test_compression_memory_is_released_when_the_client_disconnects(simulated: SimulatedBroker) -> None:
     make(simulated, compression_type="gzip", max_message_bytes=str(10 * MIB))
     steps = handled(simulated, packed(simulated, [record(delta=i, value=bytes(100_000)) for i in range(30)]))
     for step in steps.__await__():
@@ -193,4 +193,4 @@ def test_memory_is_released_when_the_client_disconnects(simulated: SimulatedBrok
             return
         if callable(step):
             step()
-    pytest.fail("nothing was compressed beside the event loop")
+    pytest.fail("no batch was compressed in a thread")

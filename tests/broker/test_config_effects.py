@@ -99,7 +99,7 @@ def is_read(resource_type: int, name: str) -> bool:
 
 
 @pytest.mark.parametrize("resource_type", RESOURCES, ids=RESOURCES.values())
-def test_every_config_works_is_refused_or_is_listed(resource_type: int) -> None:
+def test_config_key_is_implemented_refused_or_listed_without_effect(resource_type: int) -> None:
     """A key with an effect must occur in the code. If this fails, implement the key or list it in without_effect.txt."""
     names = definitions(resource_type)
     by_effect = {effect: {name for name in names if effect_of(resource_type, name) is effect} for effect in Effect}
@@ -113,13 +113,13 @@ def test_every_config_works_is_refused_or_is_listed(resource_type: int) -> None:
         assert by_effect[Effect.REFUSED] == {"remote.storage.enable"}
 
 
-def test_unread_configs_are_found() -> None:
+def test_config_keys_without_effect_are_detected() -> None:
     """These keys are read but have no effect: client metrics are only validated, and streams groups have a single assignor."""
     read = {(RESOURCES[kind], name) for kind, name in listed() if is_read(kind, name)}
     assert read == {("broker", "group.streams.assignors")} | {("client-metrics", name) for name in CLIENT_METRICS_DEFINITIONS}
 
 
-def test_list_without_effect_has_existing_keys_once() -> None:
+def test_list_of_keys_without_effect_has_each_existing_key_once() -> None:
     assert listed() <= set(KEYS)
     assert max(Counter(lines_of("without_effect.txt")).values()) == 1
     assert not [d.name for d in OWN if (BROKER_RESOURCE, d.name) in listed()]

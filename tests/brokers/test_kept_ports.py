@@ -30,7 +30,7 @@ def fs() -> MemoryFilesystem:
     return fs
 
 
-def test_free_port_is_chosen_once(fs: MemoryFilesystem) -> None:
+def test_each_port_is_chosen_for_one_node(fs: MemoryFilesystem) -> None:
     assert chosen(kept(fs, 40_000, 40_000, 40_001, 40_000, 40_001, 40_002)) == [40_000, 40_001, 40_002]
 
 
@@ -41,7 +41,7 @@ def test_next_start_uses_the_same_ports(fs: MemoryFilesystem) -> None:
     assert chosen(kept(fs)) == ports
 
 
-def test_only_a_busy_port_is_replaced(fs: MemoryFilesystem) -> None:
+def test_busy_port_is_replaced_and_other_ports_are_kept(fs: MemoryFilesystem) -> None:
     first = kept(fs, 40_000, 40_001, 40_002)
     chosen(first)
     first.save()
@@ -49,7 +49,7 @@ def test_only_a_busy_port_is_replaced(fs: MemoryFilesystem) -> None:
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"controller": "x", "broker-1": -1, "broker-2": 70000}', b"[" * 100_000])
-def test_damaged_file_is_replaced_with_new_ports(fs: MemoryFilesystem, content: bytes) -> None:
+def test_damaged_ports_file_is_replaced_with_new_ports(fs: MemoryFilesystem, content: bytes) -> None:
     fs.write_file(f"{DATA}/{PORTS_FILE}", content)
     assert chosen(kept(fs, 1, 2, 3)) == [1, 2, 3]
 

@@ -84,7 +84,7 @@ def pids(ready: Any) -> list[int]:
     return [ready["controller"]["pid"], *(broker["pid"] for broker in ready["brokers"].values())]
 
 
-def test_the_controller_starts_first_and_stops_last(program: Program) -> None:
+def test_controller_starts_first_and_stops_last(program: Program) -> None:
     started = [program.next() for _ in range(3)]
     assert [said["event"] for said in started] == ["started"] * 3
     assert started[0]["name"] == "controller"
@@ -100,7 +100,7 @@ def test_the_controller_starts_first_and_stops_last(program: Program) -> None:
 def test_stdin_command_restarts_a_killed_broker(program: Program) -> None:
     ready = program.until("ready")
     program.say("1")
-    assert program.next()["event"] == "refused", "it runs"
+    assert program.next()["event"] == "refused", "a node that is running is not restarted"
     program.say("seven")
     assert program.next()["event"] == "refused"
     os.kill(ready["brokers"]["1"]["pid"], signal.SIGKILL)

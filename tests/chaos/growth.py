@@ -173,7 +173,7 @@ class GrowthRound(several.ClusterRound):
         elif "has the data of a cluster" in done.stderr:
             # The previous run was killed after its last step, so the growth is complete.
             return False
-        assert was_killed or done.returncode == 0, f"{done.returncode}: {done.stderr}"
+        assert was_killed or done.returncode == 0, f"cluster grow ended with code {done.returncode}: {done.stderr}"
         return was_killed
 
     def _serve(self, factor: int) -> None:

@@ -48,7 +48,7 @@ def shown(bootstrap: str, partitions: Iterable[TopicPartition], *, committed: bo
     unread = set(shown_records)
     deadline = time.monotonic() + TIMEOUT_S
     while unread:
-        assert time.monotonic() < deadline, f"no end of {sorted(unread)}"
+        assert time.monotonic() < deadline, f"the consumer did not reach the end of {sorted(unread)}"
         for message in consumer.consume(1_000, 0.2):
             where = (message.topic(), message.partition())
             if message.error() is None:
@@ -131,7 +131,7 @@ def stored(directory: Path) -> dict[TopicPartition, list[Stored]]:
         end = 0
         for at, header in batches(raw):
             batch = raw[at : at + header.size_bytes]
-            assert crc_is_valid(batch, header), f"{path}: a batch with a wrong CRC at {at}"
+            assert crc_is_valid(batch, header), f"{path}: the batch at position {at} has a wrong CRC"
             marker = read_marker(batch, header) if header.is_control else None
             values = []
             if marker is None and where[0] != OFFSETS_TOPIC:
@@ -147,7 +147,7 @@ def stored(directory: Path) -> dict[TopicPartition, list[Stored]]:
                 )
             )
             end = at + header.size_bytes
-        assert end == len(raw), f"{path}: {len(raw) - end} bytes behind the last whole batch"
+        assert end == len(raw), f"{path}: {len(raw) - end} bytes after the last complete batch"
     return dict(stored_batches)
 
 

@@ -24,7 +24,7 @@ def test_partition_is_dumped_file_by_file(directory: Path, capsys: pytest.Captur
     assert "aborted  version 0" in out
 
 
-def test_json_output_has_one_document_per_line(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dump_json_output_has_one_document_per_line(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = directory / "t-0" / f"{FIRST}.log"
     assert main(["dump", "--json", "--no-records", str(log)]) == 0
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -44,7 +44,9 @@ def test_damaged_batch_is_reported_and_sets_the_exit_code(directory: Path, capsy
     ("name", "says"),
     [("nowhere", "does not exist"), ("notes.txt", "is not named like a file of a broker"), ("empty", "has no files of")],
 )
-def test_unknown_paths_are_refused_in_one_line(name: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dump_of_an_unknown_path_is_refused_in_one_line(
+    name: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "empty").mkdir()
     assert main(["dump", str(tmp_path / name)]) == 2
@@ -54,13 +56,13 @@ def test_unknown_paths_are_refused_in_one_line(name: str, says: str, tmp_path: P
     assert len(err.splitlines()) == 1
 
 
-def test_named_pipe_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dump_of_a_named_pipe_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(tmp_path / f"{FIRST}.log")
     assert main(["dump", str(tmp_path / f"{FIRST}.log")]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_timeline_is_read_from_files(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_txn_timeline_is_read_from_files(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["txn", "timeline", "a", "--data-dir", str(directory), "--json"]) == 0
     (events,) = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert [event["kind"] for event in events] == ["init", *["begin", "data", "decide", "marker", "complete"] * 2]

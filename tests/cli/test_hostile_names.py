@@ -147,7 +147,7 @@ def test_full_disk_on_redirected_output_is_reported(lines: int, unbuffered: str,
     assert line == "ottla: No space left on device"
 
 
-def test_file_names_contain_no_control_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_written_file_names_contain_no_control_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / f"{ESCAPES}{NO_TEXT}.log").touch()
     assert main(["dump", str(tmp_path)]) == 0
     assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())
@@ -156,14 +156,14 @@ def test_file_names_contain_no_control_characters(tmp_path: Path, capsys: pytest
     assert json.loads(capsys.readouterr().out)["file"].endswith(".log")
 
 
-def test_suggested_command_quotes_the_id() -> None:
+def test_suggested_command_quotes_the_transactional_id() -> None:
     taken = transaction()
     taken = type(taken)(**{name: getattr(taken, name) for name in taken.__dataclass_fields__} | {"transactional_id": "x; reboot"})
     _, do = why_held(held(holder=holder(), transaction=taken), NOW_MS)
     assert do.endswith("ottla txn abort 'x; reboot'")
 
 
-def test_diagram_contains_no_control_characters_or_directives() -> None:
+def test_mermaid_diagram_contains_no_control_characters_or_directives() -> None:
     event = Event(0, "begin", "begins", "x", (1, 0), [("t", 0)])
     text = diagram(f"a\r{ESCAPES}%%{{init: {{}}}}%%%", [event])
     assert all(line.isprintable() for line in text.split("\n"))
@@ -191,9 +191,8 @@ def test_failed_test_report_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
             return {"events": [{"time_ms": 1, "kind": "request", **asked}]}
 
     event = Event(0, "init", "taken", "x", (1, 0))
-    monkeypatch.setattr("ottla.client.KafkaClient", Known)
     monkeypatch.setattr("ottla.client.explain.timeline.timeline", lambda *_: [event])
-    lines = reported.transactions_since("x:1", 0, cast(Any, ControlEndpoint()))
+    lines = reported.transactions_since(cast(Any, Known), 0, cast(Any, ControlEndpoint()))
     assert len(lines) == 3
     assert all(line.isprintable() for line in lines)
 

@@ -30,7 +30,7 @@ def test_undamaged_directory_needs_no_recovery(directory: Path, capsys: pytest.C
     assert "no damage found" in capsys.readouterr().out
 
 
-def test_damage_is_shown_without_changing_files(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recover_shows_damage_without_changing_files(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, offset = damaged(directory)
     before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     assert main(["recover", "--data-dir", str(directory)]) == 2
@@ -60,14 +60,14 @@ def test_recover_discard_removes_the_damaged_records(directory: Path, capsys: py
         (["--partition", "x:0"], 1, "has no log of x-0"),
     ],
 )
-def test_wrong_partition_is_refused(
+def test_recover_refuses_an_invalid_partition(
     directory: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, says: str
 ) -> None:
     assert main(["recover", "--data-dir", str(directory), *arguments]) == code
     assert says in capsys.readouterr().err
 
 
-def test_missing_directory_is_refused_and_not_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recover_refuses_a_missing_directory_and_does_not_create_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recover", "--data-dir", str(tmp_path / "none"), "--discard"]) == 1
     assert "is not a directory" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
@@ -81,6 +81,6 @@ def test_replicated_log_is_not_changed_while_other_replicas_exist(directory: Pat
     assert main(["recover", "--data-dir", str(directory), "--discard"]) == 1
     assert "move " in capsys.readouterr().err
     assert log.read_bytes() == before
-    assert main(["recover", "--data-dir", str(directory)]) == 2, "it is shown all the same"
+    assert main(["recover", "--data-dir", str(directory)]) == 2, "recover shows the damage of a replicated log"
     assert main(["recover", "--data-dir", str(directory), "--discard", "--only-replica"]) == 0
     assert log.read_bytes() != before

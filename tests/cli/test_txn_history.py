@@ -104,13 +104,13 @@ def test_fencing_is_listed_after_the_request_that_caused_it() -> None:
     assert [event.kind for event in events] == ["request", "request", "fenced", "refused", "request", "fenced"]
 
 
-def test_without_control_api_only_log_events_are_shown() -> None:
+def test_timeline_has_only_log_events_without_a_control_api() -> None:
     assert merged(LOGGED, None) == LOGGED
     assert holder_text(None) == holder_text({"holder": None}) == ""
     assert holder_text({"holder": {"client_id": "", "client_host": "127.0.0.1"}}) == "client (without an id) at 127.0.0.1"
 
 
-def test_every_client_is_drawn() -> None:
+def test_diagram_draws_every_client() -> None:
     drawn = diagram("orders", merged(LOGGED, KNOWN))
     assert "participant K0 as client c at 127.0.0.1" in drawn
     assert "participant K1 as client d at 127.0.0.1" in drawn

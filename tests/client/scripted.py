@@ -71,7 +71,7 @@ class ScriptedBroker:
             raise given
         if isinstance(given, bytes):
             return given
-        assert given is not None, f"nobody said what {codec.name} is answered"
+        assert given is not None, f"no response is scripted for {codec.name}"
         return b"".join(response_parts(codec, version, correlation_id, given))
 
 

@@ -35,7 +35,7 @@ def offsets_of(request: ListOffsetsRequest, error_code: int = 0) -> ListOffsetsR
     return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=request.topics[0].name, partitions=partitions)])
 
 
-def test_every_leader_gets_one_request_for_its_partitions() -> None:
+def test_every_leader_gets_one_request_for_all_its_partitions() -> None:
     first, second = (ScriptedBroker(answers={"Metadata": [TWO], "ListOffsets": offsets_of}) for _ in range(2))
     assert list_offsets(ScriptedCluster(kafka=first, second=second).brokers(), "t", [0, 1, 2], EARLIEST) == {0: 0, 1: 10, 2: 20}
     assert (first.names().count("ListOffsets"), second.names().count("ListOffsets")) == (1, 1)
@@ -87,7 +87,7 @@ def test_topic_creation_waits_for_leaders() -> None:
     ready = metadata(nodes={1: "kafka"}, leaders={"t": [1]})
     broker = ScriptedBroker(answers={"Metadata": [none, none, waiting, ready], "CreateTopics": [created(41), created()]})
     topics.create(ScriptedCluster(kafka=broker).brokers(), "t", 1)
-    assert broker.names().count("CreateTopics") == 2, "a broker that is no controller any more is asked again"
+    assert broker.names().count("CreateTopics") == 2, "CreateTopics is retried when the broker is no longer the controller"
 
 
 def test_existing_topic_is_refused_with_a_remedy() -> None:
@@ -97,7 +97,7 @@ def test_existing_topic_is_refused_with_a_remedy() -> None:
     assert raised.value.code == Code.TOPIC_ALREADY_EXISTS
 
 
-def test_the_groups_of_all_brokers_are_listed() -> None:
+def test_groups_of_all_brokers_are_listed() -> None:
     def listing(*names: str) -> ListGroupsResponse:
         return ListGroupsResponse(groups=[ListedGroup(group_id=n, group_state="Empty", group_type="consumer") for n in names])
 

@@ -42,7 +42,7 @@ def opened(browser: Browser, console_broker: Broker) -> Iterator[Browser]:
     assert console_broker._control().get("/v1/state")["unexpected_errors"] == 0
 
 
-def test_token_is_requested_and_removed_from_the_url(browser: Browser, console_broker: Broker) -> None:
+def test_page_requests_a_token_and_removes_it_from_the_url(browser: Browser, console_broker: Broker) -> None:
     console, token = console_broker.ready["console"], console_broker.ready["control"]["token"]
     browser.enter(console)
     assert token not in browser.script("return location.href")
@@ -59,13 +59,13 @@ def test_token_is_requested_and_removed_from_the_url(browser: Browser, console_b
     assert all("401" in line for line in browser.complaints())
 
 
-def test_paused_and_stopped_broker_is_shown(browser: Browser, tmp_path: Path) -> None:
+def test_page_shows_a_paused_and_a_stopped_broker(browser: Browser, tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data", settings={"ottla.console": True}) as broker:
         console = broker.ready["console"]
         browser.enter(console)
         broker.pause()
         browser.wait_for_text("the broker is paused")
-        assert browser.script("return document.querySelector('#live table') !== null"), "what was on the screen stays there"
+        assert browser.script("return document.querySelector('#live table') !== null"), "the content of the page stays visible"
         broker.resume()
         browser.wait("document.getElementById('state').className === ''")
         broker.stop()
@@ -267,7 +267,7 @@ def test_values_that_cannot_be_rendered_do_not_cause_reconnects(browser: Browser
         assert any("TypeError" in line for line in browser.complaints())
 
 
-def test_failed_page_is_requested_once(browser: Browser) -> None:
+def test_page_that_failed_is_requested_once(browser: Browser) -> None:
     """Each request would log another error in the broker."""
     why = "this page failed; see the broker's log"
     refused = json.dumps({"status": 500, "error": why}).encode()

@@ -44,7 +44,7 @@ def control_api_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Control
 
     def made(token: str) -> ControlServer:
         settings = SimpleNamespace(ottla_control_token=token, ottla_control_host="127.0.0.1", ottla_control_port=0)
-        broker = SimpleNamespace(settings=settings, bootstrap="127.0.0.1:9092", addresses=SimpleNamespace(from_within={}))
+        broker = SimpleNamespace(settings=settings, bootstrap="127.0.0.1:9092", addresses=SimpleNamespace(own=frozenset()))
         broker.lifecycle = SimpleNamespace(is_stopping=False)
         steered = cast(Any, SimpleNamespace(serving=SimpleNamespace(broker=broker), broker=broker))
         return ControlServer(steered, Console(lambda reach, check: cast(Any, object())))
@@ -99,7 +99,7 @@ def asked(opened: ControlServer, path: str, **how: Any) -> tuple[int, dict[str, 
     return status, headers, b"".join(body)
 
 
-def test_pages_need_no_token_and_load_nothing_from_other_hosts(opened: ControlServer) -> None:
+def test_pages_need_no_token_and_load_no_files_from_other_hosts(opened: ControlServer) -> None:
     status, headers, body = asked(opened, "/console/", token=None)
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert body == (PAGES / "index.html").read_bytes()
@@ -118,7 +118,7 @@ def test_all_other_requests_need_the_token(opened: ControlServer, path: str, tok
 @pytest.mark.parametrize(
     "path", ["/console/../site.py", "/console/pages/app.js", "/console//index.html", "/console/v1/", "/console/v1/x"]
 )
-def test_only_page_files_are_served(opened: ControlServer, path: str) -> None:
+def test_console_serves_only_its_page_files(opened: ControlServer, path: str) -> None:
     assert asked(opened, path)[0] == 404
 
 
@@ -129,12 +129,12 @@ def test_foreign_host_header_is_refused(opened: ControlServer, host: str) -> Non
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:9095", "localhost", "LOCALHOST:1", "[::1]:9095", "192.0.2.7", "ottla.test:80"])
-def test_addresses_and_own_host_name_are_accepted(host: str) -> None:
+def test_host_header_may_be_an_address_or_the_own_host_name(host: str) -> None:
     check_host(host, "ottla.test")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-def test_values_allow_only_get(opened: ControlServer, method: str) -> None:
+def test_page_values_allow_only_get(opened: ControlServer, method: str) -> None:
     assert asked(opened, "/console/v1/overview", method=method)[0] == 405
 
 
@@ -142,7 +142,7 @@ def test_token_is_passed_in_the_url_fragment(opened: ControlServer) -> None:
     assert opened.pages_url == "http://127.0.0.1:9095/console/#token=secret"
 
 
-def test_the_browser_reads_a_token_of_any_characters(control_api_with: Callable[[str], ControlServer]) -> None:
+def test_token_with_any_characters_is_readable_from_the_url_fragment(control_api_with: Callable[[str], ControlServer]) -> None:
     """A browser parses the URL's fragment like form parameters, in which a plus sign means a space."""
     token = "a+b/c=%&#"
     url = control_api_with(token).pages_url
@@ -160,7 +160,7 @@ def test_number_of_open_pages_is_limited(opened: ControlServer, monkeypatch: pyt
     bodies[0].close()
     again = begun(opened, "/console/v1/overview")
     assert again[0] == 200
-    assert asked(opened, "/console/v1/overview")[0] == 409, "a page that is closed twice gives one place back"
+    assert asked(opened, "/console/v1/overview")[0] == 409, "closing a page twice releases only one place"
 
 
 def test_response_headers_are_not_shared_between_pages(opened: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ async def _fails_in_thread(steered: Any) -> None:
     await in_thread(fail)
 
 
-def test_coroutine_is_read_step_by_step(looped: ControlServer) -> None:
+def test_values_of_a_coroutine_are_read_step_by_step(looped: ControlServer) -> None:
     assert looped.in_steps(_three_steps) == "done"
     with pytest.raises(KafkaError, match="the disk is gone"):
         looped.in_steps(_fails_in_thread)
@@ -245,12 +245,12 @@ def test_long_list_is_paged() -> None:
     first = part_of(names, asked_with({}))
     assert (len(first.rows), first.total) == (ROWS_SHOWN, len(names))
     assert part_of(names, asked_with({"start": str(ROWS_SHOWN * 2)})).rows == [names[-1]]
-    assert part_of(names, asked_with({"start": "9" * 18})).start == 0, "the list has become shorter since"
+    assert part_of(names, asked_with({"start": "9" * 18})).start == 0, "a start beyond the end of the list shows its first part"
     assert matching(names, asked_with({"match": "0007"}), str) == ["t0007"]
 
 
 @pytest.mark.parametrize("text", ["-1", "x", "9" * 19, "١"])
-def test_invalid_number_is_refused(text: str) -> None:
+def test_invalid_number_in_the_query_is_refused(text: str) -> None:
     with pytest.raises(CommandRefused, match="start must be a number"):
         part_of([], asked_with({"start": text}))
 

@@ -17,7 +17,14 @@ from ottla.control.pages import Reach
 
 
 def reach_of(bootstrap: str = "kafka:9092", *, has_left: Callable[[], bool] = lambda: False) -> Reach:
-    return Reach(bootstrap=bootstrap, from_within={}, loop=cast(Any, None), is_closed=threading.Event(), has_left=has_left)
+    return Reach(
+        bootstrap=bootstrap,
+        own_addresses=frozenset(),
+        open_connection=cast(Any, None),
+        loop=cast(Any, None),
+        is_closed=threading.Event(),
+        has_left=has_left,
+    )
 
 
 def test_client_sends_nothing_after_the_read_deadline() -> None:
@@ -49,7 +56,7 @@ def test_read_ends_at_its_deadline_or_with_its_browser_or_server(monkeypatch: py
         Deadline(closed).check()
 
 
-def test_one_page_at_a_time_reads_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_page_at_a_time_reads_records(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = Deadline(reach_of()), Deadline(reach_of())
     with first.alone():
         monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + READING_TIMEOUT_S))

@@ -46,7 +46,7 @@ def test_transaction_of_another_coordinator_is_not_called_hanging() -> None:
     assert lines[-1].endswith("transaction of producer 7 epoch 1, which this broker does not coordinate; ottla why explains it")
 
 
-def test_unknown_end_is_reported_and_counts_as_no_lag() -> None:
+def test_unknown_end_offset_is_reported_and_counts_as_no_lag() -> None:
     assert why(end=None) == [
         "group g has no members, so no records are read",
         "the lag in 1 partition is unknown, because this broker has no replica there",

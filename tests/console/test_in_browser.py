@@ -160,7 +160,7 @@ def test_page_shows_a_change_within_a_second(shown: Browser, full: Loaded, fragm
     assert min(waited_s) < WITHIN_S, waited_s
 
 
-def test_long_lists_are_paged_and_searched(shown: Browser) -> None:
+def test_long_lists_on_a_page_are_paged_and_searched(shown: Browser) -> None:
     shown.show("groups")
     shown.wait_for_text("1 to 100 of")
     shown.click(".pager a")
@@ -179,7 +179,7 @@ def test_records_are_shown_by_isolation_level(shown: Browser) -> None:
     assert "COMMIT marker" not in shown.script("return document.body.innerText")
 
 
-def test_faults_are_added_and_removed(shown: Browser, full: Loaded) -> None:
+def test_faults_are_added_and_removed_on_their_page(shown: Browser, full: Loaded) -> None:
     full.broker.faults.clear()
     shown.show("steering")
     shown.write("#fault", "api: EndTx\ndrop_answer: true")
@@ -289,7 +289,9 @@ def press(browser: Browser, selector: str, button: int = 0) -> None:
 
 
 @pytest.mark.parametrize(("selector", "button"), [("#live h1", 2), ("#nav", 0), ("#search", 0)])
-def test_other_clicks_do_not_pause_updates(shown: Browser, full: Loaded, selector: str, button: int) -> None:
+def test_clicks_with_other_buttons_or_elements_do_not_pause_updates(
+    shown: Browser, full: Loaded, selector: str, button: int
+) -> None:
     shown.show("groups")
     press(shown, selector, button)
     shown.wait(new_group(full))

@@ -103,7 +103,7 @@ def test_records_are_read_again_only_if_the_log_has_changed() -> None:
     assert fetches[1] < fetches[2] < fetches[3] < fetches[4]
 
 
-def test_last_page_has_no_next_link() -> None:
+def test_last_page_of_records_has_no_next_link() -> None:
     page = page_of(OnePartition(), isolation="committed", start="0")
     assert (offsets(page), page["next_offset"], page["stopped_at"]) == ([0, 3, 5, 6, 7], None, None)
 
@@ -116,7 +116,7 @@ def transaction_of(cluster: Cluster, transactional_id: str, known: EventHistory)
     return transaction(asked)
 
 
-def test_large_timeline_reports_unread_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_of_a_large_timeline_reports_unread_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions_page, "LIMITS", TimelineLimits(log_offsets=6, data_records=4))
     page = transaction_of(Cluster(transactions=3, records=5), "shop", EventHistory())
     assert [event["kind"] for event in page["events"]].count("complete") == 2

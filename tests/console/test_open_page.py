@@ -47,7 +47,8 @@ class OpenPageWorld:
         is_closed = SimpleNamespace(wait=self._wait, is_set=self._is_closed.is_set)
         reach = Reach(
             bootstrap="127.0.0.1:9092",
-            from_within={},
+            own_addresses=frozenset(),
+            open_connection=cast(Any, None),
             loop=cast(Any, None),
             is_closed=cast(Any, is_closed),
             has_left=lambda: self.has_left,
@@ -94,7 +95,7 @@ def data_of(event: bytes) -> tuple[str, Any]:
     return kind.removeprefix("event: "), msgspec.json.decode(data.removeprefix("data: "))
 
 
-def test_values_are_sent_when_changed(world_of: Callable[..., OpenPageWorld]) -> None:
+def test_page_values_are_sent_when_changed(world_of: Callable[..., OpenPageWorld]) -> None:
     page = world_of(iter([1, 1, 1, 2, 2, 1])).page()
     assert [data_of(next(page)) for _ in range(3)] == [("values", 1), ("values", 2), ("values", 1)]
 
@@ -110,7 +111,7 @@ def test_unchanged_page_sends_keepalives(world_of: Callable[..., OpenPageWorld])
 
 
 @pytest.mark.parametrize("reading_s", [0.0, 0.01, 1.0, 60.0])
-def test_slow_values_are_read_less_often(world_of: Callable[..., OpenPageWorld], reading_s: float) -> None:
+def test_values_that_are_slow_to_read_are_read_less_often(world_of: Callable[..., OpenPageWorld], reading_s: float) -> None:
     world = world_of(itertools.count(), reading_s)
     page = world.page()
     for _ in range(3):
@@ -138,10 +139,10 @@ def test_read_errors_are_reported_in_one_line(world_of: Callable[..., OpenPageWo
     kind, answer = data_of(next(page))
     assert (kind, answer["status"]) == ("refused", status)
     assert answer["error"] in str(error)
-    assert data_of(next(page)) == ("values", 5), "the page goes on"
+    assert data_of(next(page)) == ("values", 5), "the page continues after the error"
 
 
-def test_a_bug_is_logged_once_and_ends_the_page(world_of: Callable[..., OpenPageWorld]) -> None:
+def test_bug_in_a_page_is_logged_once_and_ends_the_page(world_of: Callable[..., OpenPageWorld]) -> None:
     page = world_of(iter([ZeroDivisionError("a bug"), 5])).page()
     with structlog.testing.capture_logs() as logged:
         assert [data_of(event)[1]["status"] for event in page] == [500]
@@ -176,7 +177,7 @@ def test_values_are_read_again_only_if_their_key_has_changed() -> None:
     assert [last_read.get(key, lambda: next(reads)) for key in ("a", "a", "b", "b", None, None, "b")] == [0, 0, 1, 1, 2, 3, 4]
     with pytest.raises(TimedOut):
         last_read.get("c", fail)
-    assert last_read.get("b", lambda: next(reads)) == 5, "a failed read leaves no values"
+    assert last_read.get("b", lambda: next(reads)) == 5, "a failed read caches no values"
 
 
 def test_page_ends_when_its_browser_or_control_api_closes(world_of: Callable[..., OpenPageWorld]) -> None:

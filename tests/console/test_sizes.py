@@ -100,14 +100,14 @@ def test_long_member_lists_are_shortened(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(msgspec.json.encode(page)) < MAX_EVENT_BYTES
 
 
-def test_only_the_newest_hits_are_sent_without_their_requests() -> None:
+def test_page_has_only_the_newest_hits_of_a_fault_without_their_requests() -> None:
     fault = AddedFault(1, Fault(api="Produce", observe=True), lambda number: None)
     fault.newest_hits.extend(Hit(api="Produce", connection_id=at, request={"topics": ["x"] * 20}) for at in range(100))
     page = steering(asked({}, faults=SimpleNamespace(all=lambda: [fault]), clock=None))
     (view,) = page["faults"]
     assert [hit.connection_id for hit in view.newest_hits] == list(range(100 - HITS_SHOWN, 100))
     assert not any(hit.request for hit in view.newest_hits)
-    assert fault.newest_hits[-1].request, "the control API still has it"
+    assert fault.newest_hits[-1].request, "the fault of the control API keeps its request"
 
 
 def test_values_that_are_too_large_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,7 +196,7 @@ class Container:
             self._process.wait(STARTED_TIMEOUT_S)
             deadline = time.monotonic() + STARTED_TIMEOUT_S
             while _runs(first):
-                assert time.monotonic() < deadline, "a container outlives the command that has started it"
+                assert time.monotonic() < deadline, "processes of the container still run after it was killed"
                 time.sleep(0.01)
         for server in self._listening.values():
             server.close()

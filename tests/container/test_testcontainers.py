@@ -19,7 +19,7 @@ ENDS_TIMEOUT_S = 60
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_its_own_class_starts_the_image(library: str, tmp_path: Path) -> None:
+def test_testcontainers_class_starts_the_image(library: str, tmp_path: Path) -> None:
     try:
         unshare()
         command, more = LIBRARIES[library]()

@@ -21,7 +21,7 @@ def idle() -> bool:
     return False
 
 
-async def test_calls_run_in_time_order(clock: ManualClock) -> None:
+async def test_scheduled_calls_run_in_time_order(clock: ManualClock) -> None:
     called: list[tuple[str, int]] = []
 
     def note(name: str) -> None:

@@ -174,7 +174,7 @@ def instructions(history: EventHistory | None, version: int, *, has_record: bool
 @pytest.mark.parametrize(
     ("version", "has_record"), [(2, True), (1, True), (1, False)], ids=["version-2", "older-clients", "nothing-in-it"]
 )
-def test_a_history_costs_a_transaction_under_two_percent(version: int, has_record: bool) -> None:
+def test_history_costs_a_transaction_under_two_percent(version: int, has_record: bool) -> None:
     without = instructions(None, version, has_record=has_record)
     kept = instructions(EventHistory(), version, has_record=has_record)
     assert without < kept < 1.02 * without

@@ -264,7 +264,7 @@ def test_fencing_and_refusals_of_the_fenced_producer_are_recorded(world: History
     assert refused == [("second", "InitProducerId", "CONCURRENT_TRANSACTIONS"), ("first", "EndTxn", "PRODUCER_FENCED")]
 
 
-def test_timeout_is_recorded(world: HistoryWorld) -> None:
+def test_transaction_timeout_is_recorded(world: HistoryWorld) -> None:
     with world.broker.connect("slow") as client:
         who = world.init(client, timeout_ms=1_000)
         add(client, who, 0)
@@ -274,7 +274,7 @@ def test_timeout_is_recorded(world: HistoryWorld) -> None:
     assert "error" in world.events("request")[-1]
 
 
-def test_only_refused_markers_are_recorded(world: HistoryWorld) -> None:
+def test_history_records_only_refused_markers(world: HistoryWorld) -> None:
     class RefusingOnce:
         """Refuses the first markers, and passes on all later markers."""
 
@@ -320,7 +320,7 @@ def test_offset_requests_are_recorded_with_their_group(world: HistoryWorld) -> N
     assert world.events("markers") == []
 
 
-def test_only_refused_batches_are_recorded(world: HistoryWorld) -> None:
+def test_history_records_only_refused_batches(world: HistoryWorld) -> None:
     def produce(client: SimulatedClient, who: tuple[int, int], sequence: int) -> int:
         batch = build_batch(
             [(None, b"v")], START_MS, producer_id=who[0], producer_epoch=who[1], base_sequence=sequence, transactional=True
@@ -379,7 +379,7 @@ def test_busy_id_evicts_only_its_own_events() -> None:
     assert (len(busy.events), busy.forgotten, busy.events[0]["time_ms"]) == (EVENTS_OF_ONE_ID, 7, 7)
 
 
-def test_ids_with_the_newest_events_come_first() -> None:
+def test_history_lists_ids_with_the_newest_events_first() -> None:
     history = EventHistory()
     for at, name in enumerate(["a", "b", "c", "a"]):
         history.happened(happened(name, time_ms=at, error=Code.PRODUCER_FENCED))

@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parent.parent.parent / "docs" / "control.md").read_text()
 ROW = re.compile(r"^\| `(GET|POST|DELETE) (/v1/[\w/{}]+)` \| (?:`(\{.*?\})`)?", re.MULTILINE)
 
 
-def test_every_command_is_documented() -> None:
+def test_every_control_command_is_documented() -> None:
     served = {(command.method, command.path) for command in COMMANDS} | {("POST", PAUSE), ("POST", RESUME)}
     assert {(method, path) for method, path, _ in ROW.findall(PAGE)} == served
 

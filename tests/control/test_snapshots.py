@@ -86,7 +86,7 @@ def test_failed_reset_and_restore_report_the_state_of_the_data(error: Exception,
     serving = FailingServing(error, is_replaced=False, has_stopped=False)
     refused, cleared = refusal("/v1/reset", b"", serving)
     assert (refused.status, str(refused)) == (409, f"the broker was not reset: {reason}; it keeps its earlier data")
-    assert not cleared, "the faults are as they were"
+    assert not cleared, "faults and history are unchanged"
     refused, cleared = refusal("/v1/restore", b'{"path": "/kept"}', serving)
     assert (refused.status, str(refused)) == (409, f"the broker was not restored: {reason}; it keeps its earlier data")
     assert not cleared

@@ -297,7 +297,7 @@ class MixedGroupWorld(GroupShardWorld):
         """
         settled = [c for c in clients if isinstance(c, ConsumerClient) or not c.is_joining]
         owned = [p for client in settled for p in client.owned.get("t", ())]
-        assert len(owned) == len(set(owned)), f"owned twice: {settled}"
+        assert len(owned) == len(set(owned)), f"partitions with two owners: {settled}"
 
     def classic_beat(self, client: ClassicClient) -> Code:
         try:

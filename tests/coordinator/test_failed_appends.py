@@ -122,7 +122,7 @@ class RandomGroupsWorld(GroupShardWorld):
         answers: list[SyncAnswer] = []
         request = SyncRequest(group_id, generation, member_id, instance_id, None, None, given, answers.append)
         self.try_command(lambda: self.shard.sync(request, self.now_ms))
-        assert len(answers) <= 1, "a refused command has answered nobody"
+        assert len(answers) <= 1, "a refused command answers at most the sender of the request"
 
     def leave(self) -> None:
         if self.rng.random() < 0.5:
@@ -188,7 +188,7 @@ class RandomGroupsWorld(GroupShardWorld):
         for group_id, result in self.shard.membership.tick(self.now_ms):
             self.run(result)
             refused.discard(group_id)
-        assert not refused, "what a deadline brings about comes again"
+        assert not refused, "deadlines whose append failed are due again"
 
 
 @pytest.mark.parametrize("seed", seeds(6, in_check=2))

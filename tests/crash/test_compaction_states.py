@@ -87,7 +87,7 @@ def test_interrupted_compaction_is_finished_or_undone(seed: int) -> None:
                     continue
                 again = MemoryFilesystem({path: data for path, data in image.items() if not path.endswith(".lock")})
                 _, log = directory_on(again)
-                assert visible(log) == wanted, f"{name} after {op.kind} {op.path} {op.to}"
+                assert visible(log) == wanted, f"crash state {name} after {op.kind} {op.path} {op.to}"
                 left = [n for n in again.list_dir("/data/t-0") if n.endswith((".cleaned", ".swap", ".deleted"))]
                 assert not left
                 states += 1
@@ -116,4 +116,4 @@ def crash_again(disk: TornDisk, rng: random.Random, wanted: tuple[object, ...]) 
                 files[op.path] = bytearray(op.data)
         again = MemoryFilesystem(files)
         _, log = directory_on(again)
-        assert visible(log) == wanted, f"again, after {op.kind} {op.path} {op.to}"
+        assert visible(log) == wanted, f"second crash after {op.kind} {op.path} {op.to}"

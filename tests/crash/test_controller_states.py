@@ -91,9 +91,9 @@ def check(story: Story, count: int, image: dict[str, bytes]) -> None:
     kept = [raw for _, raw in stored(metadata.log.log)]
     for said in begun:
         if said.topic:
-            assert said.topic in metadata.state.topics, f"{said.topic} is lost after {count} operations"
+            assert said.topic in metadata.state.topics, f"topic {said.topic} is lost after {count} operations"
             assert metadata.state.topics[said.topic].topic_id == said.topic_id
-        assert kept[: len(said.batches)] == said.batches, f"a broker has records that are lost after {count} operations"
+        assert kept[: len(said.batches)] == said.batches, f"batches that a broker has fetched are lost after {count} operations"
     again.close()
     assert again.bugs == 0
 

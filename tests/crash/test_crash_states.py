@@ -47,7 +47,7 @@ def check_derived(log: Log) -> None:
     aborted: list[tuple[int, int]] = []
     at = log.segments[0].base_offset if log.segments else 0
     for header, raw in stored(log):
-        assert header.base_offset == at, "offsets follow each other"
+        assert header.base_offset == at, "the offsets of the batches are not contiguous"
         at = header.next_offset
         if header.is_control:
             first = opened.pop(header.producer_id, None)
@@ -94,10 +94,10 @@ def check(story: Story, count: int, name: str, image: dict[str, bytes], durabili
     again = started({p: bytes(d) for p, d in broker.fs.files.items()}, durability, story)  # type: ignore[attr-defined]
     check_generation(story, count, broker, promised=promised)
     seen = values_by_partition(broker)
-    assert values_by_partition(again) == seen, "a crash during recovery changes nothing"
+    assert values_by_partition(again) == seen, "a crash during recovery changed the data"
     again.abandon()
     if promised:
-        assert name != "kept" or not broker.broker.torn, "a kill tears nothing"
+        assert name != "kept" or not broker.broker.torn, "a kill has torn a transaction"
         check_promises(story, count, broker, seen)
     else:
         check_prefixes(story, seen)
@@ -119,14 +119,14 @@ def check_generation(story: Story, count: int, broker: SimulatedBroker, *, promi
     values = [(record.value or b"").decode().rstrip(".") for _, raw in stored(log) for record in read_records(raw)]
     first = log.segments[0].base_offset if log.segments else 0
     fitting = [g for g in begun if [value for _, value in g.values][first : first + len(values)] == values]
-    assert fitting, f"{values} of no generation"
+    assert fitting, f"{values} belong to no generation of the topic"
     if live is not None and promised:
-        assert live in fitting, "an earlier generation's values"
+        assert live in fitting, "the topic has values of an earlier generation"
         assert first + len(values) >= sum(at <= count for at, _ in live.values)
         assert log.log_start_offset >= max((start for _, told_at, start in live.starts if told_at <= count), default=0)
         fitting = [live]
     asked = {start for generation in fitting for asked_at, _, start in generation.starts if asked_at <= count}
-    assert log.log_start_offset in {0, first} | asked, "an earlier generation's start"
+    assert log.log_start_offset in {0, first} | asked, "the topic has the log start offset of an earlier generation"
 
 
 def values_by_partition(broker: SimulatedBroker) -> dict[str, list[str]]:
@@ -184,7 +184,7 @@ def check_audit(story: Story, broker: SimulatedBroker, accountable: set[str]) ->
         flags = [one for partition_flags in shown.values() for one in partition_flags]
         if any(flags) and not all(flags) and transaction.name in accountable:
             lacking = {world.partition(where) for where, partition_flags in shown.items() if not all(partition_flags)}
-            assert transaction.name in named or lacking & places, f"{transaction} is torn, and nobody says so"
+            assert transaction.name in named or lacking & places, f"{transaction} is torn but not reported"
     world.close()
 
 
@@ -207,13 +207,13 @@ def check_promises(story: Story, count: int, broker: SimulatedBroker, seen: dict
 def check_whole(transaction: Transaction, count: int, committed: dict[str, set[str]], seen: dict[str, list[str]]) -> None:
     shown = [value in committed[where] for where, values in transaction.values.items() for value in values]
     if transaction.acknowledged_at and transaction.acknowledged_at <= count:
-        assert all(s is transaction.commit for s in shown), "what was told stands"
+        assert all(s is transaction.commit for s in shown), "an acknowledged outcome has changed"
         return
     stored = [value in seen[where] for where, values in transaction.values.items() for value in values]
     if any(shown):
         assert all(stored), "a committed transaction has lost a record"
-        assert all(shown), "torn"
-        assert transaction.commit, "nobody asked for it"
+        assert all(shown), "a transaction is only partly visible"
+        assert transaction.commit, "a transaction is visible although its commit was not requested"
 
 
 def run(durability: str, states: int, seed: int) -> int:
@@ -240,14 +240,14 @@ def run(durability: str, states: int, seed: int) -> int:
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
-def test_crash_states_are_recovered(durability: str) -> None:
+def test_broker_recovers_from_crash_states(durability: str) -> None:
     assert run(durability, STATES_IN_FAST, 1) >= STATES_IN_FAST
 
 
 @pytest.mark.full
 @pytest.mark.entry("STO-08", "STO-18", "STO-19")
 @pytest.mark.parametrize("durability", ["process", "power"])
-def test_crash_states_of_many_workloads_are_recovered(durability: str, within_budget: WithinBudget) -> None:
+def test_broker_recovers_from_crash_states_of_many_workloads(durability: str, within_budget: WithinBudget) -> None:
     loads = range(2, 2 + math.ceil(STATES / 2 / STATES_A_LOAD))
     for seed in within_budget(loads, seconds=20, floor=1):
         assert run(durability, STATES_A_LOAD, seed) >= STATES_A_LOAD

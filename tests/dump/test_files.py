@@ -57,7 +57,7 @@ def test_damage_in_the_middle_of_a_log_is_reported(directory: Path) -> None:
     assert told["kind"] == "unsound"
     assert "wrong CRC" in told["reason"]
     assert told["whole_batches_behind"] == 3
-    assert [entry["kind"] for entry in left].count("batch") == 3, "what is left is shown"
+    assert [entry["kind"] for entry in left].count("batch") == 3, "the batches after the damage are shown"
     assert left[0]["position"] == told["position"] + told["size_bytes"]
 
 
@@ -82,7 +82,7 @@ def test_aborted_transaction_index_is_dumped(directory: Path) -> None:
     assert (told["first_offset"], told["last_offset"]) == (2, 3)
 
 
-def test_index_offsets_are_absolute(tmp_path: Path) -> None:
+def test_dumped_index_offsets_are_absolute(tmp_path: Path) -> None:
     index = tmp_path / f"{100:020d}.index"
     index.write_bytes(OFFSET_ENTRY.pack(5, 4_096) + OFFSET_ENTRY.pack(9, 8_200))
     assert dumped(index) == [

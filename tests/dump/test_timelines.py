@@ -17,7 +17,7 @@ def told(directory: Path, transactional_id: str = "a") -> list[Event]:
     return timeline(RealFilesystem(read_only=True), str(directory), transactional_id)
 
 
-def test_both_transactions_are_listed(directory: Path) -> None:
+def test_timeline_lists_both_transactions(directory: Path) -> None:
     events = told(directory)
     transaction = ["begin", "data", "decide", "marker", "complete"]
     assert [event.kind for event in events] == ["init", *transaction, *transaction]
@@ -25,12 +25,12 @@ def test_both_transactions_are_listed(directory: Path) -> None:
     assert [event.what for event in events if event.kind == "marker"] == ["commit marker", "abort marker"]
 
 
-def test_deleted_records_are_left_out(directory: Path) -> None:
+def test_timeline_omits_deleted_records(directory: Path) -> None:
     (directory / "t-0" / f"{FIRST}.log").unlink()
     assert [event.kind for event in told(directory)] == ["init", *["begin", "decide", "complete"] * 2]
 
 
-def test_log_is_read_up_to_the_damage(directory: Path) -> None:
+def test_timeline_reads_the_log_up_to_the_damage(directory: Path) -> None:
     log = directory / "t-0" / f"{FIRST}.log"
     log.write_bytes(log.read_bytes()[:-1])
     assert [event.what for event in told(directory) if event.kind == "marker"] == ["commit marker"]

@@ -67,7 +67,9 @@ def test_encoded_requests_equal_those_of_the_codecs(key: int) -> None:
             try:
                 message = decode_body(codec.decode_request, raw, 0, version)
             except ValueError:
-                assert hostility or any(len(name) > 32_767 and name.encode() in raw for name in BAD_NAMES), "it can be read"
+                assert hostility or any(len(name) > 32_767 and name.encode() in raw for name in BAD_NAMES), (
+                    "a valid request was not decoded"
+                )
                 continue
             parts: list[Any] = []
             codec.encode_request(parts.append, message, version)
@@ -100,7 +102,7 @@ LIST_GROUPS = frame(16, 0)
 HEARTBEAT = frame(12, 0, group_id="nobody", member_id="m", generation_id=1)
 
 
-def test_handler_error_is_detected(patch: Patch, host: Host) -> None:
+def test_planted_handler_error_is_detected(patch: Patch, host: Host) -> None:
     def handle(ports: Any, request: Any, context: Any) -> Any:
         raise IndexError
 
@@ -149,11 +151,11 @@ def test_state_lost_in_a_restart_is_detected(word: str, host: Host) -> None:
 
 def test_client_reconnects_after_its_connection_was_closed(host: Host) -> None:
     assert host.send(0, b"\xff\xff\xff\xff") == []
-    assert len(host.send(0, LIST_GROUPS)) == 1, "the next request comes on a new connection"
+    assert len(host.send(0, LIST_GROUPS)) == 1, "the next request uses a new connection"
 
 
 @pytest.mark.smoke
-def test_run_is_reproducible() -> None:
+def test_fuzzer_run_is_reproducible() -> None:
     def trace() -> list[str]:
         run = Run(3)
         run.go(120)
@@ -187,7 +189,7 @@ def test_random_requests_violate_no_guarantee(
 
 
 @pytest.mark.nightly
-def test_no_input_blocks_the_event_loop() -> None:
+def test_random_requests_do_not_block_the_event_loop() -> None:
     first = int(os.environ.get("FUZZ_SEED", "1"))
     fuzz(first, first + INPUTS // 10 // INPUTS_A_SEED, "--timed")
 

@@ -55,7 +55,7 @@ def first_difference(entries: Iterable[str]) -> str | None:
     CHECKED.whole_states = True
     chosen = [s for file in sorted(FOLDER.glob("*.txt")) for s in load(file) if s.name in entries]
     missing = set(entries) - {s.name for s in chosen}
-    assert not missing, f"no scenario begins with {missing}"
+    assert not missing, f"unknown scenario entries: {missing}"
     brokers: dict[str, Target] = {}
     for number, scenario in enumerate(chosen):
         for at, case in enumerate(scenario.cases):

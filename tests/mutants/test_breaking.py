@@ -47,16 +47,16 @@ def test_every_mutant_changes_the_code(mutant: Mutant) -> None:
     assert not same(broken(sound, mutant), sound)
 
 
-def test_formatting_and_comments_are_ignored() -> None:
+def test_mutant_ignores_formatting_and_comments() -> None:
     text = changed("Log.append", "size > LIMIT and self.is_open", "size > LIMIT")
     assert same(text, SOURCE.replace("            and self.is_open\n", ""))
 
 
-def test_part_of_an_expression_is_replaced() -> None:
+def test_mutant_may_replace_part_of_an_expression() -> None:
     assert same(changed("Log.append", "size > LIMIT", "size > 9"), SOURCE.replace("size > LIMIT  # too", "size > 9  # too"))
 
 
-def test_statements_are_replaced_or_removed() -> None:
+def test_mutant_may_replace_or_remove_statements() -> None:
     more = changed("Log.append", "self.sync()\nreturn size", "if size:\n    return size\nreturn 0")
     assert same(
         more,
@@ -68,7 +68,7 @@ def test_statements_are_replaced_or_removed() -> None:
     assert changed("Log.append", "self.sync()", "").count("sync") == 2
 
 
-def test_emptied_block_stays_valid() -> None:
+def test_block_emptied_by_a_mutant_stays_valid() -> None:
     assert "pass" in changed("Log.read", "size -= 1", "")
 
 
@@ -92,6 +92,6 @@ def test_emptied_block_stays_valid() -> None:
     ],
 )
 @pytest.mark.parametrize("new", ["False", "pass"])
-def test_code_that_does_not_occur_exactly_once_is_refused(function: str, old: str, new: str) -> None:
+def test_mutant_of_code_that_does_not_occur_exactly_once_is_refused(function: str, old: str, new: str) -> None:
     with pytest.raises(Unmatched):
         changed(function, old, new)

@@ -127,7 +127,7 @@ class History:
     def _start(self, transaction: Transaction | None) -> None:
         self.world.forget_connection()
         self.broker.start()
-        assert not self.broker.broker.torn, "nothing was lost yet"
+        assert not self.broker.broker.torn, "a transaction is torn before any data was lost"
         self._note(transaction)
         self.broker.sleep(2)
 

@@ -116,7 +116,7 @@ def names_in(fs: FaultyFilesystem) -> list[str]:
     return [name for name in fs.list_dir("/target") if parse_directory_name(name) or name.endswith("-delete")]
 
 
-def test_disk_error_adopts_nothing(disk: FaultyFilesystem) -> None:
+def test_disk_error_during_an_adoption_adopts_no_topic(disk: FaultyFilesystem) -> None:
     before = names_in(disk)
     for nth in range(1, 200):
         fs = FaultyFilesystem()
@@ -136,11 +136,11 @@ def test_disk_error_adopts_nothing(disk: FaultyFilesystem) -> None:
         if fs.writes < last:
             break
     else:
-        pytest.fail("an adoption without an end")
+        pytest.fail("the adoption did not end")
     assert nth > 20
 
 
-def test_ctrl_c_adopts_nothing(disk: FaultyFilesystem) -> None:
+def test_ctrl_c_during_an_adoption_adopts_no_topic(disk: FaultyFilesystem) -> None:
     before = names_in(disk)
 
     def interrupt(done: int, total: int) -> None:
@@ -152,7 +152,7 @@ def test_ctrl_c_adopts_nothing(disk: FaultyFilesystem) -> None:
     adopted_into(disk)
 
 
-def test_conflicts_are_reported_before_any_write(disk: FaultyFilesystem) -> None:
+def test_conflicting_topics_are_reported_before_any_write(disk: FaultyFilesystem) -> None:
     disk.make_dir("/target/u-0")
     disk.write_file(f"/target/{CLEAN_FILE}", b"")
     with pytest.raises(DirectoryError, match="/target/u-0 already exists and belongs to no topic of /target; move it away"):
@@ -168,7 +168,9 @@ def test_conflicts_are_reported_before_any_write(disk: FaultyFilesystem) -> None
 
 
 @pytest.mark.parametrize(("source", "target"), [("s", "s"), ("s/t-0", "s"), ("s", "s/inner"), ("link", "s")])
-def test_nested_directories_are_refused(tmp_path: Path, source: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adoption_between_nested_directories_is_refused(
+    tmp_path: Path, source: str, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = Logs(RealFilesystem(), str(tmp_path / "s" / "t-0")).new()
     put(log)
     log.close()
@@ -179,7 +181,7 @@ def test_nested_directories_are_refused(tmp_path: Path, source: str, target: str
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_directories_in_use_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adoption_of_a_directory_in_use_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fs = RealFilesystem()
     source, target = tmp_path / "source", tmp_path / "target"
     log = Logs(fs, str(source / "t-0")).new()
@@ -196,7 +198,7 @@ def test_directories_in_use_are_refused(tmp_path: Path, capsys: pytest.CaptureFi
     assert adopt(str(source), str(target), []) == 0
 
 
-def test_symlinked_partition_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adoption_reports_a_symlinked_partition(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = Logs(RealFilesystem(), str(tmp_path / "elsewhere" / "t-0")).new()
     put(log)
     log.close()

@@ -71,14 +71,14 @@ searching = settings(phases=[Phase.explicit, Phase.reuse, Phase.generate], suppr
 @pytest.mark.heavy
 @settings(searching, max_examples=40)
 @histories
-def test_only_torn_transactions_are_reported(set_up: str, commands: list[Step], data: st.DataObject) -> None:
+def test_audit_reports_only_torn_transactions(set_up: str, commands: list[Step], data: st.DataObject) -> None:
     check(set_up, commands, data)
 
 
 @pytest.mark.nightly
 @settings(searching, max_examples=400)
 @histories
-def test_only_torn_transactions_are_reported_in_many_histories(set_up: str, commands: list[Step], data: st.DataObject) -> None:
+def test_audit_reports_only_torn_transactions_in_many_histories(set_up: str, commands: list[Step], data: st.DataObject) -> None:
     check(set_up, commands, data)
 
 
@@ -92,8 +92,10 @@ def check(set_up: str, commands: list[Step], data: st.DataObject) -> None:
         play(history, step)
     history.broker.abandon()
     fs = history.fs
-    assert named(audit_directory(fs, DATA_DIR, lambda _: None).torn) == set(), "nothing was lost yet"
-    assert named_at_a_start(copy.deepcopy(fs), options) == set(), "nothing was lost yet"
+    assert named(audit_directory(fs, DATA_DIR, lambda _: None).torn) == set(), (
+        "the audit reports a torn transaction before any data was lost"
+    )
+    assert named_at_a_start(copy.deepcopy(fs), options) == set(), "the start reports a torn transaction before any data was lost"
     lost = {}
     for where in data.draw(st.sets(st.sampled_from(sorted({w for w, _ in history.order})), max_size=3)):
         offsets = active(fs, where)

@@ -144,7 +144,7 @@ def test_metadata_copy_that_was_set_aside_restores_lost_records() -> None:
     lost.close(*members)
 
 
-def test_non_empty_directory_is_refused() -> None:
+def test_controller_is_not_rebuilt_in_a_non_empty_directory() -> None:
     lost = Lost()
     lost.fs.write_file("/controller/meta.properties", b"")
     with pytest.raises(DirectoryError, match="not empty"):

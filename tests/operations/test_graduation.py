@@ -68,7 +68,7 @@ def test_trailing_slashes_in_paths_are_ignored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_valid_directory_is_handed_over(kill: bool) -> None:
+def test_valid_directory_is_graduated(kill: bool) -> None:
     assert notes_of(MemoryFilesystem(written(kill=kill))) == []
 
 

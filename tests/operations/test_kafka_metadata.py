@@ -104,7 +104,9 @@ def test_topics_without_a_directory_are_adopted_with_all_others() -> None:
     assert plan.configs == {"t": {"retention.ms": "77"}, "empty": {"cleanup.policy": "compact"}}
     assert not plan.notes
     carry_out(fs, "/target", plan, DirectoryIdentity("cluster", 1, "directory"), NOW_MS, lambda *_: None)
-    assert partition_counts(planned(fs, "/target")) == {"t": 3, "empty": 2}, "and so they do from ottla's own"
+    assert partition_counts(planned(fs, "/target")) == {"t": 3, "empty": 2}, (
+        "the adopted topics can be adopted again from ottla's own metadata"
+    )
 
 
 def test_topic_without_a_directory_can_be_adopted_alone() -> None:
@@ -153,7 +155,9 @@ def test_elections_in_the_kafka_log_raise_the_leader_epochs() -> None:
     assert planned(kafka.fs).topics["t"].leader_epochs == [0, 2, 0]
     carry_out(kafka.fs, "/target", planned(kafka.fs), DirectoryIdentity("cluster", 5, "directory"), NOW_MS, lambda *_: None)
     adopted = read_metadata(kafka.fs, "/target", []).state.topics["t"]
-    assert adopted.partitions == [sole_replica(5), sole_replica(5, 2), sole_replica(5)], "only this broker has them here"
+    assert adopted.partitions == [sole_replica(5), sole_replica(5, 2), sole_replica(5)], (
+        "this broker has the only replica of each partition"
+    )
 
 
 def test_snapshot_replaces_deleted_log_records() -> None:

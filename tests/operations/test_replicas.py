@@ -29,7 +29,7 @@ def world() -> Iterator[MemberWorld]:
     assert made.bugs == 0
 
 
-def test_change_is_refused_without_a_metadata_copy(world: MemberWorld) -> None:
+def test_change_of_a_replica_is_refused_without_a_metadata_copy(world: MemberWorld) -> None:
     """Directories of older releases have no metadata copy. Changes are refused then, as other replicas may exist."""
     fs = MemoryFilesystem({path: data for path, data in world.fs.files.items() if "/__cluster_metadata-0/" not in path})
     way = r"belongs to a broker with a remote controller, .* move /broker-1/two-0 away .* add --only-replica"

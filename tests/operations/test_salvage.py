@@ -131,7 +131,7 @@ def test_synced_offsets_are_not_reused(fs: MemoryFilesystem, kind: str) -> None:
     assert list(visible(log)) == list(range(offset))
 
 
-def test_torn_end_is_not_reported_as_damage(fs: MemoryFilesystem) -> None:
+def test_torn_log_end_is_not_reported_as_damage(fs: MemoryFilesystem) -> None:
     path = filled(fs, clean=False)[-1]
     raw = bytes(fs.files[path])
     fs.write_file(path, raw + raw[:40])

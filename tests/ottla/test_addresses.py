@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.addresses import Address, broker_address, client_address, joined_address, split_address
+from ottla.addresses import Address, bootstrap_addresses, broker_address, client_address, joined_address, split_address
 from ottla.arguments import BadArgument
 from ottla.broker.config.settings import connection_limits
 from ottla.broker.network.listener import parse_endpoints
 from ottla.client.errors import ClientError
-from ottla.client.security.client_config import addresses
+from ottla.client.security.client_config import Connecting
 from ottla.container.image import prepared
 
 ADDRESSES = [
@@ -35,26 +35,26 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("text", "address"), ADDRESSES)
-def test_addresses_are_parsed_alike_everywhere(text: str, address: Address) -> None:
+def test_settings_commands_and_spark_options_parse_addresses_alike(text: str, address: Address) -> None:
     assert split_address(text) == broker_address(text) == address
     assert joined_address(address) == text
-    assert addresses(text) == [address]
+    assert bootstrap_addresses(text) == bootstrap_addresses(f" {text} ") == [address]
     (endpoint,) = parse_endpoints((f"PLAINTEXT://{text}",), "listeners")
     assert ((endpoint.host, endpoint.port), str(endpoint)) == (address, text)
 
 
 @pytest.mark.parametrize("text", MALFORMED)
-def test_malformed_addresses_are_refused_alike_everywhere(text: str) -> None:
-    for parse in (split_address, broker_address):
+def test_settings_commands_and_spark_options_refuse_malformed_addresses(text: str) -> None:
+    for parse in (split_address, broker_address, bootstrap_addresses):
         with pytest.raises(BadArgument):
             parse(text)
     with pytest.raises(ClientError):
-        addresses(text)
+        Connecting.parse({"kafka.bootstrap.servers": text})
     with pytest.raises(Exception, match="listeners"):
         parse_endpoints((f"PLAINTEXT://{text}",), "listeners")
 
 
-def test_clients_of_a_dual_stack_socket_have_their_ipv4_address() -> None:
+def test_ipv4_client_of_a_dual_stack_socket_has_its_ipv4_address() -> None:
     assert client_address("::ffff:192.0.2.7") == "192.0.2.7"
     assert client_address("2001:db8::1") == "2001:db8::1"
     assert client_address("fe80::1%eth0") == "fe80::1%eth0"

@@ -63,12 +63,14 @@ def test_serve_help_lists_its_defaults(capsys: pytest.CaptureFixture[str]) -> No
         (["serve", "--set", "=1"], "is not KEY=VALUE"),
         (["serve", "--set", "num.partitons=1"], "did you mean 'num.partitions'?"),
         (["serve", "--set", "num.partitions=\u00b2"], "Not a number of type INT"),
+        (["serve", "--users-file", "/none"], "1 ottla: --users-file: cannot read /none: No such file"),
+        (["serve", "--user", "alice:a", "--user", "alice:b"], "1 ottla: --user alice is given twice; give each user once"),
         (["serve", "--feature", "transaction.version=\u00b2"], "is not NAME=LEVEL"),
         (["serve", "--feature", "transaction.version=9"], "transaction.version 0-2"),
         (["serve", "--data-dir", ""], "'log.dirs' must not be empty"),
         (["serve", "/no/such.properties"], "1 ottla: cannot read /no/such.properties: No such file"),
         (["health", "--bootstrap", "foo"], "2 ottla health: --bootstrap: 'foo' is not HOST:PORT"),
-        (["health", "--bootstrap", "127.0.0.1:0"], "is not the address of a broker"),
+        (["health", "--bootstrap", "127.0.0.1:0"], "has no port between 1 and 65535"),
         (["health", "--bootstrap", "127.0.0.1:\u0661"], "is not a port"),
         (["health", "--timeout-s", "nan"], "is not a number of seconds above 0"),
         (["health", "--timeout-s", "-1"], "is not a number of seconds above 0"),
@@ -229,4 +231,4 @@ def test_hidden_package_can_be_imported_later() -> None:
         __import__("colorsys")
     assert __import__("colorsys").rgb_to_hsv(0, 0, 0) == (0.0, 0.0, 0)
     with importing_without("colorsys"):
-        assert __import__("colorsys"), "one that is imported already stays so"
+        assert __import__("colorsys"), "a package that is already imported is not hidden"

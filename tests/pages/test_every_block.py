@@ -62,7 +62,7 @@ def test_excerpts_equal_their_files(name: tuple[str, str]) -> None:
     lines = iter((ROOT / catalogue.EXCERPTS[name]).read_text().splitlines())
     for wanted in filter(None, map(str.strip, block(name).text.splitlines())):
         assert any(re.fullmatch(re.sub(r"\\{\w+\\}", ".+", re.escape(line.strip())), wanted) for line in lines), (
-            f"{wanted} does not come next"
+            f"line {wanted!r} does not follow in the file"
         )
 
 
@@ -97,7 +97,7 @@ def commands_of(typed: Block) -> list[list[str]]:
     [block for block in BLOCKS if block.name in catalogue.NOT_RUN and block.language in ("sh", "yaml")],
     ids=lambda b: b.name,
 )
-def test_unrun_commands_exist(block: Block) -> None:
+def test_documented_commands_that_are_not_run_exist(block: Block) -> None:
     for words in commands_of(block):
         match words:
             case ["ottla", *arguments]:

@@ -122,4 +122,4 @@ def test_documented_commands_run(session: Session, lines: list[str], page: str, 
     output = printed.read_text()
     assert process.returncode == 0, output
     for expected in session.expected:
-        assert re.search(expected, output), f"{expected} is not in:\n{output}"
+        assert re.search(expected, output), f"the output does not match {expected}:\n{output}"

@@ -262,7 +262,7 @@ def test_errors_in_a_flag_file_name_the_file(capsys: pytest.CaptureFixture[str],
     assert says.format(file=file) in refused(capsys, "generate", "--rows", "1", "--config", str(file))
 
 
-def test_switch_in_a_flag_file_is_true_or_false(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_switch_in_a_flag_file_must_be_true_or_false(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text('totals = "true"')
     assert "totals: expected true or false" in refused(capsys, "audit", "--config", str(tmp_path / "p.toml"))
     assert "1 ottla: --config nowhere.toml: " in refused(capsys, "audit", "--config", "nowhere.toml")
@@ -340,4 +340,4 @@ def test_bootstrap_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch,
     assert told("generate", "--bootstrap", "kafka:2").place.bootstrap == "kafka:2"
     file = tmp_path / "flags.toml"
     file.write_text('bootstrap = "kafka:3"\n')
-    assert told("generate", "--config", str(file)).place.bootstrap == "kafka:3", "a file that is named wins over a variable"
+    assert told("generate", "--config", str(file)).place.bootstrap == "kafka:3", "a flag file overrides the environment"

@@ -11,7 +11,7 @@ from ottla.pipeline.generate import BLOCK_ROWS, LATE_MS, Workload, purchases, pu
 from ottla.spark.schemas.formats import AVRO
 
 
-def test_the_same_seed_gives_the_same_rows() -> None:
+def test_same_seed_gives_the_same_rows() -> None:
     assert list(purchases(Workload(500))) == list(purchases(Workload(500)))
     assert list(purchases(Workload(500))) != list(purchases(Workload(500, seed=2)))
 
@@ -33,7 +33,7 @@ def test_generated_shares_equal_the_requested_ones() -> None:
 
 
 @pytest.mark.smoke
-def test_blocks_are_generated_independently() -> None:
+def test_blocks_of_purchases_are_generated_independently() -> None:
     workload = Workload(2 * BLOCK_ROWS + 100)
     whole = list(purchases(workload))
     assert list(purchases_of(workload, 1)) == whole[BLOCK_ROWS : 2 * BLOCK_ROWS]

@@ -269,7 +269,7 @@ def test_overflowing_totals_do_not_stop_the_job(spark: Any) -> None:
     assert (row.purchases, row.quantity, row.amount_cents) == (2, 2, None)
 
 
-def test_each_value_is_parsed_once_per_representation(spark: Any) -> None:
+def test_each_value_is_parsed_once_per_format(spark: Any) -> None:
     """A value is parsed once as a struct and once as a variant, and not again for each use of a field."""
     for frame in (shop.transform(records(spark, [GOOD]), "r"), totals.transform(records(spark, [GOOD]), "r")):
         plan = frame._jdf.queryExecution().executedPlan().toString()

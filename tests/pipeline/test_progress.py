@@ -61,7 +61,7 @@ def test_batch_is_reported_once_with_sparks_progress() -> None:
     assert told(reports, query) == []
 
 
-def test_one_progress_is_read_per_batch() -> None:
+def test_progress_is_read_once_per_batch() -> None:
     reports, query = Reports("dead-letters"), Query()
     for batch in range(50):
         done(reports, query, batch)

@@ -25,7 +25,9 @@ def sleeper() -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_slow_driver_leaves_no_archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, sleeper: subprocess.Popen[str]) -> None:
+def test_slow_driver_leaves_no_class_data_archive(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, sleeper: subprocess.Popen[str]
+) -> None:
     from tests.pipeline.kills.shopping import Shopping
 
     monkeypatch.setattr(quick_java, "ENDED_S", 0.1)

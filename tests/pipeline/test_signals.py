@@ -25,7 +25,7 @@ def test_signal_while_starting_ends_the_job_at_once(number: signal.Signals) -> N
     before = signal.getsignal(number)
     with pytest.raises(Stopped) as stopped, stopping_signals(signal.SIGINT, signal.SIGTERM):
         os.kill(os.getpid(), number)
-        pytest.fail("went on")
+        pytest.fail("the program continued after the signal")
     assert stopped.value.number is number
     assert signal.getsignal(number) is before
 
@@ -34,7 +34,7 @@ def test_sparks_own_sigint_handler_does_not_bypass_the_stop() -> None:
     with pytest.raises(Stopped) as stopped, stopping_signals(signal.SIGINT, signal.SIGTERM):
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.kill(os.getpid(), signal.SIGINT)
-        pytest.fail("went on")
+        pytest.fail("the program continued after the signal")
     assert stopped.value.number is signal.SIGINT
 
 

@@ -102,7 +102,7 @@ def headers(*pairs: tuple[bytes, bytes | None]) -> bytes:
 
 @BOTH
 @pytest.mark.parametrize("key", [LATIN_1, b"\xed\xa0\x80", b"\xff"])
-def test_header_keys_may_be_any_bytes(check: Check, key: bytes) -> None:
+def test_header_keys_may_have_any_bytes(check: Check, key: bytes) -> None:
     raw = batch(record() + record(delta=1, headers=headers((b"a", None), (key, b"x"))), count=2, timestamp_ms=NOW_MS)
     assert check(raw, rules()) in (NOW_MS, None)
     assert in_steps(raw, rules()) == NOW_MS

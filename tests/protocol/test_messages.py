@@ -89,7 +89,7 @@ API_MESSAGES = [
 
 @pytest.mark.full
 @pytest.mark.parametrize(("schema", "section"), API_MESSAGES)
-def test_bytes_equal_those_of_kio(schema: Schema, section: Section) -> None:
+def test_encoded_messages_equal_those_of_kio(schema: Schema, section: Section) -> None:
     from kio.serial import entity_reader, entity_writer
 
     side = "request" if section.name.endswith("Request") else "response"
@@ -127,7 +127,7 @@ def kafka_python_classes() -> dict[str, Any]:
 
 @pytest.mark.full
 @pytest.mark.parametrize(("schema", "section"), API_MESSAGES)
-def test_bytes_equal_those_of_kafka_python(schema: Schema, section: Section) -> None:
+def test_encoded_messages_equal_those_of_kafka_python(schema: Schema, section: Section) -> None:
     theirs = kafka_python_classes().get(section.name)
     if theirs is None:
         pytest.skip(f"kafka-python has no {section.name}")
@@ -158,7 +158,7 @@ def test_unknown_tagged_field_is_skipped() -> None:
         pytest.param(b"\x01\xff\xff\xff\xff\x0f", id="millions of tags"),
     ],
 )
-def test_invalid_lengths_are_refused(raw: bytes) -> None:
+def test_invalid_field_lengths_are_refused(raw: bytes) -> None:
     codec = api(3)
     with pytest.raises(DecodeError):
         decode_body(codec.decode_request, raw, 0, 12)
@@ -180,7 +180,7 @@ def test_string_length_is_limited_to_32767_bytes_in_every_version(version: int, 
 
 
 @pytest.mark.parametrize("version", [8, 9], ids=["string", "compact"])
-def test_invalid_utf8_is_replaced(version: int) -> None:
+def test_invalid_utf8_in_strings_is_replaced(version: int) -> None:
     """Invalid bytes become U+FFFD, as in Java.
 
     U+FFFD takes three bytes in UTF-8, so a string may become too long for a response. Such a string is refused.

@@ -19,6 +19,7 @@ from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.handlers import delete_records, fetch, list_offsets, produce
 from ottla.broker.handlers.registry import BROKER_APIS
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.fetch_sessions import FetchSessions
 from ottla.broker.limits.inflating import InflatingMemory
 from ottla.broker.loop.env import Env
@@ -95,6 +96,7 @@ class ReplicaServer:
         self.cluster_id = CLUSTER_ID
         self.apis, self.services, self.request_topics = BROKER_APIS, self, SimpleNamespace()
         self.state = ClusterState(self.broker_id)
+        self.quotas = ClientQuotaEnforcement(env, self.live_config, self.state.client_quotas)
         self.cluster = SimpleNamespace(state=self.state, features_epoch=0, is_alone=False)
         self.verification: Any = None
         self.authorizer = ALLOW_ALL
@@ -305,7 +307,7 @@ class ReplicaBrokersWorld:
 
     def server(self, broker_id: int) -> ReplicaServer:
         server = self.nodes[broker_id].server
-        assert server is not None, f"{broker_id} is down"
+        assert server is not None, f"broker {broker_id} is down"
         return cast(ReplicaServer, server)
 
     @property
@@ -324,7 +326,7 @@ class ReplicaBrokersWorld:
         ``previous_epoch`` is the broker epoch before a clean stop, as returned by `shut_down`.
         """
         node.start()
-        assert node.is_up, "a machine that does not start"
+        assert node.is_up, "the broker did not start"
         registering = registrations.Registering(
             broker_id=node.node_id,
             cluster_id=CLUSTER_ID,

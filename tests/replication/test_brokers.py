@@ -90,7 +90,7 @@ def test_killed_leader_loses_only_unacknowledged_records(world: ReplicaBrokersWo
     world.settle()
     assert values(world, 1) == values(world, 2) == values(world, 3)
     assert [b"of the leader alone" in raw for raw in values(world, 2)] == [False, False]
-    assert set(world.registration().isr) == {1, 2, 3}, "the one that came back has caught up"
+    assert set(world.registration().isr) == {1, 2, 3}, "the restarted broker is in sync again"
 
 
 def test_lagging_follower_leaves_the_in_sync_replicas_and_rejoins(world: ReplicaBrokersWorld) -> None:
@@ -121,7 +121,7 @@ def test_alter_partition_is_retried_until_the_controller_answers(world: ReplicaB
     assert set(world.registration().isr) == {1, 2}
 
 
-def test_below_min_insync_replicas_acks_all_is_refused_and_acks_1_is_hidden() -> None:
+def test_acks_all_below_min_insync_replicas_is_refused_and_acks_1_records_stay_uncommitted() -> None:
     world = ReplicaBrokersWorld(2, min_in_sync=2)
     world.settle()
     producer = Producer(world)
@@ -144,7 +144,7 @@ def test_below_min_insync_replicas_acks_all_is_refused_and_acks_1_is_hidden() ->
     assert world.partition(1).log.high_watermark == 2
 
 
-def test_waiting_producer_gets_not_leader_after_a_leader_change(world: ReplicaBrokersWorld) -> None:
+def test_waiting_producer_gets_not_leader_or_follower_after_a_leader_change(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     for other in ("broker-2", "broker-3"):
         world.links.cut("broker-1", other)
@@ -212,7 +212,7 @@ def test_start_uses_the_checkpointed_high_watermark(world: ReplicaBrokersWorld) 
     world.nodes[1].start()
     world.tell(1)
     log = world.partition(1).log
-    assert (log.high_watermark, log.log_end_offset) == (1, 2), "the leader's own last record is not committed"
+    assert (log.high_watermark, log.log_end_offset) == (1, 2), "the last record of the leader is not committed"
 
 
 def test_leader_refuses_fetches_of_an_earlier_incarnation(world: ReplicaBrokersWorld) -> None:

@@ -38,7 +38,7 @@ def test_acknowledged_records_survive_a_power_cut_of_the_last_leader(is_topics_o
     world.start(world.nodes[1])
     world.settle()
     lost = RECORDS - len(values(world, 1))
-    assert lost > 0, "the power cut took what the leader had not synced"
+    assert lost > 0, "the power cut removed no records of the leader"
     for follower in (2, 3):
         world.start(world.nodes[follower], previous_epoch=epochs[follower])
         world.settle()

@@ -144,4 +144,4 @@ def test_planted_fault_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch) 
         except (AssertionError, UnexpectedOffset):
             # The history raises `Anomaly`, an assert of a state change fails, or a follower detects an unexpected offset.
             return
-    pytest.fail(f"{SEEDS_TO_CATCH} seeds do not notice it")
+    pytest.fail(f"{SEEDS_TO_CATCH} seeds do not detect the fault")

@@ -14,7 +14,7 @@ from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequ
 from ottla.protocol.messages.describe_acls import DescribeAclsRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch
-from ottla.security.acl.bindings import AclBinding
+from ottla.security.acl.bindings import AclBinding, AclBindingFilter
 from ottla.security.acl.codes import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
@@ -74,13 +74,15 @@ def _add(world: World, words: Words, permission: PermissionType) -> str:
 def revoke(world: World, words: Words) -> str:
     """Delete all ACLs of a user. Command: ``revoke alice``."""
     user = words.plain[0]
-    _replace(world, user, world.acls.pop(user, []), [])
+    del world.acls[user]
+    _delete(world, [AclBindingFilter(principal=_principal(world, user))])
+    _await_acls(world, user, [])
     return ""
 
 
 @verb
 def under(world: World, words: Words) -> str:
-    """Send a request by a user under one further ACL after the other, and show under which of them each response came.
+    """Send a request by users who each have one ACL more than alice, and show for which of these ACLs each response came.
 
     Command: ``under alice topic=t ask ApiName {"field": 1}``. ``none`` is without a further ACL, and ``-READ`` with one that allows
     all operations and one that denies READ. ``PREFIX`` allows all operations on a prefix of the name, ``*`` on all names.
@@ -88,25 +90,31 @@ def under(world: World, words: Words) -> str:
     user, inner = words.plain[0], [word for word in words.plain[1:] if word != "cluster"]
     kind, name, _ = _pattern(world, words)
     options = {key: value for key, value in words.options.items() if key not in KINDS}
-    have, principal = world.acls.get(user, []), _principal(world, user)
-    now, answers = list(have), dict[str, list[str]]()
-    for label, further in _situations(kind, name, principal):
-        wanted = [*have, *(acl for acl in further if acl not in have)]
-        _replace(world, user, now, wanted)
-        now = wanted
-        made = VERBS[inner[0]](world, Words(words.name, inner[0], inner[1:], dict(options), words.json, user))
-        if isinstance(made, Ask):
-            made.user = user
-            made = world.ask(made, set())
-        answers.setdefault(made, []).append(label)
-    _replace(world, user, now, have)
+    created, users = list[AclBinding](), list[tuple[str, str]]()
+    for label, further in _situations(kind, name):
+        world.users += 1
+        other = f"{user}{world.users}"
+        users.append((label, other))
+        own = dict.fromkeys(acl._replace(principal=_principal(world, other)) for acl in (*world.acls.get(user, ()), *further))
+        created += own
+    # The last user has ACLs, and Apache Kafka applies those of one request together.
+    _create(world, created)
+    _await_acls(world, other, list(own))
+    answers = dict[str, list[str]]()
+    for label, other in users:
+        made = VERBS[inner[0]](world, Words(words.name, inner[0], inner[1:], dict(options), words.json, other))
+        assert isinstance(made, Ask)
+        made.user = other
+        answers.setdefault(world.ask(made, {"once"} & set(inner)), []).append(label)
+        world.forget_connection(other)
+    _delete(world, [AclBindingFilter(principal=_principal(world, other)) for _, other in users])
     return " | ".join(f"{' '.join(labels)}: {answer}" for answer, labels in answers.items())
 
 
-def _situations(kind: ResourceType, name: str, principal: str) -> Iterable[tuple[str, list[AclBinding]]]:
+def _situations(kind: ResourceType, name: str) -> Iterable[tuple[str, list[AclBinding]]]:
     def acl(operation: AclOperation, permission: PermissionType = ALLOW, name: str = name, prefixed: bool = False) -> AclBinding:
         pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
-        return AclBinding(kind, name, pattern, principal, WILDCARD, operation, permission)
+        return AclBinding(kind, name, pattern, "", WILDCARD, operation, permission)
 
     yield "none", []
     for operation in SUPPORTED_OPERATIONS[kind]:
@@ -152,27 +160,20 @@ def _pattern(world: World, words: Words) -> tuple[ResourceType, str, PatternType
     return KINDS[key], f"User:{name}" if key == "user" else name, pattern
 
 
-def _replace(world: World, user: str, have: Sequence[AclBinding], wanted: Sequence[AclBinding]) -> None:
-    surplus = [acl for acl in have if acl not in wanted]
-    missing = [acl for acl in wanted if acl not in have]
-    if surplus:
-        filters = [
-            DeleteAclsFilter(
-                resource_type_filter=acl.resource_type,
-                resource_name_filter=acl.resource_name,
-                pattern_type_filter=acl.pattern_type,
-                principal_filter=acl.principal,
-                host_filter=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-            )
-            for acl in surplus
-        ]
-        _check(world.call(DeleteAclsRequest(filters=filters)).filter_results)
-    if missing:
-        _create(world, missing)
-    if surplus or missing:
-        _await_acls(world, user, wanted)
+def _delete(world: World, selected: Iterable[AclBindingFilter]) -> None:
+    filters = [
+        DeleteAclsFilter(
+            resource_type_filter=one.resource_type,
+            resource_name_filter=one.resource_name,
+            pattern_type_filter=one.pattern_type,
+            principal_filter=one.principal,
+            host_filter=one.host,
+            operation=one.operation,
+            permission_type=one.permission,
+        )
+        for one in selected
+    ]
+    _check(world.call(DeleteAclsRequest(filters=filters)).filter_results)
 
 
 def _create(world: World, acls: Sequence[AclBinding]) -> None:

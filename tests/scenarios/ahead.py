@@ -43,8 +43,8 @@ class _InCompany:
     def connect(self, client_id: str = "scenario") -> Client:
         return self.broker.connect(client_id)
 
-    def connect_as(self, user: str) -> Client:
-        return self.broker.connect_as(user)
+    def connect_as(self, user: str, client_id: str = "scenario") -> Client:
+        return self.broker.connect_as(user, client_id)
 
     def restart(self, *, kill: bool = False) -> None:
         self.together.restart(kill=kill)

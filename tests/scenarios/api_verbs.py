@@ -21,7 +21,7 @@ from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.uuids import uuid_text
 from tests.scenarios.consumer_verbs import wait_for_topics
-from tests.scenarios.json_messages import BROKERS_OWN, WITHOUT_TEXTS, Reader, Writer
+from tests.scenarios.json_messages import Reader, Writer
 from tests.scenarios.share_verbs import have_coordinators
 from tests.scenarios.verbs import verb
 from tests.scenarios.world import Ask, Words, World
@@ -36,6 +36,9 @@ _LONG = re.compile(r"<(\w)\*(\d+)>")
 _REPEATED = re.compile(r"(\w)\1{29,}")
 _MEMBER = re.compile(r".*-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{22}")
 """Regular expression for member ids that a broker assigned, in the classic or a newer protocol."""
+_NEEDS = re.compile(r"^Request Request\(.*\) needs")
+"""Regular expression for the beginning of an error message in which Apache Kafka describes the request as a Java object."""
+_CLUSTER_ID = re.compile(r'cluster id "[\w-]{22}"')
 _OF_ALL_CASES = {"ListGroups": "groups", "ListTransactions": "transaction_states", "ListConfigResources": "config_resources"}
 """APIs whose responses list objects of every case, with the name of the list. Objects of other cases are not shown."""
 _PROBE = "-probe-"
@@ -54,7 +57,7 @@ def ask(world: World, words: Words) -> Ask:
     (api,) = words.plain[:1]
     given = _filled(world, world.usual.get(api, {}) | json.loads(words.json or "{}"))
     request = Reader(lambda name: _topic_id(world, name), world.broker.now_ms()).message(_request(api), given)
-    writer = Writer(lambda topic_id: _topic(world, topic_id), lambda text: _masked(world, text))
+    writer = Writer(lambda topic_id: _topic(world, topic_id), lambda text: _masked(world, text), is_for_user=bool(words.user))
 
     def show(answer: Any) -> str:
         if words.name:
@@ -64,7 +67,7 @@ def ask(world: World, words: Words) -> Ask:
             return loading.name
         _keep_own(world, api, answer)
         _learn_ids(world, answer)
-        return writer.response(answer, WITHOUT_TEXTS if words.user else BROKERS_OWN)
+        return writer.response(answer)
 
     newest = _entry(api).max_version
     return Ask(request, words.version(min(newest, words.number("upto", newest))), show)
@@ -138,6 +141,7 @@ def _masked(world: World, text: str) -> str:
         members = {name: actor.member for name, actor in world.actors.items()}
         members |= {name: getattr(answer, "member_id", "") for name, answer in world.answers.items()}
         return next((f"<{name}>" for name, member in members.items() if member == text), "<a member>")
+    text = _CLUSTER_ID.sub('cluster id "..."', _NEEDS.sub("Request needs", text))
     return _REPEATED.sub(lambda match: f"<{match[1]}*{len(match[0])}>", text.replace(world.prefix, PREFIX))
 
 

@@ -141,7 +141,7 @@ class Target(Protocol):
 
     def connect(self, client_id: str = "scenario") -> Client: ...
 
-    def connect_as(self, user: str) -> Client:
+    def connect_as(self, user: str, client_id: str = "scenario") -> Client:
         """Connect as ``User:user``, on a broker whose clients authenticate."""
         ...
 
@@ -173,8 +173,8 @@ class Wire:
     def connect(self, client_id: str = "scenario") -> RawClient:
         return RawClient(self.process.bootstrap, client_id)
 
-    def connect_as(self, user: str) -> RawClient:
-        return authenticated(RawClient(self._users_at, "scenario"), user)
+    def connect_as(self, user: str, client_id: str = "scenario") -> RawClient:
+        return authenticated(RawClient(self._users_at, client_id), user)
 
     def restart(self, *, kill: bool = False) -> None:
         self.process.restart(kill=kill)

@@ -49,6 +49,8 @@ UNORDERED = {
     "credential_infos",
 }
 """Lists that Apache Kafka returns in the order of a hash map or of its shards. They are shown sorted."""
+UNORDERED_FOR_USERS = UNORDERED | {"responses", "topics", "partitions", "partition_responses"}
+"""The lists whose order depends on a hash map if Apache Kafka refuses parts of a request."""
 FIRST_TIME_MS = 1_000_000_000_000
 """Integers between this number and twice this number are shown as timestamps of the test run."""
 _EMBEDDED = {
@@ -130,13 +132,16 @@ class Writer:
     ``topic`` returns the name of a topic id, and ``text`` masks values that differ between runs.
     """
 
-    def __init__(self, topic: Callable[[bytes], str], text: Callable[[str], str]) -> None:
+    def __init__(self, topic: Callable[[bytes], str], text: Callable[[str], str], *, is_for_user: bool = False) -> None:
+        """``is_for_user``: whether a user has sent the request. Then error messages are shown, and more lists are sorted."""
         self._topic = topic
         self._text = text
+        self._hidden = WITHOUT_TEXTS if is_for_user else BROKERS_OWN
+        self._unordered = UNORDERED_FOR_USERS if is_for_user else UNORDERED
 
-    def response(self, answer: Any, hidden: set[str] = BROKERS_OWN) -> str:
+    def response(self, answer: Any) -> str:
         """Return the fields that differ from their defaults, after the name of the top-level error if the response has one."""
-        fields = self.fields(answer, hidden)
+        fields = self.fields(answer, self._hidden)
         whole = fields.pop("error_code", "NONE" if hasattr(answer, "error_code") else "")
         if not whole:
             return compact(fields)
@@ -169,7 +174,7 @@ class Writer:
         if isinstance(value, bytes | bytearray | memoryview):
             return self._bytes(bytes(value), _EMBEDDED_IN.get(name.rpartition("_")[2], ""))
         shown = self._value(value, hidden)
-        return sorted(shown, key=compact) if name in UNORDERED else shown
+        return sorted(shown, key=compact) if name in self._unordered else shown
 
     def _value(self, value: Any, hidden: set[str]) -> Any:
         if isinstance(value, msgspec.Struct):

@@ -15,6 +15,7 @@ from tests.scenarios import (
     consumer_verbs,
     forge,
     group_verbs,
+    quota_verbs,
     replica_verbs,
     several_verbs,
     share_group_verbs,
@@ -40,6 +41,7 @@ _LOADED = (
     forge,
     api_verbs,
     batch_verbs,
+    quota_verbs,
     acl_verbs,
 )
 _LOADED_OF_SEVERAL_BROKERS = (several_verbs, replica_verbs, admin_verbs)

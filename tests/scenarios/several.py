@@ -89,7 +89,7 @@ class SeveralTarget:
     def connect(self, client_id: str = "scenario") -> Router:
         return Router(self, client_id)
 
-    def connect_as(self, user: str) -> Router:
+    def connect_as(self, user: str, client_id: str = "scenario") -> Router:
         raise AssertionError("clients of a cluster do not authenticate")
 
     @contextmanager

@@ -97,7 +97,7 @@ def test_records_contradicting_the_batch_header_are_refused(raw: RawClient, topi
 
 @pytest.mark.entry("BAD-15")
 @pytest.mark.parametrize("lengths", [{"key": b"", "key_length": -2}, {"value": b"", "value_length": -3}], ids=["key", "value"])
-def test_lengths_below_minus_one_are_null(raw: RawClient, topic: str, lengths: dict[str, Any]) -> None:
+def test_record_lengths_below_minus_one_mean_null(raw: RawClient, topic: str, lengths: dict[str, Any]) -> None:
     assert produce(raw, topic, batch(record(**lengths))) is Code.NONE
 
 
@@ -244,7 +244,7 @@ def test_duplicate_elements_are_refused_only_by_create_topics(raw: RawClient, to
 
 @pytest.mark.entry("BAD-18")
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "..", "x" * 32_000, "nul\0", "\u00e9/.."])
-def test_ids_are_never_used_as_file_names(raw: RawClient, name: str) -> None:
+def test_client_ids_are_never_used_as_file_names(raw: RawClient, name: str) -> None:
     assert identity(raw, name).error_code == 0
 
 
@@ -255,7 +255,7 @@ def test_fetch_returns_the_whole_first_batch_for_any_max_bytes(raw: RawClient, t
     assert produce(raw, topic, raw_batch) is Code.NONE
     part = FetchPartition(partition=0, current_leader_epoch=-1, fetch_offset=0, partition_max_bytes=max_bytes)
     answer = raw.call(FetchRequest(max_wait_ms=0, max_bytes=max_bytes, topics=[FetchTopic(topic, partitions=[part])]), 11)
-    assert len(bytes(answer.responses[0].partitions[0].records)) == len(raw_batch), "the first batch comes whole"
+    assert len(bytes(answer.responses[0].partitions[0].records)) == len(raw_batch), "the response has the whole first batch"
 
 
 @pytest.mark.entry("BAD-19")
@@ -274,7 +274,7 @@ def test_unknown_fetch_session_is_refused(raw: RawClient) -> None:
 
 
 @pytest.mark.entry("BAD-10")
-def test_partitions_are_described_in_pages(raw: RawClient) -> None:
+def test_describe_topic_partitions_returns_pages(raw: RawClient) -> None:
     name = f"pages-{time.time_ns()}"
     create(raw, name, 5, retention_ms="-1")
     request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name)], response_partition_limit=2, cursor=None)

@@ -187,7 +187,7 @@ def end_offset(client: RawClient, topic: str) -> int:
 
 
 @pytest.mark.entry("PRD-14", "PRD-16", "IDM-16")
-def test_bad_batches_are_refused_with_their_codes_and_not_stored(raw: RawClient, topic: str, target: str) -> None:
+def test_invalid_batches_are_refused_with_their_codes_and_not_stored(raw: RawClient, topic: str, target: str) -> None:
     good = bytes(build_batch([(b"k", b"v")], 1))
     wrong_crc = good[:-1] + bytes([good[-1] ^ 1])
     cases = [
@@ -210,13 +210,13 @@ def test_bad_batches_are_refused_with_their_codes_and_not_stored(raw: RawClient,
 
 @pytest.mark.entry("BAD-17")
 @pytest.mark.parametrize("name", ["..", ".", "a/b", "x" * 250, "bad name", "nul\0", "é", ""])
-def test_bad_topic_names_are_refused(raw: RawClient, name: str) -> None:
+def test_invalid_topic_names_are_refused(raw: RawClient, name: str) -> None:
     answer = raw.call(CreateTopicsRequest([CreatableTopic(name=name, num_partitions=1, replication_factor=1)]))
     assert answer.topics[0].error_code == Code.INVALID_TOPIC_EXCEPTION
 
 
 @pytest.mark.entry("PRD-21")
-def test_large_frame_is_read_completely(raw: RawClient, topic: str) -> None:
+def test_large_request_frame_is_read_completely(raw: RawClient, topic: str) -> None:
     batch = bytes(build_batch([(b"k", random.Random(1).randbytes(900_000))], 1))
     request = ProduceRequest(
         transactional_id=None,
@@ -268,7 +268,7 @@ def test_parked_fetch_is_answered_when_records_arrive(bootstrap: str, raw: RawCl
     assert raw.receive(sent).responses[0].partitions[0].records
 
 
-def test_full_disk_is_reported_and_nothing_acknowledged() -> None:
+def test_produce_on_a_full_disk_is_refused_and_not_acknowledged() -> None:
     """A limit on the file size simulates a full disk: the write fails with EFBIG, as it would with ENOSPC."""
     import resource
 
@@ -292,7 +292,7 @@ def resident_bytes(pid: int) -> int:
 
 
 @pytest.mark.entry("BAD-03")
-def test_many_empty_elements_take_no_memory() -> None:
+def test_request_with_many_empty_elements_uses_little_memory() -> None:
     """A Metadata request of thirty megabytes for thirty million topics without a name."""
     count = 30_000_000
     head = struct.pack(">hhihB", 3, 9, 7, -1, 0)

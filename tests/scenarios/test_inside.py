@@ -112,7 +112,7 @@ def test_markers_with_a_final_error_are_not_sent_again(broker: SimulatedBroker, 
     assert len(transport.sent) == 1
     assert perform(world, "describe x").startswith("PrepareCommit")
     perform(world, "restart")
-    assert perform(world, "read t") == "a1", "a start sends them again"
+    assert perform(world, "read t") == "a1", "a restart sends the markers again"
 
 
 @pytest.mark.entry("MRK-09", "MRK-10")
@@ -200,15 +200,15 @@ def test_wall_clock_jumps_do_not_trigger_timeouts(broker: SimulatedBroker, world
     broker.env.wall_jump_ms = jump_ms
     assert perform(world, "produce A t").startswith("NONE")
     broker.sleep(5_000)
-    assert perform(world, "offsets A g t=1 member=M") == "NONE", "no session has ended"
-    assert perform(world, "describe x").startswith("Ongoing"), "no timeout has come"
+    assert perform(world, "offsets A g t=1 member=M") == "NONE", "the session of the member has not ended"
+    assert perform(world, "describe x").startswith("Ongoing"), "the transaction has not timed out"
     broker.sleep(56_000)
-    assert perform(world, "describe x").startswith("CompleteAbort"), "and it does not stay away"
+    assert perform(world, "describe x").startswith("CompleteAbort"), "the transaction times out later"
 
 
 @pytest.mark.heavy
 @pytest.mark.entry("CRD-11")
-def test_many_ids_expire_in_batches_within_the_size_limit() -> None:
+def test_many_transactional_ids_expire_in_batches_within_the_size_limit() -> None:
     shard = TransactionShard(0, TxnConfig(id_expiration_ms=1_000), 2)
     for number in range(20_000):
         name = f"id-{number}" if number % 1_000 else "x" * 30_000 + str(number)
@@ -258,7 +258,7 @@ def test_slow_periodic_task_never_runs_concurrently(broker: SimulatedBroker) -> 
 
 @pytest.mark.smoke
 @pytest.mark.entry("CRD-24")
-def test_late_transactions_are_counted(broker: SimulatedBroker, world: World) -> None:
+def test_transactions_past_their_timeout_are_counted(broker: SimulatedBroker, world: World) -> None:
     from ottla.broker.metrics.exposition import collect
 
     def late() -> float:

@@ -91,8 +91,8 @@ class Noting:
         self.connections += 1
         return self.simulated.connect(client_id)
 
-    def connect_as(self, user: str) -> Client:
-        return self.simulated.connect_as(user)
+    def connect_as(self, user: str, client_id: str = "scenario") -> Client:
+        return self.simulated.connect_as(user, client_id)
 
     def restart(self, *, kill: bool = False) -> None:
         self.restarts += 1

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tests.scenarios.play import cut_up
+from tests.scenarios.quota_verbs import ALL
 from tests.scenarios.script import Scenario
 from tests.scenarios.world import Words
 
@@ -78,6 +79,8 @@ def _is_refused_by_verification(scenario: Scenario, commands: list[Words]) -> bo
 
 def _changes_others(words: Words) -> bool:
     """Whether a command changes something that affects every case: the broker, or a coordinator's log."""
+    if words.verb == "quota":
+        return bool({"user", "ip"} & words.options.keys()) or words.options.get("client") == ALL
     if words.verb == "ask":
         return words.plain[0] in _ASKED_OF_ALL or _NAMELESS in words.json
     return words.verb in _CHANGES_ALL or (words.verb in _CHANGES_A_TOPIC and words.plain[0].startswith("__"))

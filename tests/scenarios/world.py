@@ -55,6 +55,14 @@ class Actor:
 
 
 @dataclass(slots=True)
+class OwnConnection:
+    """A connection with a client id of its own, and until when the last response has throttled it, by the broker's clock."""
+
+    client: Client
+    throttled_until_ms: float = 0.0
+
+
+@dataclass(slots=True)
 class Ask:
     """A request, and a function that formats its response."""
 
@@ -107,6 +115,10 @@ class World:
         """Connections by user; the name is empty for the client without a user, who may do everything."""
         self.acls: dict[str, list[AclBinding]] = {}
         """The ACLs of each user of the case."""
+        self.users = 0
+        """Number of further users, with names of their own."""
+        self.own: dict[str, OwnConnection] = {}
+        """Connections with their own client ids, by the names that the case gave them."""
         self.answers: dict[str, Any] = {}
         """Responses to ``ask``, by the names that the case gave them."""
         self.usual: dict[str, dict[str, Any]] = {}
@@ -157,7 +169,7 @@ class World:
     def client_of(self, user: str) -> Client:
         """Return the connection of one of the case's users, or of the client without a user."""
         if user not in self._clients:
-            self._clients[user] = self.broker.connect_as(self.real(user)) if user else self.connect()
+            self._clients[user] = self.broker.connect_as(self.real(user), "scenario") if user else self.connect()
         return self._clients[user]
 
     def topic_id(self, topic: str) -> bytes:
@@ -250,6 +262,8 @@ class World:
             client.close()
         for user in list(self._clients):
             self.forget_connection(user)
+        for own in self.own.values():
+            own.client.close()
 
 
 def name_of(code: int) -> str:

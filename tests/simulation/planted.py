@@ -88,7 +88,7 @@ def catching_seed(mutant: Mutant, seeds: int = SEEDS) -> tuple[int, str] | None:
     The seed in `CAUGHT_BEFORE_BY` is tried before all others, because the fault has no effect in most worlds.
     """
     module = mutant.file.removesuffix(".py").replace("/", ".")
-    assert module not in sys.modules, f"{module} is there already, without the fault"
+    assert module not in sys.modules, f"{module} was already imported without the fault"
     sys.meta_path.insert(0, Changed(module, broken((ROOT / mutant.file).read_text(), mutant)))
     from ottla.simulation.judging import judge
     from ottla.simulation.plan import draw

@@ -117,7 +117,7 @@ def test_completion_with_missing_markers_is_reported() -> None:
     logs.judge.check_completed()
     assert logs.findings == ["the transaction of (7, 3) is complete, and ('b', 0) has not its marker"]
     logs.judge.check_completed()
-    assert len(logs.findings) == 1, "said once"
+    assert len(logs.findings) == 1, "a finding is reported once"
 
 
 def test_partition_with_deleted_records_has_no_findings() -> None:

@@ -33,7 +33,7 @@ class Ground:
             cast(PeerEnv, self.here.env),
             (self.there.host, PORT),
             client_id="0",
-            bug=lambda: pytest.fail("a bug"),
+            bug=lambda: pytest.fail("an unexpected error was reported"),
             buffers=ReceiveBuffers(),
             limits=PeerLimits(connect_ms=1_000, request_ms=2_000),
         )

@@ -29,7 +29,7 @@ def failures(report: Report) -> list[str]:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("first", [1, *(pytest.param(first, marks=pytest.mark.full) for first in range(1 + CHUNK, 51, CHUNK))])
-def test_seeds_have_no_findings(first: int) -> None:
+def test_simulated_worlds_of_seeds_have_no_findings(first: int) -> None:
     report = play(range(first, first + CHUNK), 30)
     assert failures(report) == []
     assert report.transactions >= 30 * CHUNK
@@ -73,7 +73,7 @@ def digest(seed: int) -> str:
 
 
 @pytest.mark.smoke
-def test_seed_is_reproducible() -> None:
+def test_simulated_world_of_a_seed_is_reproducible() -> None:
     assert digest(12) == digest(12)
     assert digest(12) != digest(13)
 

@@ -48,6 +48,6 @@ def test_refusals_are_classified_by_remedy() -> None:
     assert type(refusal("shop", BrokerRefused("committing", Code.INVALID_TXN_STATE))) is BrokerRefused
 
 
-def test_only_data_loss_is_reported_as_such() -> None:
+def test_only_data_loss_is_reported_as_data_loss() -> None:
     assert "retention has removed records" in cause_of("org.apache.spark.SparkException: [KAFKA_DATA_LOSS.X] gone")
     assert cause_of("the class com.acme.X could not be found\n\tat x") == "the class com.acme.X could not be found"

@@ -20,7 +20,7 @@ def in_a_worker(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_files_and_sockets_are_not_closed() -> None:
+def test_prepared_worker_closes_no_files_and_sockets() -> None:
     assert (
         in_a_worker("""
 import os, socket, tempfile
@@ -84,7 +84,7 @@ print(calls)
     )
 
 
-def test_archives_are_read_once(tmp_path: Path) -> None:
+def test_worker_reads_archives_once(tmp_path: Path) -> None:
     assert (
         in_a_worker(f"""
 import importlib, sys, zipfile, zipimport

@@ -47,7 +47,7 @@ def test_crash_during_loading_leaves_an_unclean_directory(fs: MemoryFilesystem) 
     directory.close()
     directory, _ = opened(fs)
     assert directory.was_clean
-    assert f"/data/{CLEAN_FILE}" not in fs.files, "gone before anything is loaded"
+    assert f"/data/{CLEAN_FILE}" not in fs.files, "the clean-shutdown file is removed before the logs are loaded"
     again, _ = opened(fs)
     assert not again.was_clean
 
@@ -169,7 +169,9 @@ def test_only_producer_snapshots_of_the_newest_segments_are_kept(fs: MemoryFiles
         put(log, 1, pid=1, epoch=0, sequence=log.log_end_offset)
     assert len(log.segments) > 4
     run(settle([log]))
-    assert snapshot.offsets(fs, log.directory) == [s.base_offset for s in log.segments[1:]], "no checkpoint was written yet"
+    assert snapshot.offsets(fs, log.directory) == [s.base_offset for s in log.segments[1:]], (
+        "snapshots are kept until the recovery points are written"
+    )
     run(directory.write_checkpoints())
     for _ in range(40):
         put(log, 1, pid=1, epoch=0, sequence=log.log_end_offset)
@@ -201,18 +203,18 @@ def test_leader_epoch_file_is_corrected_from_the_log(fs: MemoryFilesystem) -> No
     assert fs.files[path] == b"0\n2\n0 0\n4 3\n"
     fs.write_file(path, b"0\n3\n0 0\n4 3\n9 77\n")
     _, again = opened(fs)
-    assert again.epochs.entries == [(0, 0), (4, 3)], "ahead of the log: cut"
+    assert again.epochs.entries == [(0, 0), (4, 3)], "entries beyond the log end are removed"
     fs.write_file(path, b"0\n1\nnonsense\n")
     _, again = opened(fs)
-    assert again.epochs.entries == [(0, 0), (4, 3)], "damaged: the same"
+    assert again.epochs.entries == [(0, 0), (4, 3)], "a damaged file is rebuilt"
     fs.unlink(path)
     _, again = opened(fs)
-    assert again.epochs.entries == [(0, 0), (4, 3)], "behind it: filled from the batches"
+    assert again.epochs.entries == [(0, 0), (4, 3)], "missing entries are restored from the batches"
 
 
 @pytest.mark.entry("STO-24")
 @pytest.mark.parametrize("commit", [True, False])
-def test_records_of_an_open_transaction_may_be_deleted(fs: MemoryFilesystem, commit: bool) -> None:
+def test_delete_records_may_remove_records_of_an_open_transaction(fs: MemoryFilesystem, commit: bool) -> None:
     directory, log = opened(fs)
     put(log, 1)
     put(log, 5, pid=1, epoch=0, sequence=0, transactional=True)
@@ -241,7 +243,7 @@ def test_retention_removes_records_of_an_open_transaction(fs: MemoryFilesystem) 
     assert log.last_stable_offset == log.log_end_offset
 
 
-def test_compaction_may_leave_more_aborted_transactions_than_batches(fs: MemoryFilesystem) -> None:
+def test_log_with_more_aborted_transactions_than_batches_is_opened(fs: MemoryFilesystem) -> None:
     directory, log = opened(fs)
     put(log)
     for number in range(3):

@@ -75,7 +75,7 @@ def read_up(log: Log, start: int, *, to_end: bool = False) -> tuple[list[int], K
         except KafkaError as error:
             return offsets, error
         got = [header for _, header in batches(piece.data)]
-        assert got, f"nothing at offset {offset}"
+        assert got, f"no batch at offset {offset}"
         assert sum(header.size_bytes for header in got) == len(piece.data), "a read ends with damaged bytes"
         offsets += [header.base_offset for header in got]
         offset = got[-1].next_offset
@@ -242,7 +242,7 @@ def test_wrong_index_entry_is_not_reported_as_a_damaged_log(memory: Logs) -> Non
     assert log.damage is None
 
 
-def test_bytes_of_an_earlier_process_are_checked_once(memory: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_an_earlier_process_are_checked_once(memory: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     written(memory)
     log = opened(memory)
     assert read_up(log, 0)[0] == list(range(BATCHES))
@@ -252,7 +252,7 @@ def test_bytes_of_an_earlier_process_are_checked_once(memory: Logs, monkeypatch:
     assert read_up(log, BATCHES)[0] == [BATCHES]
 
 
-def test_one_read_checks_a_bounded_number_of_batches(memory: Logs) -> None:
+def test_read_checks_a_bounded_number_of_batches(memory: Logs) -> None:
     written(memory)
     log = opened(memory)
     piece = read(log, 0, 1 << 20, committed=False, most_checks=2)
@@ -262,7 +262,7 @@ def test_one_read_checks_a_bounded_number_of_batches(memory: Logs) -> None:
     assert read_up(log, 0) == (list(range(BATCHES)), None)
 
 
-def test_a_log_that_grows_while_it_is_scanned_is_not_damaged(memory: Logs) -> None:
+def test_log_that_grows_during_a_scan_is_not_damaged(memory: Logs) -> None:
     log = memory.new(LogConfig(segment_bytes=1 << 20))
     put(log)
     scanned = []

@@ -53,7 +53,7 @@ def test_producer_epoch_never_decreases(monkeypatch: pytest.MonkeyPatch) -> None
     assert log.log_end_offset == 3
 
 
-def test_repeated_marker_breaks_no_invariant() -> None:
+def test_repeated_marker_violates_no_invariant() -> None:
     log = opened()
     for _ in range(2):
         mark(log, 3)

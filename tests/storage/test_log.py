@@ -191,7 +191,9 @@ def test_delete_records_moves_the_log_start(logs: Logs) -> None:
     log.delete_records(30)
     assert log.log_start_offset == 30
     paths = delete_old(log, NOW_MS, 1)
-    assert [p.rpartition("/")[2] for p in paths if ".log" in p] == ["00000000000000000000.log.deleted"], "one at a time"
+    assert [p.rpartition("/")[2] for p in paths if ".log" in p] == ["00000000000000000000.log.deleted"], (
+        "segments are deleted one at a time"
+    )
     while delete_old(log, NOW_MS, 1):
         pass
     assert log.segments[0].base_offset <= 30 < log.segments[1].base_offset
@@ -201,7 +203,7 @@ def test_delete_records_moves_the_log_start(logs: Logs) -> None:
     assert log.last_stable_offset == 62
 
 
-def test_size_limits_are_enforced(logs: Logs) -> None:
+def test_batches_above_the_message_or_segment_size_are_refused(logs: Logs) -> None:
     log = logs.new(LogConfig(max_message_bytes=200))
     with pytest.raises(KafkaError, match=Code.MESSAGE_TOO_LARGE.name):
         put(log, 50)
@@ -210,7 +212,7 @@ def test_size_limits_are_enforced(logs: Logs) -> None:
         put(log, 50)
 
 
-def test_append_time_is_returned_for_log_append_time_topics(logs: Logs) -> None:
+def test_append_returns_the_append_time_of_log_append_time_topics(logs: Logs) -> None:
     log = logs.new(LogConfig(message_timestamp_type="LogAppendTime"))
     assert put(log, now_ms=NOW_MS).log_append_time_ms == NOW_MS
     assert logs.new(SMALL).log_end_offset == 0

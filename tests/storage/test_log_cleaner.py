@@ -85,7 +85,7 @@ def committed(log: Log) -> dict[str, str]:
         if not len(part.data):
             # Compaction may have removed the last batches below the last stable offset. A reader then waits there, as in Kafka.
             left = [h.base_offset for h, _ in stored(log) if offset <= h.last_offset < log.last_stable_offset]
-            assert not left, f"nothing to read at {offset}, below {log.last_stable_offset}"
+            assert not left, f"no records at {offset}, below the last stable offset {log.last_stable_offset}"
             break
         aborted = sorted(part.aborted or [], key=lambda a: a.first_offset)
         ended: set[int] = set()
@@ -340,7 +340,7 @@ def test_records_without_a_key_are_removed(log: Log) -> None:
 
 
 @pytest.mark.parametrize(("ratio", "is_cleaned"), [(0.4, True), (0.6, False)])
-def test_a_log_is_cleaned_when_it_is_dirty_enough(logs: Logs, ratio: float, is_cleaned: bool) -> None:
+def test_log_is_cleaned_when_its_dirty_ratio_is_exceeded(logs: Logs, ratio: float, is_cleaned: bool) -> None:
     log = logs.new(COMPACTED)
     write(log, ("a", "1"))
     compact(log)

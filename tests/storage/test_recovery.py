@@ -148,7 +148,7 @@ def test_damaged_index_does_not_affect_other_segments(logs: Logs, clean: bool) -
 
 
 @pytest.mark.entry("STO-06", "STO-12")
-def test_leftover_files_are_removed(logs: Logs) -> None:
+def test_leftover_temporary_files_are_removed(logs: Logs) -> None:
     log = logs.new()
     put(log)
     log.close()
@@ -166,7 +166,9 @@ def test_log_start_beyond_the_end_empties_the_log_after_a_crash(logs: Logs) -> N
     put(log, 5)
     log.close()
     again, report = logs.open(clean=True, start=9)
-    assert (again.log_start_offset, again.log_end_offset, report.has_false_start) == (0, 5, True), "no stop has left it so"
+    assert (again.log_start_offset, again.log_end_offset, report.has_false_start) == (0, 5, True), (
+        "a clean stop never leaves such a log start offset"
+    )
     again.abandon()
     again, report = logs.open(clean=False, start=9)
     assert (again.log_start_offset, again.log_end_offset) == (9, 9)
@@ -271,7 +273,7 @@ def test_synced_segments_are_not_read_after_a_crash(logs: Logs) -> None:
     assert state(again) == before
 
 
-def test_open_files_are_bounded(tmp_path: Path) -> None:
+def test_number_of_open_segment_files_is_bounded(tmp_path: Path) -> None:
     fs = RealFilesystem(max_open_files=8)
     logs = [Logs(fs, str(tmp_path / f"t-{i}")).new() for i in range(40)]
     for _ in range(2):

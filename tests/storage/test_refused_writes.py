@@ -70,7 +70,7 @@ def again(fs: FaultyFilesystem, log: Log, *, clean: bool) -> Log:
 
 @pytest.mark.entry("STO-21", "RDC-08")
 @pytest.mark.parametrize("seed", seeds(3, in_check=1))
-def test_failure_of_any_write_leaves_no_partial_effect(seed: int) -> None:
+def test_failed_write_leaves_no_partial_effect(seed: int) -> None:
     fs = FaultyFilesystem()
     log = Logs(fs, "/d/t-0").new(TINY)
     for call in story(log, seed):
@@ -91,7 +91,7 @@ def test_failure_of_any_write_leaves_no_partial_effect(seed: int) -> None:
                 crashed = Logs(fs.copy(), "/d/t-0")
                 assert visible(crashed.open(clean=False, config=TINY)[0])[:3] == before[:3]
         else:
-            pytest.fail("a call that never succeeds")
+            pytest.fail("the call never succeeds")
     assert fs.refused > STEPS
     assert len(log.segments) > 3
     before_all = state(log)
@@ -117,7 +117,7 @@ def test_retention_resumes_after_a_disk_error() -> None:
             retired += paths
         renamed = {path for path in fs.files if path.endswith(".deleted")}
         assert renamed
-        assert renamed <= set(retired), "what was renamed is unlinked later, whenever it was renamed"
+        assert renamed <= set(retired), "all renamed files are returned for deletion"
         assert not log.renames.are_owed
         assert (log.log_start_offset, log.log_end_offset) == (12, 12)
         opened = again(fs, log, clean=False)
@@ -184,10 +184,10 @@ def test_interrupted_swap_of_cleaned_segments_is_finished_later() -> None:
         assert not swapped
         reopened = again(fs, log, clean=False)
         assert reopened.log_end_offset == log.log_end_offset
-    pytest.fail("a pass that never ends")
+    pytest.fail("the pass does not end")
 
 
-def test_failed_record_deletion_changes_nothing() -> None:
+def test_failed_delete_records_changes_nothing() -> None:
     fs = FaultyFilesystem()
     directory = LogDirectory(fs, "/d")
     directory.acquire()
@@ -259,7 +259,7 @@ def test_rolled_segment_has_no_partial_write(tmp_path: Path, monkeypatch: pytest
     assert logs.open(clean=True, config=TINY)[0].log_end_offset == 20
 
 
-def test_a_refused_replacement_leaves_no_half_written_file(tmp_path: Path) -> None:
+def test_refused_replacement_leaves_no_partially_written_file(tmp_path: Path) -> None:
     fs = RealFilesystem()
     target = tmp_path / "checkpoint"
     target.mkdir()

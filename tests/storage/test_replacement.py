@@ -109,7 +109,7 @@ def generation(fs: MemoryFilesystem) -> str:
 @pytest.mark.smoke
 @pytest.mark.parametrize("is_overlay", [False, True])
 @pytest.mark.parametrize(("run", "expected"), [(replace, ["old", "new"]), (replace_and_undo, ["old", "new", "old"])])
-def test_kill_at_any_operation_leaves_old_or_new_data(
+def test_kill_at_any_operation_of_a_replacement_leaves_old_or_new_data(
     run: Callable[[Filesystem], None], expected: list[str], is_overlay: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a first kill, the next start is killed as well, at each of its operations. The second kill changes no result."""
@@ -131,7 +131,7 @@ def test_kill_at_any_operation_leaves_old_or_new_data(
     assert [name for name, _ in groupby(seen)] == expected
 
 
-def test_refused_operation_is_undone() -> None:
+def test_replacement_with_a_refused_operation_is_undone() -> None:
     fs = begun()
     fs.begin()
     replace(fs)
@@ -169,7 +169,7 @@ def test_old_data_that_cannot_be_removed_is_removed_by_the_next_start() -> None:
     assert contents(fs) == NEW | OTHERS
 
 
-def test_each_step_is_synced_before_the_next() -> None:
+def test_replacement_syncs_each_step_before_the_next() -> None:
     fs = begun()
     fs.begin()
     replace(fs, is_synced=True)

@@ -73,13 +73,13 @@ def test_start_succeeds_on_a_full_disk_and_a_clean_stop_updates_the_files(lost: 
     fs.refuse_nothing()
     end(log, 7, commit=False)
     ended = known(log)
-    assert known(opened(on(fs.copy()))) == ended, "killed once more, and started with room"
+    assert known(opened(on(fs.copy()))) == ended, "killed, and started again with free space"
     log.close()
     files = [path for path in fs.files if path.endswith(".txnindex")]
     assert sum(len(fs.files[path]) for path in files) == 34 * sum(len(list(s.txn_index)) for s in log.segments)
     again = Logs(fs, DIRECTORY).new(SMALL)
     report = open_log(again, NOW_MS, clean=True, recovery_point=log.log_end_offset)
-    assert report.segments_recovered == 0, "the files of all indexes are there"
+    assert report.segments_recovered == 0, "all index files exist"
     assert known(again) == ended
 
 
@@ -111,12 +111,12 @@ def test_next_start_completes_a_recovery_that_was_killed(broken: str, is_below_t
         fs = on(left)
         was_killed = killed_at(fs, nth, partial(opened, fs, recovery_point=point))
         killed = fs.copy()
-        assert not missing_aborts(killed, log), f"killed at step {nth}: Apache Kafka takes an index for whole"
+        assert not missing_aborts(killed, log), f"killed at step {nth}: Apache Kafka would accept an incomplete index"
         assert known(opened(killed, recovery_point=point)) == expected, f"killed at step {nth}"
         if not was_killed:
             break
     else:
-        pytest.fail("a start without an end")
+        pytest.fail("the start does not end")
 
 
 def missing_aborts(fs: Filesystem, log: Log) -> set[tuple[int, int]]:
@@ -165,7 +165,7 @@ def test_interrupted_truncation_is_repeated_and_reported_again(is_compacted: boo
         if not was_killed:
             break
     else:
-        pytest.fail("a start without an end")
+        pytest.fail("the start does not end")
     assert is_cut
 
 

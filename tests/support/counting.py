@@ -159,7 +159,7 @@ def slowness() -> float:
 def check(meter: Meter, limit: Limit, what: str = "the work") -> None:
     """Raise AssertionError if the longest call exceeds the limit."""
     exceeded = meter.exceeds(limit)
-    assert not exceeded, f"{what} held the loop for {exceeded}"
+    assert not exceeded, f"{what} held the event loop for {exceeded}"
 
 
 def check_best(meter: Meter, limit: Limit, attempt: Callable[[int], object]) -> None:

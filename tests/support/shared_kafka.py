@@ -51,7 +51,7 @@ def shared_kafka(settings: Mapping[str, str] = ORACLE_SETTINGS) -> SharedKafka:
     Skips the test if Apache Kafka is not available. Raises `tools.kafka.StartFailed`.
     """
     run = keeping.current()
-    assert run is not None, "tests/conftest.py begins the run"
+    assert run is not None, "no test run has begun; tests/conftest.py begins it"
     kind = json.dumps([ORACLE_VERSION, sorted(settings.items())])
     directory = run / f"kafka-{hashlib.sha256(kind.encode()).hexdigest()[:12]}"
     state = directory.with_suffix(".json")

@@ -103,7 +103,7 @@ class ShardWorld(ABC, Generic[S]):
             assert self.snapshot() == before, "a refused command has changed the state"
             raise
         if result.records or not self.changes_without_records:
-            assert self.snapshot() == before, "a command has changed the state by itself"
+            assert self.snapshot() == before, "a command has changed the state without its records"
             self.failed_appends += bool(result.records)
             result = command()
         return self.run(result, producer_id)

@@ -29,7 +29,7 @@ def calls_until(limit: int) -> Any:
     calls = iter(range(limit))
 
     def call(*_: object) -> bool:
-        assert next(calls, None) is not None, "the deadline never comes"
+        assert next(calls, None) is not None, "the deadline did not expire"
         return False
 
     return call

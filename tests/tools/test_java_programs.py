@@ -33,7 +33,7 @@ def test_program_is_compiled_when_its_source_changed(tmp_path: Path, monkeypatch
     source = tmp_path / "Says.java"
     source.write_text(SOURCE % "first")
     assert said(source) == "first it"
-    monkeypatch.setattr(java_programs, "_compile", lambda *_: pytest.fail("it is compiled already"))
+    monkeypatch.setattr(java_programs, "_compile", lambda *_: pytest.fail("the program was compiled again"))
     assert said(source) == "first it"
     monkeypatch.undo()
     monkeypatch.setenv("OTTLA_CACHE", str(tmp_path / "cache"))

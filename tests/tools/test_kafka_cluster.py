@@ -34,7 +34,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     cluster.close()
 
 
-def test_brokers_fail_and_restart(cluster: SeveralBrokers) -> None:
+def test_brokers_of_each_cluster_kind_fail_and_restart(cluster: SeveralBrokers) -> None:
     assert cluster.brokers == [1, 2, 3]
     cluster.create_topic("t", 1, replication_factor=3)
     oracle.in_sync(cluster, "t", [1, 2, 3])

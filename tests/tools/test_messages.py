@@ -18,7 +18,7 @@ def listed() -> list[Message]:
     return messages(python_files(["ottla"]))
 
 
-def test_known_texts_are_listed(listed: list[Message]) -> None:
+def test_message_list_has_known_texts(listed: list[Message]) -> None:
     texts = {(one.kind, one.text) for one in listed}
     assert ("log info", "connection_closed") in texts
     assert ("UsageError", "--key-separator must not be empty") in texts

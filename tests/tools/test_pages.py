@@ -25,19 +25,21 @@ SITE = yaml.safe_load((DOCS.parent / "mkdocs.yml").read_text())
 )
 def test_generated_pages_are_up_to_date(name: str, page: Callable[[], str]) -> None:
     module = page.__module__
-    assert PAGES[name] == page(), f"write it anew: python -m {module}"
+    assert PAGES[name] == page(), f"the page is outdated; run python -m {module}"
 
 
 def test_compatibility_page_equals_the_recorded_results() -> None:
     """The results on the page come from its last generation; rows, columns and versions come from the code. Each row has a test."""
     on_page = compatibility.results_on(PAGES["compatibility.md"])
-    assert PAGES["compatibility.md"] == compatibility.document(on_page), "write it anew: python -m tools.compatibility"
+    assert PAGES["compatibility.md"] == compatibility.document(on_page), "the page is outdated; run python -m tools.compatibility"
     known = {name: of() for name, of in compatibility.CLIENTS.items()} | {
         name: of() for name, (_, of) in compatibility.OTHERS.items()
     }
     assert set(on_page.versions) == set(known)
     pinned = set(known) - {"confluent-kafka", "kafka-python", "aiokafka"}
-    assert {name: on_page.versions[name] for name in pinned} == {name: known[name] for name in pinned}, "make compatibility"
+    assert {name: on_page.versions[name] for name in pinned} == {name: known[name] for name in pinned}, (
+        "the versions are outdated; run make compatibility"
+    )
     for feature in compatibility.FEATURES:
         assert any(on_page.scores[feature, client] != compatibility.NO_TESTS for client in compatibility.CLIENTS), feature
     for score in [*on_page.scores.values(), *on_page.others.values()]:

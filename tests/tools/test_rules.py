@@ -18,13 +18,13 @@ TEXTS = [
 def test_every_referenced_rule_id_exists() -> None:
     unknown = {str(path.relative_to(rules.ROOT)): rules.named_in(path.read_text()) - rules.known() for path in TEXTS}
     assert {path: ids for path, ids in unknown.items() if ids} == {}
-    assert rules.marked() <= rules.known(), "an id of another prefix"
+    assert rules.marked() <= rules.known(), "a test is marked with an unknown rule id"
 
 
 @pytest.mark.full
 def test_every_rule_is_tested_or_has_a_reason() -> None:
     assert rules.marked() | set(rules.not_run()) == rules.known()
-    assert rules.marked() & set(rules.not_run()) == set(), "not listed any more once it is tested"
+    assert rules.marked() & set(rules.not_run()) == set(), "a tested rule is also listed as not tested"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_rule_ids_become_links() -> None:
 @pytest.mark.smoke
 def test_scoreboard_is_up_to_date() -> None:
     page = conformance.TARGET.read_text()
-    assert conformance.document(conformance.board_on(page)) == page, "make generate"
+    assert conformance.document(conformance.board_on(page)) == page, "the scoreboard is outdated; run make generate"
 
 
 @pytest.mark.full

@@ -110,7 +110,7 @@ def test_budget_runs_the_floor_and_skips_what_exceeds_the_time(tmp_path: Path) -
 
 
 @pytest.mark.full
-def test_without_budgets_every_case_runs(tmp_path: Path) -> None:
+def test_every_case_runs_without_budgets(tmp_path: Path) -> None:
     results = run_pytest(tmp_path, f"EXPECTED = list(range(10))\n{SAMPLE_OF_BUDGETS}")
     assert {result.outcome for result in results.values()} == {"passed"}
 
@@ -136,7 +136,7 @@ def test_failure_that_passes_alone_is_unstable_and_not_failed(monkeypatch: pytes
 
 
 def test_many_failures_are_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(test_run, "passes_alone", lambda test, arguments: pytest.fail("ran again"))
+    monkeypatch.setattr(test_run, "passes_alone", lambda test, arguments: pytest.fail("the test was run again"))
     summary = failing(test_run.MAX_JUDGED + 1)
     test_run.judge(summary, [])
     assert len(summary.failed) == test_run.MAX_JUDGED + 1
@@ -144,7 +144,7 @@ def test_many_failures_are_not_run_again(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("when", ["teardown", "collect", "crash", "???"])
 def test_failure_outside_of_a_test_is_not_run_again(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
-    monkeypatch.setattr(test_run, "passes_alone", lambda test, arguments: pytest.fail("ran again"))
+    monkeypatch.setattr(test_run, "passes_alone", lambda test, arguments: pytest.fail("the test was run again"))
     summary = failing(1, when)
     test_run.judge(summary, [])
     assert summary.failed == ["test_0"]

@@ -162,7 +162,7 @@ def test_every_admin_method_is_tested_or_excluded_with_a_reason(both: tuple[Answ
         assert not one.asked - one.methods
 
 
-def test_both_brokers_answer_the_same(both: tuple[Answers, Answers]) -> None:
+def test_ottla_and_kafka_answer_admin_requests_alike(both: tuple[Answers, Answers]) -> None:
     of_ottla, of_kafka = both[0].by_question, both[1].by_question
     assert of_ottla.keys() == of_kafka.keys()
     # Without Go, no kadm method was called.

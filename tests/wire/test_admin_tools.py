@@ -50,7 +50,7 @@ def test_acls_are_reported_as_disabled(broker: Broker) -> None:
     assert "SecurityDisabledException" in tool(f"{TOOLS}.AclCommand", broker, *added, check=False)
 
 
-def test_quorum_is_described(broker: Broker) -> None:
+def test_metadata_quorum_tool_describes_the_quorum(broker: Broker) -> None:
     status = tool(f"{TOOLS}.MetadataQuorumCommand", broker, "describe", "--status")
     assert re.search(r"LeaderId:\s+1\n", status), status
     assert '"id": 1' in status

@@ -49,7 +49,7 @@ def test_undamaged_directory_passes_the_audit(directory: Path, capsys: pytest.Ca
     assert "1 decided transactions, 1 open: 0 incomplete" in capsys.readouterr().out
 
 
-def test_lost_marker_is_reported(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_reports_a_lost_marker(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (log,) = (directory / "t-1").glob("*.log")
     cut_last_batches(log, 1)
     assert audit(str(directory)) == NOT_WHOLE

@@ -104,7 +104,7 @@ class Watch:
             thread.join()
         if self._errors:
             raise ExceptionGroup("while the broker was watched", self._errors)
-        assert self.highest_bytes, "its memory was never seen"
+        assert self.highest_bytes, "the memory of the broker was not measured"
         assert 0 < self.longest_wait_s < HANGS_S
 
 

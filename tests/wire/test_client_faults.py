@@ -80,7 +80,7 @@ def test_librdkafka_raises_after_a_coordinator_move(ottla: Broker, committed: tu
         consumer.close()
 
 
-def test_kafka_python_asks_the_new_coordinator(ottla: Broker, committed: tuple[str, str]) -> None:
+def test_kafka_python_sends_requests_to_the_new_coordinator(ottla: Broker, committed: tuple[str, str]) -> None:
     topic, group = committed
     consumer = KafkaConsumer(bootstrap_servers=ottla.bootstrap, group_id=group, enable_auto_commit=False)
     try:
@@ -102,7 +102,7 @@ def test_librdkafka_does_not_return_from_send_offsets_after_a_restart() -> None:
     assert output.split("\n")[:3] == ["sending 1", "sent 1", "sending 2"]
 
 
-async def test_aiokafka_commits_without_refused_record(ottla: Broker, ottla_topic: str) -> None:
+async def test_aiokafka_commits_a_transaction_without_the_refused_record(ottla: Broker, ottla_topic: str) -> None:
     """Other clients raise an error: see `tests/wire/test_failed_records.py`."""
     async with AIOKafkaProducer(bootstrap_servers=ottla.bootstrap, transactional_id=ottla_topic) as producer:
         await producer.begin_transaction()

@@ -195,7 +195,7 @@ def test_restart_during_a_transaction_keeps_it_open(client: Client, unique: Uniq
         broker.restart(kill=kill)
         consumer = closing(client.consumer(broker.bootstrap, [topic], group="g"))
         received = values(read(consumer, 1, settle_s=1.5))
-        assert received == [b"first"], "the open transaction stays open over a restart"
+        assert received == [b"first"], "the transaction stays open across the restart"
         producer.send(topic, b"after", partition=0)
         producer.commit()
         assert values(read(consumer, 2)) == [b"before", b"after"]

@@ -153,7 +153,7 @@ def test_stopped_broker_transfers_its_leaderships_first(cluster: ottla.Cluster) 
     first = cluster.leader(topic)
     assert first is not None
     cluster.shut_down(first)
-    assert cluster.leader(topic) not in (None, first), "nobody waits for its session to end"
+    assert cluster.leader(topic) not in (None, first), "the leadership moves before the session of the broker ends"
     produce(cluster, topic, "without it")
     cluster.restart(first)
     cluster.wait_for(lambda: cluster.in_sync(topic) == [1, 2, 3], PATIENCE_S)

@@ -75,11 +75,11 @@ class Story:
 
     def _there(self) -> Counter[bytes | None]:
         there = Counter(record.value for record in self.cluster.records(self.topic))
-        assert max(there.values(), default=1) == 1, "nothing is there twice"
+        assert max(there.values(), default=1) == 1, "a record was written twice"
         return there
 
 
-def test_transactions_span_brokers(story: Story) -> None:
+def test_transaction_spans_partitions_of_all_brokers(story: Story) -> None:
     for number in range(6):
         story.begin(f"{number}")
         if number % 2:

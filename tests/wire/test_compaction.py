@@ -43,7 +43,7 @@ def compacted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         perform(world, "produce N t keys=a age=-12000")
         perform(world, "produce N t keys=g age=-18000")
         said = world.until("t is compacted", lambda: perform(world, "log t keys"), lambda answer: answer.count(":a=") == 1)
-        assert said.startswith("1 p4 e0 data s0 | 2-3 p1"), f"the producer's last batch stays, empty: {said}"
+        assert said.startswith("1 p4 e0 data s0 | 2-3 p1"), f"the last batch of the producer is kept without records: {said}"
         yield broker.bootstrap
         world.close()
 

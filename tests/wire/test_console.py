@@ -51,7 +51,7 @@ class Page:
     def next(self) -> tuple[str, Any]:
         """Return the kind and the value of the next event."""
         while not (line := self.answer.readline()).startswith(b"event: "):
-            assert line, "the events have ended"
+            assert line, "the event stream has ended"
         return line[7:-1].decode(), json.loads(self.answer.readline().removeprefix(b"data: "))
 
     def close(self) -> None:
@@ -238,7 +238,7 @@ def test_error_of_a_fetch_is_shown_and_the_page_retries(broker: Broker, name: st
         assert (kind, value["status"]) == ("refused", 409)
         assert "UNKNOWN_SERVER_ERROR" in value["error"]
         fault.remove()
-        assert page.next()[0] == "values", "the page asks again"
+        assert page.next()[0] == "values", "the page retries the fetch"
 
 
 @pytest.mark.parametrize(

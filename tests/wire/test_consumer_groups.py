@@ -92,7 +92,7 @@ def test_members_join_share_and_leave(broker: Broker, client: Any, topic: str, u
     second = client.consumer(broker.bootstrap, [topic], group=group)
     values += until(lambda: sizes(first, second) == [2, 2], first, second)
     assert not first.assignment() & second.assignment()
-    assert sorted(values) == sorted(b"%d" % at for at in range(40)), "nothing is read twice"
+    assert sorted(values) == sorted(b"%d" % at for at in range(40)), "each record is read once"
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     described = admin.describe_consumer_groups([group])[group].result()
     assert (described.state, described.type, len(described.members)) == (ConsumerGroupState.STABLE, ConsumerGroupType.CONSUMER, 2)
@@ -152,7 +152,7 @@ def test_group_survives_a_killed_broker(client: Any, unique: Unique) -> None:
         values: list[bytes | None] = []
         while len(values) < PARTITIONS:
             values += [m.value for c in consumers for m in c.poll(0.2)]
-        assert [c.assignment() for c in consumers] == before, "members and assignments were in the log"
+        assert [c.assignment() for c in consumers] == before, "members and assignments are restored from the log"
         for closable in (*consumers, producer):
             closable.close()
 
@@ -203,7 +203,7 @@ def test_group_migrates_member_by_member_and_back(
         producer.flush()
         deadline = time.monotonic() + 60
         while not set(read) >= set(sent):
-            assert time.monotonic() < deadline, f"{set(sent) - set(read)} are lost"
+            assert time.monotonic() < deadline, f"records {set(sent) - set(read)} were not read"
             read.extend(m.value for member in members for m in member.poll(0.1))
         for member in members:
             member.commit()
@@ -220,7 +220,7 @@ def test_group_migrates_member_by_member_and_back(
             members[at] = made_with(protocol)
             round_of(members, kind)
     numbers = sorted(int(value or b"-1") for value in read)
-    assert numbers == list(range(len(sent))), "nothing is read twice, for everybody commits before it stops"
+    assert numbers == list(range(len(sent))), "each record is read once, because members commit before they stop"
     assert sum(members[0].committed(topic, at) or 0 for at in range(PARTITIONS)) == len(sent)
     for member in members:
         member.close()

@@ -180,7 +180,7 @@ def test_broker_killed_inside_a_commit_completes_it(broker: Broker) -> None:
     broker.wait_for(lambda: not broker.is_running)
     broker.restart(kill=True)
     broker.wait_for(lambda: [record.value for record in broker.records("orders")] == [b"decided"])
-    assert broker.faults.all() == [], "a restart has none"
+    assert broker.faults.all() == [], "a restarted broker has no faults"
 
 
 def test_reset_removes_faults(broker: Broker) -> None:
@@ -398,7 +398,7 @@ def test_faults_and_clock_are_controlled_on_the_command_line(tmp_path: Path) -> 
     steered = ("--control-port", "0", "--clock", "manual:1700000000000", "--faults", str(faults_file))
     where = ("--ready-file", str(ready_file))
     with serving(*arguments, *steered) as (process, _):
-        assert ready_file.stat().st_mode & 0o077 == 0, "the token is in it"
+        assert ready_file.stat().st_mode & 0o077 == 0, "only the owner may read the ready file, because it has the token"
         assert ottla("fault", "add", "{api: EndTxn, drop_answer: true}", *where) == "2"
         assert ottla("fault", "add", "--file", "-", *where, given="{api: Fetch, delay_ms: 2}") == "3"
         assert [one["id"] for one in json.loads(ottla("fault", "list", "--json", *where))] == [1, 2, 3]

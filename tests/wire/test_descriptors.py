@@ -51,7 +51,7 @@ def produced(client: RawClient, index: int) -> int:
     )
 
 
-def test_broker_works_with_few_descriptors(process: tuple[subprocess.Popen[str], int], tmp_path: Path) -> None:
+def test_broker_serves_all_partitions_with_few_file_descriptors(process: tuple[subprocess.Popen[str], int], tmp_path: Path) -> None:
     broker, port = process
     descriptors = Path(f"/proc/{broker.pid}/fd")
     with RawClient(f"127.0.0.1:{port}") as client:

@@ -174,12 +174,12 @@ class Story:
             self.committed.append(b"last %d" % index)
         last.flush()
         expected = Counter(self.committed)
-        self._wait_until("what was committed is there", lambda: expected - self._there(), lambda missing: not missing)
+        self._wait_until("all committed records are readable", lambda: expected - self._there(), lambda missing: not missing)
         beside = self._there() - expected
         for records in self.unknown:
             if records[0] in beside:
                 beside -= Counter(records)
-        assert not beside, "nothing is there that was not committed as a whole"
+        assert not beside, "a transaction without an acknowledged commit is partly visible"
         assert not expected - self._there()
 
     def _wait_until(self, condition: str, look: Callable[[], Any], holds: Callable[[Any], bool]) -> None:
@@ -190,7 +190,7 @@ class Story:
 
     def _there(self) -> Counter[bytes | None]:
         there = Counter(record.value for record in self._questions.records(self.topic))
-        assert max(there.values(), default=1) == 1, "nothing is there twice"
+        assert max(there.values(), default=1) == 1, "a record was written twice"
         return there
 
 
@@ -260,7 +260,7 @@ def test_group_coordinator_killed_with_pending_offsets_loses_nothing(story: Stor
 
     if story.unknown:
         story.check()
-        assert story.is_there("with offsets 0") == (committed() == 7), "the offset goes with the records"
+        assert story.is_there("with offsets 0") == (committed() == 7), "the offset and the records are committed together"
     else:
         oracle.wait_for("offset 7 is committed", committed, (7).__eq__)
         story.check()

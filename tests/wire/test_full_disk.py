@@ -35,7 +35,7 @@ def limit(broker: Broker, size_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_full_disk_refuses_writes_and_recovers(tmp_path: Path, transactional: bool) -> None:
+def test_broker_refuses_writes_on_a_full_disk_and_recovers(tmp_path: Path, transactional: bool) -> None:
     with Broker(data_dir=tmp_path) as broker:
         world = World(Wire(broker), "ottla", "")
         for command in ("topic t", f"A = init {'x' if transactional else ''}", "produce A t n=10 size=1000"):
@@ -44,7 +44,7 @@ def test_full_disk_refuses_writes_and_recovers(tmp_path: Path, transactional: bo
         size = log.stat().st_size
         limit(broker, size + 500)
         assert perform(world, "produce A t n=10 size=1000") == "KAFKA_STORAGE_ERROR"
-        assert log.stat().st_size == size, "what had been written of it is cut off"
+        assert log.stat().st_size == size, "the partial write was truncated"
         assert perform(world, "read t uncommitted").count("a") == 10
         limit(broker, resource.RLIM_INFINITY)
         assert perform(world, "produce A t n=10 size=1000") == "NONE @10"

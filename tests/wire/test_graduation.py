@@ -106,7 +106,7 @@ def test_graduated_directory_keeps_topics_groups_and_transactions(tmp_path: Path
     assert any("t " in line and "2 partitions" in line for line in said)
     assert any("needs Apache Kafka 4.4" in line for line in said) == (version == "4.4.0")
     if not in_place:
-        assert {p: p.read_bytes() for p in source.rglob("*") if p.is_file()} == before, "nothing is written into the source"
+        assert {p: p.read_bytes() for p in source.rglob("*") if p.is_file()} == before, "the source directory is unchanged"
     kafka = kafka_on(source if in_place else target, tmp_path / "home", version)
     try:
         world.broker = Wire(kafka)
@@ -126,7 +126,7 @@ def test_graduated_directory_keeps_topics_groups_and_transactions(tmp_path: Path
         answers = {command: perform(world, command) for command in LOOKS}
         world.forget_connection()
         kafka.stop() if stop == "stopped" else kafka.kill()
-        assert audit(str(source if in_place else target)) == 0, "Apache Kafka's own files can be looked through as well"
+        assert audit(str(source if in_place else target)) == 0, "the audit accepts a directory that Apache Kafka has changed"
         come_back(world, source if in_place else target, tmp_path / "back", answers)
     finally:
         world.close()
@@ -204,7 +204,9 @@ def test_partition_without_metadata_is_handed_over(tmp_path: Path, capsys: pytes
     (tmp_path / "first" / "t-0" / "partition.metadata").unlink()
     assert adopt(str(tmp_path / "first" / "t-0"), str(tmp_path / "second"), []) == 0
     assert "no cluster metadata" in capsys.readouterr().out
-    assert adopt(str(tmp_path / "first"), str(tmp_path / "second"), ["u"]) == 0, "topics come one after another"
+    assert adopt(str(tmp_path / "first"), str(tmp_path / "second"), ["u"]) == 0, (
+        "the topics of a directory may be adopted one after another"
+    )
     assert adopt(str(tmp_path / "first"), str(tmp_path / "second"), ["t"]) == 1
     assert "already has a topic t;" in capsys.readouterr().err
     assert adopt(str(tmp_path / "first"), str(tmp_path / "third"), ["ghost"]) == 1

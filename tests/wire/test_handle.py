@@ -226,7 +226,7 @@ def test_broker_starts_in_a_test_with_a_long_id(monkeypatch: pytest.MonkeyPatch)
 def test_handle_of_a_stopped_broker_refuses_commands() -> None:
     broker = Broker()
     assert "not running" in repr(broker)
-    assert not broker.data_dir.parent.exists(), "nothing is made before the start"
+    assert not broker.data_dir.parent.exists(), "the directory is created at the start"
     with pytest.raises(ControlError, match="not running; start it first"):
         broker.reset()
 
@@ -293,7 +293,7 @@ def test_explicit_data_directory_is_kept(tmp_path: Path) -> None:
     script = f"from ottla import Broker; broker = Broker(data_dir={str(tmp_path / 'data')!r}).start(); print(broker.pid)"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
     wait_until(lambda: not is_alive(int(done.stdout)))
-    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists(), "it was stopped, and not killed"
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists(), "the broker was stopped cleanly"
 
 
 def time_resets(count: int) -> list[float]:
@@ -311,7 +311,7 @@ def time_resets(count: int) -> list[float]:
 
 
 @pytest.mark.full
-def test_a_thousand_resets_leak_nothing() -> None:
+def test_thousand_resets_succeed_in_one_process() -> None:
     assert len(time_resets(1_000)) == 1_000
 
 
@@ -324,7 +324,7 @@ def test_reset_takes_less_than_50_ms() -> None:
 @pytest.mark.nightly
 @pytest.mark.full
 @pytest.mark.alone
-def test_a_hundred_killed_suites_leave_no_process_or_files() -> None:
+def test_hundred_killed_suites_leave_no_process_or_files() -> None:
     """Most kills happen while the broker is starting or stopping, as with a CI runner's timeout."""
     left: list[tuple[int, Path]] = []
     for at in range(100):

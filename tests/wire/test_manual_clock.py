@@ -95,7 +95,7 @@ def test_open_transaction_duration_uses_the_brokers_clock(broker: Broker, at_the
     producer.abort_transaction(60)
 
 
-def test_control_api_of_another_cluster_gives_no_time(broker: Broker, at_the_prompt: Callable[..., str]) -> None:
+def test_time_is_not_read_from_the_control_api_of_another_cluster(broker: Broker, at_the_prompt: Callable[..., str]) -> None:
     with Broker() as other:
         broker.clock.advance("30d")
         producer = transaction(other, 60_000)
@@ -175,7 +175,7 @@ def test_records_written_after_an_advance_have_the_new_time(broker: Broker) -> N
     assert [record.timestamp_ms for record in broker.records("orders")] == [broker.clock.now_ms - 3_600_000]
 
 
-def test_clock_never_goes_back(broker: Broker) -> None:
+def test_manual_clock_keeps_its_time_across_restart_and_reset(broker: Broker) -> None:
     broker.clock.advance("30d")
     before_ms = broker.clock.now_ms
     broker.restart(kill=True)

@@ -44,7 +44,7 @@ def value(samples: Samples, name: str, **labels: str) -> float:
     return next(v for own, v in samples[name] if labels.items() <= own.items())
 
 
-def test_unknown_paths_on_the_metrics_port_are_not_found(broker: Broker) -> None:
+def test_unknown_path_on_the_metrics_port_returns_404(broker: Broker) -> None:
     url = broker.ready["metrics"]
     assert url.endswith("/metrics")
     assert scrape(broker, f"{url}?name%5B%5D=python_info") is not None
@@ -71,7 +71,7 @@ def test_control_api_serves_the_same_metrics(broker: Broker) -> None:
 
 
 @pytest.mark.smoke
-def test_transactions_are_counted(broker: Broker) -> None:
+def test_metrics_count_transactions(broker: Broker) -> None:
     world = World(Wire(broker), "ottla", "")
     perform(world, "topic m")
     before = scrape(broker)

@@ -136,7 +136,7 @@ def test_topic_group_and_configs_are_mirrored_once(brokers: tuple[Broker, Broker
         write(source.bootstrap, RECORDS, RECORDS)
         mirror = started(properties, "second")
         wait_until(lambda: len(mirrored(target.bootstrap)) >= 2 * RECORDS, TIMEOUT_S)
-        assert sorted(mirrored(target.bootstrap)) == list(range(2 * RECORDS)), "each once"
+        assert sorted(mirrored(target.bootstrap)) == list(range(2 * RECORDS)), "each record is mirrored once"
         commit_all(source.bootstrap)
         # The offsets are not exact: markers also have offsets, and MirrorMaker translates to an earlier offset rather than skip a
         # record.

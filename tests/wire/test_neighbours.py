@@ -358,7 +358,7 @@ def test_group_continues_on_the_other_coordinator(neighbours: Neighbours, broker
     killed = neighbours.ottla if broker == OTTLA else neighbours.kafka
     killed.kill()
     produce(neighbours.bootstrap, topic, second, 4)
-    assert sorted(take(consumer, 40)) == sorted(second), "it goes on behind what it has committed"
+    assert sorted(take(consumer, 40)) == sorted(second), "the group continues at its committed offsets"
     oracle.wait_for("the member has committed", lambda: committed(consumer))
     killed.start()
     neighbours.wait_in_sync(topic)

@@ -163,7 +163,7 @@ def test_failing(ottla_bootstrap):
     assert '"topic": "before"' not in output
     assert "checkout:" in section
     assert "commit is decided and final" in section
-    assert "(meanwhile:0 at 2)" in section, "the marker"
+    assert "(meanwhile:0 at 2)" in section, "the report has the position of the marker"
 
 
 def test_failure_report_names_fenced_clients_and_refusals(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ class TestCluster:
 """
 
 
-def test_faults_left_on_a_cluster_are_removed(tmp_path: Path) -> None:
+def test_faults_that_a_test_left_on_a_cluster_are_removed(tmp_path: Path) -> None:
     code, output = run(tmp_path, LEFT_ON_A_CLUSTER)
     assert (code, "4 passed" in output) == (0, True), output
 

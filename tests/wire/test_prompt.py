@@ -57,7 +57,7 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         oracle.stop()
 
 
-CHANGES = [("topic", "create"), ("topic", "delete"), ("config", "set")]
+CHANGES = [("topic", "create"), ("topic", "delete"), ("config", "set"), ("quota", "set"), ("quota", "remove")]
 """Commands that return when the controller has decided, possibly before the broker has applied the change."""
 
 
@@ -105,7 +105,9 @@ def test_topic_is_created_shown_and_deleted(ottla_prompt: Prompt, unique: Callab
     assert f"ottla topic create {topic}" in prompt("topic", "describe", topic, code=2)
 
 
-def test_lines_are_produced_and_consumed(ottla_prompt: Prompt, unique: Callable[[str], str], tmp_path: Any) -> None:
+def test_lines_are_produced_and_consumed_on_the_command_line(
+    ottla_prompt: Prompt, unique: Callable[[str], str], tmp_path: Any
+) -> None:
     prompt, topic = ottla_prompt, unique("lines")
     prompt("topic", "create", topic, "--partitions", "2")
     (tmp_path / "lines").write_bytes(b"21=one\nfoobar=two\r\n")
@@ -386,6 +388,33 @@ def test_configs_are_set_and_unset(ottla_prompt: Prompt, unique: Callable[[str],
     assert prompt.json("config", "get", "broker", "1", "num.partitions")[0]["value"] == "1"
 
 
+def test_quotas_are_set_listed_and_removed(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+    prompt, user = ottla_prompt, f"{unique('user')} ü*:<>"
+    both = ("--user", user, "--client-id", "app")
+    assert prompt("quota", "set", *both, "producer_byte_rate=1e6", "request_percentage=12.5") == (
+        f"user {user}, client-id app: producer_byte_rate=1000000, request_percentage=12.5\n"
+    )
+    prompt("quota", "set", "--user", user, "--client-defaults", "consumer_byte_rate=7")
+    of_app = {"entity": {"user": user, "client-id": "app"}, "quotas": {"producer_byte_rate": 1e6, "request_percentage": 12.5}}
+    of_others = {"entity": {"user": user, "client-id": None}, "quotas": {"consumer_byte_rate": 7.0}}
+    assert prompt.json("quota", "list", "--user", user) == [of_app, of_others]
+    assert prompt.json("quota", "list", *both) == [of_app]
+    assert f"user {user}, client ids by default" in prompt("quota", "list")
+    assert prompt.json("quota", "remove", *both, "request_percentage")["removed"] == ["request_percentage"]
+    assert "has no quota 'request_percentage'" in prompt("quota", "remove", *both, "request_percentage", code=2)
+    prompt("quota", "remove", *both)
+    assert "has no quotas" in prompt("quota", "remove", *both, code=2)
+    prompt("quota", "remove", "--user", user, "--client-defaults")
+    assert prompt.json("quota", "list", "--user", user) == []
+    prompt("quota", "set", "--ip", "127.0.0.9", "connection_creation_rate=1000")
+    assert prompt.json("quota", "remove", "--ip", "127.0.0.9") == {
+        "entity": {"ip": "127.0.0.9"},
+        "removed": ["connection_creation_rate"],
+    }
+    assert "INVALID_REQUEST" in prompt("quota", "set", "--user", user, "no.such=1", code=2)
+    assert "INVALID_REQUEST" in prompt("quota", "set", "--ip", "127.0.0.9", "producer_byte_rate=1", code=2)
+
+
 def test_brokers_of_the_cluster_are_described(ottla_prompt: Prompt) -> None:
     described = ottla_prompt.json("cluster")
     assert [f"{b['host']}:{b['port']}" for b in described["brokers"]] == [ottla_prompt.bootstrap]
@@ -423,7 +452,7 @@ def test_topic_is_followed_until_ctrl_c(kafka: str, unique: Callable[[str], str]
         assert (process.returncode, out, err) == (130, "", "")
 
 
-def test_closed_output_pipe_is_not_an_error(kafka: str, unique: Callable[[str], str]) -> None:
+def test_closed_output_pipe_of_a_command_is_not_an_error(kafka: str, unique: Callable[[str], str]) -> None:
     topic = unique("piped")
     with KafkaClient(kafka) as cluster:
         cluster.create_topic(topic)

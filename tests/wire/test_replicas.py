@@ -110,7 +110,7 @@ def test_acknowledged_records_survive_and_replicas_are_identical(cluster: ottla.
     records = cluster.records(TOPIC)
     for index in range(PARTITIONS):
         numbers = [int(record.value or b"-1") for record in records if record.partition == index]
-        assert numbers == list(range(index, load.sent, PARTITIONS)), "once each, in order"
+        assert numbers == list(range(index, load.sent, PARTITIONS)), "each record is written once, in order"
     errors = [line for line in cluster.logs if '"level": "error"' in line]
     cluster.stop()
     assert errors == []

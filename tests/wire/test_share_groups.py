@@ -114,14 +114,14 @@ def check(members: list[Member], *, count: int) -> None:
         done.update((partition, offset) for _, partition, offset in member.lines("done"))
         for _, partition, offset, delivery, _ in member.lines("got"):
             counts.setdefault((partition, offset), []).append(int(delivery))
-    assert not {record: times for record, times in done.items() if times > 1}, "accepted twice"
-    assert len(counts) == count, "each record was delivered"
+    assert not {record: times for record, times in done.items() if times > 1}, "a record was accepted twice"
+    assert len(counts) == count, "a record was not delivered"
     for record, deliveries in counts.items():
         # Each member writes its own file, so the order of deliveries is unknown, but their delivery counts must differ.
         assert len(set(deliveries)) == len(deliveries), (record, deliveries)
         assert max(deliveries) <= 5
     released = [record for record, deliveries in counts.items() if int(record[1]) % 50 == 0 and record in done]
-    assert all(max(counts[record]) >= 2 for record in released), "what was released comes again"
+    assert all(max(counts[record]) >= 2 for record in released), "a released record was not delivered again"
 
 
 def java_or_skip() -> None:

@@ -197,11 +197,11 @@ def test_kip_447_next_owner_of_a_partition_waits_for_pending_offsets(
     c2.close()
     c1 = closing(group_client.consumer(bootstrap, [source], group=group))
     rest = work(c1, unique("P1"), 11 - len(first), ends=True)
-    assert first + rest == [*(b"%d" % n for n in range(10)), b"last"], "nothing is skipped, nothing is read twice"
+    assert first + rest == [*(b"%d" % n for n in range(10)), b"last"], "each record is read once"
     if group_client.name in ASK_FOR_STABLE_OFFSETS:
         with RawClient(bootstrap) as raw:
             (described,) = raw.call(DescribeTransactionsRequest([left_open])).transaction_states
-        assert described.transaction_state != "Ongoing", "C1 waited until P2's transaction was over"
+        assert described.transaction_state != "Ongoing", "C1 waits until the transaction of P2 has ended"
     assert committed(group_client, bootstrap, target, unique, closing, 11) == first + rest
 
 
@@ -279,7 +279,7 @@ def test_failed_end_is_not_reported_as_a_commit(client: Client, unique: Unique, 
 
 
 @pytest.mark.entry("NET-15", "NET-09")
-def test_repeated_connection_cuts_lose_nothing(client: Client, unique: Unique, closing: Closing) -> None:
+def test_repeated_connection_cuts_lose_no_records(client: Client, unique: Unique, closing: Closing) -> None:
     proxy = Proxy()
     with Broker(settings={"advertised.listeners": f"PLAINTEXT://{proxy.address}"}) as broker:
         proxy.stand_before(broker.bootstrap)

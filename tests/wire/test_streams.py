@@ -134,4 +134,4 @@ def test_word_count_is_exact_while_instances_join_leave_and_are_killed(
     third.close()
     assert third.says("closed")
     for word, seen in counts.by_word.items():
-        assert seen == sorted(set(seen)), f"{word} was counted twice, or a count was lost"
+        assert seen == sorted(set(seen)), f"a count of {word} is duplicated or out of order"

@@ -54,7 +54,7 @@ def test_topics_are_created_described_changed_and_deleted(broker: Broker) -> Non
 
 
 @pytest.mark.full
-def test_performance_tools_run(broker: Broker) -> None:
+def test_performance_tools_send_and_read_all_records(broker: Broker) -> None:
     load = ("--num-records", "5000", "--record-size", "100", "--throughput", "-1")
     plain = tool("ProducerPerformance", broker, "--topic", "performance", *load)
     assert "5000 records sent" in plain
@@ -65,7 +65,7 @@ def test_performance_tools_run(broker: Broker) -> None:
 
 
 @pytest.mark.entry("RDC-22")
-def test_verifiable_producer_and_offset_tools_run(broker: Broker) -> None:
+def test_verifiable_producer_and_offset_tools_report_all_records(broker: Broker) -> None:
     said = tool("VerifiableProducer", broker, "--topic", "verified", "--max-messages", "20")
     assert '"sent":20,"acked":20' in said
     assert tool("GetOffsetShell", broker, "--topic", "verified").strip() == "verified:0:20"

@@ -42,7 +42,7 @@ def test_modules_of_the_working_directory_are_not_imported_by_a_cluster(director
         assert cluster.in_service() == [1]
 
 
-def test_relative_python_path_stays_the_same(directory: Path) -> None:
+def test_relative_python_path_is_unaffected_by_a_chdir(directory: Path) -> None:
     (directory / "vendor").symlink_to(Path(ottla.__file__).parent.parent)
     (directory / "other").mkdir()
     script = (
@@ -54,7 +54,7 @@ def test_relative_python_path_stays_the_same(directory: Path) -> None:
     assert done.stdout.strip().split(os.pathsep) == [str(directory / "vendor"), str(directory), "/absolute"]
 
 
-def test_silent_broker_failure_has_a_reason(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_failure_without_output_is_reported_with_a_reason(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (directory / "silent.py").write_text("raise SystemExit(3)\n")
     monkeypatch.setenv("PYTHONPATH", str(directory))
     monkeypatch.setattr(Broker, "_module", "silent")
@@ -63,7 +63,7 @@ def test_silent_broker_failure_has_a_reason(directory: Path, monkeypatch: pytest
     assert str(failed.value) == "the broker did not start:\nthe process logged nothing and ended with exit code 3"
 
 
-def test_relative_data_directory_stays_the_same(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_data_directory_is_unaffected_by_a_chdir(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Broker(data_dir="data")
     cluster = Cluster(1, data_dir="cluster")
     assert (broker.data_dir, cluster.data_dir) == (directory / "data", directory / "cluster")
@@ -75,7 +75,9 @@ def test_relative_data_directory_stays_the_same(directory: Path, tmp_path: Path,
     assert [path.name for path in tmp_path.iterdir()] == ["work"]
 
 
-def test_relative_path_of_a_setting_stays_the_same(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_path_of_a_setting_is_unaffected_by_a_chdir(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The broker resolves the path in the directory in which the handle was created."""
     monkeypatch.setattr(Broker, "_module", "says_directory")
     (directory / "modules").mkdir()

@@ -47,12 +47,37 @@ REFUSED = {
 """The error of a client that lacks a permission, by the type of the resource (AclEntry.authorizationError)."""
 
 
+MESSAGES = {
+    Code.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    Code.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    Code.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "Delegation Token authorization failed.",
+}
+"""The messages of these errors (Errors). Responses of some APIs have none."""
+
+
+def denied(resource_type: ResourceType) -> KafkaError:
+    """The error, with its message, of a client that lacks a permission on a resource of a type."""
+    code = REFUSED[resource_type]
+    return KafkaError(code, MESSAGES[code])
+
+
+def check_cluster(authorizer: RequestAuthorizer, client: Client, operation: AclOperation) -> None:
+    """Raise the error of Kafka's AuthHelper.authorizeClusterOperation unless the client may perform the operation on the cluster.
+
+    Kafka's message contains the text form of the request's Java object instead of the word Request.
+    """
+    if not authorizer.allows(client, operation, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED, f"Request needs {operation.name} permission.")
+
+
 def check(
     authorizer: RequestAuthorizer, client: Client, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME
 ) -> None:
     """Raise the error of the resource type unless the client may perform the operation. The resource is by default the cluster."""
     if not authorizer.allows(client, operation, resource_type, name):
-        raise KafkaError(REFUSED[resource_type])
+        raise denied(resource_type)
 
 
 def needs(text: str) -> Authorise:

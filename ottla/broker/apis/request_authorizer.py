@@ -12,18 +12,26 @@ import msgspec
 import structlog
 
 from ottla.broker.apis.api import Declared
-from ottla.broker.apis.authorisation import Authorise, check
+from ottla.broker.apis.authorisation import Authorise, check, check_cluster
 from ottla.broker.apis.authorizer_port import Client, Denial, RequestAuthorizer
 from ottla.broker.apis.denials import Denials
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.counters import RatePerMinute
 from ottla.broker.loop.env import Clock
 from ottla.broker.loop.repeated_errors import RepeatedErrors
+from ottla.protocol.errors import KafkaError
 from ottla.security.acl.acl_index import AclIndex
 from ottla.security.acl.codes import SUPPORTED_OPERATIONS, AclOperation, ResourceType, operation_bits
 from ottla.security.acl.hosts import host_address
 from ottla.security.acl.principals import parse_super_users
 from ottla.security.acl.standard_authorizer import Decision, StandardAuthorizer
+from ottla.security.principal import INTERNAL
+
+WITH_PLAIN_MESSAGE = frozenset({49, 55, 80, 81, 83, 84, 85, 86, 87})
+"""The keys of the APIs that need a permission on the cluster, and whose error has the message of its code. Kafka checks that of
+other APIs by AuthHelper.authorizeClusterOperation."""
+WITHOUT_MESSAGE = frozenset({48, 50, 68, 76, 78, 79, 88, 93})
+"""The keys of the APIs whose responses have no message for a refused request, although they have a field for it."""
 
 log = structlog.get_logger("authorizer")
 
@@ -94,7 +102,7 @@ class AclAuthorizer:
 
 def acl_authorizer(settings: Settings, index: AclIndex, clock: Clock) -> AclAuthorizer:
     """Build the authorizer that the settings configure. ``index`` has the ACLs of the cluster's metadata."""
-    super_users = parse_super_users(settings.super_users)
+    super_users = parse_super_users(settings.super_users) | {INTERNAL}
     allows = settings.allow_everyone_if_no_acl_found
     return AclAuthorizer(StandardAuthorizer(index, super_users, allows_without_acl=allows), clock)
 
@@ -114,7 +122,10 @@ def enforcing(authorizer: RequestAuthorizer) -> Callable[[Declared[Any]], Declar
             authorise = _cluster_check(api)
 
         async def checked(services: Any, request: Any, context: Any) -> Any:
-            authorise(authorizer, request, context)
+            try:
+                authorise(authorizer, request, context)
+            except KafkaError as error:
+                return _refused(api, request, context, error)
             return await api.handle(services, request, context)
 
         return msgspec.structs.replace(api, handle=checked)
@@ -122,8 +133,30 @@ def enforcing(authorizer: RequestAuthorizer) -> Callable[[Declared[Any]], Declar
     return change
 
 
+def _refused(api: Declared[Any], request: Any, context: Any, error: KafkaError) -> Any:
+    response = api.failed(request, context.version, error.code)
+    if api.key not in WITHOUT_MESSAGE:
+        _set_message(response, error)
+    return response
+
+
+def _set_message(part: Any, error: KafkaError) -> None:
+    """Set the error's message wherever a response has its code."""
+    if isinstance(part, list):
+        for each in part:
+            _set_message(each, error)
+    elif isinstance(part, msgspec.Struct):
+        fields = part.__struct_fields__
+        if "error_message" in fields and part.error_code == error.code:  # type: ignore[attr-defined]
+            part.error_message = error.message  # type: ignore[attr-defined]
+        for field in fields:
+            _set_message(getattr(part, field), error)
+
+
 def _cluster_check(api: Declared[Any]) -> Authorise:
     operation, resource_type = api.authorisation[0]
     if len(api.authorisation) > 1 or resource_type is not ResourceType.CLUSTER:
         operation = AclOperation.CLUSTER_ACTION
-    return lambda authorizer, request, context: check(authorizer, context, operation, ResourceType.CLUSTER)
+    if api.key in WITH_PLAIN_MESSAGE:
+        return lambda authorizer, request, context: check(authorizer, context, operation, ResourceType.CLUSTER)
+    return lambda authorizer, request, context: check_cluster(authorizer, context, operation)

@@ -19,6 +19,7 @@ from ottla.broker.coordinators.share_states import ShareStates
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.coordinators.verification import Verification
 from ottla.broker.hooks.transaction_history import TransactionListener
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.fetch_sessions import FetchSessions
 from ottla.broker.limits.inflating import InflatingMemory
 from ottla.broker.limits.memory_budgets import ResponseBudget
@@ -69,6 +70,7 @@ class Services(Protocol):
     inflating: InflatingMemory
     fetch_sessions: FetchSessions
     response_budget: ResponseBudget
+    quotas: ClientQuotaEnforcement
     barrier: Barrier
     log_levels: LogLevels
     directory: LogDirectory

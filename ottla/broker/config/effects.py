@@ -22,7 +22,7 @@ from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_R
 RESOURCES = {BROKER_RESOURCE: "broker", TOPIC_RESOURCE: "topic", GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "client-metrics"}
 """The names of the resource types with configs, by number, as in without_effect.txt and log lines."""
 _REFUSED = {(TOPIC_RESOURCE, "remote.storage.enable")}
-"""Keys for which ottla refuses every value that would have an effect in Kafka, besides those with `settings.KERBEROS_PREFIX`."""
+"""Keys for which ottla refuses every value that would have an effect in Kafka, besides the keys with `settings.KERBEROS_PREFIX`."""
 
 
 class Effect(Enum):

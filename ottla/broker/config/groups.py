@@ -1,4 +1,4 @@
-"""The effective configs of a group: its own values, else those of the broker (GroupConfig, KIP-848, 932 and 1071)."""
+"""The effective configs of a group: its own values, else the broker's values (GroupConfig, KIP-848, 932 and 1071)."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def share_partition_config(own: Mapping[str, str], config: BrokerConfig, share_v
 
 
 def dead_letter_topic(own: Mapping[str, str], config: BrokerConfig) -> str:
-    """The dead-letter topic of a share group; empty if it has none."""
+    """The dead-letter topic of a share group; empty if the group has no such topic."""
     return str(group_value(DEAD_LETTERS, own, config) or "")
 
 

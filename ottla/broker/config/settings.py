@@ -93,6 +93,10 @@ class Settings(msgspec.Struct, frozen=True):
     log_dirs: str
     socket_request_max_bytes: int
     queued_max_request_bytes: int
+    quota_window_num: int
+    quota_window_size_seconds: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     connection_failed_authentication_delay_ms: int
     connections_max_idle_ms: int
     max_connections: int

@@ -33,7 +33,7 @@ IMAGE_ONLY = {
     "KAFKA_TOOLS_LOG4J_LOGLEVEL",
     "KAFKA_VERSION",
 }
-"""Variables of Kafka's container images that are not settings. ``ottla serve`` handles those that create topics."""
+"""Variables of Kafka's container images that are not settings. ``ottla serve`` handles the variables that create topics."""
 
 FOREIGN_PREFIXES = ("KAFKA_CONFLUENT_", "KAFKA_REST_", "KAFKA_SCHEMA_REGISTRY_", "KAFKA_ZOOKEEPER_")
 """Prefixes of variables for other programs of these images, or for older Kafka versions. Such variables are no misspelt settings.

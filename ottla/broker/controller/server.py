@@ -17,11 +17,12 @@ from ottla.broker.controller.placement import ControllerPlacement
 from ottla.broker.controller.services import ControllerServices
 from ottla.broker.controller.sessions import TimedDecisions
 from ottla.broker.handlers.support.first_users import create_first_users
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.loop.env import Clock, Env, Randomness, Timers
 from ottla.broker.loop.logs import LOG_LEVELS
 from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
 from ottla.broker.metadata.request_topics import KnownTopics
-from ottla.broker.network.dispatch import Dispatcher
+from ottla.broker.network.dispatch import Client, Dispatcher
 from ottla.broker.network.listener import IDLE_TICK_MS, controller_endpoints
 from ottla.broker.network.listener_security import ListenerSecurity
 from ottla.broker.partitions.disk_errors import take_offline
@@ -102,6 +103,7 @@ class ControllerServer:
             self.cluster = self.controller.cluster
             self.placement = ControllerPlacement(self.env, self.live_config, self.controller.state)
             self.request_topics = KnownTopics(self.controller.state)
+            self.quotas = ClientQuotaEnforcement(self.env, self.live_config, self.controller.state.client_quotas)
             if self.settings.authorizer_class_name:
                 self.authorizer = acl_authorizer(self.settings, self.controller.state.acls.index, self.env)
                 self.apis = CONTROLLER_APIS.changed_by(enforcing(self.authorizer))
@@ -164,7 +166,8 @@ class ControllerServer:
         return self.addresses.advertised(listener)
 
     def dispatcher(self, client_host: str, context: RequestContext) -> Dispatcher:
-        return Dispatcher(self, context.listener, client_host, context.connection_id)
+        # The broker mutes its client, by the throttle time in the response.
+        return Dispatcher(self, context.listener, Client(client_host, context.connection_id, throttle=lambda for_ms: None))
 
     # end
 

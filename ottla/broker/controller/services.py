@@ -9,6 +9,7 @@ from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.apis.services import OfferedApis
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.controller.metadata import ControllerMetadata
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.memory_budgets import ResponseBudget
 from ottla.broker.loop.counters import Counters
 from ottla.broker.loop.env import Clock, Randomness, Timers
@@ -35,6 +36,7 @@ class ControllerServices(Protocol):
     counters: Counters
     lifecycle: Lifecycle
     response_budget: ResponseBudget
+    quotas: ClientQuotaEnforcement
 
     @property
     def placement(self) -> Placement: ...

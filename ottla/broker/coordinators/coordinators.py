@@ -89,7 +89,7 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     # periodic tasks
 
     def begin_housekeeping(self, housekeeping: Housekeeping) -> None:
-        """Start the periodic tasks: timeouts, and the expiry of ids and offsets. An interval is Kafka's setting if there is one."""
+        """Start the periodic tasks: timeouts, and the expiry of ids and offsets. Intervals are Kafka's settings if these exist."""
         groups, transactions, repeat = self.groups, self.transactions, housekeeping.repeat
         repeat("group_tick", lambda _: GROUP_TICK_MS, groups.tick)
         repeat(

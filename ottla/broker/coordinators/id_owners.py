@@ -34,7 +34,7 @@ class Takeovers:
             self._aborted.popitem(last=False)
 
     def forget_abort(self, transactional_id: str) -> None:
-        """Forget the abort, because a producer got the id without fencing another one."""
+        """Forget the abort, because a producer got the id without fencing another producer."""
         self._aborted.pop(transactional_id, None)
 
     def note_takeover(

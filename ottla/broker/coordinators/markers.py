@@ -137,7 +137,7 @@ class MarkerSender:
         return transactional_id in self._sending
 
     def when_sent(self, transactional_id: str, then: Callable[[], None]) -> None:
-        """Call ``then`` when every marker request of the id has its response; immediately if none is pending."""
+        """Call ``then`` when every marker request of the id has its response; immediately if no request is pending."""
         sending = self._sending.get(transactional_id)
         if sending is None:
             then()
@@ -355,7 +355,7 @@ class MarkerSender:
             self._send(shard, metadata, partitions)
 
     def _is_current(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
-        """Whether the id still has this decided transaction. A late response must not complete the next one (KAFKA-16352)."""
+        """Whether the id still has this transaction: a late response must not complete the next transaction (KAFKA-16352)."""
         if not self._is_served(shard):
             return False
         current = shard.ids.get(metadata.transactional_id)

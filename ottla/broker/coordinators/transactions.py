@@ -111,8 +111,8 @@ class Transactions:
         """Send the markers of transactions that were decided before the last stop, without waiting for a client (rule CRD-01).
 
         Before that, partitions whose addition was lost in a power cut are added to their transactions again. The markers wait until
-        the decisions are durable. Clients may connect earlier; their own decisions' markers wait for the records of those
-        decisions.
+        the decisions are durable. Clients may connect earlier; the markers of their decisions wait until those decisions are
+        durable, too.
         """
         if self._cluster_state.is_alone:
             self._lost_additions.find(self.shards())

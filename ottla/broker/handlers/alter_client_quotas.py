@@ -1,4 +1,4 @@
-"""AlterClientQuotas, versions 0 and 1 (KIP-546): stores the quotas of users, clients and addresses, which are not enforced.
+"""AlterClientQuotas, versions 0 and 1 (KIP-546): sets the quotas of users, clients and addresses.
 
 Both versions behave alike; 1 is the first flexible one.
 """

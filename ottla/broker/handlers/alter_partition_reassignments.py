@@ -87,7 +87,17 @@ def _check(ports: Ports, topic: str, index: int, replicas: Sequence[int] | None)
 
 
 def failed(request: AlterPartitionReassignmentsRequest, version: int, code: Code) -> AlterPartitionReassignmentsResponse:
-    return AlterPartitionReassignmentsResponse(throttle_time_ms=0, error_code=code, error_message=None)
+    responses = [
+        ReassignableTopicResponse(
+            name=topic.name,
+            partitions=[
+                ReassignablePartitionResponse(partition_index=p.partition_index, error_code=code, error_message=None)
+                for p in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return AlterPartitionReassignmentsResponse(throttle_time_ms=0, error_code=code, error_message=None, responses=responses)
 
 
 API = Declaration(key=45, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER"))

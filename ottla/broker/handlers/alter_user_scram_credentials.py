@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
-from ottla.broker.handlers.support.each import made
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_user_scram_credentials import (
@@ -33,29 +31,56 @@ async def handle(
     ports: Ports, request: AlterUserScramCredentialsRequest, context: RequestContext
 ) -> AlterUserScramCredentialsResponse:
     changes: list[Change] = [*request.deletions, *request.upsertions]
-    # Kafka alters each user at most once in a request, even for different mechanisms; a repeated user is not altered at all.
-    times: Counter[str] = await made(lambda: Counter(change.name for change in changes), len(changes))
     results: dict[str, AlterUserScramCredentialsResult] = {}
+    valid: dict[str, Change] = {}
     pace = Pace(double_first=True)
     for change in changes:
         if change.name not in results:
-            results[change.name] = _altered(ports, change, times[change.name])
+            error = _check(ports, change, is_again=valid.pop(change.name, None) is not None)
+            if error is None:
+                valid[change.name] = change
+            else:
+                results[change.name] = _result(change.name, error)
+        if pace.spend(CHANGE_WORK):
+            await next_turn()
+    for name, change in valid.items():
+        results[name] = _altered(ports, change)
         if pace.spend(CHANGE_WORK):
             await next_turn()
     return AlterUserScramCredentialsResponse(throttle_time_ms=0, results=list(results.values()))
 
 
-def _altered(ports: Ports, change: Change, times: int) -> AlterUserScramCredentialsResult:
+def _check(ports: Ports, change: Change, *, is_again: bool) -> KafkaError | None:
+    """The error of a change, without making it.
+
+    A user who has a valid change already (``is_again``), even of another mechanism, is not altered at all (ScramControlManager).
+    """
+    if is_again:
+        return KafkaError(Code.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
+    credentials = ports.cluster.state.credentials
     try:
-        if times > 1:
-            raise KafkaError(Code.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
+        if isinstance(change, ScramCredentialDeletion):
+            credentials.remove(change.name, change.mechanism)
+        else:
+            credentials.set(change.name, change.mechanism, change.salt, change.salted_password, change.iterations)
+    except KafkaError as error:
+        return error
+    return None
+
+
+def _altered(ports: Ports, change: Change) -> AlterUserScramCredentialsResult:
+    try:
         if isinstance(change, ScramCredentialDeletion):
             ports.cluster.remove_credential(change.name, change.mechanism)
         else:
             ports.cluster.set_credential(change.name, change.mechanism, change.salt, change.salted_password, change.iterations)
     except KafkaError as error:
-        return AlterUserScramCredentialsResult(user=change.name, error_code=error.code, error_message=error.message)
+        return _result(change.name, error)
     return AlterUserScramCredentialsResult(user=change.name, error_code=0, error_message=None)
+
+
+def _result(user: str, error: KafkaError) -> AlterUserScramCredentialsResult:
+    return AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.message)
 
 
 def failed(request: AlterUserScramCredentialsRequest, version: int, code: Code) -> AlterUserScramCredentialsResponse:

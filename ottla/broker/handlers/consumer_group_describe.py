@@ -101,7 +101,6 @@ def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: GroupTopics) 
 
 def _topics(group: DescribedGroup) -> Iterator[Iterable[str]]:
     for member in group.members:
-        yield member.subscribed_topic_names
         for assignment in (member.assignment, member.target_assignment):
             yield (topic.topic_name for topic in assignment.topic_partitions)
 

@@ -64,7 +64,7 @@ async def _visible_topics(
 ) -> Expansions:
     """The topics that match each regular expression and that the client may describe.
 
-    If the checks take several steps, the expressions are expanded again, so that the topics are those of the last step.
+    If the checks take several steps, the expressions are expanded again, so that the result has the topics of the last step.
     """
     may_see, pace = dict[str, bool](), Pace(double_first=True)
     while True:

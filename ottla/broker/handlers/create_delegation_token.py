@@ -29,21 +29,13 @@ class Ports(Protocol):
     clock: Clock
 
 
-class BrokerPorts(Ports, token_requests.Ports, Protocol):
-    """The ports of a broker, to which the client is connected."""
-
-
-async def handle(
-    ports: BrokerPorts, request: CreateDelegationTokenRequest, context: RequestContext
-) -> CreateDelegationTokenResponse:
+async def handle(ports: Ports, request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse:
     return refused(ports, request, context) or await execute(ports, request, context)
 
 
-def refused(
-    ports: BrokerPorts, request: CreateDelegationTokenRequest, context: RequestContext
-) -> CreateDelegationTokenResponse | None:
+def refused(ports: Ports, request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse | None:
     """The response of a request that is refused before it is handled or forwarded; None for others."""
-    code = token_requests.refusal(ports, context)
+    code = token_requests.refusal(context)
     if code == Code.NONE:
         code = _check(ports, request, context)
     return None if code == Code.NONE else _failed(request, context.principal, code, time_ms=NO_TIME_MS)

@@ -1,6 +1,6 @@
 """CreatePartitions, versions 0 to 3 (KIP-195): adds partitions to topics.
 
-All versions behave alike.
+- 3 (KIP-599): THROTTLING_QUOTA_EXCEEDED for partitions beyond ``controller_mutation_rate``; older clients are only throttled.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support.each import counted_by_name
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement, RecordMutation
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.placement import Placement
 from ottla.coordinator.metadata.partition_registration import PartitionRegistration
@@ -24,6 +25,8 @@ from ottla.protocol.messages.create_partitions import (
 from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import AclOperation, ResourceType
 
+STRICT_FROM = 3
+"""The first version for which the quota of partitions is strict (KIP-599)."""
 CREATE_WORK = 500
 """The cost of adding partitions to a topic, in units of `protocol.steps.Pace`."""
 
@@ -31,6 +34,7 @@ CREATE_WORK = 500
 class Ports(Protocol):
     authorizer: RequestAuthorizer
     cluster: ClusterCommands
+    quotas: ClientQuotaEnforcement
 
     @property
     def placement(self) -> Placement: ...
@@ -38,6 +42,7 @@ class Ports(Protocol):
 
 async def handle(ports: Ports, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     results, pace = [], Pace(double_first=True)
+    quota = ports.quotas.mutation_quota(context, strict_from=STRICT_FROM)
     for topic, times in await counted_by_name(request.topics):
         if pace.spend(CREATE_WORK):
             await next_turn()
@@ -49,11 +54,13 @@ async def handle(ports: Ports, request: CreatePartitionsRequest, context: Reques
         elif not ports.authorizer.allows(context, AclOperation.ALTER, ResourceType.TOPIC, topic.name):
             results.append(CreatePartitionsTopicResult(name=topic.name, error_code=Code.TOPIC_AUTHORIZATION_FAILED))
         else:
-            results.append(await _create(ports, topic, request.validate_only))
-    return CreatePartitionsResponse(throttle_time_ms=0, results=results)
+            results.append(await _create(ports, topic, request.validate_only, quota.record))
+    return CreatePartitionsResponse(throttle_time_ms=quota.throttle_ms, results=results)
 
 
-async def _create(ports: Ports, asked: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:
+async def _create(
+    ports: Ports, asked: CreatePartitionsTopic, validate_only: bool, record: RecordMutation
+) -> CreatePartitionsTopicResult:
     cluster = ports.cluster
     try:
         topic = cluster.state.check_more_partitions(asked.name, asked.count)
@@ -68,9 +75,12 @@ async def _create(ports: Ports, asked: CreatePartitionsTopic, validate_only: boo
 
         def place() -> list[PartitionRegistration]:
             if asked.assignments is None:
-                return ports.placement.placed(added, factor)
-            assignments = {index: tuple(a.broker_ids) for index, a in enumerate(asked.assignments, first)}
-            return ports.placement.assigned(assignments, first=first, replication_factor=factor)
+                placed = ports.placement.placed(added, factor)
+            else:
+                assignments = {index: tuple(a.broker_ids) for index, a in enumerate(asked.assignments, first)}
+                placed = ports.placement.assigned(assignments, first=first, replication_factor=factor)
+            record(added)
+            return placed
 
         if validate_only:
             cluster.state.create_partitions(asked.name, asked.count, place())

@@ -2,6 +2,7 @@
 
 - 4 (KIP-464): -1 partitions, or a replication factor of -1, means the broker's default.
 - 5 (KIP-525): the response has the topic's configs.
+- 6 (KIP-599): THROTTLING_QUOTA_EXCEEDED for topics beyond ``controller_mutation_rate``; older clients are only throttled.
 - 7 (KIP-516): the response has the topic's id.
 
 Kafka authorises CREATE on the cluster or on the topic, and DESCRIBE_CONFIGS on the topic for the configs in the response.
@@ -20,6 +21,7 @@ from ottla.broker.config.topics import validate_all
 from ottla.broker.handlers.support.config_changes import check_count
 from ottla.broker.handlers.support.configs import topic_entries
 from ottla.broker.handlers.support.each import counted_by_name
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement, RecordMutation, unlimited
 from ottla.broker.loop.env import Randomness
 from ottla.broker.metadata.cluster import PARTITIONS_AT_ONCE, ClusterCommands
 from ottla.broker.metadata.placement import Place, Placement
@@ -39,6 +41,8 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 
+STRICT_FROM = 6
+"""The first version for which the quota of partitions is strict (KIP-599)."""
 CREATE_WORK = 500
 """The cost of creating a topic, including its configs in the response, in units of `protocol.steps.Pace`."""
 
@@ -54,11 +58,13 @@ class CreationPorts(Protocol):
 
 class Ports(CreationPorts, Protocol):
     authorizer: RequestAuthorizer
+    quotas: ClientQuotaEnforcement
 
 
 async def handle(ports: Ports, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     results, pace = [], Pace(double_first=True)
     authorizer = ports.authorizer
+    quota = ports.quotas.mutation_quota(context, strict_from=STRICT_FROM)
     may_create_all = authorizer.allows(context, AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False)
     for topic, times in await counted_by_name(request.topics):
         if pace.spend(CREATE_WORK):
@@ -70,11 +76,12 @@ async def handle(ports: Ports, request: CreateTopicsRequest, context: RequestCon
             is_allowed = may_create_all or topic.name == METADATA_TOPIC
             if not is_allowed and not authorizer.allows(context, AclOperation.CREATE, ResourceType.TOPIC, topic.name):
                 raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
-            created = await create(ports, topic, validate_only=request.validate_only)
+            created = await create(ports, topic, validate_only=request.validate_only, record=quota.record)
             if not authorizer.allows(context, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, logs_denied=False):
                 created = CreatableTopicResult(
                     name=topic.name,
                     topic_id=created.topic_id,
+                    error_message=None,
                     topic_config_error_code=Code.TOPIC_AUTHORIZATION_FAILED,
                     num_partitions=-1,
                     replication_factor=-1,
@@ -84,13 +91,16 @@ async def handle(ports: Ports, request: CreateTopicsRequest, context: RequestCon
             results.append(
                 CreatableTopicResult(name=topic.name, topic_id=NO_UUID, error_code=error.code, error_message=error.message)
             )
-    return CreateTopicsResponse(throttle_time_ms=0, topics=results)
+    return CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=results)
 
 
-async def create(ports: CreationPorts, asked: CreatableTopic, *, validate_only: bool = False) -> CreatableTopicResult:
-    """Create a topic. Its name is checked first, then its configs, then its partitions (ReplicationControlManager.createTopics).
+async def create(
+    ports: CreationPorts, asked: CreatableTopic, *, validate_only: bool = False, record: RecordMutation = unlimited
+) -> CreatableTopicResult:
+    """Create a topic. Its name is checked first, then its configs, its partitions, and the client's quota
+    (ReplicationControlManager.createTopics). As in Kafka the quota is used if the topic is only validated.
 
-    Raises `KafkaError` with nothing changed.
+    ``record`` takes the number of partitions. Raises `KafkaError` with nothing changed.
     """
     ports.cluster.state.check_new_topic(asked.name)
     check_count(len(asked.configs))
@@ -103,7 +113,13 @@ async def create(ports: CreationPorts, asked: CreatableTopic, *, validate_only: 
         validate_all(configs, ports.live_config.current)
     except ConfigError as error:
         raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
-    count, place = _placing(ports, asked)
+    count, find_places = _placing(ports, asked)
+
+    def place() -> list[PartitionRegistration]:
+        placed = find_places()
+        record(count)
+        return placed
+
     if validate_only:
         # Kafka, too, returns an id here, although no topic gets it.
         topic = ports.cluster.state.create_topic(asked.name, ports.randomness.random_uuid(), count, configs, place()).response

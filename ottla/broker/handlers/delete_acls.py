@@ -1,7 +1,7 @@
 """DeleteAcls, versions 1 to 3: deletes the ACLs that match filters; without an authorizer each filter is refused.
 
-All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources. Codes that Kafka does not have
-close the connection.
+All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources. The code UNKNOWN closes the
+connection.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, check
+from ottla.broker.apis.authorisation import authorisations, check_cluster
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support.acl_messages import filters_of
 from ottla.broker.handlers.support.each import made
@@ -22,7 +22,7 @@ from ottla.protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from ottla.security.acl.bindings import AclBinding
-from ottla.security.acl.codes import AclOperation, ResourceType
+from ottla.security.acl.codes import AclOperation
 
 
 class Ports(Protocol):
@@ -32,12 +32,12 @@ class Ports(Protocol):
 
 async def handle(ports: Ports, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
     filters = await made(lambda: filters_of(request.filters), len(request.filters))
-    check(ports.authorizer, context, AclOperation.ALTER, ResourceType.CLUSTER)
     if not ports.authorizer.is_enabled:
         refused = DeleteAclsFilterResult(error_code=Code.SECURITY_DISABLED, error_message="No Authorizer is configured.")
         return DeleteAclsResponse(throttle_time_ms=0, filter_results=[refused] * len(request.filters))
     results: list[list[AclBinding] | KafkaError]
     try:
+        check_cluster(ports.authorizer, context, AclOperation.ALTER)
         results = await ports.cluster.delete_acls(filters)
     except KafkaError as error:
         results = [error] * len(request.filters)

@@ -1,7 +1,7 @@
 """DeleteTopics, versions 1 to 6 (KIP-4): deletes topics by name, and since version 6 also by id.
 
 - 3 (KIP-322): TOPIC_DELETION_DISABLED if ``delete.topic.enable`` is false.
-- 5 (KIP-599): the response has error messages.
+- 5 (KIP-599): the response has error messages, and THROTTLING_QUOTA_EXCEEDED for topics beyond ``controller_mutation_rate``.
 - 6 (KIP-516): topics by id. Kafka hides the name from clients that may not DESCRIBE the topic.
 """
 
@@ -11,11 +11,12 @@ from collections import Counter
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, denied
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.common import topic_id, topic_name
 from ottla.broker.handlers.support.each import each, made
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement, RecordMutation
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_topics import (
@@ -31,6 +32,8 @@ _MESSAGES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
     Code.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
 }
+STRICT_FROM = 5
+"""The first version for which the quota of partitions is strict (KIP-599)."""
 TOPIC_WORK = 500
 """The cost of deleting a topic, without its partitions, in units of `protocol.steps.Pace`."""
 
@@ -39,6 +42,7 @@ class Ports(Protocol):
     authorizer: RequestAuthorizer
     cluster: ClusterCommands
     live_config: LiveConfig
+    quotas: ClientQuotaEnforcement
 
 
 async def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
@@ -53,8 +57,9 @@ async def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestCon
             return DeletableTopicResult(
                 name=None, topic_id=topic.topic_id, error_code=Code.INVALID_REQUEST, error_message="Duplicate topic id."
             )
-        return _delete(ports, context, topic)
+        return _delete(ports, context, topic, quota.record)
 
+    quota = ports.quotas.mutation_quota(context, strict_from=STRICT_FROM)
     state = ports.cluster.state
 
     def work(asked_topic: DeleteTopicState) -> int:
@@ -64,7 +69,7 @@ async def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestCon
     return await each(
         asked.distinct.values(),
         delete,
-        lambda results: DeleteTopicsResponse(throttle_time_ms=0, responses=list(results)),
+        lambda results: DeleteTopicsResponse(throttle_time_ms=quota.throttle_ms, responses=list(results)),
         work=work,
     )
 
@@ -89,7 +94,7 @@ def _may(ports: Ports, context: RequestContext, operation: AclOperation, topic: 
     ) or authorizer.allows(context, operation, ResourceType.TOPIC, topic)
 
 
-def _delete(ports: Ports, context: RequestContext, asked: DeleteTopicState) -> DeletableTopicResult:
+def _delete(ports: Ports, context: RequestContext, asked: DeleteTopicState, record: RecordMutation) -> DeletableTopicResult:
     name, uuid = asked.name, asked.topic_id
     try:
         if name is None and uuid == NO_UUID:
@@ -100,13 +105,15 @@ def _delete(ports: Ports, context: RequestContext, asked: DeleteTopicState) -> D
             raise KafkaError(Code.INVALID_REQUEST, "You may not specify both topic name and topic id.")
         if not ports.live_config.settings.delete_topic_enable:
             raise KafkaError(Code.TOPIC_DELETION_DISABLED)
-        if not _may(ports, context, AclOperation.DESCRIBE, name):
+        may_delete = _may(ports, context, AclOperation.DELETE, name)
+        if not (may_delete and asked.name is None) and not _may(ports, context, AclOperation.DESCRIBE, name):
             # The name of a topic that the client gave by its id is not revealed.
-            hidden = name if asked.name is not None else None
-            return DeletableTopicResult(name=hidden, topic_id=asked.topic_id, error_code=Code.TOPIC_AUTHORIZATION_FAILED)
-        if name in ports.cluster.state.topics and not _may(ports, context, AclOperation.DELETE, name):
-            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+            name, uuid = asked.name, asked.topic_id
+            raise denied(ResourceType.TOPIC)
+        if not may_delete and name in ports.cluster.state.topics:
+            raise denied(ResourceType.TOPIC)
         uuid = topic_id(ports.cluster, name)
+        record(ports.cluster.state.topic(name).partition_count)
         ports.cluster.delete_topic(name)
     except KafkaError as error:
         message = error.message or _MESSAGES.get(error.code)

@@ -1,7 +1,7 @@
 """DescribeAcls, versions 1 to 3: returns the ACLs that match a filter; without an authorizer the request is refused.
 
-All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources. Codes that Kafka does not have
-close the connection.
+All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources. The code UNKNOWN closes the
+connection.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from itertools import groupby
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, check
+from ottla.broker.apis.authorisation import authorisations, check_cluster
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support.acl_messages import filters_of
 from ottla.broker.metadata.cluster import ClusterCommands, acls_at_once
-from ottla.protocol.errors import Code
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_acls import (
     AclDescription,
     DescribeAclsRequest,
@@ -23,7 +23,7 @@ from ottla.protocol.messages.describe_acls import (
 )
 from ottla.protocol.steps import in_thread
 from ottla.security.acl.bindings import AclBinding
-from ottla.security.acl.codes import AclOperation, ResourceType
+from ottla.security.acl.codes import AclOperation
 
 
 class Ports(Protocol):
@@ -33,7 +33,10 @@ class Ports(Protocol):
 
 async def handle(ports: Ports, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     (selects,) = filters_of([request])
-    check(ports.authorizer, context, AclOperation.DESCRIBE, ResourceType.CLUSTER)
+    try:
+        check_cluster(ports.authorizer, context, AclOperation.DESCRIBE)
+    except KafkaError as error:
+        return DescribeAclsResponse(throttle_time_ms=0, error_code=error.code, error_message=error.message)
     if not ports.authorizer.is_enabled:
         return DescribeAclsResponse(
             throttle_time_ms=0, error_code=Code.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
@@ -47,7 +50,7 @@ async def handle(ports: Ports, request: DescribeAclsRequest, context: RequestCon
         describe()
     else:
         await in_thread(describe)
-    return DescribeAclsResponse(throttle_time_ms=0, error_code=0, error_message=None, resources=resources)
+    return DescribeAclsResponse(throttle_time_ms=0, error_code=0, error_message="", resources=resources)
 
 
 def _resources(acls: list[AclBinding]) -> list[DescribeAclsResource]:

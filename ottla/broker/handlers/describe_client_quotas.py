@@ -78,7 +78,7 @@ async def _in_steps(ports: Ports, wanted: Filter, *, is_strict: bool) -> Describ
             )
         if pace.spend(2):
             await next_turn()
-    return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=0, error_message=None, entries=entries)
+    return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=0, error_message="", entries=entries)
 
 
 def _matches(entity: Entity, wanted: Filter, *, is_strict: bool) -> bool:

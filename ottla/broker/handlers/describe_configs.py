@@ -82,7 +82,9 @@ def _describe(
         check_configs(ports.authorizer, context, AclOperation.DESCRIBE_CONFIGS, kind, name)
         entries = _entries(ports, kind, name)
     except KafkaError as error:
-        return DescribeConfigsResult(error_code=error.code, error_message=error.message, resource_type=kind, resource_name=name)
+        return DescribeConfigsResult(
+            error_code=error.code, error_message=error.message or "", resource_type=kind, resource_name=name
+        )
     shown = [_shown(entry, request) for entry in entries if not wanted or entry.name in wanted]
     return DescribeConfigsResult(error_code=0, error_message="", resource_type=kind, resource_name=name, configs=shown)
 

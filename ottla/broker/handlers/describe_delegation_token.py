@@ -30,13 +30,13 @@ TOKEN_WORK = 10
 """The cost of a token, in units of `protocol.steps.Pace`."""
 
 
-class Ports(token_requests.Ports, Protocol):
+class Ports(Protocol):
     authorizer: RequestAuthorizer
     cluster: ClusterCommands
 
 
 async def handle(ports: Ports, request: DescribeDelegationTokenRequest, context: RequestContext) -> DescribeDelegationTokenResponse:
-    code, tokens = token_requests.refusal(ports, context), ports.cluster.state.tokens
+    code, tokens = token_requests.refusal(context), ports.cluster.state.tokens
     if code == Code.NONE and not tokens.is_enabled:
         code = Code.DELEGATION_TOKEN_AUTH_DISABLED
     if code != Code.NONE:

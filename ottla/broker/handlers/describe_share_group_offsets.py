@@ -54,7 +54,7 @@ async def handle(
             await next_turn()
         try:
             if not ports.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, asked.group_id):
-                raise KafkaError(Code.GROUP_AUTHORIZATION_FAILED, "Group authorization failed.")
+                raise KafkaError(Code.GROUP_AUTHORIZATION_FAILED)
             topics = await _topics(ports, context, asked, pace)
             described.append(DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id, topics=topics))
         except KafkaError as error:

@@ -35,7 +35,7 @@ async def handle(
         results.append(_describe(ports, name, times))
         if pace.spend(2):
             await next_turn()
-    return DescribeUserScramCredentialsResponse(throttle_time_ms=0, error_code=0, error_message=None, results=results)
+    return DescribeUserScramCredentialsResponse(throttle_time_ms=0, error_code=0, error_message="", results=results)
 
 
 def _describe(ports: Ports, user: str, times: int) -> DescribeUserScramCredentialsResult:
@@ -54,9 +54,8 @@ def _describe(ports: Ports, user: str, times: int) -> DescribeUserScramCredentia
 
 
 def failed(request: DescribeUserScramCredentialsRequest, version: int, code: Code) -> DescribeUserScramCredentialsResponse:
-    users = [
-        DescribeUserScramCredentialsResult(user=user.name, error_code=code, error_message=None) for user in request.users or ()
-    ]
+    # As in Kafka, the results do not name the users.
+    users = [DescribeUserScramCredentialsResult(user="", error_code=code, error_message=None) for _ in request.users or ()]
     return DescribeUserScramCredentialsResponse(throttle_time_ms=0, error_code=code, error_message=None, results=users)
 
 

@@ -23,21 +23,13 @@ class Ports(Protocol):
     clock: Clock
 
 
-class BrokerPorts(Ports, token_requests.Ports, Protocol):
-    """The ports of a broker, to which the client is connected."""
-
-
-async def handle(
-    ports: BrokerPorts, request: ExpireDelegationTokenRequest, context: RequestContext
-) -> ExpireDelegationTokenResponse:
+async def handle(ports: Ports, request: ExpireDelegationTokenRequest, context: RequestContext) -> ExpireDelegationTokenResponse:
     return refused(ports, request, context) or await execute(ports, request, context)
 
 
-def refused(
-    ports: BrokerPorts, request: ExpireDelegationTokenRequest, context: RequestContext
-) -> ExpireDelegationTokenResponse | None:
+def refused(ports: Ports, request: ExpireDelegationTokenRequest, context: RequestContext) -> ExpireDelegationTokenResponse | None:
     """The response of a request that is refused before it is handled or forwarded; None for others."""
-    code = token_requests.refusal(ports, context)
+    code = token_requests.refusal(context)
     return None if code == Code.NONE else failed(request, context.version, code)
 
 

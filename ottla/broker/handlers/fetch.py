@@ -23,8 +23,15 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.current_leaders import with_fetch_endpoints
-from ottla.broker.handlers.support.fetch_answers import diverging_answer, not_here, read_elsewhere, refusal, response
+from ottla.broker.handlers.support.fetch_answers import (
+    diverging_answer,
+    not_here,
+    read_elsewhere,
+    refusal,
+    response,
+)
 from ottla.broker.handlers.support.parked_fetch import read_when_woken
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -41,6 +48,7 @@ from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import NotLeader, Partition, Partitions
 from ottla.coordinator.replication.leader import NO_BROKER_EPOCH, check_leader_epoch
 from ottla.coordinator.replication.read_replica import RACK_AWARE, preferred_replica
+from ottla.protocol.codec import counted_bytes
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -82,6 +90,7 @@ class Ports(Protocol):
     timers: Timers
     fetch_sessions: FetchSessions
     response_budget: ResponseBudget
+    quotas: ClientQuotaEnforcement
 
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
@@ -120,6 +129,9 @@ class Fetch:
         self._max_bytes = request.max_bytes
         if not self._is_replica:
             self._max_bytes = min(self._max_bytes, ports.live_config.settings.fetch_max_bytes)
+            if (most_bytes := ports.quotas.most_fetched_bytes(context)) is not None:
+                # More bytes would always throttle the client, which would then never get any.
+                self._max_bytes = int(min(self._max_bytes, most_bytes))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._responses = ports.response_budget
         # Number of batches from before the broker's start that this step may still check (`storage.unchecked`).
@@ -147,8 +159,21 @@ class Fetch:
             self._count_read(0)
 
     async def _response(self) -> FetchResponse:
+        quotas = self._ports.quotas
+        if quotas.entities and not self._is_replica:
+            full = await response(self._session, self._answers, is_whole=self._full, is_sent=False)
+            if wait_ms := quotas.fetch_throttle_ms(self._context, counted_bytes(API.codec, self._version, full)):
+                return self._throttled(wait_ms)
         answer = await response(self._session, self._answers, is_whole=self._full)
         return answer if not self._needs_addresses else with_fetch_endpoints(self._ports, self._listener, answer)
+
+    def _throttled(self, wait_ms: int) -> FetchResponse:
+        """The response for a throttled client: no partitions, and no session if the fetch would have opened one."""
+        session_id = NO_SESSION if self._session is None else self._session.session_id
+        if self._full and self._session is not None:
+            self._ports.fetch_sessions.close(session_id)
+            session_id = NO_SESSION
+        return FetchResponse(throttle_time_ms=wait_ms, session_id=session_id)
 
     async def _resolve(self) -> None:
         """Set the partitions to read from the request and its session. Raises the errors of `FetchSessions`."""
@@ -299,8 +324,12 @@ class Fetch:
             if self._is_replica and self._is_new:
                 partition.replica_fetched(self._replica_id, requested.fetch_offset, requested.start_offset, self._replica_epoch)
         except KafkaError as error:
-            data = refusal(index, error.code, is_there=True)
-            if error.code in _NAMING_LEADERS and self._version >= LEADERS_FROM:
+            code = error.code
+            if code is Code.UNKNOWN_LEADER_EPOCH and requested.leader_epoch < 0:
+                # A follower that this leader does not know gets this error if it sends no leader epoch.
+                code = Code.NOT_LEADER_OR_FOLLOWER
+            data = refusal(index, code, is_there=True)
+            if code in _NAMING_LEADERS and self._version >= LEADERS_FROM:
                 data.current_leader = LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.log.leader_epoch)
                 self._needs_addresses |= not self._is_replica
             return None, data, True

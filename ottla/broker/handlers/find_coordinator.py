@@ -11,7 +11,7 @@ import re
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import REFUSED, authorisations, check
+from ottla.broker.apis.authorisation import MESSAGES, REFUSED, authorisations, check
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.brokers import BrokerAddress, broker_address
@@ -73,8 +73,7 @@ async def handle(ports: Ports, request: FindCoordinatorRequest, context: Request
 
     def coordinator(key: str) -> Coordinator:
         if kind is not None and not ports.authorizer.allows(context, AclOperation.DESCRIBE, kind, key):
-            code = REFUSED[kind]
-            return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=_MESSAGES.get(code))
+            return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=REFUSED[kind], error_message="")
         if is_share:
             if not is_share_key(key):
                 return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=Code.INVALID_REQUEST, error_message="")
@@ -109,10 +108,10 @@ def is_share_key(key: str) -> bool:
 
 
 def failed(request: FindCoordinatorRequest, version: int, code: Code) -> FindCoordinatorResponse:
-    message = _MESSAGES.get(code)
+    message = _MESSAGES.get(code) or MESSAGES.get(code)
     if version < MANY_KEYS_FROM:
         return FindCoordinatorResponse(error_code=code, error_message=message, node_id=-1, host="", port=-1)
-    if request.key_type == SHARE_KEY_TYPE:
+    if request.key_type == SHARE_KEY_TYPE and code is not Code.CLUSTER_AUTHORIZATION_FAILED:
         # Kafka returns an empty message if share groups are not served.
         message = ""
     keys = request.coordinator_keys

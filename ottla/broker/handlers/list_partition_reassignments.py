@@ -11,6 +11,8 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
 
 
@@ -21,7 +23,13 @@ async def handle(
 
 
 def failed(request: ListPartitionReassignmentsRequest, version: int, code: Code) -> ListPartitionReassignmentsResponse:
-    return ListPartitionReassignmentsResponse(throttle_time_ms=0, error_code=code, error_message=None)
+    topics = [
+        OngoingTopicReassignment(
+            name=topic.name, partitions=[OngoingPartitionReassignment(partition_index=index) for index in topic.partition_indexes]
+        )
+        for topic in request.topics or ()
+    ]
+    return ListPartitionReassignmentsResponse(throttle_time_ms=0, error_code=code, error_message=None, topics=topics)
 
 
 API = Declaration(key=46, handle=handle, failed=failed, authorisation=authorisations("DESCRIBE CLUSTER"))

@@ -23,6 +23,7 @@ from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.brokers import known_brokers, offline_replicas
 from ottla.broker.handlers.support.common import NOT_ASKED
 from ottla.broker.handlers.support.each import each, made
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.metadata.partition_registration import NO_LEADER, PartitionRegistration
 from ottla.coordinator.metadata.topic_names import check_topic_name
@@ -55,6 +56,7 @@ class Ports(Protocol):
     cluster: ClusterCommands
     live_config: LiveConfig
     cluster_id: str
+    quotas: ClientQuotaEnforcement
 
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
@@ -177,7 +179,14 @@ def _auto_create(ports: Ports, context: RequestContext, request: MetadataRequest
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
     if name in INTERNAL_TOPICS:
         return ports.cluster.ensure_internal(name)
-    return ports.cluster.create_topic(name, ports.live_config.settings.num_partitions, {})
+    count = ports.live_config.settings.num_partitions
+    if ports.cluster.is_alone:
+        try:
+            ports.quotas.mutation_quota(context, strict_from=0).record(count)
+        except KafkaError:
+            # The client asks again, as if the controller had not created the topic yet.
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION) from None
+    return ports.cluster.create_topic(name, count, {})
 
 
 def _describe(

@@ -22,6 +22,7 @@ from ottla.broker.handlers.support.parked_fetch import read_when_woken
 from ottla.broker.handlers.support.share_acknowledgements import RENEWAL_FROM, Outcomes, acknowledge_all, by_topic, code_and_message
 from ottla.broker.handlers.support.share_leaders import name_leaders_for_fetch
 from ottla.broker.handlers.support.share_reads import SLICE_BYTES, AcquiredBatches, AcquireOptions, read, take
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.memory_budgets import ResponseBudget
 from ottla.broker.loop.env import Timer, Timers
 from ottla.broker.loop.wakeup import Wakeup, sleep
@@ -60,6 +61,7 @@ class Ports(Protocol):
     live_config: LiveConfig
     timers: Timers
     response_budget: ResponseBudget
+    quotas: ClientQuotaEnforcement
 
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
@@ -145,6 +147,8 @@ class ShareFetch:
             ports.share_partitions.reads_committed(key.group_id),
         )
         self._max_bytes = min(request.max_bytes, ports.live_config.settings.fetch_max_bytes)
+        if (most_bytes := ports.quotas.most_fetched_bytes(context)) is not None:
+            self._max_bytes = int(min(self._max_bytes, most_bytes))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._errors: dict[SessionPartition, Code] = {}
         self._shared: dict[SessionPartition, OpenSharePartition] = {}

@@ -89,7 +89,6 @@ def _assignment(assigned: Assigned, topics: GroupTopics) -> Assignment:
 
 def _topics(group: DescribedGroup) -> Iterator[Iterable[str]]:
     for member in group.members:
-        yield member.subscribed_topic_names
         yield (topic.topic_name for topic in member.assignment.topic_partitions)
 
 

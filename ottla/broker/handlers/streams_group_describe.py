@@ -23,6 +23,7 @@ from ottla.protocol.messages.streams_group_describe import (
 )
 from ottla.protocol.steps import Pace, next_turn
 
+HIDDEN_TOPICS = "The described group uses topics that the client is not authorized to describe."
 MEMBER_WORK = 20
 """The cost of a member, in units of `protocol.steps.Pace`."""
 
@@ -46,7 +47,9 @@ async def handle(ports: Ports, request: StreamsGroupDescribeRequest, context: Re
             await next_turn()
         return group
 
-    return StreamsGroupDescribeResponse(groups=(await described_groups(ports, request, context, describe, _refused, _topics)))
+    return StreamsGroupDescribeResponse(
+        groups=(await described_groups(ports, request, context, describe, _refused, _topics, HIDDEN_TOPICS))
+    )
 
 
 def _refused(group_id: str, error: KafkaError) -> DescribedGroup:

@@ -44,7 +44,7 @@ async def handle(ports: Ports, request: UpdateFeaturesRequest, context: RequestC
         throttle_time_ms=0,
         error_code=0,
         error_message=None,
-        results=[UpdatableFeatureResult(feature=name, error_code=0, error_message=None) for name in levels],
+        results=[UpdatableFeatureResult(feature=name, error_code=0, error_message="NONE") for name in levels],
     )
 
 
@@ -76,12 +76,7 @@ def _check(update: FeatureUpdateKey, kind: int, current: int) -> None:
 
 
 def failed(request: UpdateFeaturesRequest, version: int, code: Code) -> UpdateFeaturesResponse:
-    return UpdateFeaturesResponse(
-        throttle_time_ms=0,
-        error_code=code,
-        error_message=None,
-        results=[UpdatableFeatureResult(feature=u.feature, error_code=code, error_message=None) for u in request.feature_updates],
-    )
+    return UpdateFeaturesResponse(throttle_time_ms=0, error_code=code, error_message=None)
 
 
 API = Declaration(

@@ -96,7 +96,7 @@ class Ending(Enum):
 
     ANSWER = "answer"
     SILENCE = "silence"
-    """The client never gets a response. The connection stays open, and later responses do not wait for this one."""
+    """The client never gets a response. The connection stays open, and later responses do not wait for its response."""
     CUT = "cut"
     """The connection is closed."""
 
@@ -147,7 +147,7 @@ class Point(StrEnum):
 
 
 class Reached(NamedTuple):
-    """A transaction at one of the points. Before a marker, ``topic`` and ``partition`` are those of the marker."""
+    """A transaction at one of the points. Before a marker, ``topic`` and ``partition`` identify the marker's partition."""
 
     point: Point
     transactional_id: str

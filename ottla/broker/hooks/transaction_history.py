@@ -66,7 +66,7 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     outcome: str = ""
     new_producer_id: int = -1
     new_producer_epoch: int = -1
-    """The producer id and epoch in a response; with `Kind.FENCED` those of the newer producer."""
+    """The producer id and epoch in a response; with `Kind.FENCED` the id and epoch of the newer producer."""
     partition_count: int = 0
     partitions: Collection[TopicPartition] = ()
     """At most `PARTITIONS_KEPT` of the partitions, in any order."""

@@ -17,7 +17,7 @@ from ottla.broker.loop.env import Env, Timer
 CHECK_MS = 50.0
 """Interval in ms at which a used-up budget is checked again while connections wait for it."""
 SMALL_BYTES = 1 << 12
-"""Buffers up to this size in bytes are not counted and never refused, so that small requests do not wait for large ones."""
+"""Buffers up to this size in bytes are not counted and never refused, so that small requests do not wait for large requests."""
 
 FIRST_MS = 30_000.0
 """Time limit in ms for the request of the one connection that may exceed the request budget."""

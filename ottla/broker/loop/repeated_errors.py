@@ -21,7 +21,7 @@ MAX_EVENTS: Final = 100
 
 
 class _Repeated:
-    """An error that was logged. ``times`` counts its occurrences since the first one."""
+    """An error that was logged. ``times`` counts its occurrences after the first."""
 
     __slots__ = ("interval_ms", "last_ms", "next_ms", "times")
 

@@ -11,7 +11,7 @@
 - `metadata_copy`: this broker's copy of the cluster's metadata log, in ``__cluster_metadata-0`` of its log directory
   (KafkaMetadataLog).
 - `metadata_fetch`: fetches the metadata log as an observer, without a connection (KafkaRaftClient's follower side).
-- `metadata_replica`: an observer's replica of the metadata log: applies committed batches, and queues those above the high
+- `metadata_replica`: an observer's replica of the metadata log: applies committed batches, and queues batches above the high
   watermark.
 - `producer_ids`: blocks of producer ids from a controller elsewhere (RPCProducerIdManager).
 - `snapshot_fetch`: fetches a snapshot of the cluster's metadata piece by piece, without a connection (KIP-630).

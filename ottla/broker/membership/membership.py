@@ -256,7 +256,7 @@ class Membership:
         self._fetches.send(request, lambda answer: self._snapshot_fetched(snapshot, answer), timeout_ms=SNAPSHOT_TIMEOUT_MS)
 
     def _snapshot_fetched(self, snapshot: SnapshotFetch, answer: Any) -> None:
-        """Process a piece. If the snapshot is refused, fetch the log again."""
+        """Process a piece of a snapshot. If the snapshot is refused, fetch the log again."""
         if self._is_stopped:
             return
         try:

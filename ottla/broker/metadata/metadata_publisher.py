@@ -77,6 +77,6 @@ class MetadataPublisher:
 
     @property
     def dynamic_broker_configs(self) -> dict[str, str]:
-        """The dynamic configs of this broker: those for all brokers, overridden by those for this broker alone."""
+        """The dynamic configs of this broker: the configs for all brokers, overridden by the configs for this broker alone."""
         state = self._state
         return {**state.config_of(BROKER_RESOURCE, ""), **state.config_of(BROKER_RESOURCE, str(state.node_id))}

@@ -9,7 +9,7 @@ from ottla.storage.log_dir import LogDirectory
 
 
 class Strays:
-    """Measures the stray directories of a log directory in steps: at first all existing ones, later each new one."""
+    """Measures the stray directories of a log directory in steps: first all existing directories, later each new directory."""
 
     __slots__ = ("_directory", "_state", "_stepping")
 

@@ -4,5 +4,6 @@
 - `controller_report`: the values for a controller's metrics.
 - `exposition`: all metrics, under the names that dashboards for Kafka use.
 - `metrics_endpoint`: the HTTP endpoint for the metrics of a broker or a controller, if configured.
+- `quota_metrics`: the metrics of clients with quotas.
 - `server`: serves the metrics over HTTP: on their own port, or as an app for another server.
 """

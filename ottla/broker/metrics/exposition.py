@@ -15,6 +15,7 @@ from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.transactions import Transactions
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.fetch_sessions import FetchSessions
 from ottla.broker.limits.inflating import InflatingMemory
 from ottla.broker.limits.memory_budgets import RequestBudget, ResponseBudget
@@ -63,6 +64,7 @@ class Ports(Protocol):
     directory: LogDirectory
     disk: DiskHealth
     strays: Strays
+    quotas: ClientQuotaEnforcement
     torn: list[TornTransaction]
     """The transactions that lost records or markers in the last crash."""
     startup_ms: float
@@ -81,6 +83,7 @@ def collect(ports: Ports) -> list[Metric]:
         *_groups(ports),
         *_own(ports),
         *_budgets(ports),
+        *_quotas(ports),
         *_authorizer(ports),
     ]
 
@@ -268,6 +271,15 @@ def _budgets(ports: Ports) -> Iterator[Metric]:
         "The longest that one step has held the event loop, in s",
         ports.stepping.longest_step_ms / 1000,
     )
+
+
+def _quotas(ports: Ports) -> Iterable[Metric]:
+    if not ports.quotas.entities:
+        return ()
+    # Imported here, because most brokers have no quotas.
+    from ottla.broker.metrics.quota_metrics import quota_metrics
+
+    return quota_metrics(ports.quotas.managers, ports.clock.steady_ms())
 
 
 def _authorizer(ports: Ports) -> Iterator[Metric]:

@@ -15,6 +15,8 @@
 - `request_history`: reports the responses to requests about transactional ids to a `TransactionListener`.
 - `sasl_dispatch`: dispatches the requests of one connection on a listener with SASL: authenticates the client first.
 - `secured`: how the clients of one listener with TLS or SASL connect and authenticate.
+- `throttle`: mutes a connection while its client is throttled.
 - `tls`: TLS on accepted connections: the TLS context of a listener, and the handshake before a connection begins.
 - `wait_committed`: delays the responses of coordinators until the records they depend on are committed (below the high watermark).
+- `within_quotas`: handles requests while there are quotas, and throttles clients that exceed one.
 """

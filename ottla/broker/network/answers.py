@@ -64,7 +64,7 @@ class Answers:
             self.out += parts
 
     def fill(self, slot: Slot, parts: list[Buffer]) -> None:
-        """Put a response into its place. If all earlier responses are ready, move it and the ready ones after it to `out`."""
+        """Put a response into its place. If all earlier responses are ready, move it and all ready responses after it to `out`."""
         slots = self._slots
         slot.parts, slot.parked = parts, None
         if slots[0] is not slot:

@@ -25,6 +25,7 @@ from ottla.broker.network.framing import Frames, FrameSizeError
 from ottla.broker.network.intercepted import intercepted
 from ottla.broker.network.listener import Connections
 from ottla.broker.network.pause_reasons import Hold
+from ottla.broker.network.throttle import Throttle
 from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
 from ottla.protocol.steps import Pause, Step, Steps
@@ -73,10 +74,10 @@ class Connection(asyncio.BufferedProtocol):
         self._memory = ConnectionMemory(self._frames, self._answers, self._request_budget, self._response_budget)
         self._transport: asyncio.Transport | None = None
         self._is_open = False
-        self._is_reading = True
-        self._is_handling = False
+        self._is_reading, self._is_handling = True, False
         self._holds = 0
         self._written_bytes = 0
+        self._throttle = Throttle(ports.clock, ports.timers, self._hold, self._release)
         self.when_lost: Callable[[], None] | None = None
         self.connection_id = 0
         self.peer = ""
@@ -90,18 +91,16 @@ class Connection(asyncio.BufferedProtocol):
         self._is_open = True
         peer = transport.get_extra_info("peername")
         self.peer = client_address(peer[0]) if peer else ""
-        if not self._ports.connections.opened(self):
-            self.close("there are too many connections")
-        self._dispatcher: dispatch.Dispatching
-        if self._secured is None:
-            self._dispatcher = Dispatcher(self._ports, self._listener, self.peer, self.connection_id)
-        else:
-            self._dispatcher = self._secured.dispatcher(self, self._frames.limit)
+        self._ports.connections.opened(self, self._ports.quotas, self._throttle.begin)
+        self.as_client = dispatch.Client(self.peer, self.connection_id, self._throttle.begin)
+        plain = Dispatcher(self._ports, self._listener, self.as_client)
+        self._dispatcher = plain if self._secured is None else self._secured.dispatcher(self, self._frames.limit)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._is_open = False
         self._response_budget.remove(self)
+        self._throttle.end()
         if not self._holds & Hold.STEPS:
             self._memory.release(self)
         self._answers.abandon()
@@ -266,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
         # Compute the cost before the handler runs: the handler may decode other messages, which resets `message_elements`.
         cost_bytes = len(frame) + ELEMENT_BYTES * message_elements()
         is_watched = self._interception is not None and route.api.key in self._interception.watched_keys
-        handled = self._handled(route, request, len(frame)) if is_watched else dispatcher.respond(route, request)
+        handled = self._handled(route, request, len(frame)) if is_watched else dispatcher.respond(route, request, len(frame))
         self._begin(route, correlation_id, handled, cost_bytes)
 
     def _handled(self, route: Route, request: Any, size_bytes: int) -> Steps[Any]:
@@ -274,7 +273,7 @@ class Connection(asyncio.BufferedProtocol):
         handled: Steps[Any] | None = None
         if self._interception is not None:
             handled = intercepted(self._interception, self._ports, self, self._dispatcher, route, request, size_bytes)
-        return self._dispatcher.respond(route, request) if handled is None else handled
+        return self._dispatcher.respond(route, request, size_bytes) if handled is None else handled
 
     async def _decode_and_handle(self, route: Route, frame: memoryview) -> Any:
         request, self._memory.decoded_bytes = await self._dispatcher.decode_in_steps(route, frame)

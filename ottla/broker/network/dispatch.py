@@ -10,6 +10,7 @@ from ottla.broker.apis.api import Declared, RequestContext, RequestRefused, Wait
 from ottla.broker.apis.registry import ApiRegistry
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.hooks.transaction_history import TransactionListener
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.memory_budgets import SMALL_BYTES
 from ottla.broker.loop.counters import Counters
 from ottla.broker.loop.env import Clock
@@ -33,6 +34,8 @@ request with one large batch has few elements and is decoded on the event loop, 
 COPIED_FRAME_BYTES = 8 << 20
 """A larger frame, except of Produce, is always decoded in a worker thread, because decoding copies its bytes."""
 PRODUCE_KEY = 0
+UNMEASURED = -1
+"""In place of the size of a request to which no quota applies."""
 ELEMENT_BYTES = 128
 """Estimated memory in bytes of one decoded array element."""
 
@@ -51,6 +54,7 @@ class Ports(Protocol[S]):
     live_config: LiveConfig
     barrier: Barrier
     transaction_listener: TransactionListener | None
+    quotas: ClientQuotaEnforcement
 
     @property
     def apis(self) -> ApiRegistry[S]: ...
@@ -93,7 +97,7 @@ class Dispatching(Protocol):
 
     def is_small(self, route: Route, frame: memoryview) -> bool: ...
 
-    def respond(self, route: Route, request: Any) -> Steps[Any]: ...
+    def respond(self, route: Route, request: Any, size_bytes: int) -> Steps[Any]: ...
 
     def encode(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None: ...
 
@@ -102,11 +106,24 @@ class Dispatching(Protocol):
     async def encode_in_steps(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None: ...
 
 
+class Client(NamedTuple):
+    """The client of a dispatcher. ``throttle`` mutes it for some ms. Its connection is not kept in memory."""
+
+    peer: str
+    connection_id: int
+    throttle: Callable[[int], None]
+    is_by_token: bool = False
+    """Whether the client has authenticated with a delegation token (KIP-48)."""
+
+
 class AuthenticatingClient(Protocol):
     """A connection whose client authenticates."""
 
     connection_id: int
     peer: str
+
+    @property
+    def as_client(self) -> Client: ...
 
     def close(self, reason: str) -> None: ...
 
@@ -125,37 +142,29 @@ class Dispatcher:
     __slots__ = (
         "_apis",
         "_barrier",
-        "_connection_id",
-        "_is_by_token",
+        "_client",
         "_listener",
         "_now_ms",
-        "_peer",
         "_ports",
         "_principal",
+        "_quotas",
+        "_quoted",
         "_requests",
         "_routes",
         "_services",
     )
 
-    def __init__(
-        self,
-        ports: Ports[S],
-        listener: str,
-        peer: str,
-        connection_id: int,
-        principal: KafkaPrincipal = ANONYMOUS,
-        *,
-        is_by_token: bool = False,
-    ) -> None:
-        self._principal, self._is_by_token = principal, is_by_token
+    def __init__(self, ports: Ports[S], listener: str, client: Client, principal: KafkaPrincipal = ANONYMOUS) -> None:
+        self._principal = principal
+        self._client = client
+        self._quotas = ports.quotas
+        self._quoted = ports.quotas.entities
         self._ports: Ports[Any] = ports
         self._apis: ApiRegistry[Any] = ports.apis
         self._services: Any = ports.services
         self._barrier = ports.barrier
         self._now_ms = ports.clock.now_ms
         self._listener = listener
-        self._peer = peer
-        self._connection_id = connection_id
         self._requests = ports.counters.requests
         self._routes: dict[tuple[int, int], Route] = {}
 
@@ -190,11 +199,11 @@ class Dispatcher:
         context = RequestContext(
             version=version,
             client_id=client_id or "",
-            client_host=self._peer,
-            connection_id=self._connection_id,
+            client_host=self._client.peer,
+            connection_id=self._client.connection_id,
             listener=self._listener,
             principal=self._principal,
-            is_by_token=self._is_by_token,
+            is_by_token=self._client.is_by_token,
         )
         listener = self._ports.transaction_listener
         report = None if listener is None else reporter(api, listener, context)
@@ -217,13 +226,27 @@ class Dispatcher:
         request = decode_body(route.codec.decode_request, frame, route.body_at, route.context.version, may_trail=True)
         return is_small(self._services, request, route.context)
 
-    def respond(self, route: Route, request: Any) -> Steps[Any]:
-        """The coroutine that handles a request; it returns the response, or None for no response."""
+    def respond(self, route: Route, request: Any, size_bytes: int) -> Steps[Any]:
+        """The coroutine that handles a request; it returns the response, or None for no response.
+
+        ``size_bytes`` is the size of the frame; `UNMEASURED` if no quota applies to the request.
+        """
+        if self._quoted and size_bytes != UNMEASURED:
+            return self._within_quotas(route, request, size_bytes)
         barrier, api = self._barrier, route.api
         handled = self._handled(route, request)
         if not barrier.is_replicated or api.waits_for is not WaitsFor.COORDINATORS:
             return handled
         return response_once_committed(barrier, handled, lambda code: api.failed(request, route.context.version, code))
+
+    def _within_quotas(self, route: Route, request: Any, size_bytes: int) -> Steps[Any]:
+        # Imported here, because most brokers have no quotas.
+        from ottla.broker.network.within_quotas import is_exempt, within_quotas
+
+        handled = self.respond(route, request, UNMEASURED)
+        if is_exempt(route.api):
+            return handled
+        return within_quotas(self._quotas, self._ports.clock, route.context, route.api, handled, size_bytes, self._client.throttle)
 
     async def _handled(self, route: Route, request: Any) -> Any:
         report = route.report
@@ -247,7 +270,7 @@ class Dispatcher:
 
     def bug(self, event: str, route: Route) -> None:
         """Log and count an unexpected exception. Called in an ``except`` block."""
-        self._ports.lifecycle.bug(event, api=route.codec.name, version=route.context.version, peer=self._peer)
+        self._ports.lifecycle.bug(event, api=route.codec.name, version=route.context.version, peer=self._client.peer)
 
     def encode(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None:
         """Encode a response as pieces of a frame; None if the response cannot be encoded because of a bug."""

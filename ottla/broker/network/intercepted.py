@@ -93,7 +93,7 @@ class _InterceptedRequest:
         if not verdict.takes_effect:
             response = verdict.response
         else:
-            handled = self._dispatcher.respond(self._route, request if verdict.request is None else verdict.request)
+            handled = self._dispatcher.respond(self._route, request if verdict.request is None else verdict.request, size_bytes)
             if verdict.ending is Ending.SILENCE:
                 await self._until_parked(handled)
                 return None

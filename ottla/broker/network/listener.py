@@ -12,13 +12,16 @@ import structlog
 from ottla.addresses import joined_address, split_address
 from ottla.arguments import BadArgument
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.config.security_protocols import security_protocols
+from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import Settings, connection_limits
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.memory_budgets import RequestBudget, ResponseBudget
-from ottla.broker.loop.env import Env
+from ottla.broker.loop.env import Env, Timers
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.network.framing import ReceiveBuffers
 
+_MISSPELT = 0.75
+"""Similarity from which the name of a listener counts as a misspelt security protocol."""
 IDLE_TICK_MS = 1_000
 CLOSING_TICKS = 10
 """Number of ticks of `IDLE_TICK_MS` that a connection has after `Connection.close` to send its last responses."""
@@ -68,9 +71,7 @@ def client_endpoints(settings: Settings) -> list[Endpoint]:
         raise ConfigError("listeners: there is no listener for clients")
     for endpoint in endpoints:
         if endpoint.name not in protocols:
-            raise ConfigError(
-                f"listeners: {endpoint.name} is not in listener.security.protocol.map; give {endpoint.name}:PLAINTEXT"
-            )
+            raise _without_protocol(endpoint.name)
     names = [e.name for e in listeners]
     for advertised in parse_endpoints(settings.advertised_listeners or (), "advertised.listeners"):
         if advertised.name not in names and advertised.name not in controllers:
@@ -78,6 +79,16 @@ def client_endpoints(settings: Settings) -> list[Endpoint]:
         if advertised.host in _EVERY_INTERFACE:
             raise ConfigError(f"advertised.listeners: clients cannot connect to {advertised.host}; give a name or an address")
     return endpoints
+
+
+def _without_protocol(name: str) -> ConfigError:
+    """The error for a listener without a security protocol: its name may be a misspelt protocol."""
+    from difflib import get_close_matches
+
+    known = ", ".join(SecurityProtocol.__members__)
+    meant = get_close_matches(name[:200], SecurityProtocol.__members__, n=1, cutoff=_MISSPELT)
+    hint = f"did you mean {meant[0]}?" if meant else f"give {name}:PROTOCOL there, with one of {known}"
+    return ConfigError(f"listeners: {name} is not in listener.security.protocol.map; {hint}")
 
 
 def controller_endpoints(settings: Settings) -> list[Endpoint]:
@@ -117,6 +128,7 @@ class Connections:
         self, env: Env, settings: Settings, most: int, on_closed: Callable[[int], None] = lambda connection_id: None
     ) -> None:
         """``most``: the number of file descriptors for connections. ``on_closed`` is called with the id of a closed connection."""
+        self._timers: Timers = env
         self.errors = RepeatedErrors(env, log)
         """Logs why connections are closed. A client whose connection is closed may reconnect immediately, and be closed again."""
         self.tick = 0
@@ -140,16 +152,23 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
-    def opened(self, connection: Accepted) -> bool:
-        """Count a new connection and give it an id; False if there are too many connections."""
+    def opened(self, connection: Accepted, quotas: ClientQuotaEnforcement, throttle: Callable[[int], None]) -> None:
+        """Count a new connection and give it an id. It is closed if there are too many.
+
+        If its address has connected too often (``connection_creation_rate``), it is closed as late as by Kafka, so that the client
+        does not connect again at once. Until then ``throttle`` keeps it from being read.
+        """
         self._next_id += 1
         connection.connection_id = self._next_id
         peer = connection.peer
         if len(self._open) >= self.limit or self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer):
-            return False
+            connection.close("there are too many connections")
+            return
         self._open[connection] = None
         self._by_peer[peer] += 1
-        return True
+        if quotas.entities and (delay_ms := quotas.refuse_connection_after_ms(peer)):
+            self._timers.call_by_clock(delay_ms, lambda: connection.close("its address exceeds connection_creation_rate"))
+            throttle(delay_ms + 1)
 
     def close_idle(self) -> None:
         """Close connections that were idle for connections.max.idle.ms. Called every `IDLE_TICK_MS`.

@@ -24,3 +24,5 @@ class Hold:
     """The connection has used up its time slice. Cleared by `Connection._next_turn`."""
     MUTED = 64
     """A `broker.hooks.interception.Verdict` mutes the connection after a response. Cleared by the timer of `Connection.mute`."""
+    THROTTLED = 128
+    """The client has exceeded a quota. Cleared by the timer of `Throttle`."""

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ottla.broker.apis.api import Declared, RequestContext, RequestRefused, WaitsFor
 from ottla.broker.apis.authorisation import UNRESTRICTED
-from ottla.broker.network.dispatch import Dispatcher, Route
+from ottla.broker.network.dispatch import UNMEASURED, Dispatcher, Route
 from ottla.protocol.codec import API_VERSIONS_KEY, api
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -123,15 +123,15 @@ class SaslDispatcher:
         # Before authentication no response is large.
         return self._server.state is not State.COMPLETE or self._inner.is_small(route, frame)
 
-    def respond(self, route: Route, request: Any) -> Steps[Any]:
+    def respond(self, route: Route, request: Any, size_bytes: int) -> Steps[Any]:
         if self._server.state is State.COMPLETE:
-            return self._inner.respond(route, request)
+            return self._inner.respond(route, request, size_bytes)
         return self._respond_before(route, request)
 
     async def _respond_before(self, route: Route, request: Any) -> Any:
         server, key, version = self._server, route.api.key, route.context.version
         if key == API_VERSIONS_KEY and server.state is not State.AUTHENTICATE:
-            response = await self._inner.respond(route, request)
+            response = await self._inner.respond(route, request, UNMEASURED)
             server.versions_answered(response.error_code)
             return response
         reason = ""
@@ -151,7 +151,7 @@ class SaslDispatcher:
         return response
 
     def _take(self, token: bytes) -> TokenAnswer:
-        """Handle a token of the client. After the last token, the client's requests are those of its principal."""
+        """Handle a token of the client. After the last token, the client's requests have its principal."""
         server, client = self._server, self._client
         was_again = server.is_again
         answer = server.token(token, client.now_ms(), client.steady_ms())

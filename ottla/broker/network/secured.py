@@ -150,7 +150,7 @@ class Certified:
 
     def dispatcher(self, connection: AuthenticatingClient, limit_frames: Callable[[int], None]) -> Dispatching:
         listener = self._listener
-        return Dispatcher(listener.ports, listener.name, connection.peer, connection.connection_id, self._principal)
+        return Dispatcher(listener.ports, listener.name, connection.as_client, self._principal)
 
 
 class SaslClient:
@@ -168,8 +168,8 @@ class SaslClient:
         return self._connection.peer
 
     def dispatcher(self, principal: KafkaPrincipal, *, is_by_token: bool = False) -> Dispatcher:
-        listener, connection_id = self._listener, self._connection.connection_id
-        return Dispatcher(listener.ports, listener.name, self.peer, connection_id, principal, is_by_token=is_by_token)
+        client = self._connection.as_client._replace(is_by_token=is_by_token)
+        return Dispatcher(self._listener.ports, self._listener.name, client, principal)
 
     def limit_frames(self, *, is_authenticated: bool) -> None:
         settings = self._listener.ports.live_config.settings

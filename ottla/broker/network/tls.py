@@ -88,7 +88,7 @@ def _set_cipher_suites(context: ssl.SSLContext, suites: tuple[str, ...], version
 
 
 def certificate_of(transport: asyncio.Transport) -> bytes | None:
-    """The verified certificate of a client, in DER; None if the client has sent none."""
+    """The verified certificate of a client, in DER; None if the client has sent no certificate."""
     channel = transport.get_extra_info("ssl_object")
     certificate: bytes | None = channel.getpeercert(binary_form=True)
     return certificate

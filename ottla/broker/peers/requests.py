@@ -153,7 +153,7 @@ class Requests:
         return in_flight
 
     def take_all(self) -> list[Request]:
-        """Remove and return all requests: first those in flight, then those that wait."""
+        """Remove and return all requests: first the requests in flight, then the waiting requests."""
         every = [*self.take_in_flight(), *self._waiting]
         self._waiting.clear()
         return every

@@ -23,7 +23,7 @@ class ControlEndpoint(Protocol):
     """The URL of the console, with the token; None if the console is disabled."""
 
     def serve(self) -> None:
-        """Start to answer requests, including those that have already arrived."""
+        """Start to answer requests, including requests that have already arrived."""
         ...
 
     def close(self) -> None: ...

@@ -55,7 +55,7 @@ NO_HOST = Host()
 
 
 class SharedServer:
-    """Owns the directory, the connections and the listeners. ``endpoints``: the listeners to open, None for those for clients.
+    """Owns the directory, the connections and the listeners. ``endpoints``: the listeners to open; None for the client listeners.
 
     ``sync_refused`` is called with the path of a file that could not be opened for its sync, ``on_closed`` with the id of a closed
     connection.

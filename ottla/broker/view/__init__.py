@@ -6,7 +6,7 @@ broker, so that they can also describe a cluster that is read by requests. State
 client may still wait for the replicas or the disk.
 
 - `brokers`: the brokers of the cluster, with their addresses for clients.
-- `coordinators`: finds the shard of a group or transactional id, and lists the brokers that coordinate the rest.
+- `coordinators`: finds the shard of a group or transactional id, and lists the brokers that coordinate all other groups and ids.
 - `groups`: the groups that this broker coordinates, their members, positions and lag, and the transactions that hold them back.
 - `health`: the broker as a whole: addresses, disk problems, stray directories.
 - `members`: the members of a group of any protocol, with the partitions that they read.

@@ -1,4 +1,4 @@
-"""Finds the shard of a group or transactional id, and lists the brokers that coordinate the rest."""
+"""Finds the shard of a group or transactional id, and lists the brokers that coordinate all other groups and ids."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ async def _each(members: Iterable[M], describe: Callable[[M], GroupMember]) -> l
 def _member(
     member: _Known, epoch: int | None, assignment: dict[str, list[int]], read: list[TopicPartition] | None = None
 ) -> GroupMember:
-    """``read``: the partitions that the member reads, by default those of its assignment."""
+    """``read``: the partitions that the member reads, by default the assigned partitions."""
     if read is None:
         read = [(topic, index) for topic, indexes in sorted(assignment.items()) for index in indexes]
     return GroupMember(

@@ -42,7 +42,7 @@ class TransactionListing(msgspec.Struct, frozen=True, kw_only=True):
 class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
     """The coordinator's state of a transactional id. ``start_ms`` is None while no transaction is open.
 
-    ``partitions`` are those of the transaction; after the decision, only those with a pending marker.
+    ``partitions`` are the transaction's partitions; after the decision, only partitions with a pending marker.
     """
 
     transactional_id: str

@@ -99,7 +99,7 @@ def list_groups(brokers: BrokerConnections, silent: list[ClientError] | None = N
 
 
 def find(brokers: BrokerConnections, group: str) -> GroupListing:
-    """Raise `KafkaAnswered` if the group does not exist."""
+    """Return the listing of a group. Raises `KafkaAnswered` for an unknown group."""
     listing = next((listing for listing in list_groups(brokers) if listing.group_id == group), None)
     if listing is None:
         message = "ottla group list shows the groups"
@@ -108,7 +108,7 @@ def find(brokers: BrokerConnections, group: str) -> GroupListing:
 
 
 def describe(brokers: BrokerConnections, group: str) -> GroupDescription:
-    """Raise `KafkaAnswered` if the group does not exist."""
+    """Describe a group. Raises `KafkaAnswered` for an unknown group."""
     return _describe(brokers, find(brokers, group))
 
 

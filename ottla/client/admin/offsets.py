@@ -27,8 +27,9 @@ def list_offsets(
 ) -> dict[int, int]:
     """Return offsets by partition: of `EARLIEST`, of `LATEST`, or of the first record with at least a timestamp in ms.
 
-    `LATEST` is the high watermark, with ``committed`` the last stable offset. It is also returned if all records are older than
-    the timestamp. A partition that does not exist is omitted with ``skips_missing``, and else raises `UnknownTopic`.
+    `LATEST` is the high watermark, with ``committed`` the last stable offset. The offset of `LATEST` is also returned if all
+    records are older than the timestamp. A partition that does not exist is omitted with ``skips_missing``, and else raises
+    `UnknownTopic`.
     """
     wanted = list(indexes)
 

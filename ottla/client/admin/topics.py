@@ -166,7 +166,7 @@ def list_topics(brokers: BrokerConnections, *, internal: bool = False) -> list[T
 
 
 def describe(brokers: BrokerConnections, name: str) -> TopicDescription:
-    """Raise `KafkaAnswered`, such as `UnknownTopic`."""
+    """Describe a topic. Raises `KafkaAnswered`, such as `UnknownTopic`."""
     metadata = brokers.until_final(f"looking for topic {name!r}", lambda: brokers.metadata([name]))
     topic = brokers.topic_of(metadata, name)
     partitions = sorted(topic.partitions, key=lambda p: p.partition_index)

@@ -119,7 +119,7 @@ def list_transactions(
 
 
 def describe(brokers: BrokerConnections, transactional_id: str) -> TransactionDescription:
-    """Raise `KafkaAnswered` if the coordinator does not know the id."""
+    """Describe a transactional id. Raises `KafkaAnswered` for an unknown id."""
 
     def attempt() -> TransactionDescription:
         connection = brokers.coordinator(TRANSACTION, transactional_id)

@@ -10,9 +10,9 @@ from ottla.client.durations import duration_text, elapsed_ms
 from ottla.client.wording import counted
 
 PRINCIPAL = "User:"
-"""The beginning of a principal. Principals of other types exist only in other implementations of Kafka's authentication."""
+"""The prefix of a principal. Other types of principals exist only with custom principal builders of Kafka."""
 MAX_SHOWN = 20
-"""Maximum number of explained denials. Further ones are only counted."""
+"""Maximum number of explained denials. Further denials are only counted."""
 _FLAGS: Final = {
     "TOPIC": "--topic",
     "GROUP": "--group",
@@ -34,7 +34,7 @@ def denied_on(denials: Iterable[Mapping[str, Any]], group: str, topics: Iterable
 
 
 def why_denied(denials: Sequence[Mapping[str, Any]], now_ms: int) -> list[str]:
-    """Describe each denial in two lines: who was denied what, and why."""
+    """Describe each denial in two lines: principal, operation and resource, then the reason and the remedy."""
     lines: list[str] = []
     for denial in denials[:MAX_SHOWN]:
         lines += [_what(denial, now_ms), _why(denial)]

@@ -100,7 +100,7 @@ class WaitingGroup:
 
 
 def waiting_group(brokers: BrokerConnections, group: str) -> WaitingGroup:
-    """Raise `KafkaAnswered` if the group does not exist."""
+    """Describe a group and the reasons for its lag. Raises `KafkaAnswered` for an unknown group."""
     described = groups.describe(brokers, group)
     behind: dict[str, dict[int, GroupPosition]] = {}
     for position in described.positions:

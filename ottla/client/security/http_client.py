@@ -1,6 +1,6 @@
 """The HTTP client for schema registries and token endpoints, which get a secret in a header.
 
-The client follows no redirect, because this would send the secret to another host. The size and time of a response are limited, and
+The client follows no redirect, which would send the secret to another host. The size and time of a response are limited, and
 an error is one line without secrets.
 """
 

@@ -31,6 +31,11 @@ MAX_STRANGERS_ANSWER_BYTES: Final = 1 << 20
 """Maximum size of a response, in bytes, until ApiVersions and authentication have succeeded."""
 NEWEST_BY_NAME: Final = {"Produce": 12, "Fetch": 12, "OffsetCommit": 9, "OffsetFetch": 9, "TxnOffsetCommit": 5}
 """The last versions that identify topics by name instead of id (KIP-516, KIP-848), because users of the client give names."""
+NEWEST_OF_CLIENTS: Final = {"AddPartitionsToTxn": 3}
+"""The last versions for clients. Only brokers send newer ones."""
+NEWEST_OF_VERSION_1: Final = {"EndTxn": 4, "Produce": 11, "TxnOffsetCommit": 4}
+"""The last versions of requests for transaction version 1. Kafka's clients send newer ones only if the cluster's
+``transaction.version`` is at least 2 (TransactionManager.isTransactionV2Enabled)."""
 OLDEST: Final = {"ListOffsets": 2, "Metadata": 4, "SaslHandshake": 1}
 """Minimum versions, for isolation levels, for Metadata without automatic creation of topics, and for SaslAuthenticate."""
 RENEW_AT: Final = 0.85
@@ -69,8 +74,8 @@ class BrokerConnection:
         """Responses that were read before authenticating again. `receive` returns them first."""
         self._limit_bytes = MAX_STRANGERS_ANSWER_BYTES
         self._is_known = False
-        """Whether the broker has answered a request other than ApiVersions and authentication. Only this shows that client and
-        listener use the same security protocol, because listeners answer ApiVersions before authentication."""
+        """Whether the broker has answered a request other than ApiVersions and authentication. Only such a response shows that
+        client and listener use the same security protocol, because listeners answer ApiVersions before authentication."""
         self._renew_at_s: float | None = None
         self._ends_at_s = 0.0
         self.features: dict[str, int] = {}
@@ -122,7 +127,12 @@ class BrokerConnection:
         entry = APIS[key]
         oldest, newest = self._versions.get(key, (0, -1))
         wanted = max(entry.min_version, self._oldest.get(name, 0))
-        version = min(entry.max_version, newest, NEWEST_BY_NAME.get(name, newest), newest if at_most is None else at_most)
+        limits = [limit.get(name, newest) for limit in (NEWEST_BY_NAME, NEWEST_OF_CLIENTS)]
+        if at_most is not None:
+            limits.append(at_most)
+        if self.features.get("transaction.version", 0) < 2:
+            limits.append(NEWEST_OF_VERSION_1.get(name, newest))
+        version = min(entry.max_version, newest, *limits)
         if version < max(oldest, wanted):
             where = joined_address(self.address)
             offered = f"the broker has versions {oldest} to {newest}" if newest >= 0 else "the broker does not have this API"

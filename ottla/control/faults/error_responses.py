@@ -212,7 +212,7 @@ def _is_unanswered(incoming: IncomingRequest) -> bool:
 def _split_topics(
     message: Any, answer: Any, shape: Shape, topics: RequestTopics, code: int, matches: Matches
 ) -> tuple[list[Any], list[Any]]:
-    """Return the topics that stay in the request, and the error responses of the others. A topic's partitions may be split."""
+    """Return the topics that stay in the request, and the error responses of all refused topics. A topic may be split."""
     topic_type, partition_type = _types(type(answer), shape)
     rest, refused = [], []
     for topic in getattr(message, shape.topics) or ():
@@ -304,7 +304,7 @@ def _refused(answer: type[msgspec.Struct], index: int, code: int) -> Any:
 
 
 def _types(answer: type[msgspec.Struct], shape: Shape) -> tuple[Any, Any]:
-    """Return the structs of a topic and, if the API has them, of a partition in a response."""
+    """Return the structs of a topic and, if any, of a partition in a response."""
     topic = _element(answer, shape.answered)
     return topic, _element(topic, shape.answered_partitions) if shape.answered_partitions else None
 

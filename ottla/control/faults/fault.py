@@ -52,7 +52,7 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     api: str | int = ANY
     """The API by Kafka's name or key, or ``*`` for any."""
     version: str | int | None = None
-    """``3``, ``3-5`` or ``3+``."""
+    """The versions of the API: ``3``, ``3-5`` or ``3+``."""
     client_id: str | None = None
     topic: str | None = None
     partition: int | None = None

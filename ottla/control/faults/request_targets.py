@@ -50,7 +50,7 @@ def index_of(entry: Any) -> int:
 
 
 def places(incoming: IncomingRequest) -> Iterator[NamedPlace]:
-    """Yield all topics and partitions of a request, including those of its fetch session."""
+    """Yield all topics and partitions of a request, including the partitions of its fetch session."""
     yield from _places(incoming.request, incoming.topics)
     if incoming.api_key == FETCH and incoming.request.session_id:
         for topic_id, name, index in incoming.topics.of_fetch_session(incoming.request.session_id):

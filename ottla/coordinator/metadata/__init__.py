@@ -2,8 +2,7 @@
 
 - `acls`: the cluster's ACLs, by which an authorizer decides.
 - `broker_registration`: registrations of brokers and controllers, replayed from the metadata log.
-- `client_quotas`: quotas of users, clients and IP addresses. ottla stores and describes them as Kafka does, but does not enforce
-  them.
+- `client_quotas`: quotas of users, clients and IP addresses, as the cluster stores them.
 - `cluster`: cluster metadata: topics, configs, feature levels, registrations and producer-id blocks, in KRaft's record schemas.
 - `config_totals`: limits the total size of configs for groups and client metrics subscriptions, because clients may choose any
   name.

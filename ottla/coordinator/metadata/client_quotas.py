@@ -1,4 +1,4 @@
-"""Quotas of users, clients and IP addresses. ottla stores and describes them as Kafka does, but does not enforce them.
+"""Quotas of users, clients and IP addresses, as the cluster stores them. `coordinator.quota` enforces them.
 
 Corresponds to org.apache.kafka.controller.ClientQuotaControlManager. A quota belongs to an entity: a user, a client id, both, or an
 IP address. Each is a name or the default of its type. An entity has one value for each key, such as ``producer_byte_rate``.
@@ -24,6 +24,8 @@ Entity = tuple[tuple[str, str | None], ...]
 
 MAX_ENTITIES = 10_000
 """Maximum number of entities with quotas. Kafka only limits one operation to 10,000 records, with the same error code."""
+MAX_CHANGED = 1_000
+"""Maximum number of entities that are remembered as changed, because only a broker with clients takes them."""
 MAX_NAME_CHARACTERS = 1_000
 """Maximum length of a user or client id with quotas. Kafka allows the longest string, 32,767 characters."""
 
@@ -44,10 +46,14 @@ def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
 
 
 class ClientQuotas:
-    __slots__ = ("by_entity",)
+    __slots__ = ("_changed", "by_entity", "change_count")
 
     def __init__(self) -> None:
         self.by_entity: dict[Entity, dict[str, float]] = {}
+        self.change_count = 0
+        """Number of records that were replayed, by which a reader notices changes."""
+        # The entities that have changed since `take_changed`; None if there are too many.
+        self._changed: dict[Entity, None] | None = {}
 
     def alter(self, entity: Entity, changes: Mapping[str, float | None]) -> Result[None]:
         """Set values or, with None, remove them.
@@ -73,12 +79,22 @@ class ClientQuotas:
     def replay(self, message: Any) -> None:
         entity = entity_of((part.entity_type, part.entity_name) for part in message.entity)
         values = self.by_entity.setdefault(entity, {})
+        self.change_count += 1
+        if self._changed is not None:
+            self._changed[entity] = None
+            if len(self._changed) > MAX_CHANGED:
+                self._changed = None
         if message.remove:
             values.pop(message.key, None)
         else:
             values[message.key] = message.value
         if not values:
             del self.by_entity[entity]
+
+    def take_changed(self) -> Iterable[Entity] | None:
+        """Return the entities whose quotas have changed since the last call; None if any may have changed."""
+        changed, self._changed = self._changed, {}
+        return changed
 
     def snapshot(self) -> list[LogRecord]:
         """Return records that restore these quotas."""

@@ -33,7 +33,7 @@ def summed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_T
 
 
 def may_be_late(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """Return the sums of `summed` over only those purchases of a topic that may have been late for their window.
+    """Return the sums of `summed` over the purchases of a topic that may have been late for their window.
 
     A record was read after all earlier records of its partition, and perhaps after any record of other partitions. If the newest of
     these records is later than the window's end by `WATERMARK`, Spark may have ignored the purchase.

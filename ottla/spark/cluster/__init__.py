@@ -3,6 +3,5 @@
 - `batch_fetcher`: fetches all batches of a partition, including aborted batches and batches of open transactions.
 - `batch_limits`: reads max.message.bytes of the topics, so that the sink builds batches that the broker accepts.
 - `client`: creates the client of the sink and of the jobs.
-- `stock_client`: librdkafka's settings for a cluster's address and the client's credentials (its CONFIGURATION.md).
 - `topics`: finds the topics that the sink can write to, and their partition counts.
 """

@@ -12,8 +12,6 @@ from ottla.spark.errors import BrokerRefused, NotServed
 
 DEFAULT_LIMIT_BYTES = 1_048_588
 """Kafka's default of message.max.bytes and max.message.bytes."""
-PRODUCERS_LIMIT_BYTES = 1_000_000
-"""librdkafka's default of message.max.bytes: the largest record, in bytes, that the driver's stock producer sends."""
 BATCH_BYTES = 256 << 10
 """Target size of the sink's batches, in bytes before compression."""
 _OVERHEAD_BYTES = 128

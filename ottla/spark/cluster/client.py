@@ -1,8 +1,9 @@
-"""Creates the client of the sink and of the jobs. It requires transaction version 2 (KIP-890), with which processes can share a
-transaction."""
+"""Creates the client of the sink and of the jobs. By default it requires transaction version 2 (KIP-890), with which processes can
+share a transaction."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from ottla.client.cluster import BrokerConnections
@@ -16,14 +17,17 @@ OLDEST: Final = {"EndTxn": 5, "Produce": 12, "TxnOffsetCommit": 5}
 """The first versions of requests for transaction version 2 (KIP-890)."""
 
 
-def cluster_client(connecting: Connecting, timeout_s: float = TIMEOUT_S) -> BrokerConnections:
-    """Return a client of a cluster. Raises `PipelineError` for a bootstrap that is not a list of addresses."""
+def cluster_client(connecting: Connecting, timeout_s: float = TIMEOUT_S, oldest: Mapping[str, int] = OLDEST) -> BrokerConnections:
+    """Return a client of a cluster. ``oldest`` has the first versions of requests that a broker must support.
+
+    Raises `PipelineError` for a bootstrap that is not a list of addresses.
+    """
     return BrokerConnections(
         connecting.bootstrap,
         timeout_s=timeout_s,
         client_id=CLIENT_ID,
         connecting=connecting,
-        oldest=OLDEST,
+        oldest=oldest,
         longest_pause_s=PAUSE_S,
         waits=True,
     )

@@ -117,8 +117,8 @@ def first_error(topics: Iterable[Any]) -> int:
 
 
 def read_mark(cluster: BrokerConnections, group: str, *, is_stable: bool = True) -> Mark | None:
-    """Read the record that was committed last. With ``is_stable`` the call waits until no commit is pending. Raises
-    `PipelineError`."""
+    """Read a group's newest progress record; None without offsets. With ``is_stable`` the call waits until no offset is pending.
+    Raises `PipelineError`."""
     in_group = read_committed(cluster, group, is_stable=is_stable)
     return None if in_group is None else in_group.mark
 
@@ -132,8 +132,8 @@ class CommittedMark(msgspec.Struct, frozen=True):
 
 
 def read_committed(cluster: BrokerConnections, group: str, *, is_stable: bool = True) -> CommittedMark | None:
-    """As `read_mark`, with the record's topic and the group's offsets; None if there is none. Raises `PipelineError`."""
-    # confluent-kafka also commits the zero byte at the end of a C string.
+    """Read a group's newest progress record with topic and offsets; see `read_mark`."""
+    # confluent-kafka commits metadata with the zero byte that ends a C string.
     fetched = [(topic, p, (p.metadata or "").rstrip("\0")) for topic, p in _fetched(cluster, group, is_stable=is_stable)]
     mark = newest_mark([metadata for _, _, metadata in fetched], group)
     if mark is None:
@@ -175,7 +175,7 @@ def commit_plainly(cluster: BrokerConnections, group: str, commit: Mapping[str, 
 
 
 def _fetched(cluster: BrokerConnections, group: str, *, is_stable: bool) -> list[tuple[str, Any]]:
-    """Return the partitions that have a committed offset, each with its topic. Raises `PipelineError`."""
+    """Return the partitions that have a committed offset, each with its topic."""
     # Brokers before 3.0 accept one group per request (KIP-709). The version determines which of the two fields is sent.
     groups = [OffsetFetchRequestGroup(group, topics=None)]
     request = OffsetFetchRequest(group_id=group, topics=None, groups=groups, require_stable=is_stable)

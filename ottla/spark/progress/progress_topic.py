@@ -156,7 +156,7 @@ class ProgressTopic:
         return next((config.value for config in answer.results[0].configs if config.name == _POLICY), None)
 
     def read(self) -> ProgressRecord | None:
-        """Read the last committed record. After the first call only records that were written since are fetched."""
+        """Read the last committed record. Later calls only fetch new records."""
         committed = self._fetch_new()
         self._check_kind([key for key, record in committed.items() if record is not None])
         self.last = committed.get(self._key)
@@ -171,8 +171,8 @@ class ProgressTopic:
             raise PipelineError(f"a stream uses {self.transactional_id!r}: give write_once another transactional.id")
 
     def _fetch_new(self) -> dict[bytes, ProgressRecord | None]:
-        """Read the last committed records by key; None for tombstones. The whole partition is read, because open transactions of
-        other ids must not hide records."""
+        """Return the last committed record of each key; None for a tombstone. The last stable offset does not limit the read,
+        because open transactions of other ids must not hide records."""
         start, end = ranges(self._cluster, self.topic)[PARTITION]
         if not start <= self._seen.position <= end:
             self._seen = _Seen(position=start)
@@ -182,7 +182,7 @@ class ProgressTopic:
         return self._seen.committed
 
     def _take(self, header: BatchHeader, raw: memoryview) -> None:
-        """Add a batch to what was read. The records of a transaction count from its commit marker on."""
+        """Handle the next batch of the partition. Records of a transaction become committed with the commit marker."""
         seen = self._seen
         if header.is_control:
             marker = read_marker(raw, header)
@@ -195,8 +195,7 @@ class ProgressTopic:
             into[record.key or b""] = self._parsed(record.key, record.value, header.base_offset)
 
     def _parsed(self, key: bytes | None, value: bytes | None, offset: int) -> ProgressRecord | None:
-        """Decode a record. Returns None for a tombstone of another key, by which an operator removes a retired stream. Raises
-        `PipelineError`."""
+        """Decode a record. Returns None for a tombstone of another key, by which an operator removes a retired stream."""
         if key and key != self._key and value is None:
             return None
         try:

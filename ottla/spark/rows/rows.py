@@ -21,7 +21,11 @@ RECORD = (
 COLUMNS = ("topic", "key", "value", "headers", "partition")
 """The columns that the sink accepts, as in Spark's own Kafka sink. All columns except ``value`` are optional."""
 CONTENT = "content"
-"""A column of `Outgoing` with key and value of each row; null for a record that is too large."""
+"""A column of `Outgoing` with key and value of each row; null for a record that is too large, or after too many rows."""
+NUMBER = "number"
+"""A column of `Outgoing`: the number of the row in its Spark partition."""
+_NUMBER = f"monotonically_increasing_id() & {(1 << 33) - 1}"
+"""Spark's expression for `NUMBER`. The other bits are the number of the partition."""
 WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG, stage INT, error STRING"
 """The columns that a task of the sink returns. Errors are a column, because Spark would retry a task that raises, in vain."""
 _BYTES = ("binary", "string")
@@ -39,14 +43,16 @@ class Outgoing:
     The column expressions are cached while frames have the same schema, because building them takes ten calls to the JVM.
     """
 
-    def __init__(self, topic: str | None, largest_bytes: int | None = None) -> None:
-        """With ``largest_bytes`` the columns are topic, partition, `CONTENT` (null for larger records) and headers."""
+    def __init__(self, topic: str | None, bounds: tuple[int, int] | None = None) -> None:
+        """``bounds`` are the largest record, in bytes, and the largest number of rows of a Spark partition. With them the columns
+        are topic, partition, `CONTENT`, `NUMBER` and headers, and of the rows beyond the largest number only one is selected."""
         self._topic = topic
-        self._largest_bytes = largest_bytes
+        self._bounds = bounds
         self._schema = ""
         """The cached columns are valid for this schema (as JSON) and for ``_jvm``."""
         self._jvm: Any = None
         self._columns: Any = None
+        self._is_selected: Any = None
 
     def rows(self, frame: DataFrame) -> DataFrame:
         """Select the columns of a frame. Null partitions are replaced later. Raises `PipelineError` for columns that are missing or
@@ -58,7 +64,8 @@ class Outgoing:
         if schema != self._schema or jvm is not self._jvm:
             self._columns = self._built(frame)
             self._schema, self._jvm = schema, jvm
-        return DataFrame(of_java.select(self._columns), frame.sparkSession)
+        selected = of_java.select(self._columns)
+        return DataFrame(selected if self._bounds is None else selected.filter(self._is_selected), frame.sparkSession)
 
     def _built(self, frame: DataFrame) -> Any:
         """Return the column expressions as a Scala Seq."""
@@ -73,13 +80,17 @@ class Outgoing:
             f.expr("CAST(value AS BINARY) AS value"),
         ]
         classic: Any = frame
-        if self._largest_bytes is None:
+        if self._bounds is None:
             headers = [f.expr("coalesce(headers, array()) AS headers")] if "headers" in given else []
             return classic._jcols(topic, *contents, *headers, partition)
-        is_taken = f"{_size_of(given)} <= {self._largest_bytes}"
+        largest_bytes, largest_number = self._bounds
+        is_taken = f"{_size_of(given)} <= {largest_bytes} AND {_NUMBER} < {largest_number}"
         shown = f.expr(f"coalesce(IF({is_taken}, headers, NULL), array()) AS headers")
         content = f.when(f.expr(is_taken), f.struct(*contents)).alias(CONTENT)
-        return classic._jcols(topic, partition, content, *([shown] if "headers" in given else []))
+        number = f.expr(f"{_NUMBER} AS {NUMBER}")
+        condition: Any = f.col(NUMBER) <= largest_number
+        self._is_selected = condition._jc
+        return classic._jcols(topic, partition, content, number, *([shown] if "headers" in given else []))
 
 
 def _size_of(given: dict[str, str]) -> str:

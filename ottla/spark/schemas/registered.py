@@ -14,14 +14,15 @@ from ottla.spark.schemas.registry import Decoder, Registry, client_of
 from ottla.spark.worker import prepare
 
 _IS_DECODED: Final = "ottla is decoded"
-"""The field that tells a value that cannot be decoded from one whose fields are null. A name in `avro_schema` has no space."""
+"""A field that distinguishes values that cannot be decoded from values with null fields. Names in `avro_schema` contain no
+space."""
 
 
 def from_registry(value: Column, registry: Registry, schema: str) -> Column:
     """Decode each value to a struct of ``schema`` (``id LONG, name STRING``).
 
     The struct is null if the value is null or its bytes cannot be decoded. The values may have different schemas of the registry.
-    Fields of ``schema`` that a value does not have are null, and its other fields are dropped.
+    Fields of ``schema`` that a value does not have are null; further fields of the value are dropped.
     """
     names = _names(schema)
     # A pandas function cannot return a null struct.
@@ -30,7 +31,7 @@ def from_registry(value: Column, registry: Registry, schema: str) -> Column:
 
 
 def to_registry(row: Column, registry: Registry, subject: str, schema: str) -> Column:
-    """Encode each struct of ``schema``; null stays null. The schema is registered under ``subject`` at once.
+    """Register ``schema`` under ``subject``, and return an expression that encodes each struct; null stays null.
 
     Raises `PipelineError`.
     """

@@ -1,4 +1,4 @@
-"""The directories of a broker's ``log.dirs``, and in which of them a topic's partitions are."""
+"""Finds the partitions of a topic in the directories of a broker's ``log.dirs``."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ottla.spark.segments.directory import Directory, View
 from ottla.spark.segments.unwritten import partitions_without_records
 
 Placement = dict[int, Directory | None]
-"""The directory of each partition; None if the partition's first record is not written yet."""
+"""The directory of each partition; None for a partition without records."""
 EMPTY = View(start=0, end=0, last_stable_offset=0, aborted=[])
-"""A partition whose first record is not written yet."""
+"""The view of a partition without records."""
 
 
 class Directories:
-    """All directories of a broker's ``log.dirs``, comma-separated. Each partition is in one of them."""
+    """All directories of a broker's comma-separated ``log.dirs``. Each partition is in one directory."""
 
     def __init__(self, paths: str) -> None:
-        """Raise `PipelineError`."""
+        """Raise `PipelineError` for a directory that does not exist."""
         self._paths = paths
         self._all = [Directory(path.strip()) for path in paths.split(",") if path.strip()]
 
@@ -29,8 +29,8 @@ class Directories:
     def of_topic(self, topic: str, chosen: Collection[int] = ()) -> Placement:
         """Find the directory of each partition.
 
-        Partitions without records are included only if the topic has no others, or if one of ``chosen`` is not found without them.
-        Raises `PipelineError` for a topic or a chosen partition that does not exist, and for a partition in two directories.
+        Partitions without records are searched only if no partition, or not every partition in ``chosen``, has a directory. Raises
+        `PipelineError` for a topic or a chosen partition that does not exist, and for a partition in two directories.
         """
         lies_in: Placement = {}
         for directory in self._all:
@@ -49,11 +49,11 @@ class Directories:
 
     @staticmethod
     def topic_id(topic: str, placement: Placement) -> str | None:
-        """Return the id of a topic; None if no directory has it. Raises `PipelineError`."""
+        """Return the id of a topic; None if unknown. Raises `PipelineError`."""
         ids = (directory.topic_id(topic, index) for index, directory in placement.items() if directory is not None)
         return next((topic_id for topic_id in ids if topic_id is not None), None)
 
     @staticmethod
     def views(topic: str, placement: Placement) -> dict[int, View]:
-        """Return the partitions as they are now. Raises `PipelineError`."""
+        """Return the current views of the partitions. Raises `PipelineError`."""
         return {i: EMPTY if directory is None else directory.view(topic, i) for i, directory in placement.items()}

@@ -1,6 +1,6 @@
-"""Finds the partitions of a topic that have no directory yet, in the metadata log of a data directory.
+"""Finds partitions without a directory in the metadata log of a data directory.
 
-ottla creates the directory of a partition with its first record, so a partition without records is only in the metadata.
+ottla creates the directory of a partition with the first record, so a partition without records is only in the metadata.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _DECODERS: Final = {module.RECORD_TYPE: module.decode for module in (partition_r
 
 
 def partitions_without_records(directory: Directory, topic: str) -> set[int]:
-    """Return the partitions of a topic that the directory's broker has a replica of, but no directory yet.
+    """Return the partitions of a topic that have a replica on the directory's broker, but no directory yet.
 
-    The set is empty without a metadata log. Raises `PipelineError` for a damaged directory, and for a partition whose directory is
-    missing although it had records.
+    The set is empty without a metadata log. Raises `PipelineError` for a damaged directory, and if the directory of a partition
+    that had records is missing.
     """
     written = set(directory.partitions(topic))
     created = _created(directory, topic) - written if directory.partitions(METADATA_TOPIC) else set()
@@ -62,7 +62,7 @@ def _created(directory: Directory, topic: str) -> set[int]:
 
 
 def _values(directory: Directory) -> Iterator[bytes]:
-    """Yield the values of the metadata log's records. The last batch may be half-written."""
+    """Yield the values of the metadata log's records. The last batch may be incomplete."""
     segments = directory.segments(METADATA_TOPIC, 0)
     with directory.damage_told(METADATA_TOPIC, 0):
         for at in range(len(segments)):

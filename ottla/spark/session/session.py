@@ -30,8 +30,8 @@ SPARKS_OWN = (
     "org.tukaani:xz",
     "org.xerial.snappy:snappy-java",
 )
-"""Dependencies of the connector's packages that are excluded, because Spark's own jars contain them and take precedence. They have
-55 MB, which would be downloaded once and copied at each start."""
+"""Dependencies of the connector's packages that are excluded, because Spark's own jars contain them. These 55 MB would be copied at
+each start."""
 logger = logging.getLogger("ottla.spark")
 
 _PACKAGES_SIZE = "about 12 MB"
@@ -96,8 +96,7 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
 
 @contextlib.contextmanager
 def _quiet(log: Path) -> Iterator[None]:
-    """Redirect the stderr of a JVM that starts in the block to a log file, because Spark and Ivy print their progress to stderr.
-    Raises `PipelineError`."""
+    """Redirect the stderr of a JVM that starts in the block to a log file, because Spark and Ivy print their progress to stderr."""
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stderr.flush()
     kept = os.dup(2)

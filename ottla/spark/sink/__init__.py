@@ -3,7 +3,7 @@
 - `attempts`: checks that Spark ran the tasks of a batch only once.
 - `batch_sender`: sends the batches of a shared transaction to the leaders of their partitions, with several requests in flight.
 - `datasource`: ``format("ottla")``: segment files as a batch or streaming source, and the exactly-once sink.
-- `driver`: the fallback for brokers without transaction version 2: one stock transactional producer in the driver.
+- `driver`: transactions that only the driver writes to, for clusters without transaction version 2.
 - `exactly_once`: writes one micro-batch in one transaction, unless the batch was committed before.
 - `foreach_batch`: the exactly-once sink for foreachBatch.
 - `frames`: `write_once`, which writes a frame that is not a stream once.

@@ -1,191 +1,177 @@
-"""The fallback for brokers without transaction version 2: one stock transactional producer in the driver.
+"""Transactions that only the driver writes to: the option ``writer=driver``, for clusters without transaction version 2.
 
-Every record passes through the driver's process, which is slower, but works with every broker since 0.11 (with authentication since
-1.0).
+With version 1 a task that still writes after its transaction could leave a transaction open for ever (KIP-890), so tasks do not
+write, and every record passes through the driver's process. The producer's epoch is raised before each transaction, so that its
+sequences begin at 0 as with version 2, and partitions are added before their first batch.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeVar
+import itertools
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
-import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+import pyarrow as pa
 
-from ottla.client.cluster import BrokerConnections
-from ottla.spark.cluster.batch_limits import BATCH_BYTES, small_batches
-from ottla.spark.cluster.stock_client import settings_of
-from ottla.spark.cluster.topics import partition_counts
-from ottla.spark.errors import Fenced, MustAbort, PipelineError
-from ottla.spark.progress.marks import Mark, commit_of, group_of
+from ottla.client.cluster import TRANSACTION
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.spark.cluster.batch_limits import small_batches
+from ottla.spark.cluster.client import cluster_client
+from ottla.spark.progress.marks import Mark, commit_of
 from ottla.spark.progress.progress_topic import PARTITION, ProgressTopic, last_mark
-from ottla.spark.rows.partitioner import check_place
-from ottla.spark.sink.batch_sender import too_large
+from ottla.spark.rows.partitioner import with_places
+from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.sink.options import SinkOptions
-from ottla.spark.sink.task_writer import Written
-from ottla.spark.sink.transaction import has_expired
+from ottla.spark.sink.task_writer import TaskWriter, Written
+from ottla.spark.sink.transaction import WANTED_VERSION, SharedProducer, TransactionRequests, has_expired
 
-T = TypeVar("T")
+ROWS_AT_ONCE: Final = 5_000
+"""Number of rows that become one Arrow batch."""
+TOPICS_SHOWN: Final = 10
+"""Maximum number of topics in an error."""
+OLDEST: Final = {"InitProducerId": 3}
+"""The first version in which a producer raises its own epoch (KIP-360), since Kafka 2.5."""
 
-TIMEOUT_S: Final = 60.0
-POLL_EVERY: Final = 1_000
-ANY_PARTITION: Final = -1
-MAX_RECORD_BYTES: Final = 1_000_000_000
-"""The largest value of librdkafka's message.max.bytes, so that only the broker enforces the limit of a topic."""
-_FENCED: Final = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+Row = tuple[str | None, bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
+"""Topic, key, value, headers and partition. If the partition is None, the key determines the partition."""
+_ROW: Final = {
+    "topic": pa.string(),
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "headers": COLUMNS["headers"],
+    "partition": pa.int32(),
+}
 
-Row = tuple[str, bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
-"""Topic, key, value, headers and partition. If the partition is None, the key determines it."""
 
-
-class _Count(msgspec.Struct):
-    records: int = 0
-    bytes: int = 0
+def _columns(rows: Sequence[Row]) -> pa.RecordBatch:
+    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), _ROW.values(), strict=True)]
+    return pa.RecordBatch.from_arrays(columns, list(_ROW))
 
 
 class DriverTransaction:
-    """A `BatchTransaction` that only the driver writes to. Each `begin` creates a producer, because a producer of librdkafka can
-    initialize its transactional id only once."""
+    """A `BatchTransaction` that only the driver writes to. Raises `PipelineError`, `MustAbort` and `Fenced`."""
 
-    def __init__(self, cluster: BrokerConnections, options: SinkOptions, progress: ProgressTopic | None = None) -> None:
-        self._cluster = cluster
+    def __init__(self, options: SinkOptions, progress: ProgressTopic | None = None) -> None:
+        self._cluster = cluster_client(options.connecting, oldest=OLDEST)
         self._options = options
         self._progress = progress
+        self._requests = TransactionRequests(self._cluster, options.transactional_id, options.timeout_ms)
         self.transactional_id = options.transactional_id
-        self._stock: Producer | None = None
-        self._group: Any = None
+        self._producer = SharedProducer(options.transactional_id, -1, -1)
+        self._adds_partitions = False
+        """Whether partitions and the group are added by requests of their own, as with transaction version 1."""
+        self._is_new = False
+        """Whether no batch was written with the producer's epoch."""
+        self._has_begun = False
+        """With transaction version 1: whether partitions or the group were added to the open transaction."""
+        self._writer: TaskWriter | None = None
+        """The writer of the open transaction."""
+        self._added: set[TopicPartition] = set()
+        self._batch_bytes: dict[str, int] | None = None
+        """Maximum batch sizes, in bytes, of topics that accept only small batches; None before the first batch."""
 
     @property
     def producer(self) -> DriverTransaction:
         return self
 
+    @property
+    def epoch(self) -> int:
+        return self._producer.epoch
+
     def begin(self) -> Mark | None:
-        self._close_producer()
-        counts = partition_counts(self._cluster, self._options.topics)
-        largest = min([BATCH_BYTES, *small_batches(self._cluster, list(counts)).values()])
-        self._stock = Producer({**_settings(self._options), "batch.size": largest})
-        self._group = self._group or _group_metadata(self._options)
-        self._do("taking the transactional id", lambda stock: stock.init_transactions(TIMEOUT_S))
+        """Fence earlier producers, end their open transaction, and read the last progress record."""
+        self._adds_partitions = self._requests.version() < WANTED_VERSION
+        self._producer = self._requests.initialize(SharedProducer(self.transactional_id, -1, -1))
+        self._is_new = True
+        self._batch_bytes = None
         return last_mark(self._cluster, self.transactional_id, self._progress)
 
     def write(self, rows: Iterable[Row], partitions: Mapping[str, int]) -> list[Written]:
-        """Begin a transaction and write all rows in it. ``partitions`` has the partition count by topic.
+        """Write all rows in a new transaction. ``partitions`` has the partition count by topic."""
+        if self._batch_bytes is None:
+            self._batch_bytes = small_batches(self._cluster, list(partitions))
+        writer = self._begun(self._batch_bytes)
+        now_ms = time.time_ns() // 1_000_000
+        left, count = iter(rows), 0
+        while some := list(itertools.islice(left, ROWS_AT_ONCE)):
+            batch = with_places(_columns(some), partitions, count)
+            self._add(set(zip(batch.column("topic").to_pylist(), batch.column("partition").to_pylist(), strict=True)))
+            writer.write(batch, now_ms)
+            count += len(some)
+        return writer.finish()
 
-        Raises `PipelineError`, and `MustAbort` if another attempt may succeed.
-        """
-        self._do("beginning a transaction", lambda stock: stock.begin_transaction())
-        counts: dict[str, _Count] = {}
-        failed: list[Exception] = []
+    def _begun(self, batch_bytes: Mapping[str, int]) -> TaskWriter:
+        """Return a writer for the next transaction, whose sequences begin at 0."""
+        if not self._is_new:
+            self._producer = self._requests.initialize(self._producer)
+        self._is_new = self._has_begun = False
+        self._added.clear()
+        options = self._options
+        self._writer = TaskWriter(options.connecting, self._producer, options.compression, batch_bytes, self._cluster)
+        return self._writer
 
-        def report(error: KafkaError | None, message: Any) -> None:
-            if error is not None and not failed:
-                failed.append(self._failure(error, message))
+    def _add(self, partitions: set[TopicPartition]) -> None:
+        new = partitions - self._added
+        if not new or not self._adds_partitions:
+            return
+        by_topic: dict[str, list[int]] = {}
+        for topic, index in sorted(new):
+            by_topic.setdefault(topic, []).append(index)
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self._producer.producer_id,
+            v3_and_below_producer_epoch=self._producer.epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in by_topic.items()],
+        )
+        what = f"adding partitions of {', '.join(itertools.islice(by_topic, TOPICS_SHOWN))} to the transaction"
+        self._requests.ask(TRANSACTION, request, what, _code_of_adding)
+        self._has_begun = True
+        self._added |= new
 
-        for number, row in enumerate(rows):
-            topic, key, value, headers, partition = row
-            check_place(topic, partition, partitions)
-            self._produce(row, report)
-            count = counts.setdefault(topic, _Count())
-            count.records += 1
-            count.bytes += len(key or b"") + len(value or b"") + sum(len(name) + len(held or b"") for name, held in headers)
-            if number % POLL_EVERY == 0:
-                self._do("writing", lambda stock: stock.poll(0))
-            if failed:
-                raise failed[0]
-        left = self._do("writing", lambda stock: stock.flush(TIMEOUT_S))
-        if failed:
-            raise failed[0]
-        if left:
-            raise MustAbort(f"{left} records were not written within {TIMEOUT_S:g} s")
-        return [Written(topic, -1, count.records, count.bytes) for topic, count in counts.items()]
-
-    def _produce(self, row: Row, report: Callable[[KafkaError | None, Any], None]) -> None:
-        topic, key, value, headers, partition = row
-        where = ANY_PARTITION if partition is None else partition
-        while True:
-            try:
-                self._do("writing", lambda stock: stock.produce(topic, value, key, where, headers=headers, on_delivery=report))
-            except BufferError:
-                self._do("writing", lambda stock: stock.poll(0.1))
-            else:
-                return
-
-    def mark(self, mark: Mark, ends: Mapping[tuple[str, int], int]) -> None:
-        log = self._progress
-        if log is not None:
-            # If the record cannot be written, the commit fails.
-            key, value = log.record(mark, ends)
-            self._do("marking the batch", lambda stock: stock.produce(log.topic, value, key, PARTITION))
+    def mark(self, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
+        """Write the batch's progress in the transaction, as `SharedTransaction.mark`."""
         if ends:
-            notes = [
-                TopicPartition(topic, index, offset, metadata=metadata)
-                for topic, partitions in commit_of(mark, ends).items()
-                for index, (offset, metadata) in partitions.items()
-            ]
-            self._do("marking the batch", lambda stock: stock.send_offsets_to_transaction(notes, self._group, TIMEOUT_S))
+            if self._adds_partitions:
+                request = AddOffsetsToTxnRequest(
+                    transactional_id=self.transactional_id,
+                    producer_id=self._producer.producer_id,
+                    producer_epoch=self._producer.epoch,
+                    group_id=self._requests.group,
+                )
+                self._requests.ask(TRANSACTION, request, "adding the group to the transaction")
+                self._has_begun = True
+            self._requests.commit_offsets(self._producer, commit_of(mark, ends))
+        log, writer = self._progress, self._writer
+        if log is not None and writer is not None:
+            key, value = log.record(mark, ends)
+            self._add({(log.topic, PARTITION)})
+            writer.write(_columns([(log.topic, key, value, [], PARTITION)]), time.time_ns() // 1_000_000)
+            writer.finish()
 
     def end(self, *, commit: bool) -> None:
-        if commit:
-            self._do("committing", lambda stock: stock.commit_transaction(TIMEOUT_S))
-        else:
-            self._do("aborting", lambda stock: stock.abort_transaction(TIMEOUT_S))
+        """Commit or abort the transaction. The next transaction has the next epoch."""
+        if not self._adds_partitions:
+            self._producer = self._requests.end(self._producer, commit=commit)
+            self._is_new = True
+        elif self._has_begun:
+            # The coordinator rejects the end of a transaction of version 1 to which nothing was added. If it is unknown whether
+            # something was added, raising the epoch aborts the transaction.
+            self._requests.end(self._producer, commit=commit)
 
     def has_expired(self) -> bool:
         return has_expired(self._cluster, self.transactional_id)
 
     def close(self) -> None:
-        """Release the producer's threads and all connections. An open transaction is aborted by the next owner of the id."""
-        self._close_producer()
+        """Close all connections. An open transaction is aborted by the next owner of the id."""
         self._cluster.close()
 
-    def _close_producer(self) -> None:
-        if self._stock is not None:
-            # Drop the queued records, because their transaction is never committed.
-            with contextlib.suppress(KafkaException):
-                self._stock.purge()
-            # Dropping the last reference ends the producer and its threads. `close`, which not every version has, would also abort
-            # the open transaction, and warn if the producer is fenced.
-            self._stock = None
 
-    def _do(self, what: str, call: Callable[[Producer], T]) -> T:
-        assert self._stock is not None
-        try:
-            return call(self._stock)
-        except KafkaException as raised:
-            raise self._failure(raised.args[0], None, what) from None
-
-    def _failure(self, error: KafkaError, message: Any, what: str = "writing") -> Exception:
-        """Convert an error of librdkafka to an error of `ottla.spark.errors`."""
-        if error.code() in _FENCED:
-            return Fenced(self.transactional_id)
-        if message is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            return PipelineError(too_large(message.topic(), 1, len(message.value() or b"") + len(message.key() or b"")))
-        if message is not None:
-            what = f"writing to {message.topic()}"
-        text = " ".join(f"{what}: {error.str()}".split())
-        return PipelineError(text) if error.fatal() else MustAbort(text)
-
-
-def _settings(options: SinkOptions) -> dict[str, Any]:
-    return {
-        **settings_of(options.connecting),
-        "log_level": 0,
-        "transactional.id": options.transactional_id,
-        "transaction.timeout.ms": options.timeout_ms,
-        "partitioner": "murmur2_random",
-        "linger.ms": 5,
-        "compression.type": options.compression,
-        "allow.auto.create.topics": False,
-        "message.max.bytes": MAX_RECORD_BYTES,
-    }
-
-
-def _group_metadata(options: SinkOptions) -> Any:
-    """Return the group's metadata, which only a consumer can create."""
-    settings = {**settings_of(options.connecting), "log_level": 0, "group.id": group_of(options.transactional_id)}
-    consumer = Consumer({**settings, "enable.auto.commit": False})
-    try:
-        return consumer.consumer_group_metadata()
-    finally:
-        consumer.close()
+def _code_of_adding(answer: Any) -> int:
+    """Return the error of one partition. Partitions beside a refused one get OPERATION_NOT_ATTEMPTED, which tells nothing."""
+    results = [result for topic in answer.results_by_topic_v3_and_below for result in topic.results_by_partition]
+    codes = [int(result.partition_error_code) for result in results if result.partition_error_code]
+    return next((code for code in codes if code != Code.OPERATION_NOT_ATTEMPTED), codes[0] if codes else 0)

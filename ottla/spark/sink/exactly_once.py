@@ -15,8 +15,16 @@ from ottla.spark.sink.metrics import BatchReport, report_of
 from ottla.spark.sink.task_writer import Written
 from ottla.spark.sink.transaction import TRANSACTION_TIMEOUT_MS
 
-P = TypeVar("P")
-P_co = TypeVar("P_co", covariant=True)
+
+class BatchProducer(Protocol):
+    """The producer of a transaction."""
+
+    @property
+    def epoch(self) -> int: ...
+
+
+P = TypeVar("P", bound=BatchProducer)
+P_co = TypeVar("P_co", bound=BatchProducer, covariant=True)
 
 Tasks = Callable[[P], list[Written]]
 """Writes a batch with the ``producer`` of a transaction, and returns the written partitions."""
@@ -85,8 +93,8 @@ class ExactlyOnce(Generic[P]):
 
     @property
     def epoch(self) -> int:
-        """The current producer epoch; -1 if only the stock client knows it."""
-        return int(getattr(self._transaction.producer, "epoch", -1))
+        """The current producer epoch."""
+        return self._transaction.producer.epoch
 
     def write(
         self, query: str, batch: int, tasks: Tasks[P], ends: InputEnds, began_s: float | None = None, *, may_skip: bool = False

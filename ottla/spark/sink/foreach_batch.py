@@ -136,7 +136,7 @@ class ExactlyOnceSink:
         self.close()
 
     def close(self) -> None:
-        """Wait for the current batch, and release connections and the stock producer. The next batch creates them again."""
+        """Wait for the current batch, and close connections. The next batch opens them again."""
         with self._turn:
             self._stream = None
             self._query = None
@@ -233,7 +233,7 @@ class ExactlyOnceSink:
             return renewed(self._cluster, self._options.transactional_id, self._stream, self._nothing)
 
     def _nothing(self, producer: Any) -> list[Written]:
-        """Write no records. Even so a stock producer must begin its transaction."""
+        """Write no records. The driver's transaction must begin even so."""
         written: list[Written] = producer.write([], {}) if self._options.writer == "driver" else []
         return written
 

@@ -33,7 +33,7 @@ class MarkPlace:
         """Whether all of these partitions exist on the cluster."""
 
     def choose(self, ends: InputEnds, in_group: CommittedMark | None) -> None:
-        """Use the topic of the option, or the topic that carries ``in_group``, the last progress record of the group."""
+        """Use the topic of the option, or else the topic whose offset has ``in_group``, the group's last progress record."""
         self._partitions = frozenset()
         named = self._options.mark_topic
         if named is not None:
@@ -82,7 +82,7 @@ class MarkPlace:
 
 
 def _kept(in_group: CommittedMark | None, ends: InputEnds) -> str:
-    """Return the topic that carries an older progress record. Records that do not name a topic are at the first topic of all."""
+    """Return the topic whose offset has the last progress record, if that is not an input topic. Old records do not name it."""
     if in_group is None:
         return ""
     return in_group.mark.at or ("" if ends.offsets else in_group.topic)

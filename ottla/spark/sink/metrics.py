@@ -12,9 +12,8 @@ from ottla.spark.sink.task_writer import Written
 class BatchReport(msgspec.Struct, frozen=True):
     """The report of a batch. With ``is_replay`` the batch had been committed before, so nothing was written.
 
-    ``by_topic`` counts records. ``bytes`` is the compressed size, or with a stock producer (``writer=driver``) the size of keys,
-    values and headers. ``commit_ms`` is the time from writing the progress record to the end of the transaction. ``epoch`` is the
-    producer epoch after the batch, -1 if unknown.
+    ``by_topic`` counts records. ``bytes`` is the compressed size. ``commit_ms`` is the time from writing the progress record to the
+    end of the transaction. ``epoch`` is the producer epoch after the batch.
     """
 
     batch: int

@@ -19,9 +19,10 @@ from ottla.spark.progress.progress_topic import ProgressTopic
 from ottla.spark.rows.encoding import NULL_HEADER
 from ottla.spark.rows.rows import WRITTEN, Outgoing, written_type
 from ottla.spark.sink.attempts import check_attempts
+from ottla.spark.sink.driver import DriverTransaction, Row
 from ottla.spark.sink.exactly_once import BatchTransaction
 from ottla.spark.sink.options import SinkOptions
-from ottla.spark.sink.small_batches import MAX_RECORD_BYTES, SmallBatches, gathered, write_gathered
+from ottla.spark.sink.small_batches import MAX_OFFSETS, MAX_RECORD_BYTES, SmallBatches, gathered, write_gathered
 from ottla.spark.sink.task_writer import TaskWriter, Written, check_alone
 from ottla.spark.sink.transaction import SharedProducer, SharedTransaction
 from ottla.spark.worker import prepare
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from ottla.spark.sink.driver import DriverTransaction, Row
 
 _ASK_EVERY_ROWS = 1_000
 """Number of rows after which a writing driver checks whether the stream is still active."""
@@ -47,7 +47,7 @@ class RowWriter:
         self._cluster = cluster
         self._options = options
         self._outgoing = Outgoing(options.topic)
-        self._small_outgoing = Outgoing(options.topic, MAX_RECORD_BYTES)
+        self._small_outgoing = Outgoing(options.topic, (MAX_RECORD_BYTES, MAX_OFFSETS))
         self.small_batches = SmallBatches()
         self._batch_bytes: dict[str, int] = {}
         """Maximum batch size, in bytes, of topics that accept only small batches."""
@@ -56,10 +56,7 @@ class RowWriter:
         options = self._options
         if options.writer != "driver":
             return SharedTransaction(self._cluster, options.transactional_id, options.timeout_ms, progress=progress)
-        # Imported here, because tasks import this module, but do not need the stock producer.
-        from ottla.spark.sink.driver import DriverTransaction
-
-        return DriverTransaction(self._cluster, options, progress)
+        return DriverTransaction(options, progress)
 
     def prepare(self) -> None:
         """Check that the topics exist, and read the size limits of their batches."""
@@ -74,7 +71,7 @@ class RowWriter:
         return counts
 
     def whole(self, frame: DataFrame, batch: int, query: RunningQuery | None, producer: Any) -> list[Written]:
-        """Write a frame by the driver's stock producer or by tasks, depending on the option ``writer``."""
+        """Write a frame by the driver or by tasks, depending on the option ``writer``."""
         by = self._by_driver if self._options.writer == "driver" else self._by_tasks
         return by(frame, batch, query, producer)
 
@@ -175,7 +172,7 @@ def _write(
 
 
 def _row(row: Any) -> Row:
-    """Convert a Spark row. Raises `PipelineError`."""
+    """Convert a Spark row."""
     headers = _headers(row.headers) if "headers" in row else []
     return row.topic, _bytes(row.key), _bytes(row.value), headers, row.partition
 

@@ -15,18 +15,20 @@ import pyarrow as pa
 
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.rows.partitioner import with_places
-from ottla.spark.rows.rows import CONTENT
+from ottla.spark.rows.rows import CONTENT, NUMBER
 from ottla.spark.sink.task_writer import TaskWriter, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_OFFSETS: Final = 10_000
-"""Maximum number of input offsets of a batch that is gathered."""
+"""Maximum number of input offsets of a gathered batch, and of rows of each Spark partition, as rows may multiply (explode)."""
 MAX_RECORD_BYTES: Final = 16 << 10
-"""Maximum size of a gathered record (key, value and headers), in bytes. With `MAX_OFFSETS` this limits the driver's memory."""
+"""Maximum number of input offsets of a gathered batch, and of rows of a Spark partition, since rows may multiply (explode)."""
+MAX_BYTES: Final = 64 << 20
+"""Maximum size, in bytes, of the gathered rows of a batch."""
 PAUSE_BATCHES: Final = 100
-"""Number of batches that are not gathered after a batch with a larger record, because such a batch is computed twice."""
+"""Number of batches that are not gathered after a batch that was too large, because such a batch is computed twice."""
 
 
 class SmallBatches:
@@ -52,18 +54,21 @@ class SmallBatches:
         return sum(end - before[where] for where, end in ends.items()) <= MAX_OFFSETS
 
     def note_large(self) -> None:
-        """Record that a batch has a record that is too large to be gathered."""
+        """Record that a batch was too large to be gathered."""
         self._pause = PAUSE_BATCHES
 
 
 def gathered(rows: DataFrame) -> pa.Table | None:
-    """Gather the rows of `rows.Outgoing` (with `rows.CONTENT`) for `task_writer.TaskWriter`. Returns None if a row is too large."""
+    """Gather the rows of `rows.Outgoing` with bounds for `task_writer.TaskWriter`.
+
+    Returns None if a record is too large, or if there are too many rows.
+    """
     table = rows.toArrow().combine_chunks()
     content = table.column(CONTENT)
-    if content.null_count:
+    if content.null_count or table.nbytes > MAX_BYTES:
         return None
     key, value = content.flatten()
-    return table.drop_columns([CONTENT]).append_column("key", key).append_column("value", value)
+    return table.drop_columns([CONTENT, NUMBER]).append_column("key", key).append_column("value", value)
 
 
 def write_gathered(table: pa.Table, writer: TaskWriter, partitions: Mapping[str, int], start: int) -> list[Written]:

@@ -66,61 +66,32 @@ def has_expired(cluster: BrokerConnections, transactional_id: str) -> bool:
     return state_of(cluster, transactional_id) is None
 
 
-class SharedTransaction:
-    """The transactions of one transactional id. If a newer producer owns the id, every method raises `Fenced`."""
+class TransactionRequests:
+    """The requests of a transactional id's owner. They raise `PipelineError`, and `Fenced` once a newer producer owns the id."""
 
-    def __init__(
-        self,
-        cluster: BrokerConnections,
-        transactional_id: str,
-        timeout_ms: int = TRANSACTION_TIMEOUT_MS,
-        producer: SharedProducer | None = None,
-        progress: ProgressTopic | None = None,
-    ) -> None:
-        """With ``producer``, a transaction is continued that began in another process."""
-        self._cluster = cluster
+    def __init__(self, cluster: BrokerConnections, transactional_id: str, timeout_ms: int) -> None:
+        self.cluster = cluster
         self.transactional_id = transactional_id
-        self._timeout_ms = timeout_ms
-        self._has_begun = producer is not None
-        self.producer = producer or SharedProducer(transactional_id, -1, -1)
         self.group = group_of(transactional_id)
-        self._progress = progress
+        self._timeout_ms = timeout_ms
 
-    def begin(self) -> Mark | None:
-        """Fence earlier producers, abort their open transaction, and read the last progress record."""
-        if not self._has_begun:
-            self._take_over()
-        # Only the first call continues a transaction of another process. The next call initializes the id.
-        self._has_begun = False
-        return last_mark(self._cluster, self.transactional_id, self._progress)
+    def version(self) -> int:
+        """Return the level of ``transaction.version``."""
+        return self.cluster.features().get("transaction.version", 0)
 
-    def _take_over(self) -> None:
-        version = self._cluster.features().get("transaction.version", 0)
-        if version < WANTED_VERSION:
-            raise PipelineError(
-                f"the broker's transaction.version is {version}, and a shared transaction needs 2: raise it with"
-                " kafka-features, or give the option writer=driver, which writes from one process"
-            )
-        answer = self._ask(
-            TRANSACTION,
-            self.transactional_id,
-            InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms),
-            "taking the transactional id",
+    def initialize(self, producer: SharedProducer) -> SharedProducer:
+        """Return the id's next producer. A ``producer`` with an epoch must still own the id (KIP-360)."""
+        request = InitProducerIdRequest(
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=self._timeout_ms,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
         )
-        self.producer = SharedProducer(self.transactional_id, answer.producer_id, answer.producer_epoch)
+        answer = self.ask(TRANSACTION, request, "taking the transactional id")
+        return SharedProducer(self.transactional_id, answer.producer_id, answer.producer_epoch)
 
-    def mark(self, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
-        """Write the batch's progress in the transaction: ``ends``, if not empty, as offsets of the group (`marks.commit_of`), and a
-        record in the progress topic."""
-        if ends:
-            self._commit(commit_of(mark, ends))
-        if self._progress is not None:
-            try:
-                self._progress.write(self.producer.producer_id, self.producer.epoch, mark, ends)
-            except BrokerRefused as refused:
-                raise refusal(self.transactional_id, refused) from None
-
-    def _commit(self, commit: Mapping[str, Mapping[int, tuple[int, str]]]) -> None:
+    def commit_offsets(self, producer: SharedProducer, commit: Mapping[str, Mapping[int, tuple[int, str]]]) -> None:
+        """Commit offsets and metadata by topic and partition to the id's group, in the transaction."""
         topics = [
             TxnOffsetCommitRequestTopic(
                 name=topic,
@@ -134,31 +105,28 @@ class SharedTransaction:
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,
             group_id=self.group,
-            producer_id=self.producer.producer_id,
-            producer_epoch=self.producer.epoch,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
             topics=topics,
         )
-        self._ask(GROUP, self.group, request, "marking the batch", lambda a: first_error(a.topics))
+        self.ask(GROUP, request, "marking the batch", lambda a: first_error(a.topics))
 
-    def end(self, *, commit: bool) -> None:
-        """Commit or abort the transaction, which raises the producer epoch."""
-        me = self.producer
+    def end(self, producer: SharedProducer, *, commit: bool) -> SharedProducer:
+        """Commit or abort the transaction. Returns the producer of the next one with transaction version 2."""
         request = EndTxnRequest(
-            transactional_id=self.transactional_id, producer_id=me.producer_id, producer_epoch=me.epoch, committed=commit
+            transactional_id=self.transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            committed=commit,
         )
-        answer = self._ask(TRANSACTION, self.transactional_id, request, "committing" if commit else "aborting")
-        self.producer = SharedProducer(self.transactional_id, answer.producer_id, answer.producer_epoch)
+        answer = self.ask(TRANSACTION, request, "committing" if commit else "aborting")
+        return SharedProducer(self.transactional_id, answer.producer_id, answer.producer_epoch)
 
-    def close(self) -> None:
-        """Close the connections. The next request opens a connection again."""
-        self._cluster.close()
-
-    def has_expired(self) -> bool:
-        return has_expired(self._cluster, self.transactional_id)
-
-    def _ask(self, kind: int, key: str, request: Any, what: str, code_of: Any = lambda a: a.error_code) -> Any:
+    def ask(self, kind: int, request: Any, what: str, code_of: Any = lambda a: a.error_code) -> Any:
+        """Send a request to the coordinator of the id (`TRANSACTION`) or of its group (`GROUP`)."""
+        key = self.group if kind == GROUP else self.transactional_id
         try:
-            return self._cluster.ask_until_final(lambda: self._cluster.coordinator(kind, key), request, code_of, what)
+            return self.cluster.ask_until_final(lambda: self.cluster.coordinator(kind, key), request, code_of, what)
         except BrokerRefused as refused:
             if refused.code == Code.INVALID_TRANSACTION_TIMEOUT:
                 raise PipelineError(
@@ -166,3 +134,58 @@ class SharedTransaction:
                     " give a smaller transaction.timeout.ms"
                 ) from None
             raise refusal(self.transactional_id, refused) from None
+
+
+class SharedTransaction:
+    """The transactions of one transactional id. Every method raises `Fenced` once a newer producer owns the id."""
+
+    def __init__(
+        self,
+        cluster: BrokerConnections,
+        transactional_id: str,
+        timeout_ms: int = TRANSACTION_TIMEOUT_MS,
+        producer: SharedProducer | None = None,
+        progress: ProgressTopic | None = None,
+    ) -> None:
+        """``producer`` continues a transaction that has begun in another process."""
+        self._requests = TransactionRequests(cluster, transactional_id, timeout_ms)
+        self.transactional_id = transactional_id
+        self._has_begun = producer is not None
+        self.producer = producer or SharedProducer(transactional_id, -1, -1)
+        self._progress = progress
+
+    def begin(self) -> Mark | None:
+        """Fence earlier producers, end their open transaction, and read the last progress record."""
+        if not self._has_begun:
+            version = self._requests.version()
+            if version < WANTED_VERSION:
+                raise PipelineError(
+                    f"the broker's transaction.version is {version}, and a shared transaction needs 2: raise it with"
+                    " kafka-features, or give the option writer=driver, which writes from one process"
+                )
+            self.producer = self._requests.initialize(SharedProducer(self.transactional_id, -1, -1))
+        # A transaction from another process is continued once. The next call initializes the id.
+        self._has_begun = False
+        return last_mark(self._requests.cluster, self.transactional_id, self._progress)
+
+    def mark(self, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
+        """Write the batch's progress in the transaction: ``ends`` as offsets of the group, if there are any (`marks.commit_of`),
+        and a record in the progress topic."""
+        if ends:
+            self._requests.commit_offsets(self.producer, commit_of(mark, ends))
+        if self._progress is not None:
+            try:
+                self._progress.write(self.producer.producer_id, self.producer.epoch, mark, ends)
+            except BrokerRefused as refused:
+                raise refusal(self.transactional_id, refused) from None
+
+    def end(self, *, commit: bool) -> None:
+        """Commit or abort the transaction. The next transaction has the next epoch."""
+        self.producer = self._requests.end(self.producer, commit=commit)
+
+    def close(self) -> None:
+        """Close the connections. They are opened again when they are needed."""
+        self._requests.cluster.close()
+
+    def has_expired(self) -> bool:
+        return has_expired(self._requests.cluster, self.transactional_id)

@@ -38,14 +38,14 @@ def test_module_docstrings_name_the_served_versions(key: int) -> None:
 
 
 @pytest.mark.parametrize("key", SERVED)
-def test_every_api_declares_kafkas_authorization(key: int) -> None:
+def test_api_declares_the_same_authorization_as_kafka(key: int) -> None:
     declared = declaration(key).authorisation
     assert all(type(pair) is Authorisation for pair in declared)
     assert len(set(declared)) == len(declared)
     assert bool(declared) == (key not in ASKED_BY_ANYBODY)
 
 
-def test_authorizations_use_kafkas_names() -> None:
+def test_declared_authorizations_use_kafkas_names() -> None:
     assert authorisations("WRITE TRANSACTIONAL_ID, READ GROUP") == (
         Authorisation(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID),
         Authorisation(AclOperation.READ, ResourceType.GROUP),
@@ -66,7 +66,7 @@ def test_declared_versions_are_offered(key: int) -> None:
 def test_api_documentation_page_is_up_to_date() -> None:
     """If this test fails, run `python -m tools.apis` to rewrite the page."""
     assert apis.TARGET.read_text() == apis.page()
-    assert "|  |" not in apis.page(), "the head of a file does not say what the API does"
+    assert "|  |" not in apis.page(), "the first line of a module docstring does not describe the API"
 
 
 def test_advertised_versions_are_those_of_apache_kafka() -> None:

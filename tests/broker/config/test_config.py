@@ -35,7 +35,7 @@ def test_properties_are_parsed_like_in_java() -> None:
         ("a=1\na=2", {"a": "2"}),
     ],
 )
-def test_lines_keys_and_escapes_are_parsed_like_in_java(text: str, values: dict[str, str]) -> None:
+def test_property_lines_keys_and_escapes_are_parsed_like_in_java(text: str, values: dict[str, str]) -> None:
     assert read_properties(text) == values
 
 
@@ -49,7 +49,7 @@ def test_invalid_property_files_are_refused_in_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1"])
-def test_utf_8_and_latin_1_files_are_read(tmp_path: Path, encoding: str) -> None:
+def test_property_files_in_utf_8_and_latin_1_are_read(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "f").write_bytes("num.partitions=2\nbroker.rack=K\u00f6ln\n".encode(encoding))
     assert read_file(tmp_path / "f") == {"num.partitions": "2", "broker.rack": "K\u00f6ln"}
 
@@ -78,7 +78,7 @@ def test_environment_variables_follow_the_image_convention() -> None:
     assert ignored == ["KAFKA_NO_SUCH_THING"]
 
 
-def test_later_sources_win(tmp_path: Path) -> None:
+def test_later_sources_of_a_setting_take_precedence(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_text("num.partitions=2\nlog.dirs=/a\nfetch.max.bytes=5000\n")
     config, _ = load(path, {"KAFKA_NUM_PARTITIONS": "3", "KAFKA_LOG_DIRS": "/b"}, ["num.partitions=4"], {"log.dirs": "/c"})
@@ -106,7 +106,7 @@ def test_unknown_key_is_refused_with_a_suggestion() -> None:
         ("log.dirs", "/a,/b"),
     ],
 )
-def test_invalid_values_are_named_in_the_error(key: str, value: str) -> None:
+def test_error_for_an_invalid_setting_has_its_value(key: str, value: str) -> None:
     with pytest.raises(ConfigError, match=key):
         BrokerConfig({key: value})
 
@@ -175,7 +175,7 @@ def test_topic_configs_fall_back_to_broker_configs_with_unit_conversion() -> Non
         ("segment.bytes", "x"),
     ],
 )
-def test_bad_topic_configs_are_refused(key: str, value: str) -> None:
+def test_invalid_topic_configs_are_refused(key: str, value: str) -> None:
     with pytest.raises(ConfigError):
         validate(key, value)
 
@@ -195,7 +195,7 @@ def test_bad_topic_configs_are_refused(key: str, value: str) -> None:
         "9092",
     ],
 )
-def test_bad_listeners_are_refused(text: str) -> None:
+def test_invalid_listeners_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="listeners"):
         parse_endpoints((text,), "listeners")
 
@@ -205,7 +205,9 @@ def test_bad_listeners_are_refused(text: str) -> None:
     [
         ({"listeners": "CONTROLLER://:1"}, "there is no listener for clients"),
         ({"listener.security.protocol.map": "PLAINTEXT:TLS"}, "unknown security protocol; give one of PLAINTEXT, SSL, SASL_"),
-        ({"listeners": "INSIDE://:1"}, "give INSIDE:PLAINTEXT"),
+        ({"listeners": "INSIDE://:1"}, "give INSIDE:PROTOCOL there, with one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ({"listeners": "SASL_PLAINTXT://:1"}, "SASL_PLAINTXT is not in .*; did you mean SASL_PLAINTEXT?"),
+        ({"listeners": "SSSL://:1"}, "did you mean SSL?"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "more than once"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "not NAME:PROTOCOL"),
         ({"advertised.listeners": "OUTSIDE://a:1"}, "OUTSIDE is not one of listeners, which are PLAINTEXT"),

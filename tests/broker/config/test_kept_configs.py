@@ -171,7 +171,9 @@ def test_client_metrics_patterns_are_checked_in_bounded_time(meter: Meter, broke
     assert change(client, METRICS, "m", ("metrics", "a" * (MAX_VALUE_CHARACTERS + 1))) == Code.INVALID_CONFIG
 
 
-def test_without_re2_only_the_pattern_length_is_checked(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_metrics_pattern_is_checked_only_for_its_length_without_re2(
+    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
     client = broker.connect()
     assert change(client, METRICS, "m", ("match", "client_id=a(")) == 0

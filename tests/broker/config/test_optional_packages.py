@@ -15,7 +15,7 @@ from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.simulation.broker import SimulatedBroker
 
 
-def test_without_uvloop_the_asyncio_loop_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asyncio_loop_is_used_without_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
     loops: list[str] = []
 
     async def serve() -> None:
@@ -34,7 +34,7 @@ def test_default_install_compiles_regular_expressions() -> None:
     assert "regex" not in project["optional-dependencies"]
 
 
-def test_without_re2_only_patterns_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_pattern_subscriptions_are_refused_without_re2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
     broker = SimulatedBroker().start().with_coordinators()
     with broker.connect() as client:

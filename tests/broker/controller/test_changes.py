@@ -69,7 +69,7 @@ def test_expired_session_is_logged_with_the_resulting_elections(controller: Simu
     assert changed["reason"] == elected["reason"]
 
 
-def test_broker_unfenced_is_logged_once(controller: SimulatedController) -> None:
+def test_unfencing_of_a_broker_is_logged_once(controller: SimulatedController) -> None:
     with capture_logs() as lines:
         broker = Broker(controller, 1).join()
         broker.beat()
@@ -90,7 +90,7 @@ def test_fencing_reason_is_logged(controller: SimulatedController, brokers: list
     assert unregistered["reason"] == "a client requested it"
 
 
-def test_replacing_process_is_fenced_first(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_restart_of_a_fenced_broker_logs_no_second_fencing(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, [1, 2])
     brokers[0].beat(want_shut_down=True)
     brokers[0].incarnation += 1
@@ -99,7 +99,7 @@ def test_replacing_process_is_fenced_first(controller: SimulatedController, brok
     brokers[1].incarnation += 1
     with capture_logs() as lines:
         assert brokers[1].register().error_code == 0
-    assert not lines_of(lines, "broker_fenced"), "it was fenced already"
+    assert not lines_of(lines, "broker_fenced"), "the broker was already fenced"
     assert not lines_of(lines, "leader_elected")
 
 
@@ -152,7 +152,7 @@ def test_unclean_election_is_a_warning_and_counted(controller: SimulatedControll
     assert values(controller)["controllerstats_uncleanleaderelections_total"] == 1
 
 
-def test_an_election_of_an_eligible_replica_is_counted(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_election_of_an_eligible_replica_is_counted(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, [1, 2])
     state = controller.server.controller.state
     silence(controller, brokers[2])
@@ -166,7 +166,7 @@ def test_an_election_of_an_eligible_replica_is_counted(controller: SimulatedCont
     assert values(controller)["controllerstats_electionfromeligibleleaderreplicas_total"] == 1
 
 
-def test_a_refused_decision_is_neither_logged_nor_counted() -> None:
+def test_refused_decision_is_neither_logged_nor_counted() -> None:
     files = FaultyFilesystem()
     controller = SimulatedController(fs=files).start()
     Broker(controller, 1).join()
@@ -182,7 +182,7 @@ def test_a_refused_decision_is_neither_logged_nor_counted() -> None:
     controller.close()
 
 
-def test_log_lines_per_decision_are_bounded(
+def test_number_of_log_lines_per_decision_is_bounded(
     controller: SimulatedController, brokers: list[Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changes, "MAX_LINES", 2)

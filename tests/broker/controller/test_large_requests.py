@@ -87,5 +87,5 @@ def test_election_of_all_leaders_is_handled_in_steps(
     decided.clear()
     answer = controller.connect().call(ElectLeadersRequest(topic_partitions=None))
     refused = {p.error_code for topic in answer.replica_election_results for p in topic.partition_result}
-    assert refused == {Code.PREFERRED_LEADER_NOT_AVAILABLE}, "it is out of sync yet"
+    assert refused == {Code.PREFERRED_LEADER_NOT_AVAILABLE}, "the preferred leaders are not in sync yet"
     assert len(decided) == COUNT / PARTITIONS_PER_STEP

@@ -27,7 +27,7 @@ def test_registered_broker_is_unfenced_after_reading_the_log(controller: Simulat
     assert (known.is_fenced, known.rack, known.broker_epoch) == (False, "r1", broker.epoch)
     assert list(broker.state.registrations.controllers) == [NODE_ID]
     assert broker.state.features["metadata.version"] == 33
-    assert "kraft.version" not in broker.state.features, "Kafka keeps it in control records"
+    assert "kraft.version" not in broker.state.features, "Kafka stores kraft.version in control records"
 
 
 def test_invalid_registrations_are_refused(controller: SimulatedController) -> None:
@@ -71,7 +71,7 @@ def test_controller_restart_starts_new_sessions(controller: SimulatedController)
     assert not broker.beat().is_fenced
 
 
-def test_a_broker_is_unregistered(controller: SimulatedController) -> None:
+def test_unregistered_broker_is_removed_from_the_metadata(controller: SimulatedController) -> None:
     broker = Broker(controller, 1).join()
     other = controller.connect()
     assert other.call(UnregisterBrokerRequest(broker_id=7)).error_code == Code.BROKER_ID_NOT_REGISTERED
@@ -98,11 +98,11 @@ def test_registration_with_too_many_directories_is_refused(controller: Simulated
     assert broker.register(log_dirs=[uuid(n) for n in range(101)]).error_code == Code.INVALID_REGISTRATION
 
 
-def test_a_controller_offers_its_own_apis(controller: SimulatedController) -> None:
+def test_controller_offers_its_own_apis(controller: SimulatedController) -> None:
     answer = controller.connect().call(ApiVersionsRequest(client_software_name="test", client_software_version="1"))
     offered = {api.api_key for api in answer.api_keys}
     assert {1, 18, 56, 58, 62, 63, 64, 67} <= offered
-    assert not {0, 3, 11} & offered, "no client produces to a controller"
+    assert not {0, 3, 11} & offered, "clients do not produce to a controller"
 
 
 def test_session_that_expires_on_a_full_disk_is_fenced_later() -> None:

@@ -71,7 +71,7 @@ def test_topic_replicas_are_spread_over_the_brokers(controller: SimulatedControl
     assert all(sorted(p.replicas) == sorted(p.isr) == [1, 2, 3] for p in partitions)
     assert partitions[0].directories == tuple(uuid(n) for n in partitions[0].replicas)
     brokers[0].catch_up()
-    assert brokers[0].state.topics["t"].partitions == partitions, "every broker reads the same"
+    assert brokers[0].state.topics["t"].partitions == partitions, "all brokers have the same metadata"
 
 
 def test_invalid_topics_are_refused(controller: SimulatedController, brokers: list[Broker]) -> None:
@@ -104,8 +104,8 @@ def test_lost_leader_is_replaced_by_an_in_sync_replica(controller: SimulatedCont
     assert (after.leader, after.isr, after.leader_epoch) == (2, (2, 3), 1)
     brokers[0].catch_up()
     brokers[0].beat()
-    assert partition(controller).leader == 2, "it comes back as a follower"
-    assert elect(controller, "t", 0) == [Code.PREFERRED_LEADER_NOT_AVAILABLE], "it is not in sync yet"
+    assert partition(controller).leader == 2, "the previous leader returns as a follower"
+    assert elect(controller, "t", 0) == [Code.PREFERRED_LEADER_NOT_AVAILABLE], "the previous leader is not in sync yet"
 
 
 def test_alter_partition_changes_the_in_sync_replicas(controller: SimulatedController, brokers: list[Broker]) -> None:
@@ -125,7 +125,7 @@ def test_alter_partition_changes_the_in_sync_replicas(controller: SimulatedContr
     answer = ask(brokers[0], [1, 2], 0)
     assert (answer.error_code, answer.isr, answer.partition_epoch) == (Code.NONE, [1, 2], 1)
     assert ask(brokers[0], [1, 2, 3], 0).error_code == Code.INVALID_UPDATE_VERSION
-    assert ask(brokers[1], [1, 2, 3], 1).error_code == Code.INVALID_REQUEST, "it does not lead"
+    assert ask(brokers[1], [1, 2, 3], 1).error_code == Code.INVALID_REQUEST, "broker 2 is not the leader"
     assert ask(brokers[0], [1, 2, 3], 1).isr == [1, 2, 3]
 
 
@@ -175,7 +175,7 @@ def test_broker_assigns_a_replica_to_its_directory(controller: SimulatedControll
     assert ask(uuid(1)) == Code.NONE
     assert ask(uuid(1), index=5) == Code.UNKNOWN_TOPIC_OR_PARTITION
     assert partition(controller).leader == 1
-    assert ask(uuid(99)) == Code.NONE, "a directory that has failed"
+    assert ask(uuid(99)) == Code.NONE, "a replica may be assigned to a failed directory"
     after = partition(controller)
     assert (after.leader, after.isr, after.directories) == (2, (2,), (uuid(99), uuid(2)))
 

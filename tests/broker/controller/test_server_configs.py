@@ -91,7 +91,7 @@ def test_existing_log_keeps_its_cluster_min_insync_replicas() -> None:
     assert second.bugs == 0
 
 
-def test_without_elr_there_is_no_cluster_min_insync_replicas() -> None:
+def test_new_log_without_elr_has_no_cluster_min_insync_replicas() -> None:
     controller = SimulatedController(SERVER, {ELR: 0}).start()
     Broker(controller, 1).join()
     assert min_insync(controller) is None
@@ -118,7 +118,7 @@ def test_cluster_min_insync_replicas_cannot_be_overridden_or_removed(controller:
     other = [alter_configs.AlterableConfig(name="max.connections", value="9")]
     asked = alter_configs.AlterConfigsResource(resource_type=BROKER, resource_name="", configs=other)
     (answer,) = controller.connect().call(alter_configs.AlterConfigsRequest(resources=[asked])).responses
-    assert (answer.error_code, answer.error_message) == removed, "AlterConfigs removes what it does not name"
+    assert (answer.error_code, answer.error_message) == removed, "AlterConfigs removes configs that it does not list"
     assert alter(controller, BROKER, "", MIN_INSYNC, "1") == (Code.NONE, None)
     assert alter(controller, BROKER, "", "max.connections", "9") == (Code.NONE, None)
     assert min_insync(controller) == "1"

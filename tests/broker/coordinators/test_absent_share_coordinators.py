@@ -50,7 +50,7 @@ def test_fetch_without_a_share_coordinator_waits_and_has_no_error(
     assert partition_of(a.fetch()) is None
 
 
-def test_waiting_fetch_gets_records_once_the_share_coordinator_is_there(
+def test_parked_fetch_gets_records_once_the_share_coordinator_is_available(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a = Sharer(broker, "a").joined()
@@ -79,14 +79,18 @@ def test_other_partitions_do_not_wait_for_a_share_coordinator(broker: SimulatedB
     assert (partition_of(answer, 0), acquired(answer, 1)) == (None, [(0, 1, 1)])
 
 
-def test_other_errors_of_the_share_coordinator_are_returned(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_returns_errors_that_do_not_mean_an_absent_share_coordinator(
+    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a = Sharer(broker, "a").joined()
     absent(broker, monkeypatch, Code.GROUP_ID_NOT_FOUND)
     data = partition_of(a.fetch(max_wait_ms=5_000))
     assert data is not None and data.error_code == Code.GROUP_ID_NOT_FOUND
 
 
-def test_share_partition_that_is_loaded_needs_no_reading(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_of_a_loaded_share_partition_does_not_read_its_state(
+    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a = Sharer(broker, "a").joined()
     assert a.acquire() == [(0, 2, 1)]
     absent(broker, monkeypatch, Code.NOT_COORDINATOR)

@@ -85,7 +85,7 @@ def test_id_whose_record_does_not_fit_delays_no_other_timeout(broker: SimulatedB
     assert perform(world, f"describe {long}").startswith("CompleteAbort")
 
 
-def test_failed_session_expiry_does_not_block_others(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
+def test_failed_session_expiry_does_not_block_other_groups(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
     groups = broker.broker.groups
     other = next(n for n in "abcdefgh" if groups.partition_of(f"sweep-{n}") != groups.partition_of("sweep-g"))
     for name, actor in (("g", "M"), (other, "N")):
@@ -107,7 +107,7 @@ def test_failed_session_expiry_does_not_block_others(broker: SimulatedBroker, di
     broker.sleep(8_000)
     shard, free = groups.shard("sweep-g")[0], groups.shard(f"sweep-{other}")[0]
     assert free.groups[f"sweep-{other}"].state is ClassicGroupState.EMPTY
-    assert shard.groups["sweep-g"].state is ClassicGroupState.STABLE, "memory is as the log is"
+    assert shard.groups["sweep-g"].state is ClassicGroupState.STABLE, "the state in memory equals the log"
     disk.refuse_nothing()
     broker.sleep(2_000)
     assert shard.groups["sweep-g"].state is ClassicGroupState.EMPTY
@@ -153,7 +153,7 @@ def test_static_member_stays_when_its_replacement_cannot_be_logged(
     assert list(broker.broker.groups.shard("sweep-s")[0].groups["sweep-s"].members) == [again.member_id]
 
 
-def test_groups_that_no_member_joined_are_removed(broker: SimulatedBroker, world: World) -> None:
+def test_group_without_members_and_offsets_is_removed(broker: SimulatedBroker, world: World) -> None:
     for n in range(500):
         assert world.client.call(join(f"sweep-{n}"), 9).error_code == 79
     shards = broker.broker.groups.shards()
@@ -208,12 +208,14 @@ def test_offsets_of_a_deleted_topic_are_removed_once_the_log_is_writable(
     disk.refuse_nothing()
     perform(world, "commit_offsets g t=9")
     broker.sleep(6_000)
-    assert perform(world, "committed g") == "t/0 9", "the old one of partition 1 is gone, the new topic's stays"
+    assert perform(world, "committed g") == "t/0 9", (
+        "the offset of the deleted partition is removed and that of the new topic is kept"
+    )
     assert not groups._forgotten
 
 
 @pytest.mark.smoke
-def test_markers_are_sent_although_completion_hit_a_bug(
+def test_markers_are_sent_after_a_bug_in_the_completion(
     broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The decision is already logged, so the failed completion is retried and the client gets the outcome."""
@@ -265,7 +267,7 @@ def test_markers_are_sent_again_after_a_bug_in_the_local_handler(
     assert perform(world, "read t") == "a1"
 
 
-def test_failure_of_one_coordinator_does_not_hide_a_deletion_from_others(
+def test_topic_deletion_reaches_other_coordinators_after_one_fails(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deleted: list[str] = []

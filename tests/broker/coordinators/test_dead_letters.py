@@ -100,7 +100,7 @@ def test_records_rejected_on_leave_get_dead_letters(broker: SimulatedBroker) -> 
     a.acknowledge((0, 2, REJECT), share_session_epoch=-1)
     broker.sleep(1_000)
     assert offsets(broker) == [0, 1, 2]
-    assert not len(broker.broker.share_partitions), "with the last session, and the last dead letter, nothing is kept in memory"
+    assert not len(broker.broker.share_partitions), "the share partition is dropped after its last session and dead letter"
 
 
 def test_dead_letter_is_written_after_a_restart(broker: SimulatedBroker) -> None:
@@ -117,17 +117,17 @@ def test_dead_letter_is_written_after_a_restart(broker: SimulatedBroker) -> None
     broker.kill()
     broker.start()
     a = Sharer(broker, "a", epoch=a.epoch)
-    assert a.acquire() == [(2, 2, 1)], "an offset that is archiving is not given out"
+    assert a.acquire() == [(2, 2, 1)], "a record in state archiving is not acquired"
     broker.sleep(1_000)
     assert offsets(broker) == [1]
     broker.kill()
     broker.start()
     assert Sharer(broker, "a", epoch=a.epoch).acquire() == [(2, 2, 1)]
     broker.sleep(1_000)
-    assert offsets(broker) == [1], "each record gets one dead letter"
+    assert offsets(broker) == [1], "each record has one dead letter"
 
 
-def test_many_records_are_copied_in_steps(broker: SimulatedBroker) -> None:
+def test_dead_letters_of_many_records_are_copied_in_steps(broker: SimulatedBroker) -> None:
     begin(broker, **{COPIES: "true"})
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:
@@ -175,7 +175,7 @@ def test_dead_letter_copies_share_the_decompression_budget(broker: SimulatedBrok
     assert memory.used_bytes == 0
 
 
-def test_stop_before_the_dead_letter_archives_nothing(broker: SimulatedBroker) -> None:
+def test_stop_before_the_dead_letter_is_written_archives_no_record(broker: SimulatedBroker) -> None:
     begin(broker, **{COPIES: "true"})
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:
@@ -203,7 +203,7 @@ def test_stop_before_the_dead_letter_archives_nothing(broker: SimulatedBroker) -
 
 
 @pytest.mark.parametrize("compression", [0, GZIP])
-def test_records_of_all_sizes_are_copied_up_to_a_limit(broker: SimulatedBroker, compression: int) -> None:
+def test_dead_letter_copies_records_up_to_a_size_limit(broker: SimulatedBroker, compression: int) -> None:
     """Records above `LARGE_RECORD_BYTES` are read in chunks. A record above `COPIED_BYTES` gets a dead letter without a copy."""
     begin(broker, **{COPIES: "true"})
     values = [

@@ -107,7 +107,9 @@ def test_topic_is_deleted_when_its_directories_cannot_be_renamed(broker: Simulat
     fs.refuses = ("/t-1", "/t-2")
     with broker.connect() as client, capture_logs() as lines:
         assert deleted(client, "t") == 0
-    assert [line["event"] for line in lines].count("directory_not_removed") == 1, "the disk refuses both for the same reason"
+    assert [line["event"] for line in lines].count("directory_not_removed") == 1, (
+        "both directories fail for the same reason, which is logged once"
+    )
     check_gone(broker)
     fs.refuses = ()
     broker.restart(kill=kill)

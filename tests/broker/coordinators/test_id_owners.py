@@ -129,7 +129,7 @@ def test_init_during_a_commit_aborts_no_transaction(simulated: SimulatedBroker, 
     assert (line["fenced_producer_epoch"], line["client_id"], line["aborted_transaction"]) == (epoch, "third", False)
 
 
-def test_abort_is_forgotten_when_its_producer_recovers(simulated: SimulatedBroker, lines: list[Line]) -> None:
+def test_remembered_abort_is_dropped_when_its_producer_recovers(simulated: SimulatedBroker, lines: list[Line]) -> None:
     _, producer_id, epoch = init(simulated, "first")
     simulated.broker.takeovers.note_abort("orders", ProducerIdAndEpoch(producer_id, epoch))
     _, producer_id, epoch = init(simulated, "first", (producer_id, epoch))
@@ -138,13 +138,13 @@ def test_abort_is_forgotten_when_its_producer_recovers(simulated: SimulatedBroke
     assert (line["fenced_producer_epoch"], line["aborted_transaction"]) == (epoch, False)
 
 
-def test_recovering_producer_fences_no_other(simulated: SimulatedBroker, lines: list[Line]) -> None:
+def test_recovering_producer_is_not_logged_as_a_new_owner(simulated: SimulatedBroker, lines: list[Line]) -> None:
     _, producer_id, epoch = init(simulated, "first")
     assert init(simulated, "first", (producer_id, epoch))[0] == 0
     assert taken(lines) == []
 
 
-def test_remembered_aborts_are_bounded() -> None:
+def test_number_of_remembered_aborts_is_bounded() -> None:
     remembered = Takeovers(cast(Any, None))
     for number in range(takeovers.MAX_REMEMBERED_ABORTS + 5):
         remembered.note_abort(f"id-{number}", ProducerIdAndEpoch(1, 0))

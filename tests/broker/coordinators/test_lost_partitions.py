@@ -155,7 +155,9 @@ def test_transaction_with_lost_addition_is_aborted_at_its_timeout(broker: Simula
 
 
 @pytest.mark.smoke
-def test_on_a_full_disk_recovery_waits_for_space(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
+def test_recovery_of_a_lost_addition_waits_for_space_on_a_full_disk(
+    broker: SimulatedBroker, disk: FaultyFilesystem, world: World
+) -> None:
     """The coordinator neither continues nor ends the transaction until recovery has found all its batches."""
     for command in ("produce A t", "commit A", "produce A u"):
         perform(world, command)
@@ -172,7 +174,7 @@ def test_on_a_full_disk_recovery_waits_for_space(broker: SimulatedBroker, disk: 
     assert visible(world, ("u", 0), committed=True) == ["a2"]
 
 
-def test_second_power_cut_is_recovered_again(broker: SimulatedBroker, world: World) -> None:
+def test_lost_addition_is_recovered_again_after_a_second_power_cut(broker: SimulatedBroker, world: World) -> None:
     perform(world, "produce A t")
     for _ in range(2):
         power_cut(broker, world, is_ongoing)

@@ -89,7 +89,7 @@ def test_damaged_batch_fails_the_share_fetch(broker: SimulatedBroker, fs: Memory
     with capture_logs() as lines:
         a = Sharer(broker, "a").joined()
         given, errors = drain(broker, a)
-    assert given == set(range(first)), "all before the damage"
+    assert given == set(range(first)), "all records before the damage are delivered"
     assert set(errors) == {Code.CORRUPT_MESSAGE}
     assert [line["event"] for line in lines].count("segment_damaged") == 1
 
@@ -108,7 +108,7 @@ def test_dead_letters_of_a_damaged_batch_have_no_copies(broker: SimulatedBroker,
     Sharer(broker, "a", epoch=a.epoch).acquire()
     broker.sleep(2_000)
     copied = dict(letters(broker))
-    assert list(copied) == list(range(5 * BATCHES)), "each record has its dead letter"
+    assert list(copied) == list(range(5 * BATCHES)), "each record has a dead letter"
     assert {copied[offset] for offset in range(first, last + 1)} == {None}
     around = [*range(first), *range(last + 1 + 5 * LOST_BEHIND.get(kind, 0), 5 * BATCHES)]
     assert {offset: copied[offset] for offset in around} == {offset: b"%d" % (offset % 5) for offset in around}
@@ -128,5 +128,7 @@ def test_truncated_file_takes_the_partition_offline(broker: SimulatedBroker, fs:
         broker.sleep(2_000)
         data = partition_of(a.fetch())
         assert data is not None and data.error_code == Code.KAFKA_STORAGE_ERROR
-    assert [offset for offset, _ in letters(broker)] == list(range(run[0], run[1] + 1)), "with copies or without"
+    assert [offset for offset, _ in letters(broker)] == list(range(run[0], run[1] + 1)), (
+        "each record has a dead letter, with or without a copy"
+    )
     assert not [line for line in lines if line["event"] == "work_failed"]

@@ -48,7 +48,7 @@ def client(broker: SimulatedBroker) -> Iterator[SimulatedClient]:
         yield client
 
 
-def test_a_member_joins_reads_and_acknowledges(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_member_joins_fetches_and_acknowledges(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a")
     first = a.beat()
     assert (first.error_code, first.member_epoch, first.heartbeat_interval_ms) == (0, 2, 500)
@@ -90,7 +90,9 @@ def test_group_may_start_at_a_past_time(
     assert [(run.first_offset, run.last_offset, run.delivery_count) for run in data.acquired_records] == given
 
 
-def test_members_share_a_partition(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_members_of_a_share_group_acquire_different_records_of_a_partition(
+    broker: SimulatedBroker, client: SimulatedClient
+) -> None:
     a, b = Sharer(broker, "a").joined(), Sharer(broker, "b").joined()
     for _ in range(4):
         produce(client, 5)
@@ -98,10 +100,10 @@ def test_members_share_a_partition(broker: SimulatedBroker, client: SimulatedCli
     assert b.acquire(max_records=10) == [(10, 19, 1)]
     assert a.acquire() == []
     b.client.close()
-    assert a.acquire() == [(10, 19, 2)], "a connection that is gone holds nothing"
+    assert a.acquire() == [(10, 19, 2)], "a disconnect releases the acquired records"
 
 
-def test_acquire_mode_decides_between_whole_batches_and_a_record_limit(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_acquire_mode_selects_whole_batches_or_an_exact_record_limit(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     produce(client, 5)
     assert a.acquire(max_records=2) == [(0, 4, 1)]
@@ -110,7 +112,7 @@ def test_acquire_mode_decides_between_whole_batches_and_a_record_limit(broker: S
     assert b.acquire(max_records=2, share_acquire_mode=1) == [(0, 1, 2)]
 
 
-def test_only_batches_with_acquired_records_are_sent(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_fetch_returns_only_batches_with_acquired_records(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     for _ in range(4):
         produce(client, 2)
@@ -125,7 +127,7 @@ def test_acquisition_locks_time_out_unless_renewed(broker: SimulatedBroker, clie
     assert b.acquire() == []
     broker.sleep(LOCK_MS - 5_000)
     assert a.acquire(((1, 1, RENEW),), max_wait_ms=0, min_bytes=0, max_bytes=0, max_records=0, is_renew_ack=True) == []
-    assert b.acquire(max_wait_ms=6_000) == [(0, 0, 2)], "who waits is given what is free"
+    assert b.acquire(max_wait_ms=6_000) == [(0, 0, 2)], "a waiting fetch gets records whose lock expired"
     told = a.acknowledge((0, 0, ACCEPT))
     assert told.responses[0].partitions[0].error_code == Code.INVALID_RECORD_STATE
     assert a.acknowledge((1, 1, ACCEPT)).responses[0].partitions[0].error_code == 0
@@ -156,7 +158,7 @@ def test_share_fetch_carries_acknowledgements(broker: SimulatedBroker, client: S
     answer = a.fetch(((0, 1, ACCEPT), (2, 2, ACCEPT)))
     data = partition_of(answer)
     assert data is not None
-    assert (data.error_code, data.acknowledge_error_code) == (0, 0), "what lies below the start is done with"
+    assert (data.error_code, data.acknowledge_error_code) == (0, 0), "an acknowledgement below the start offset is ignored"
     answer = a.fetch(((7, 8, ACCEPT),))
     data = partition_of(answer)
     assert data is not None
@@ -198,7 +200,7 @@ def test_waiting_fetch_gets_released_records(broker: SimulatedBroker, client: Si
     assert acquired(b.took(b.client.receive(sent))) == [(1, 1, 2)]
 
 
-def test_nothing_is_acquired_for_a_session_that_has_ended(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_parked_share_fetch_acquires_no_records_after_its_session_ended(broker: SimulatedBroker, client: SimulatedClient) -> None:
     """Another connection's request ends the session. Records acquired after that could never be acknowledged."""
     a, elsewhere = Sharer(broker, "a").joined(), Sharer(broker, "a")
     a.acquire()
@@ -209,7 +211,7 @@ def test_nothing_is_acquired_for_a_session_that_has_ended(broker: SimulatedBroke
     assert Sharer(broker, "b").joined().acquire() == [(0, 0, 1)]
 
 
-def test_memory_of_a_waiting_share_fetch_counts(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_parked_share_fetch_waits_for_response_memory(broker: SimulatedBroker, client: SimulatedClient) -> None:
     budget = broker.broker.response_budget
     a = Sharer(broker, "a").joined()
     a.acquire()
@@ -223,7 +225,7 @@ def test_memory_of_a_waiting_share_fetch_counts(broker: SimulatedBroker, client:
     assert budget._read_bytes == 0
 
 
-def test_member_without_a_session_is_forgotten_when_it_leaves() -> None:
+def test_member_without_a_session_is_removed_when_it_leaves() -> None:
     broker = SimulatedBroker({"group.share.max.share.sessions": "1"}).start().with_coordinators()
     with broker.connect() as client:
         make_topic(client, "t", 1)
@@ -246,7 +248,7 @@ def test_records_of_open_and_aborted_transactions_are_not_acquired(broker: Simul
     a, producer = Sharer(broker, "a").joined(), Producer(client, "tx")
     produce(client, 1)
     producer.write(2)
-    assert a.acquire() == [(0, 0, 1)], "nothing of an open one either"
+    assert a.acquire() == [(0, 0, 1)], "records of an open transaction are not acquired"
     producer.end(commit=False)
     producer.write(2)
     producer.end(commit=True)
@@ -262,7 +264,7 @@ def test_isolation_level_of_the_group_hides_uncommitted_records(broker: Simulate
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_restart_loads_acknowledged_state(broker: SimulatedBroker, client: SimulatedClient, kill: bool) -> None:
+def test_acknowledged_state_survives_a_restart(broker: SimulatedBroker, client: SimulatedClient, kill: bool) -> None:
     a = Sharer(broker, "a").joined()
     produce(client, 6)
     assert a.acquire() == [(0, 5, 1)]
@@ -286,7 +288,7 @@ def test_stopped_broker_writes_no_share_state(broker: SimulatedBroker, client: S
     env.advance(1_000)
     assert {path: bytes(raw) for path, raw in fs.files.items()} == before
     broker.start()
-    assert Sharer(broker, "b").joined().acquire() == [(0, 1, 1)], "no release was written, so none counts as a delivery"
+    assert Sharer(broker, "b").joined().acquire() == [(0, 1, 1)], "the release was not written, so the delivery is not counted"
 
 
 def test_disconnect_after_a_kill_changes_no_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
@@ -302,7 +304,7 @@ def test_disconnect_after_a_kill_changes_no_share_state(broker: SimulatedBroker,
     assert not any(partition.log.is_offline for partition in broker.broker.partitions)
 
 
-def test_deleted_records_are_skipped(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_fetch_skips_deleted_records(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     a.acquire()
     produce(client, 3)
@@ -330,7 +332,7 @@ def test_deleted_topic_ends_a_waiting_share_fetch(broker: SimulatedBroker, clien
 def test_session_epochs_are_checked(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a", partitions=(0, 1)).joined()
     assert a.fetch(share_session_epoch=3).error_code == Code.SHARE_SESSION_NOT_FOUND
-    assert a.fetch(((0, 0, ACCEPT),)).error_code == Code.INVALID_REQUEST, "nothing is acquired yet"
+    assert a.fetch(((0, 0, ACCEPT),)).error_code == Code.INVALID_REQUEST, "the session has acquired no records yet"
     first = a.fetch()
     assert sorted(p.partition_index for p in first.responses[0].partitions) == [0, 1]
     assert a.fetch().responses == []
@@ -392,7 +394,7 @@ def test_fetch_without_initialized_state_is_refused(broker: SimulatedBroker, cli
     assert data.error_code == Code.UNKNOWN_SERVER_ERROR
 
 
-def test_disabled_share_version_refuses_and_drops_sessions(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_disabled_share_version_refuses_fetches_and_drops_sessions(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     a.fetch()
     update = FeatureUpdateKey(feature="share.version", max_version_level=0, upgrade_type=2)

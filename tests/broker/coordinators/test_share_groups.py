@@ -122,7 +122,7 @@ def test_describe_offsets_returns_start_offset_and_lag(broker: SimulatedBroker, 
     produce(client, 5)
     a.acquire()
     a.acknowledge((0, 1, ACCEPT), (3, 3, ACCEPT))
-    assert offsets(client, 0, topic="t") == [("t", 0, 0, 2)], "2 and 4 are left; the start moves with the next write"
+    assert offsets(client, 0, topic="t") == [("t", 0, 0, 2)], "two records remain; the start offset moves with the next write"
     assert offsets(client, 0, 7, topic="none") == [("none", 0, -1, -1), ("none", 7, -1, -1)]
     assert offsets(client, 9, topic="t") == [("t", 9, -1, -1)]
     assert offsets(client, group="nobody") == []
@@ -161,7 +161,7 @@ def test_duplicate_topic_entries_are_altered_together(broker: SimulatedBroker, c
     assert [(partition, start) for _, partition, start, _ in offsets(client, 0, 1, topic="t")] == [(0, 3), (1, 4)]
 
 
-def test_delete_offsets_removes_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_delete_share_group_offsets_removes_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = joined(broker)
     produce(client, 2)
     a.acquire()
@@ -256,7 +256,7 @@ def test_refusals_of_the_share_coordinator_are_retried(
     assert client.call(DeleteGroupsRequest(["g"])).results[0].error_code == 0
 
 
-def test_unwritten_acknowledgement_is_not_confirmed(
+def test_acknowledgement_is_not_confirmed_when_its_write_is_refused(
     broker: SimulatedBroker, client: SimulatedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> None:
@@ -291,7 +291,7 @@ def test_share_state_lost_in_a_power_cut_is_initialized_again(broker: SimulatedB
     b.beat()
     broker.sleep(1_000)
     b.beat()
-    assert b.acquire() == [(0, 2, 1)], "nothing is passed over"
+    assert b.acquire() == [(0, 2, 1)], "no record is skipped"
     b.acknowledge((0, 2, ACCEPT))
     produce_again = broker.connect()
     produce(produce_again, 1)

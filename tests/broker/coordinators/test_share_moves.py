@@ -64,7 +64,7 @@ def test_records_acquired_from_the_previous_leader_cannot_be_acknowledged(
     assert member.acquire() == [(0, 2, 1)]
     move(broker, OTHER)
     told = member.acknowledge((0, 2, ACCEPT))
-    assert told.responses[0].partitions[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION, "as SharePartitionManager says"
+    assert told.responses[0].partitions[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION, "SharePartitionManager returns this error"
 
 
 def test_reelected_leader_loads_the_coordinators_state(broker: SimulatedBroker, client: SimulatedClient, member: Sharer) -> None:
@@ -73,7 +73,7 @@ def test_reelected_leader_loads_the_coordinators_state(broker: SimulatedBroker, 
     member.acknowledge((0, 0, ACCEPT))
     move(broker, OTHER)
     move(broker, OWN)
-    assert member.acquire() == [(1, 2, 1)], "nobody else knows that record 1 was acquired"
+    assert member.acquire() == [(1, 2, 1)], "only the previous leader knew that record 1 was acquired"
 
 
 def test_waiting_share_fetch_is_answered_when_the_leader_moves(broker: SimulatedBroker, member: Sharer) -> None:

@@ -72,7 +72,7 @@ def test_share_coordinator_starts_with_the_first_request(broker: SimulatedBroker
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_state_survives_a_restart(broker: SimulatedBroker, kill: bool) -> None:
+def test_share_state_survives_a_restart(broker: SimulatedBroker, kill: bool) -> None:
     key = share(broker)
     states = broker.broker.share_states
     states.initialize(key, 0, 0)
@@ -88,7 +88,7 @@ def test_state_survives_a_restart(broker: SimulatedBroker, kill: bool) -> None:
     assert (answer.error_code, answer.start_offset, batches) == (0, 0, [tuple(batch) for batch in WRITE.state_batches])
 
 
-def test_refused_write_changes_nothing(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
+def test_refused_write_changes_no_share_state(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
     key = share(broker)
     states = broker.broker.share_states
     states.initialize(key, 0, 0)
@@ -112,7 +112,7 @@ def test_refused_write_changes_nothing(broker: SimulatedBroker, disk: FaultyFile
         states = broker.broker.share_states
 
 
-def test_state_is_deleted_with_its_topic(broker: SimulatedBroker) -> None:
+def test_share_state_is_deleted_with_its_topic(broker: SimulatedBroker) -> None:
     kept, gone = share(broker, "kept"), share(broker, "gone")
     for key in (kept, gone):
         broker.broker.share_states.initialize(key, 0, 0)
@@ -144,7 +144,7 @@ def test_share_state_log_is_deleted_up_to_the_first_needed_offset(broker: Simula
     assert broker.broker.share_states.read(cold, 0) == StateRead(0, 0)
 
 
-def test_offline_log_refuses_reads(broker: SimulatedBroker) -> None:
+def test_share_state_read_is_refused_when_the_log_is_offline(broker: SimulatedBroker) -> None:
     key = share(broker)
     states = broker.broker.share_states
     states.initialize(key, 0, 7)
@@ -156,7 +156,9 @@ def test_offline_log_refuses_reads(broker: SimulatedBroker) -> None:
             ask()
 
 
-def test_deletion_of_many_topics_sweeps_once(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deletion_of_many_topics_removes_share_states_in_one_sweep(
+    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     states, names = broker.broker.share_states, [f"t{number}" for number in range(30)]
     for name in names:
         states.initialize(share(broker, name), 0, 7)
@@ -175,7 +177,9 @@ def test_deletion_of_many_topics_sweeps_once(broker: SimulatedBroker, monkeypatc
     assert not any(shard.persisted for shard in states.shards())
 
 
-def test_response_has_a_bounded_number_of_batches(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_share_state_response_has_a_bounded_number_of_batches(
+    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A request may list the same share partition many times, so its size alone does not bound the response."""
     monkeypatch.setattr(read_share_group_state, "MAX_ANSWERED_BATCHES", 5)
     key = share(broker)

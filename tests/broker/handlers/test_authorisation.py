@@ -95,7 +95,7 @@ def codes_of(response: Any) -> dict[str, int]:
 def test_acls_are_created_described_and_deleted(broker: SimulatedBroker, client: SimulatedClient) -> None:
     grant(broker, may("CLUSTER", CLUSTER, "ALTER"))
     made = client.call(creations(may("TOPIC", OPEN, "READ"), may("GROUP", "team-", "ALL", pattern="PREFIXED")))
-    assert [(r.error_code, r.error_message) for r in made.results] == [(0, None)] * 2
+    assert [(r.error_code, r.error_message) for r in made.results] == [(0, "")] * 2
     described = client.call(descriptions(ANONYMOUS))
     assert (described.error_code, [(r.resource_type, r.resource_name) for r in described.resources]) == (
         0,

@@ -90,14 +90,14 @@ def test_every_config_is_described_like_in_kafka(client: SimulatedClient, kind: 
 
 
 @pytest.mark.parametrize(("kind", "name"), [(B, "1"), (T, "t")])
-def test_documentation_is_included_on_request(client: SimulatedClient, kind: int, name: str) -> None:
+def test_config_documentation_is_included_on_request(client: SimulatedClient, kind: int, name: str) -> None:
     create(client, "t")
     documented = client.call(describe(kind, name, documented=True)).results[0].configs
     assert [e.name for e in documented if not e.documentation] == []
     assert {e.documentation for e in client.call(describe(kind, name)).results[0].configs} == {None}
 
 
-def test_a_refused_change_is_not_written(simulated: SimulatedBroker, client: SimulatedClient) -> None:
+def test_refused_config_change_is_not_written(simulated: SimulatedBroker, client: SimulatedClient) -> None:
     """Regression test: this value was logged before it was validated, and the broker could no longer start."""
     before = simulated.broker.cluster.features_epoch
     wrong = AlterableConfig(name="max.connections.per.ip.overrides", config_operation=SET, value="nonsense")
@@ -171,7 +171,7 @@ def test_duplicate_resource_is_refused_in_both_responses(client: SimulatedClient
         (99, "x", 42, "Unknown resource type 99"),
     ],
 )
-def test_unknown_resources_are_refused(client: SimulatedClient, kind: int, name: str, code: int, says: str) -> None:
+def test_unknown_config_resources_are_refused(client: SimulatedClient, kind: int, name: str, code: int, says: str) -> None:
     asked = [
         AlterConfigsResource(
             resource_type=kind, resource_name=name, configs=[AlterableConfig(name="retention.ms", config_operation=SET, value="5")]
@@ -191,7 +191,7 @@ def test_topic_is_not_created_with_an_invalid_config(client: SimulatedClient) ->
         assert client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000)).topics[0].error_code == Code.INVALID_CONFIG
 
 
-def test_many_resources_are_handled_in_steps(simulated: SimulatedBroker, client: SimulatedClient) -> None:
+def test_configs_of_many_resources_are_handled_in_steps(simulated: SimulatedBroker, client: SimulatedClient) -> None:
     names = [f"t{number}" for number in range(30)]
     for name in names:
         create(client, name)

@@ -61,5 +61,5 @@ def test_fetch_in_an_older_segment_is_answered_at_once(broker: SimulatedBroker, 
     assert waited_ms(broker, 0, 1 << 20, isolation_level) < WAIT_MS
 
 
-def test_fetch_in_the_newest_segment_waits(broker: SimulatedBroker) -> None:
+def test_fetch_at_the_end_of_the_newest_segment_waits(broker: SimulatedBroker) -> None:
     assert waited_ms(broker, 3, 1 << 20) >= WAIT_MS

@@ -114,7 +114,7 @@ def delete_group(client: SimulatedClient, *groups: str) -> list[int]:
     return [r.error_code for r in client.call(DeleteGroupsRequest(list(groups)), 2).results]
 
 
-def test_the_empty_group_id_may_hold_offsets(client: SimulatedClient) -> None:
+def test_empty_group_id_may_have_offsets(client: SimulatedClient) -> None:
     assert commit(client, "", version=9, generation=0, member="m") == 69
     assert commit(client, "", version=8, generation=0, member="m") == 22
     assert delete_group(client, "") == [69]
@@ -130,7 +130,7 @@ def test_the_empty_group_id_may_hold_offsets(client: SimulatedClient) -> None:
     assert delete_group(client, "") == [0]
 
 
-def test_the_empty_group_id_has_no_members(client: SimulatedClient) -> None:
+def test_empty_group_id_refuses_members(client: SimulatedClient) -> None:
     assert join(client, "", 9).error_code == 24
     assert (
         client.call(
@@ -207,7 +207,7 @@ def test_simple_group_remains_after_its_offsets_are_deleted(restart: bool) -> No
     assert broker.bugs == 0
 
 
-def test_unknown_topics_are_answered_last(client: SimulatedClient) -> None:
+def test_offset_fetch_answers_unknown_topics_last(client: SimulatedClient) -> None:
     known = client.call(MetadataRequest([MetadataRequestTopic(name="t")]), 12).topics[0].topic_id
     asked = [OffsetFetchRequestTopics(topic_id=uuid, partition_indexes=[0]) for uuid in (b"5" * 16, known, b"6" * 16)]
     (group,) = client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=asked)]), 10).groups
@@ -220,7 +220,7 @@ def test_member_id_required_response_names_no_protocol(client: SimulatedClient, 
     assert (answer.error_code, answer.protocol_name, answer.protocol_type) == (79, protocol, None)
 
 
-def test_find_coordinator_messages_by_version(client: SimulatedClient) -> None:
+def test_find_coordinator_error_message_depends_on_the_version(client: SimulatedClient) -> None:
     def coordinator_answer(version: int, key_type: int) -> tuple[int, str | None]:
         answer = client.call(FindCoordinatorRequest(key="g", key_type=key_type, coordinator_keys=["g"]), version)
         one = answer if version < 4 else answer.coordinators[0]
@@ -301,7 +301,7 @@ def test_describe_of_an_unknown_group_omits_operations_from_version_6_on(client:
         assert group.authorized_operations == operations
 
 
-def test_refused_partitions_are_answered_first(client: SimulatedClient) -> None:
+def test_offset_commit_and_offset_delete_answer_refused_partitions_first(client: SimulatedClient) -> None:
     client.call(CreateTopicsRequest(topics=[CreatableTopic(name="u", num_partitions=1, replication_factor=1)], timeout_ms=1_000), 7)
     asked = (("t", (0,)), ("u", (0, 9)), ("none", (0,)), ("t", ()), ("other", ()))
     topics = [

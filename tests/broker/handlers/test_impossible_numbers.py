@@ -56,14 +56,16 @@ def pages(
 
 @pytest.mark.parametrize("cursor", [("a", -1), ("a", LOWEST), ("b", -3), ("", -1)])
 @pytest.mark.parametrize("limit", [2000, 2])
-def test_negative_cursor_is_refused(client: SimulatedClient, cursor: tuple[str, int], limit: int) -> None:
+def test_negative_cursor_of_describe_topic_partitions_is_refused(
+    client: SimulatedClient, cursor: tuple[str, int], limit: int
+) -> None:
     refused = [(Code.INVALID_REQUEST, "a", []), (Code.INVALID_REQUEST, "b", [])]
     assert pages(client, ["a", "b"], limit, cursor) == (refused, None)
     assert pages(client, [], limit, cursor) == ([], None)
 
 
 @pytest.mark.parametrize("cursor", [("aa", 1), ("zz", 0), ("", 0)])
-def test_cursor_must_name_a_requested_topic(client: SimulatedClient, cursor: tuple[str, int]) -> None:
+def test_cursor_of_an_unrequested_topic_is_refused(client: SimulatedClient, cursor: tuple[str, int]) -> None:
     assert pages(client, ["a"], 2000, cursor) == ([(Code.INVALID_REQUEST, "a", [])], None)
     after = [(0, name, list(range(count))) for name, count in (("a", 3), ("b", 2)) if name >= cursor[0]]
     assert pages(client, [], 2000, cursor) == (after, None)
@@ -75,7 +77,7 @@ def test_cursor_after_the_last_partition_continues_with_the_next_topic(client: S
 
 
 @pytest.mark.parametrize("limit", [1, 0, -1, LOWEST])
-def test_page_has_at_least_one_partition(client: SimulatedClient, limit: int) -> None:
+def test_describe_topic_partitions_returns_at_least_one_partition(client: SimulatedClient, limit: int) -> None:
     assert pages(client, ["a", "b"], limit, None) == ([(0, "a", [0])], ("a", 1))
     assert pages(client, ["a", "b"], limit, ("a", 2)) == ([(0, "a", [2])], ("b", 0))
 
@@ -103,7 +105,9 @@ def test_marker_with_negative_producer_id_or_epoch_is_refused(client: SimulatedC
 
 
 @pytest.mark.parametrize(("epoch", "expected"), [(-1, (-1, -1)), (-2, (-2, 0)), (0, (0, 1)), (5, (-1, -1))])
-def test_offset_for_leader_epoch_handles_unknown_epochs(client: SimulatedClient, epoch: int, expected: tuple[int, int]) -> None:
+def test_offset_for_leader_epoch_answers_unknown_epochs_like_kafka(
+    client: SimulatedClient, epoch: int, expected: tuple[int, int]
+) -> None:
     batch = bytes(build_batch([(None, b"v")], START_MS))
     client.call(
         ProduceRequest(

@@ -65,7 +65,7 @@ def test_many_small_topics_are_opened_in_steps(broker: SimulatedBroker) -> None:
     change(broker, *[record for n in range(MANY) for record in topic(f"t{n}", n.to_bytes(16), OWN)])
     assert len(calls.take()) <= WORK_AT_ONCE // OPEN_WORK + 1
     last = broker.broker.partitions.get(f"t{MANY - 1}", 0)
-    assert last.is_led, "a client that names it does not wait"
+    assert last.is_led, "a partition is opened at once when a client requests it"
     assert len(calls.take()) == 1
     assert max(len(one) for one in turns(broker, calls)) <= WORK_A_STEP // OPEN_WORK + 1
     assert len(list(broker.broker.partitions)) == MANY
@@ -90,7 +90,7 @@ def test_later_change_replaces_a_queued_one(broker: SimulatedBroker) -> None:
     change(broker, changed(last, leader=OTHER))
     assert calls.take() == [("follow", f"{TOPIC}-{last}", OTHER)]
     led = [name for turn in turns(broker, calls) for kind, name, *_ in turn]
-    assert f"{TOPIC}-{last}" not in led, "it was in line already"
+    assert f"{TOPIC}-{last}" not in led, "the replaced change was already queued"
     assert not broker.broker.partitions.replica(TOPIC, last).is_led
 
 
@@ -116,7 +116,9 @@ def test_coordinators_are_elected_in_a_large_change(broker: SimulatedBroker) -> 
 
 
 @pytest.mark.full
-def test_failure_with_one_partition_stops_no_other(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_of_one_partition_does_not_stop_others_of_a_large_change(
+    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with_many(broker)
     calls = Recorded(broker)
     lead, failing = calls.lead, {f"{TOPIC}-{MANY - 3}", f"{TOPIC}-{MANY - 2}"}
@@ -136,5 +138,5 @@ def test_failure_with_one_partition_stops_no_other(broker: SimulatedBroker, monk
     monkeypatch.setattr(calls, "lead", lead)
     change(broker, *[changed(index, isr=[OWN]) for index in range(MANY)])
     broker.env.settle()
-    assert all(partition.is_led for partition in broker.broker.partitions), "the next change begins steps again"
+    assert all(partition.is_led for partition in broker.broker.partitions), "the next change is applied completely"
     broker.broker.lifecycle.unexpected_errors = 0

@@ -97,7 +97,7 @@ def test_log_append_time_is_found_without_reading_records(simulated: SimulatedBr
     assert answers(simulated, simulated.now_ms()) == [(0, 0, simulated.now_ms())]
 
 
-def test_unreadable_batch_is_reported(simulated: SimulatedBroker) -> None:
+def test_list_offsets_reports_an_unreadable_batch(simulated: SimulatedBroker) -> None:
     store(simulated, batch(b"noise", count=3, attributes=ZSTD, timestamp_ms=simulated.now_ms()))
     assert answers(simulated, simulated.now_ms(), -1) == [(Code.CORRUPT_MESSAGE, -1, -1), (0, 3, -1)]
 
@@ -116,7 +116,7 @@ def test_stored_decompression_bomb_uses_little_memory(meter: Meter, simulated: S
 
 
 @pytest.mark.full
-def test_many_partitions_are_answered_in_steps(meter: Meter, simulated: SimulatedBroker) -> None:
+def test_list_offsets_of_many_partitions_is_answered_in_steps(meter: Meter, simulated: SimulatedBroker) -> None:
     now_ms = simulated.now_ms()
     raw = build_batch([(b"k", b"v" * 50)] * 1_000, now_ms, compression=ZSTD)
     for index in range(500):
@@ -125,7 +125,7 @@ def test_many_partitions_are_answered_in_steps(meter: Meter, simulated: Simulate
         check_best(meter, STEP, lambda _: run_steps(meter, handled(simulated, asked(*timestamps_ms))))  # noqa: B023
 
 
-def test_duplicate_partition_is_answered_once(simulated: SimulatedBroker) -> None:
+def test_list_offsets_answers_a_duplicate_partition_once(simulated: SimulatedBroker) -> None:
     partitions = [
         ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=at_ms)
         for index, at_ms in ((0, -1), (1, -1), (0, -2), (0, -2))
@@ -135,7 +135,7 @@ def test_duplicate_partition_is_answered_once(simulated: SimulatedBroker) -> Non
     assert [(p.partition_index, p.error_code) for p in response.topics[0].partitions] == [(0, Code.INVALID_REQUEST), (1, 0)]
 
 
-def test_few_partitions_are_answered_in_one_step(simulated: SimulatedBroker) -> None:
+def test_list_offsets_of_few_partitions_is_answered_in_one_step(simulated: SimulatedBroker) -> None:
     store(simulated, build_batch([(b"k", b"v" * 50)] * 100, simulated.now_ms()))
     with pytest.raises(StopIteration):
         handled(simulated, asked(simulated.now_ms(), -1, -2, -3)).send(None)
@@ -150,7 +150,7 @@ def test_earliest_pending_upload_offset_is_accepted_from_version_11_on(
     assert (answer.error_code, answer.offset) == (code, -1)
 
 
-def test_segment_deleted_during_the_search_is_skipped(simulated: SimulatedBroker) -> None:
+def test_list_offsets_skips_a_segment_deleted_during_the_search(simulated: SimulatedBroker) -> None:
     log, now_ms = log_of(simulated), simulated.now_ms()
     for _ in range(2):
         store(simulated, build_batch([(b"k", b"v" * 50)] * 20_000, now_ms, compression=ZSTD))

@@ -92,7 +92,7 @@ def test_refused_log_level_changes_have_no_effect(client: SimulatedClient) -> No
     assert shown(client) == dict.fromkeys((*LOGGERS, ROOT), "INFO")
 
 
-def test_lines_below_the_level_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_lines_below_the_level_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     stream, before = StringIO(), structlog.get_config()
     monkeypatch.setattr(sys, "stderr", stream)
     try:

@@ -70,7 +70,7 @@ def failed(error: Exception) -> None:
     raise error
 
 
-def test_growth_between_two_read_steps_is_noticed(broker: SimulatedBroker) -> None:
+def test_parked_fetch_notices_data_appended_between_two_read_steps(broker: SimulatedBroker) -> None:
     source = Source()
     source.wanted = 2
     answers, _ = parked(broker, source)
@@ -86,7 +86,7 @@ def test_growth_between_two_read_steps_is_noticed(broker: SimulatedBroker) -> No
     assert source.waiters == {}
 
 
-def test_growth_before_parking_is_noticed(broker: SimulatedBroker) -> None:
+def test_fetch_notices_data_appended_before_it_is_parked(broker: SimulatedBroker) -> None:
     source, wakeup = Source(), Wakeup(broker.env, WAIT_MS)
     source.listen(wakeup)
     source.grow()
@@ -94,7 +94,7 @@ def test_growth_before_parking_is_noticed(broker: SimulatedBroker) -> None:
     assert answers == ["1"]
 
 
-def test_timeout_during_a_read_is_answered_after_it(broker: SimulatedBroker) -> None:
+def test_parked_fetch_that_times_out_during_a_read_is_answered_after_the_read(broker: SimulatedBroker) -> None:
     source = Source()
     source.wanted = 9
     before = {id(call) for _, call in broker.env.scheduler.timers}
@@ -106,7 +106,7 @@ def test_timeout_during_a_read_is_answered_after_it(broker: SimulatedBroker) -> 
     assert (answers, source.readings) == (["1 at last"], 2)
 
 
-def test_cancelled_fetch_is_not_read(broker: SimulatedBroker) -> None:
+def test_cancelled_fetch_does_not_read_the_log(broker: SimulatedBroker) -> None:
     source = Source()
     _, work = parked(broker, source)
     work.cancel()

@@ -105,7 +105,7 @@ def test_batch_size_is_checked_before_decompression(simulated: SimulatedBroker, 
     raw = batch(compress(record(value=bytes(20 * MIB)), ZSTD), attributes=ZSTD)
     assert len(raw) > 400
     for module, function in ((record_stream, "pieces"), (validation, "_small")):
-        monkeypatch.setattr(module, function, lambda payload, compression: pytest.fail("it is inflated"))
+        monkeypatch.setattr(module, function, lambda payload, compression: pytest.fail("the batch was decompressed"))
     response = run(handled(simulated, request("t", {0: raw})))
     assert response.responses[0].partition_responses[0].error_code == Code.MESSAGE_TOO_LARGE
 
@@ -152,7 +152,7 @@ def test_all_batches_of_a_request_share_the_decompression_limit(meter: Meter, si
 
 
 @pytest.mark.smoke
-def test_a_large_request_is_handled_in_steps(meter: Meter, simulated: SimulatedBroker) -> None:
+def test_large_produce_request_is_handled_in_steps(meter: Meter, simulated: SimulatedBroker) -> None:
     """No step of a request with 300 batches of 1,000 records each exceeds the limit."""
     make(simulated, "t", 300)
     raw = bytes(build_batch([(b"k", b"v" * 20)] * 1_000, simulated.now_ms()))
@@ -165,7 +165,7 @@ def test_a_large_request_is_handled_in_steps(meter: Meter, simulated: SimulatedB
     check_best(meter, STEP, attempt)
 
 
-def test_small_request_is_handled_in_one_step(simulated: SimulatedBroker) -> None:
+def test_small_produce_request_is_handled_in_one_step(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     raw = bytes(build_batch([(b"k", b"v" * 100)] * 1_000, simulated.now_ms(), compression=ZSTD))
     with pytest.raises(StopIteration):
@@ -187,7 +187,7 @@ def test_config_change_during_validation_takes_effect(simulated: SimulatedBroker
     assert run(steps).responses[0].partition_responses[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_memory_is_released_when_the_client_disconnects(simulated: SimulatedBroker) -> None:
+def test_decompression_memory_is_released_when_the_client_disconnects(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     raw = bytes(build_batch([(b"k", b"v")] * 20_000, simulated.now_ms(), compression=ZSTD))
     assert read_header(raw).record_count == 20_000
@@ -205,7 +205,7 @@ def test_decompression_waits_for_memory(simulated: SimulatedBroker) -> None:
     raw = bytes(build_batch([(b"k", b"v")] * 12_000, simulated.now_ms(), compression=ZSTD))
     waiting = [handled(simulated, request("t", {0: raw})) for _ in range(3)]
     pauses = [steps.send(None) for steps in waiting]
-    assert all(isinstance(pause, Pause) for pause in pauses), "they cost nothing while they wait"
+    assert all(isinstance(pause, Pause) for pause in pauses), "waiting validations hold no memory"
     woken: list[int] = []
     for at, pause in enumerate(pauses):
         pause.then(partial(woken.append, at))
@@ -229,7 +229,7 @@ def test_decompression_bomb_in_a_coordinator_log_does_not_prevent_the_start(simu
     assert log_of(simulated, "__consumer_offsets").log_end_offset == 1
 
 
-def test_decompressed_bytes_are_counted(simulated: SimulatedBroker) -> None:
+def test_decompressed_bytes_are_counted_as_a_metric(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     send(simulated, "t", bytes(build_batch([(b"k", b"v" * 1_000)] * 12_000, simulated.now_ms(), compression=ZSTD)))
     samples = {s.name: s.value for metric in collect(simulated.broker) for s in metric.samples}
@@ -268,7 +268,7 @@ def test_revalidated_batch_counts_once_toward_the_decompression_limit(simulated:
     assert (answer.error_code, answer.base_offset) == (0, 0)
 
 
-def test_equal_settings_cause_no_second_validation(simulated: SimulatedBroker) -> None:
+def test_unchanged_config_causes_no_second_validation(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     raw = bytes(build_batch([(b"k", bytes(40 * MIB))], simulated.now_ms(), compression=ZSTD))
     before = simulated.broker.counters.inflated_bytes

@@ -61,7 +61,7 @@ def answered(broker: MeasuredBroker, ask: Callable[[int], tuple[Any, int]], limi
         answer = answered_once(broker, *ask(attempt))
         answers.append(answer)
         exceeded.append(broker.meter.exceeds(limit))
-    assert not all(exceeded), f"the loop was held for {exceeded}"
+    assert not all(exceeded), f"the event loop was held too long: {exceeded}"
     return answers
 
 
@@ -122,7 +122,7 @@ def test_topic_with_many_partitions_holds_the_loop_briefly(broker: MeasuredBroke
     assert {t.error_code for a in answers for t in a.results} == {0}
     answers = answered(broker, lambda n: (MetadataRequest([MetadataRequestTopic(name=f"u{n}")]), 12))
     assert {len(a.topics[0].partitions) for a in answers} == {most}
-    assert len(broker.broker.partitions) == 2 * len(answers) * most, "all are in service by now"
+    assert len(broker.broker.partitions) == 2 * len(answers) * most, "all partitions are open"
     answers = answered(broker, gone)
     assert {t.error_code for a in answers for t in a.responses} == {0}
     assert not len(broker.broker.partitions)
@@ -135,7 +135,7 @@ def test_transaction_with_many_partitions_holds_the_loop_briefly(broker: Measure
         client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)
         for attempt in range(broker.meter.attempts):
             producer = client.call(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 5)
-            assert producer.error_code == 0, "the transaction before is completed"
+            assert producer.error_code == 0, "the previous transaction is completed"
             topics = [AddPartitionsToTxnTopic(name="t", partitions=list(range(count)))]
             adding = AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id="x",
@@ -155,10 +155,10 @@ def test_transaction_with_many_partitions_holds_the_loop_briefly(broker: Measure
             assert client.call(ending, 5).error_code == 0
             exceeded.append(broker.meter.exceeds(LOOP_HELD))
             ends = {broker.broker.partitions.get("t", index).log.last_stable_offset for index in range(count)}
-            assert ends == {attempt + 1}, "each has its marker by the time of the answer"
+            assert ends == {attempt + 1}, "each partition has its marker when the response is sent"
         # Without the topic, stopping the broker does not write a producer snapshot for each partition.
         client.call(DeleteTopicsRequest([DeleteTopicState("t")]), 6)
-    assert not all(exceeded), f"the loop was held for {exceeded}"
+    assert not all(exceeded), f"the event loop was held too long: {exceeded}"
 
 
 def test_fetch_session_with_many_unknown_partitions_holds_the_loop_briefly(broker: MeasuredBroker) -> None:

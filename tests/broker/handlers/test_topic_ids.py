@@ -53,5 +53,5 @@ def test_topic_ids_are_refused_in_older_versions(client: SimulatedClient, versio
     assert asked(client, (NO_UUID, None), version=version)[0][0] == 42
 
 
-def test_duplicate_topic_is_answered_once(client: SimulatedClient) -> None:
+def test_metadata_answers_a_duplicate_topic_once(client: SimulatedClient) -> None:
     assert asked(client, (NO_UUID, "t"), (NO_UUID, "t")) == [(0, "t", topic_id(client))]

@@ -94,7 +94,7 @@ def served() -> Iterator[Served]:
     made.close()
 
 
-def test_request_body_is_read_completely(served: Served) -> None:
+def test_http_request_body_is_read_completely(served: Served) -> None:
     assert served.tell(POST + b"Content-Length: 4\r\n\r\n", b"ab", b"cd", pause_s=0.05) == (200, b"POST abcd")
 
 
@@ -102,12 +102,12 @@ def test_chunked_request_body_is_read(served: Served) -> None:
     assert served.tell(CHUNKED, b"2\r\n[]\r\n", b"0\r\n\r\n", pause_s=0.05) == (200, b"POST {}[]")
 
 
-def test_client_that_has_ended_its_side_gets_the_response(served: Served) -> None:
+def test_client_that_half_closes_its_connection_gets_the_response(served: Served) -> None:
     """For example ``printf ... | nc`` in a container."""
     assert served.tell(GET + b"\r\n", ends=True) == (200, b"GET ")
 
 
-def test_connections_above_the_limit_are_closed(served: Served) -> None:
+def test_http_connections_above_the_limit_are_closed(served: Served) -> None:
     silent = [served.connect() for _ in range(MAX_CONNECTIONS)]
     with served.connect() as above:
         assert above.recv(1) == b""
@@ -118,7 +118,7 @@ def test_connections_above_the_limit_are_closed(served: Served) -> None:
         client.close()
 
 
-def test_app_notices_that_its_client_has_left(served: Served) -> None:
+def test_app_is_notified_when_its_client_disconnects(served: Served) -> None:
     with served.connect() as client:
         client.sendall(b"GET /waits HTTP/1.1\r\nHost: a\r\n\r\n")
         assert not served.ended.wait(0.1)
@@ -126,7 +126,7 @@ def test_app_notices_that_its_client_has_left(served: Served) -> None:
     assert served.left == [True]
 
 
-def test_server_closes_while_a_request_waits(served: Served) -> None:
+def test_http_server_closes_while_a_request_waits(served: Served) -> None:
     with served.connect() as client:
         client.sendall(b"GET /waits HTTP/1.1\r\nHost: a\r\n\r\n")
         wait_until(lambda: len(served.server._clients) == 1)
@@ -218,7 +218,7 @@ def test_slowly_sent_request_times_out(served: Served, monkeypatch: pytest.Monke
                 time.sleep(SILENCE_S / 10)
 
 
-def test_app_error_is_logged_counted_and_answered(served: Served) -> None:
+def test_error_in_the_app_is_logged_counted_and_answered(served: Served) -> None:
     with capture_logs() as lines:
         status, body = served.tell(b"GET /fails HTTP/1.1\r\nHost: a\r\n\r\n")
     assert (status, msgspec.json.decode(body)["error"]) == (

@@ -25,7 +25,7 @@ def sessions(slots: int = 2, max_partitions: int = 100) -> FetchSessions:
     return FetchSessions(slots, max_partitions, lambda: next(ids))
 
 
-def test_epochs_must_follow_each_other() -> None:
+def test_fetch_session_epochs_must_be_consecutive() -> None:
     cache = sessions()
     session = cache.open(named(A), 0)
     assert session is not None
@@ -44,14 +44,14 @@ def test_incremental_fetch_updates_and_forgets_partitions() -> None:
     assert {k: a.fetch_offset for k, a in session.partitions.items()} == {A: 7}
 
 
-def test_busy_partitions_move_to_the_end_of_the_session() -> None:
+def test_partitions_with_records_move_to_the_end_of_the_fetch_session() -> None:
     session = sessions().open(named(A, B), 0)
     assert session is not None
     session.served(A)
     assert list(session.partitions) == [B, A]
 
 
-def test_full_cache_evicts_only_old_sessions() -> None:
+def test_full_fetch_session_cache_evicts_only_old_sessions() -> None:
     cache = sessions(slots=1)
     cache.open(named(A), 0)
     assert cache.open(named(B), 1_000) is None
@@ -59,7 +59,7 @@ def test_full_cache_evicts_only_old_sessions() -> None:
     assert len(cache) == 1
 
 
-def test_partitions_of_all_sessions_are_bounded() -> None:
+def test_number_of_partitions_in_all_fetch_sessions_is_bounded() -> None:
     cache = sessions(slots=9, max_partitions=3)
     first = cache.open(named(A, B), 0)
     assert first is not None
@@ -75,7 +75,7 @@ def test_partitions_of_all_sessions_are_bounded() -> None:
     assert cache.partition_count == 0
 
 
-def test_partitions_of_old_sessions_make_room() -> None:
+def test_old_fetch_sessions_are_evicted_when_partitions_reach_the_limit() -> None:
     cache = sessions(slots=9, max_partitions=2)
     cache.open(named(A), 0)
     cache.open(named(B), 0)

@@ -55,11 +55,11 @@ class TestResponses:
         budget.note(client, size_bytes)
         return client
 
-    def test_no_client_waits_while_there_is_room(self, budget: ResponseBudget) -> None:
+    def test_client_does_not_wait_while_the_budget_has_room(self, budget: ResponseBudget) -> None:
         self.hold(budget, Client("slow"), LIMIT_BYTES - 1)
         assert not budget.is_used_up
 
-    def test_bytes_sent_meanwhile_are_released(self, budget: ResponseBudget) -> None:
+    def test_bytes_sent_to_the_client_are_released(self, budget: ResponseBudget) -> None:
         slow = self.hold(budget, Client("slow"), LIMIT_BYTES)
         slow.unsent = 10
         assert not budget.is_used_up
@@ -126,7 +126,7 @@ class TestRequests:
         assert budget.ask(second, LIMIT_BYTES)
         assert budget.used_bytes == 2 * LIMIT_BYTES
 
-    def test_first_waiting_client_has_a_deadline(self, env: SimulatedEnv, budget: RequestBudget) -> None:
+    def test_first_waiting_client_is_closed_after_a_deadline(self, env: SimulatedEnv, budget: RequestBudget) -> None:
         holder, first, second = Client("holder"), Client("first"), Client("second")
         budget.charge(holder, LIMIT_BYTES)
         assert budget.ask(first, LIMIT_BYTES)
@@ -156,7 +156,7 @@ class TestRequests:
         stalled, first, second = Client("stalled"), Client("first"), Client("second")
         assert budget.ask(stalled, LIMIT_BYTES)
         env.advance(10 * STALL_MS)
-        assert not stalled.closed, "nobody waits"
+        assert not stalled.closed, "no client is waiting for memory"
         assert budget.ask(first, 10_000)
         assert not budget.ask(second, 10_000)
         env.advance(2 * CHECK_MS)
@@ -164,7 +164,7 @@ class TestRequests:
         assert second.went_on == 1
         assert budget.ask(second, 10_000)
 
-    def test_slow_trickle_loses_the_first_place(self, env: SimulatedEnv, budget: RequestBudget) -> None:
+    def test_slowly_sending_client_loses_the_first_place_in_the_queue(self, env: SimulatedEnv, budget: RequestBudget) -> None:
         holder, first, second = Client("holder"), Client("first"), Client("second")
         budget.charge(holder, LIMIT_BYTES)
         assert budget.ask(first, 10_000)
@@ -176,7 +176,7 @@ class TestRequests:
         assert first.closed
         assert second.went_on
 
-    def test_without_a_limit_no_client_waits(self, env: SimulatedEnv) -> None:
+    def test_client_does_not_wait_without_a_limit(self, env: SimulatedEnv) -> None:
         budget = RequestBudget(env, -1, STALL_MS)
         assert all(budget.ask(Client(str(n)), 1 << 40) for n in range(3))
         assert not budget.is_used_up

@@ -69,7 +69,7 @@ def test_open_files_are_closed_when_descriptors_run_out(tmp_path: Path, monkeypa
     most = 0
     with pytest.raises(OSError, match="Too many open files") as refused:
         more.append(b"x")
-    assert not isinstance(refused.value, Damaged), "there may be some later"
+    assert not isinstance(refused.value, Damaged), "descriptors may become free later, so the file is not damaged"
 
 
 def test_failed_open_leaks_no_descriptor(tmp_path: Path) -> None:

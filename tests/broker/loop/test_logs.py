@@ -16,7 +16,7 @@ class Full(io.StringIO):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_full_disk_loses_only_log_lines() -> None:
+def test_log_stream_on_a_full_disk_loses_only_log_lines() -> None:
     stream = Unfailing(Full())
     assert stream.write("a line\n") == 7
     stream.flush()

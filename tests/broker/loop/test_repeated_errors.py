@@ -49,7 +49,7 @@ def test_different_errors_are_logged_once_each() -> None:
     assert retried.lines == [("refused", None), ("late", None)]
 
 
-def test_error_after_a_success_is_new() -> None:
+def test_error_after_a_success_is_logged_again() -> None:
     retried = Retried()
     retried.fail(1_000, key=1)
     retried.fail(1_000, key=2)
@@ -59,14 +59,14 @@ def test_error_after_a_success_is_new() -> None:
     assert retried.lines == [("refused", None)] * 3
 
 
-def test_different_fields_do_not_make_a_new_error() -> None:
+def test_error_with_different_fields_is_not_logged_again() -> None:
     retried = Retried()
     retried.fail(100, replicas=3)
     retried.fail(100, replicas=4)
     assert [call.kwargs["replicas"] for call in retried.log.calls] == [3]
 
 
-def test_error_that_has_not_come_for_long_is_new() -> None:
+def test_error_that_reappears_after_a_long_time_is_logged_again() -> None:
     retried = Retried()
     retried.fail(1_000)
     retried.now_ms += LONGEST_INTERVAL_MS - 1_000
@@ -77,7 +77,7 @@ def test_error_that_has_not_come_for_long_is_new() -> None:
     assert retried.lines[2:] == [("refused", None)]
 
 
-def test_round_without_errors_ends_an_error() -> None:
+def test_round_without_errors_ends_counting() -> None:
     retried = Retried()
 
     def one_round(*, fails: bool) -> None:
@@ -93,7 +93,7 @@ def test_round_without_errors_ends_an_error() -> None:
     assert retried.lines == [("refused", None)] * 2
 
 
-def test_round_that_is_broken_off_ends_no_error() -> None:
+def test_interrupted_round_does_not_end_counting() -> None:
     retried = Retried()
 
     def steps() -> Iterator[None]:
@@ -108,7 +108,7 @@ def test_round_that_is_broken_off_ends_no_error() -> None:
     assert retried.lines == [("refused", None)]
 
 
-def test_more_errors_than_are_remembered_are_no_flood() -> None:
+def test_errors_beyond_the_remembered_number_share_a_log_line() -> None:
     """The first thousand of two thousand failing groups get a line each. The other thousand share a line. Counts follow later."""
     retried = Retried()
     for _ in range(60):

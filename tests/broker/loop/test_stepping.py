@@ -38,7 +38,7 @@ def env() -> Env:
     return Env()
 
 
-def test_works_run_in_turns(env: Env) -> None:
+def test_pieces_of_work_alternate_their_steps(env: Env) -> None:
     stepping, trace, ended = Stepping(env, pytest.fail), [], []
 
     async def work(name: str, steps: int) -> str:
@@ -49,14 +49,14 @@ def test_works_run_in_turns(env: Env) -> None:
 
     for name, steps in (("a", 3), ("b", 1), ("c", 2)):
         stepping.run(work(name, steps), ended.append, pytest.fail)
-    assert trace == [], "the first step waits for the next turn"
+    assert trace == [], "the first step runs in the next turn of the event loop"
     env.settle()
     assert trace == ["a0", "b0", "c0", "a1", "c1", "a2"]
     assert ended == ["b", "c", "a"]
     assert len(stepping) == 0
 
 
-def test_a_turn_ends_when_its_time_is_used_up(env: Env) -> None:
+def test_turn_of_the_event_loop_ends_when_its_time_is_used_up(env: Env) -> None:
     stepping, trace = Stepping(env, pytest.fail), []
 
     async def work(name: int) -> None:
@@ -70,11 +70,11 @@ def test_a_turn_ends_when_its_time_is_used_up(env: Env) -> None:
     env.turn()
     assert trace == [0, 1]
     env.turn()
-    assert trace == [0, 1, 2, 3], "who had no step comes before who had one"
+    assert trace == [0, 1, 2, 3], "work without a step in the last turn runs first"
     assert stepping.longest_step_ms == pytest.approx(TURN_MS * 0.6)
 
 
-def test_no_work_starts_after_a_stop(env: Env) -> None:
+def test_stopped_scheduler_starts_no_work(env: Env) -> None:
     stepping, trace = Stepping(env, pytest.fail), list[str]()
 
     async def work() -> None:
@@ -87,7 +87,7 @@ def test_no_work_starts_after_a_stop(env: Env) -> None:
     assert trace == []
 
 
-def test_errors_are_raised_in_the_work_and_then_reported(env: Env) -> None:
+def test_error_of_threaded_work_is_raised_in_the_work_and_then_reported(env: Env) -> None:
     stepping, failures = Stepping(env, pytest.fail), []
 
     async def work() -> None:
@@ -121,7 +121,7 @@ def test_number_of_parallel_thread_jobs_is_limited(env: Env) -> None:
     assert len(env.aside) == ASIDE_AT_ONCE + 1
 
 
-def test_no_work_continues_after_a_stop(env: Env) -> None:
+def test_stopped_scheduler_continues_no_work(env: Env) -> None:
     stepping, trace = Stepping(env, pytest.fail), []
 
     async def work() -> None:
@@ -137,7 +137,7 @@ def test_no_work_continues_after_a_stop(env: Env) -> None:
     assert trace == [1]
 
 
-def test_error_in_an_end_callback_stops_no_other_work(env: Env) -> None:
+def test_error_in_a_completion_callback_does_not_stop_other_work(env: Env) -> None:
     bugs: list[BaseException | None] = []
     stepping = Stepping(env, lambda: bugs.append(sys.exc_info()[1]))
     ended: list[object] = []
@@ -161,7 +161,7 @@ def test_error_in_an_end_callback_stops_no_other_work(env: Env) -> None:
 
 
 @pytest.mark.parametrize("outlives_client", [False, True])
-def test_parked_work_is_not_counted_and_may_outlive_its_client(env: Env, outlives_client: bool) -> None:
+def test_parked_work_is_not_counted_as_running_and_may_outlive_its_client(env: Env, outlives_client: bool) -> None:
     stepping, trace = Stepping(env, pytest.fail), list[str]()
     pause: Pause[None] = Pause(is_parked=True, outlives_client=outlives_client)
 
@@ -181,7 +181,7 @@ def test_parked_work_is_not_counted_and_may_outlive_its_client(env: Env, outlive
     assert trace == (["went on", "ended"] if outlives_client else ["ended"])
 
 
-def test_failure_while_a_request_is_being_parked_is_a_bug_and_the_request_goes_on(env: Env) -> None:
+def test_error_while_parking_a_request_is_reported_as_a_bug_and_the_request_continues(env: Env) -> None:
     bugs, results = list[str](), list[str]()
     stepping, pause = Stepping(env, lambda: bugs.append("a bug")), Pause[str](is_parked=True)
 

@@ -115,7 +115,7 @@ def test_offline_replica_is_not_assigned() -> None:
     assert world.asked() == []
 
 
-def test_no_assignment_below_the_required_metadata_version() -> None:
+def test_replicas_are_not_assigned_below_the_required_metadata_version() -> None:
     world = World()
     world.state.features["metadata.version"] = DIRECTORY_ASSIGNMENT - 1
     world.check(0)
@@ -125,7 +125,7 @@ def test_no_assignment_below_the_required_metadata_version() -> None:
     assert world.asked() == [[0]]
 
 
-def test_request_waits_for_the_registration() -> None:
+def test_assignment_request_waits_for_the_registration() -> None:
     world = World(is_registered=False)
     world.check(0)
     world.env.advance(1_000)
@@ -137,7 +137,7 @@ def test_request_waits_for_the_registration() -> None:
 
 
 @pytest.mark.parametrize("failure", [LOST, Code.STALE_BROKER_EPOCH, Code.NOT_CONTROLLER])
-def test_request_is_sent_again_until_it_is_acknowledged(failure: PeerFailure | Code) -> None:
+def test_assignment_request_is_retried_until_it_is_acknowledged(failure: PeerFailure | Code) -> None:
     world = World(2)
     world.check(0, 1)
     waits: list[float] = []
@@ -151,8 +151,8 @@ def test_request_is_sent_again_until_it_is_acknowledged(failure: PeerFailure | C
             world.requests.pop(0)[1](failure)
         else:
             world.answer(error=failure)
-    assert waits[0] == 1 and 80 <= waits[1] <= 130, "the first back-off is 100 ms"
-    assert 6_000 <= waits[-1] <= 10_001, "the longest one is 10 s"
+    assert waits[0] == 1 and 80 <= waits[1] <= 130, "the first backoff is 100 ms"
+    assert 6_000 <= waits[-1] <= 10_001, "the maximum backoff is 10 s"
     world.lifecycle.broker_epoch = 8
     world.env.advance(12_000)
     assert world.asked() == [[0, 1]] and world.requests[0][0].broker_epoch == 8
@@ -161,7 +161,7 @@ def test_request_is_sent_again_until_it_is_acknowledged(failure: PeerFailure | C
     assert world.asked() == []
 
 
-def test_only_failed_partitions_are_retried() -> None:
+def test_only_failed_partitions_of_an_assignment_are_retried() -> None:
     world = World(3)
     world.check(0, 1, 2)
     assert world.asked() == [[0, 1, 2]]
@@ -170,7 +170,7 @@ def test_only_failed_partitions_are_retried() -> None:
     assert world.asked() == [[1]]
 
 
-def test_removed_replica_is_not_retried() -> None:
+def test_assignment_of_a_removed_replica_is_not_retried() -> None:
     world = World(3)
     world.check(0, 1, 2)
     assert world.asked() == [[0, 1, 2]]
@@ -185,17 +185,17 @@ def test_removed_replica_is_not_retried() -> None:
     assert world.asked() == []
 
 
-def test_replicas_added_during_a_request_follow_in_the_next() -> None:
+def test_replicas_added_during_a_request_are_assigned_in_the_next_one() -> None:
     world = World(2)
     world.check(0)
     assert world.asked() == [[0]]
     world.check(0, 1)
-    assert world.asked() == [[0]], "one request at a time"
+    assert world.asked() == [[0]], "only one request is in flight"
     world.answer()
-    assert world.asked() == [[1]], "and what is under way is not named twice"
+    assert world.asked() == [[1]], "replicas in flight are not repeated in the next request"
 
 
-def test_many_replicas_are_split_into_several_requests() -> None:
+def test_assignments_of_many_replicas_are_split_into_several_requests() -> None:
     world = World(MAX_ASSIGNMENTS + 5)
     world.check(*range(MAX_ASSIGNMENTS + 5))
     assert [len(indexes) for indexes in world.asked()] == [MAX_ASSIGNMENTS]
@@ -203,7 +203,7 @@ def test_many_replicas_are_split_into_several_requests() -> None:
     assert world.asked() == [list(range(MAX_ASSIGNMENTS, MAX_ASSIGNMENTS + 5))]
 
 
-def test_nothing_is_sent_after_the_end() -> None:
+def test_closed_directory_assignments_send_no_request() -> None:
     world = World(2)
     world.check(0)
     assert world.asked() == [[0]]

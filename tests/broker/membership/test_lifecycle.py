@@ -64,7 +64,7 @@ def test_every_lifecycle_state_is_reached_and_the_last_is_final() -> None:
         check_transition(BrokerState.RUNNING, BrokerState.STARTING)
 
 
-def test_no_request_before_start() -> None:
+def test_lifecycle_sends_no_request_before_its_start() -> None:
     assert lifecycle().next_request(1e9, 0) is None
 
 
@@ -79,7 +79,7 @@ def test_registration_has_the_identity_of_the_broker() -> None:
     assert (request.log_dirs, request.previous_broker_epoch) == ([b"d" * 16], 5)
 
 
-def test_only_one_request_is_in_flight() -> None:
+def test_lifecycle_has_at_most_one_request_in_flight() -> None:
     one = lifecycle()
     one.start(0)
     assert one.next_request(0, 0) is not None
@@ -94,7 +94,7 @@ def test_heartbeats_start_at_once_and_follow_the_interval() -> None:
     assert one.due_ms == 7
     request = beat(one, 7, offset=123, caught_up=False, fenced=True)
     assert (request.broker_epoch, request.current_metadata_offset, request.want_fence) == (EPOCH, 123, True)
-    assert one.due_ms == 17, "so that a start does not wait for the interval"
+    assert one.due_ms == 17, "the first heartbeat does not wait for the interval"
     assert one.next_request(16, 0) is None
     assert is_in(one, BrokerState.STARTING)
     beat(one, 17, offset=124, caught_up=True, fenced=True)
@@ -115,7 +115,7 @@ def test_caught_up_broker_enters_recovery_and_unfenced_broker_runs() -> None:
     assert not one.is_fenced
 
 
-def test_change_during_a_heartbeat_is_sent_in_the_next_one_at_once() -> None:
+def test_change_during_a_heartbeat_causes_the_next_heartbeat_at_once() -> None:
     one = lifecycle()
     one.start(0)
     one.next_request(0, 0)
@@ -127,7 +127,7 @@ def test_change_during_a_heartbeat_is_sent_in_the_next_one_at_once() -> None:
     assert one.due_ms == 8
 
 
-def test_retry_delay_doubles_up_to_the_session_timeout() -> None:
+def test_heartbeat_retry_delay_doubles_up_to_the_session_timeout() -> None:
     one = lifecycle()
     one.start(0)
     waits, now_ms = [], 0.0
@@ -146,7 +146,7 @@ def test_retry_delay_doubles_up_to_the_session_timeout() -> None:
     assert not one.is_registered
 
 
-def test_refused_heartbeat_changes_nothing() -> None:
+def test_refused_heartbeat_does_not_change_the_lifecycle_state() -> None:
     one = lifecycle(running=True)
     assert one.next_request(2_000, 0) is not None
     one.heard(BrokerHeartbeatResponse(error_code=Code.NOT_CONTROLLER, is_fenced=True), 2_000, 0.5)
@@ -180,7 +180,7 @@ def test_broker_stops_when_the_controller_allows_it() -> None:
     assert one.due_ms is None
 
 
-def test_broker_without_leadership_stops_without_asking() -> None:
+def test_broker_without_leadership_stops_without_a_controlled_shutdown() -> None:
     one = lifecycle()
     one.begin_controlled_shutdown(0)
     assert one.may_stop

@@ -110,7 +110,7 @@ def test_records_survive_a_restart(world: MemberWorld) -> None:
         world.sleep(100)
         partition = member.server.partitions.get("t", 0)
         assert partition.log.log_end_offset == 1
-    assert partition.log.leader_epoch > 1, "each time another leader was elected: nobody, then this broker"
+    assert partition.log.leader_epoch > 1, "each restart first leaves no leader and then elects this broker, in new epochs"
     world.stop(member)
 
 
@@ -213,7 +213,7 @@ def test_stop_does_not_wait_for_a_lost_controller(world: MemberWorld) -> None:
     world.start_controller()
 
 
-def test_new_directory_is_not_reported_as_a_crash(world: MemberWorld) -> None:
+def test_start_on_a_new_directory_is_not_reported_as_a_crash(world: MemberWorld) -> None:
     member = world.start(1)
     assert member.server.directory.unreadable == []
     assert member.server._last_stop == "none"
@@ -247,7 +247,7 @@ def test_start_that_waits_for_its_controller_can_be_cancelled(world: MemberWorld
     world.format(1)
     server = BrokerServer(cast(Any, world.env), BrokerConfig(world.settings_of(1)))
     starting = server.start()
-    drive(starting, world.env.call_soon, lambda error: pytest.fail("it has ended"))
+    drive(starting, world.env.call_soon, lambda error: pytest.fail("the start has ended"))
     world.sleep(1_000)
     starting.close()
     world.start_controller()
@@ -296,7 +296,7 @@ def test_topic_is_created_soon_after_a_controller_change(
 
 
 @pytest.mark.parametrize(("key", "text"), [("bootstrap.servers", "a:1,b:2"), ("voters", "1@a:1,2@b:1"), ("voters", "")])
-def test_several_or_no_controllers_are_refused(key: str, text: str) -> None:
+def test_controller_setting_must_name_exactly_one_controller(key: str, text: str) -> None:
     world = MemberWorld({"controller.quorum.bootstrap.servers": "", f"controller.quorum.{key}": text})
     with pytest.raises(ConfigError, match="give one controller"):
         world.start(1)
@@ -355,7 +355,7 @@ def test_unregistered_broker_registers_again(world: MemberWorld, member: Member,
     assert produce(client, topic_id) == Code.NONE
 
 
-def test_unregistered_last_broker_leads_nothing(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
+def test_unregistered_last_broker_leads_no_partition(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
     topic_id = created(client, "t").topic_id
     world.sleep(100)
     assert produce(client, topic_id) == Code.NONE
@@ -394,7 +394,7 @@ def test_broker_of_another_cluster_is_refused(world: MemberWorld) -> None:
     )
     with pytest.raises(ConfigError, match=refused):
         world.start(1)
-    assert world.env.monotonic_ms() - began_ms < 5_000, "no retry can help"
+    assert world.env.monotonic_ms() - began_ms < 5_000, "the broker gives up without retrying"
 
 
 def test_second_broker_with_the_same_id_is_refused(world: MemberWorld, member: Member) -> None:

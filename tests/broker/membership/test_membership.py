@@ -190,7 +190,7 @@ class MembershipWorld(LoopWorld):
 
     def _bug(self) -> None:
         if self.refused is None:
-            pytest.fail("a bug")
+            pytest.fail("an unexpected error was reported")
         self.messages.append(str(sys.exception()))
 
     def _apply(self, value: bytes | None) -> None:
@@ -256,7 +256,7 @@ def test_uncommitted_metadata_is_not_applied() -> None:
     assert world.membership.replica.end_offset == 2
 
 
-def test_controller_that_starts_later_is_reached() -> None:
+def test_broker_connects_to_a_controller_that_starts_later() -> None:
     world = MembershipWorld()
     world.controller.close()
     world.start()
@@ -331,13 +331,13 @@ def test_lost_metadata_is_reported_once() -> None:
     assert len(world.controller.fetches) == fetches
 
 
-def test_broker_that_was_never_unfenced_stops_without_asking() -> None:
+def test_broker_that_was_never_unfenced_stops_without_a_controlled_shutdown() -> None:
     world = MembershipWorld().start()
     world.membership.begin_controlled_shutdown()
     assert world.changes[-1][0] is BrokerState.SHUTTING_DOWN
 
 
-def test_stopped_membership_sends_nothing() -> None:
+def test_stopped_membership_sends_no_requests() -> None:
     world = MembershipWorld().run()
     world.membership.stop()
     beats, fetches = len(world.controller.beats), len(world.controller.fetches)

@@ -67,7 +67,7 @@ FIRST, SECOND = batch(0, b"a", b"b"), batch(2, b"c", epoch=3)
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_start_resumes_from_the_copy_on_disk(copied: Copied, kill: bool) -> None:
+def test_start_resumes_from_the_metadata_copy_on_disk(copied: Copied, kill: bool) -> None:
     copied.take(FIRST + SECOND, 3)
     assert copied.stored() == FIRST + SECOND
     copied.again(kill=kill)
@@ -127,7 +127,7 @@ def test_copy_with_an_epoch_unknown_to_the_controller_is_set_aside(copied: Copie
     assert (copied.replica.end_offset, len(copied.aside)) == (0, 1)
 
 
-def test_a_copy_of_another_log_with_the_same_epochs_is_set_aside(copied: Copied) -> None:
+def test_copy_of_another_log_with_the_same_epochs_is_set_aside(copied: Copied) -> None:
     copied.take(FIRST, 2)
     copied.again()
     with pytest.raises(ReplicaRefused):
@@ -147,7 +147,7 @@ def test_records_applied_since_the_start_are_not_truncated(copied: Copied) -> No
     assert copied.aside == []
 
 
-def test_a_damaged_copy_is_set_aside_and_fetched_again(copied: Copied) -> None:
+def test_damaged_copy_is_set_aside_and_fetched_again(copied: Copied) -> None:
     copied.take(FIRST + SECOND, 3)
     assert copied.directory.close() == []
     path = f"/b/{DIRECTORY}/{0:020}.log"

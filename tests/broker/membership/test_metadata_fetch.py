@@ -52,7 +52,7 @@ def test_fetch_waits_after_a_refusal_without_a_newer_epoch(fetch: MetadataFetch,
     assert epoch(fetch) == 7
 
 
-def test_records_are_appended_and_the_high_watermark_never_decreases(fetch: MetadataFetch) -> None:
+def test_fetched_records_are_appended_and_the_high_watermark_never_decreases(fetch: MetadataFetch) -> None:
     taken = fetch.take(answer(PartitionData(high_watermark=5, records=b"batches")))
     assert taken == FetchOutcome(step=Step.APPEND, records=b"batches", high_watermark=5)
     assert fetch.take(answer(PartitionData(high_watermark=-1))).high_watermark == 5
@@ -70,7 +70,7 @@ def test_diverging_epoch_truncates_the_log(fetch: MetadataFetch) -> None:
     assert (taken.step, taken.end_offset, taken.epoch) == (Step.TRUNCATE, 30, 4)
 
 
-def test_snapshot_is_fetched_when_the_leaders_log_starts_later(fetch: MetadataFetch) -> None:
+def test_snapshot_is_fetched_when_the_leaders_log_starts_after_the_fetch_offset(fetch: MetadataFetch) -> None:
     taken = fetch.take(answer(PartitionData(snapshot_id=SnapshotId(end_offset=900, epoch=2))))
     assert (taken.step, taken.end_offset, taken.epoch) == (Step.SNAPSHOT, 900, 2)
 

@@ -30,7 +30,7 @@ def observer() -> Observer:
     return Observer()
 
 
-def test_records_are_applied_once_they_are_committed(observer: Observer) -> None:
+def test_metadata_records_are_applied_when_they_are_committed(observer: Observer) -> None:
     replica = observer.replica
     assert (replica.end_offset, replica.last_epoch, replica.applied_offset) == (0, 0, -1)
     replica.append(batch(0, b"a", b"b") + batch(2, b"c", epoch=3))
@@ -44,7 +44,7 @@ def test_records_are_applied_once_they_are_committed(observer: Observer) -> None
     assert observer.times_applied == 2
 
 
-def test_a_batch_is_applied_as_a_whole(observer: Observer) -> None:
+def test_metadata_batch_is_applied_as_a_whole(observer: Observer) -> None:
     observer.replica.append(batch(0, b"a", b"b"))
     observer.replica.commit(1)
     assert observer.records == []

@@ -70,7 +70,7 @@ def test_broker_on_a_new_disk_leads_when_the_others_stopped(world: MemberWorld) 
     directory = members[3].server.directory_id
     for index in range(PARTITIONS):
         assert sorted(partition(world, index).isr) == [1, 2, 3]
-        assert partition(world, index).directory_of(3) == directory, "the controller knows where the replica is now"
+        assert partition(world, index).directory_of(3) == directory, "the controller knows the new directory of the replica"
     lose(world, members, 1, 2)
     for index in range(PARTITIONS):
         assert partition(world, index).leader == 3

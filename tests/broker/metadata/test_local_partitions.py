@@ -112,7 +112,7 @@ def test_partitions_of_other_brokers_are_not_created(broker: SimulatedBroker) ->
     assert refused.value.code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_leaderships_end_before_others_begin(broker: SimulatedBroker) -> None:
+def test_leaderships_are_resigned_before_new_ones_begin(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OTHER, OWN))
     calls = Recorded(broker)
     change(broker, changed(0, leader=OWN), changed(1, leader=OTHER))
@@ -135,11 +135,11 @@ def test_coordinators_are_elected_last(broker: SimulatedBroker) -> None:
         ("elected", 0, 3),
     ]
     change(broker, changed(0, OFFSETS_ID, isr=[OWN]))
-    assert calls.take() == [("lead", "__consumer_offsets-0", 3)], "nobody was elected"
+    assert calls.take() == [("lead", "__consumer_offsets-0", 3)], "no coordinator is elected"
     change(broker, changed(0, OFFSETS_ID, leader=OTHER), changed(1, OFFSETS_ID, leader=OWN))
     assert [one for one in calls.take() if one[0] in ("elected", "resigned")] == [("resigned", 0), ("elected", 1, 4)]
     change(broker, changed(1, OFFSETS_ID, leader=OWN))
-    assert calls.take()[-1] == ("elected", 1, 5), "in the next epoch"
+    assert calls.take()[-1] == ("elected", 1, 5), "the coordinator is elected in the next leader epoch"
 
 
 def test_reassigned_replica_is_stopped_and_removed(broker: SimulatedBroker) -> None:
@@ -154,7 +154,7 @@ def test_reassigned_replica_is_stopped_and_removed(broker: SimulatedBroker) -> N
     assert not broker.env.fs.is_dir(broker.broker.directory.directory_of(TOPIC, 0))
 
 
-def test_a_deleted_topic_is_stopped(broker: SimulatedBroker) -> None:
+def test_replicas_of_a_deleted_topic_are_stopped(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OWN, OTHER))
     calls = Recorded(broker)
     change(broker, *broker.broker.cluster.state.delete_topic(TOPIC).records)

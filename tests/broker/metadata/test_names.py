@@ -236,7 +236,7 @@ def test_topic_names_differing_in_case_are_refused_on_case_insensitive_disks() -
     broker.close()
 
 
-def test_name_of_a_deleted_topic_is_free_again() -> None:
+def test_name_of_a_deleted_topic_may_be_used_again() -> None:
     state = ClusterState(1)
     for name in ("a.b", "a_b"):
         for record in state.create_topic(name, name.encode().ljust(16), 1, {}).records:

@@ -119,7 +119,7 @@ def check_left(world: ServingWorld) -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize("durability", DURABILITIES)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_kill_at_any_operation_leaves_old_or_new_data(operation: str, durability: str) -> None:
+def test_kill_at_any_disk_operation_leaves_old_or_new_data(operation: str, durability: str) -> None:
     run, new = OPERATIONS[operation]
     seen: list[State] = []
     for number in range(operations_of(operation, durability)):
@@ -175,7 +175,7 @@ def test_power_cut_leaves_old_or_new_data(operation: str) -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_refusal_of_any_operation_leaves_a_broker_with_old_or_new_data(operation: str, code: int) -> None:
+def test_refusal_of_any_disk_operation_leaves_a_broker_with_old_or_new_data(operation: str, code: int) -> None:
     run, new = OPERATIONS[operation]
     outcomes = set()
     for number in range(operations_of(operation, "process")):
@@ -251,7 +251,7 @@ def test_damaged_snapshot_is_refused_and_the_broker_goes_on() -> None:
         with pytest.raises(DirectoryError, match=f"^{SNAPSHOT} "):
             world.run(world.serving.restore(SNAPSHOT))
         world.fs.write_file(path, before)
-        assert topics(client) == set(OLD), "not even the connection is lost"
+        assert topics(client) == set(OLD), "the client is still connected"
     world.run(world.serving.restore(SNAPSHOT))
     assert state_of(world) == TAKEN
     world.close()
@@ -278,7 +278,7 @@ def changed_manifest(world: ServingWorld, change: Callable[[dict[str, Any]], Non
         ({"files": {CLEAN_FILE: [0, 0], ".lock": [0, 0]}}, "is damaged"),
     ],
 )
-def test_manifest_that_cannot_be_used_is_refused(change: dict[str, Any], reason: str) -> None:
+def test_snapshot_with_an_unusable_manifest_is_refused(change: dict[str, Any], reason: str) -> None:
     world = begun()
     changed_manifest(world, lambda manifest: manifest.update(change))
     with pytest.raises(DirectoryError, match=f"{SNAPSHOT} {reason}"):
@@ -316,7 +316,7 @@ def test_snapshot_on_which_no_broker_starts_is_refused(monkeypatch: pytest.Monke
     world.close()
 
 
-def test_reset_after_which_no_broker_starts_is_undone_by_its_caller_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callback_of_a_reset_is_undone_when_no_broker_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     world = begun()
     called: list[str] = []
 
@@ -356,14 +356,14 @@ def test_snapshot_of_another_cluster_keeps_the_cluster_id() -> None:
     world.close()
 
 
-def test_snapshot_with_the_name_of_something_else_is_refused() -> None:
+def test_snapshot_over_an_existing_path_is_refused() -> None:
     world = begun()
     client = world.connect()
     world.fs.write_file("/file", b"")
     for path in (SNAPSHOT, "/file"):
         with pytest.raises(DirectoryError, match=f"{path} already exists"):
             world.run(world.serving.snapshot(path))
-    assert topics(client) == set(OLD), "the broker was not stopped for it"
+    assert topics(client) == set(OLD), "the broker still runs"
     world.fs.write_file(f"{growing_snapshot('/new')}/t-0/0.log", b"of a killed process")
     world.run(world.serving.snapshot("/new"))
     assert world.fs.is_dir(growing_snapshot("/new")) is None
@@ -427,7 +427,7 @@ def test_producer_loses_its_connection_in_a_reset() -> None:
     world.close()
 
 
-def test_no_other_process_takes_the_directory_during_a_replacement() -> None:
+def test_directory_stays_locked_during_a_replacement() -> None:
     world = begun()
     locks = []
     fs = files(world)
@@ -438,7 +438,7 @@ def test_no_other_process_takes_the_directory_during_a_replacement() -> None:
     world.close()
 
 
-def test_directory_has_only_the_data_of_a_broker() -> None:
+def test_broker_files_are_recognized_and_listed_in_the_manifest_of_a_snapshot() -> None:
     world = begun()
     world.run(world.serving.restore(SNAPSHOT))
     world.close()

@@ -90,7 +90,7 @@ def test_metadata_names_the_brokers_that_a_client_can_reach(broker: SimulatedBro
     answer = call(broker, MetadataRequest(topics=[]))
     own, other = answer.brokers
     assert own.node_id == OWN
-    assert (own.host, own.port) != ("host-1", 9001), "this broker is where it listens, whatever its registration says"
+    assert (own.host, own.port) != ("host-1", 9001), "this broker returns its own listener address, not the registered one"
     assert (other.node_id, other.host, other.port, other.rack) == (OTHER, "host-2", 9002, "rack-2")
 
 
@@ -106,7 +106,7 @@ def test_metadata_names_the_leader_of_each_partition(broker: SimulatedBroker) ->
     ]
 
 
-def test_clients_of_version_0_are_named_no_replica_that_is_not_alive(broker: SimulatedBroker) -> None:
+def test_metadata_version_0_omits_replicas_that_are_not_alive(broker: SimulatedBroker) -> None:
     (described,) = call(broker, MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), 0).topics
     assert [(p.error_code, p.replica_nodes, p.isr_nodes) for p in described.partitions][1:3] == [
         (Code.NONE, [OTHER], [OTHER]),
@@ -165,7 +165,7 @@ def test_fetch_from_another_brokers_partition_is_refused_with_its_leader(broker:
     assert [(e.node_id, e.host) for e in answer.node_endpoints] == [(OTHER, "host-2")]
 
 
-def test_list_offsets_is_answered_by_the_leader_only(broker: SimulatedBroker) -> None:
+def test_list_offsets_is_answered_only_by_the_leader(broker: SimulatedBroker) -> None:
     partitions = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 1)]
     answer = call(broker, ListOffsetsRequest(topics=[ListOffsetsTopic(name=TOPIC, partitions=partitions)]))
     assert [p.error_code for p in answer.topics[0].partitions] == [Code.NONE, Code.NOT_LEADER_OR_FOLLOWER]
@@ -206,11 +206,11 @@ def test_group_coordinator_commits_offsets_of_other_brokers_partitions(broker: S
     assert commit(broker, group_of(0), 77) == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_group_of_another_coordinator_is_refused(broker: SimulatedBroker) -> None:
+def test_group_of_another_coordinator_is_refused(broker: SimulatedBroker) -> None:
     assert commit(broker, group_of(1), 0) == Code.NOT_COORDINATOR
 
 
-def test_transactional_id_works_next_to_ids_of_other_coordinators(broker: SimulatedBroker) -> None:
+def test_transactional_id_is_served_although_other_coordinators_own_other_partitions(broker: SimulatedBroker) -> None:
     with broker.connect() as client:
         client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]))
         begun = client.call(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000))

@@ -52,7 +52,7 @@ def size_of(fs: MemoryFilesystem, name: str) -> int:
 
 
 @pytest.mark.parametrize("client_id", [HEALTH_CLIENT_ID, CLUSTER_CLIENT_ID])
-def test_line_names_directory_size_topic_id_and_the_way_back(
+def test_stray_warning_names_directory_size_topic_id_and_restore_command(
     broker: SimulatedBroker, fs: MemoryFilesystem, topic_id: str, client_id: str
 ) -> None:
     directory, *lines = results(broker, client_id)
@@ -69,17 +69,17 @@ def test_line_names_directory_size_topic_id_and_the_way_back(
     assert broker.broker.problems == []
 
 
-def test_other_clients_get_directories_only(broker: SimulatedBroker) -> None:
+def test_only_health_clients_get_stray_directories_as_problems(broker: SimulatedBroker) -> None:
     assert results(broker, "rdkafka") == [(Code.NONE, DATA_DIR)]
 
 
-def test_both_sides_know_the_same_names() -> None:
+def test_broker_and_client_use_the_same_names_for_strays() -> None:
     assert health_check.CLIENT_ID.decode() == HEALTH_CLIENT_ID
     assert options.CLIENT_ID == CLUSTER_CLIENT_ID
     assert health_check.STRAY == strays.PREFIX == LINE_PREFIX
 
 
-def test_topic_of_the_name_hides_the_data_and_the_way_back_has_another_name(broker: SimulatedBroker) -> None:
+def test_restore_command_uses_another_name_when_the_topic_exists_again(broker: SimulatedBroker) -> None:
     make(broker, TOPIC)
     report = broker.broker.strays.summary().named[0]
     assert report.is_hidden
@@ -87,7 +87,7 @@ def test_topic_of_the_name_hides_the_data_and_the_way_back_has_another_name(brok
     assert report.way_back.endswith(f"--data-dir {DATA_DIR} --as {TOPIC}-restored")
 
 
-def test_removed_directories_are_forgotten(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
+def test_removed_stray_directories_are_no_longer_reported(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
     fs.remove_dir(f"{DATA_DIR}/{stray(0)}")
     summary = broker.broker.strays.summary()
     assert [report.directory for report in summary.named] == [f"{DATA_DIR}/{stray(1)}"]
@@ -99,12 +99,12 @@ def gauges(broker: SimulatedBroker) -> dict[str, float]:
     return {name: samples[0].value for name, samples in found.items() if name.startswith("ottla_stray")}
 
 
-def test_metrics_count_them(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
+def test_metrics_count_stray_directories(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
     sizes = size_of(fs, stray(0)) + size_of(fs, stray(1))
     assert gauges(broker) == {"ottla_stray_directories": 2, "ottla_stray_directories_bytes": sizes}
 
 
-def test_directory_that_this_start_sets_aside_is_named(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
+def test_directory_that_this_start_sets_aside_is_reported(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
     broker.stop()
     write_partition_metadata(fs, f"{DATA_DIR}/ghost-7", bytes(range(16)))
     broker.start()
@@ -113,7 +113,7 @@ def test_directory_that_this_start_sets_aside_is_named(broker: SimulatedBroker, 
     assert found.size_bytes == size_of(fs, found.directory.rpartition("/")[2])
 
 
-def test_directory_that_is_set_aside_later_is_measured(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
+def test_size_of_a_directory_set_aside_while_running_is_reported(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
     write_partition_metadata(fs, f"{DATA_DIR}/late-0", bytes(range(16)))
     broker.broker.directory.set_aside("late", 0, "e" * 32)
     assert broker.broker.strays.summary().named[-1].size_bytes is None
@@ -122,7 +122,7 @@ def test_directory_that_is_set_aside_later_is_measured(broker: SimulatedBroker, 
     assert broker.broker.strays.summary().named[-1].size_bytes == size_of(fs, f"late-0.{'e' * 32}-stray")
 
 
-def test_the_first_ones_are_named_and_the_others_counted(fs: MemoryFilesystem, topic_id: str) -> None:
+def test_only_the_first_stray_directories_are_named_and_the_rest_counted(fs: MemoryFilesystem, topic_id: str) -> None:
     for index in range(CHECKED_AT_ONCE + 100):
         write_partition_metadata(fs, f"{DATA_DIR}/many-{index}.{'b' * 32}-stray", bytes(range(16)))
     broker = SimulatedBroker(fs=fs).start()
@@ -135,7 +135,7 @@ def test_the_first_ones_are_named_and_the_others_counted(fs: MemoryFilesystem, t
     assert broker.bugs == 0
 
 
-def test_copy_of_the_metadata_log_leads_to_the_rebuilding_of_the_controller(fs: MemoryFilesystem, topic_id: str) -> None:
+def test_stray_metadata_log_copy_suggests_to_rebuild_the_controller(fs: MemoryFilesystem, topic_id: str) -> None:
     name = f"{METADATA_TOPIC}-0.{'c' * 32}-stray"
     write_partition_metadata(fs, f"{DATA_DIR}/{name}", bytes(16))
     broker = SimulatedBroker(fs=fs).start()
@@ -145,7 +145,7 @@ def test_copy_of_the_metadata_log_leads_to_the_rebuilding_of_the_controller(fs: 
     broker.close()
 
 
-def test_report_is_plain_data_for_console_and_control_api(broker: SimulatedBroker, topic_id: str) -> None:
+def test_stray_report_is_plain_data_for_console_and_control_api(broker: SimulatedBroker, topic_id: str) -> None:
     shown: Any = msgspec.to_builtins(broker.broker.strays.summary())
     assert shown["named"][1]["directory"] == f"{DATA_DIR}/{stray(1)}"
     assert shown["named"][1]["topic_id"] == topic_id

@@ -53,14 +53,14 @@ def test_responses_are_sent_in_request_order(waits: list[bool], order: st.DataOb
     assert len(answers) == answers.waiting_bytes == 0
 
 
-def test_waiting_bytes_count_until_the_response_leaves() -> None:
+def test_waiting_bytes_count_until_the_response_is_sent() -> None:
     answers = Answers()
     first, second = answers.reserve(), answers.reserve()
     answers.wait(first, cast(Any, Parked([])), 100)
     answers.wait(second, cast(Any, Parked([])), 10)
     assert answers.waiting_bytes == 110
     answers.fill(second, [b"12345"])
-    assert answers.waiting_bytes == 115, "an answer that may not leave yet is kept beside its request"
+    assert answers.waiting_bytes == 115, "bytes of a response that waits for earlier ones are counted"
     answers.fill(first, [b"1"])
     assert answers.waiting_bytes == 0
 
@@ -77,7 +77,7 @@ def test_pending_responses_are_abandoned_with_the_connection() -> None:
 
 
 @given(st.lists(st.binary(max_size=12)))
-def test_merged_pieces_are_the_same_bytes_in_few_buffers(parts: list[bytes]) -> None:
+def test_merged_response_buffers_have_the_same_bytes(parts: list[bytes]) -> None:
     joined = merged(list(parts), small_bytes=6)
     assert b"".join(joined) == b"".join(parts)
     # No two adjacent buffers were small enough to be merged.

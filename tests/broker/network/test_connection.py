@@ -67,7 +67,7 @@ def test_responses_are_sent_in_request_order(monkeypatch: pytest.MonkeyPatch, co
     assert [decode_response_frame(HEARTBEAT, 4, a) for a in transport.answers()] == [(i, HeartbeatResponse(i)) for i in range(4)]
 
 
-def test_bug_is_logged_once_and_fails_one_request(
+def test_bug_in_a_handler_is_logged_once_and_fails_one_request(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected
@@ -104,7 +104,7 @@ def test_idle_connections_are_closed(connected: tuple[Connection, Transport], br
     assert not transport.aborted
     for _ in range(CLOSING_TICKS):
         broker.connections.close_idle()
-    assert not transport.aborted, "its last answers may still go out"
+    assert not transport.aborted, "the last responses may still be sent"
     broker.connections.close_idle()
     assert transport.aborted
 
@@ -157,7 +157,7 @@ def test_request_in_steps_is_answered_before_later_requests(
     assert trace == ["0", "1", "1.0 g"]
     assert transport.is_paused
     feed(other, beats(1), iter(lambda: 1 << 16, None))
-    assert trace == ["0", "1", "1.0 g", "0"], "others are served meanwhile"
+    assert trace == ["0", "1", "1.0 g", "0"], "other connections are served between two steps"
     broker.env.settle()
     assert trace == ["0", "1", "1.0 g", "0", "1.1 g", "2"]
     assert not transport.is_paused

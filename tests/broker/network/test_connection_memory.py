@@ -48,7 +48,7 @@ def test_client_that_reads_no_responses_is_paused(
     assert len(seen) <= 2
     connection.resume_writing()
     broker.env.settle()
-    assert len(seen) == 100, "each two of them wait for a turn"
+    assert len(seen) == 100, "all requests are handled after the client has read"
 
 
 def test_large_responses_wait_for_shared_memory(
@@ -142,7 +142,7 @@ def test_parked_requests_are_abandoned_when_the_client_disconnects(monkeypatch: 
     gc.disable()
     try:
         del connection
-        assert gone() is None, "without the collector of cycles"
+        assert gone() is None, "the request is freed without the garbage collector"
     finally:
         gc.enable()
 
@@ -214,4 +214,4 @@ def test_paused_connection_does_not_count_as_stalled(connected: tuple[Connection
     assert budget.waiting_count
     broker.env.advance(3 * broker.settings.ottla_request_stall_ms)
     assert not transport.closed
-    assert other_transport.closed, "it may send the rest, and does not"
+    assert other_transport.closed, "a client that could send the rest but does not is closed"

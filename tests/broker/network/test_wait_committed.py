@@ -45,7 +45,7 @@ def test_response_waits_until_its_own_write_is_committed() -> None:
     assert world.answers == ["written"]
 
 
-def test_response_waits_for_the_state_it_read_and_not_for_later_writes() -> None:
+def test_response_waits_for_the_writes_it_has_read_and_not_for_later_ones() -> None:
     world = CoordinatorPartitionWorld()
     world.write()
     world.handle(world.reading())
@@ -54,7 +54,7 @@ def test_response_waits_for_the_state_it_read_and_not_for_later_writes() -> None
     assert world.answers == ["read"]
 
 
-def test_response_without_dependencies_leaves_at_once() -> None:
+def test_response_without_dependencies_is_sent_at_once() -> None:
     world = CoordinatorPartitionWorld()
 
     async def nothing() -> str:

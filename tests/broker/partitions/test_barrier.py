@@ -54,7 +54,7 @@ def test_responses_are_sent_at_once_with_durability_process() -> None:
 def test_responses_wait_for_the_sync_with_durability_power() -> None:
     world = GateWorld()
     world.barrier.answer(world.left.append)
-    assert world.left == [True], "nothing was written"
+    assert world.left == [True], "no write is pending"
     world.write()
     assert world.barrier.is_pending
     world.barrier.answer(world.left.append)
@@ -82,7 +82,7 @@ def test_failed_sync_reports_failure_to_responses_and_drops_effects(monkeypatch:
     assert world.left == [False]
 
 
-def test_effect_after_the_log_end_is_an_error() -> None:
+def test_effect_that_waits_for_an_offset_after_the_log_end_raises() -> None:
     world = GateWorld()
     with pytest.raises(AssertionError, match="log end"):
         handled(world.barrier.once_certain(world.log, 1))
@@ -118,7 +118,9 @@ def test_effects_wait_for_the_high_watermark() -> None:
     assert left == ["1 True", "2 True"]
     barrier.forget(world.log)
     fetched(3)
-    assert (world.log.high_watermark, left) == (3, ["1 True", "2 True", "3 False"]), "another broker decides now"
+    assert (world.log.high_watermark, left) == (3, ["1 True", "2 True", "3 False"]), (
+        "another broker was elected before the last write was committed"
+    )
     world.env.settle()
     assert left[-1] == "a parked fetch"
     partition.lead(sole_leader(1, 5, 3))

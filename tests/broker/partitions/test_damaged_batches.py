@@ -77,7 +77,7 @@ def test_damaged_batch_fails_reads_and_is_reported_by_health(broker: SimulatedBr
         assert code == Code.KAFKA_STORAGE_ERROR
         assert problem.startswith(f"{TOPIC}-0: {path} is damaged at byte {position}, offset {offset}: ")
         assert broker.broker.problems == [problem]
-        assert broker.broker.is_sound, "the directory takes writes, and no partition is offline"
+        assert broker.broker.is_sound, "the directory accepts writes and no partition is offline"
     (line,) = [line for line in lines if line["event"] == "segment_damaged"]
     assert (line["segment"], line["position"], line["offset"]) == (path, position, offset)
     assert "ottla recover" in line["hint"]

@@ -111,7 +111,7 @@ def check_only_bad_is_offline(broker: SimulatedBroker) -> None:
         assert produce(client, "good") == 0
         assert fetched(client, "good")[0] == 0
         assert fetched(client, "good")[1] > 5 * 200
-    assert not lines, "it is said once, when it is seen"
+    assert not lines, "the damage is logged only once"
 
 
 def cut(path: Path) -> None:
@@ -259,7 +259,7 @@ def test_lost_data_directory_is_not_written(broker: SimulatedBroker, tmp_path: P
     with capture_logs() as lines:
         broker.stop()
     assert [line["event"] for line in lines] == ["file_not_written", "broker_stopped"]
-    assert sorted(tmp_path.rglob("*")) == left, "no checkpoint, no clean-shutdown file"
+    assert sorted(tmp_path.rglob("*")) == left, "neither a checkpoint nor a clean-shutdown file is written"
     broker.start()
 
 
@@ -335,7 +335,7 @@ def test_irregular_file_takes_the_partition_offline(
     assert [name in line["reason"] for line in offline] == [True]
     check_only_bad_is_offline(broker)
     broker.restart()
-    assert (target.read_bytes() if target.exists() else None) == before, "what it points to is as it was"
+    assert (target.read_bytes() if target.exists() else None) == before, "the target of the symlink is unchanged"
 
 
 def test_symlinked_partition_directory_is_offline(broker: SimulatedBroker, tmp_path: Path) -> None:
@@ -387,7 +387,7 @@ def test_invalid_partition_metadata_takes_the_partition_offline(broker: Simulate
     for lost in (b"", bytes(40), good):
         path.write_bytes(lost)
         broker.start()
-        assert broker.broker.partitions.get("bad", 0).log.log_end_offset == 25, "a power cut may leave it empty"
+        assert broker.broker.partitions.get("bad", 0).log.log_end_offset == 25, "a power cut may leave the file empty"
         broker.stop()
     broker.start()
 

@@ -104,7 +104,7 @@ def test_damaged_metadata_prevents_the_start(broker: SimulatedBroker, number: in
         assert raw == harmed
     raw[:] = whole
     broker.start()
-    assert broker.broker.producer_ids.new() == 1_000, "the first block is used up"
+    assert broker.broker.producer_ids.new() == 1_000, "the first block of producer ids is skipped"
 
 
 @pytest.mark.heavy

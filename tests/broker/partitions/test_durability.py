@@ -77,7 +77,7 @@ def test_response_waits_for_the_sync(world: World, fs: Slow) -> None:
     assert fs.synced[-1] == "/data/t-0/00000000000000000000.log"
     before = rounds(world)
     perform(world, "read t")
-    assert rounds(world) == before, "reading waits for nothing"
+    assert rounds(world) == before, "a read does not wait for a sync"
 
 
 def test_data_decisions_markers_and_outcomes_are_synced_in_order(world: World, fs: Slow) -> None:
@@ -91,7 +91,7 @@ def test_data_decisions_markers_and_outcomes_are_synced_in_order(world: World, f
     marker = next(i for i, path in enumerate(fs.synced) if path.startswith("/data/t-0"))
     assert decision < marker
     assert perform(world, "describe x").startswith("CompleteCommit")
-    assert perform(world, "produce A t") == "NONE @2", "the next transaction does not wait"
+    assert perform(world, "produce A t") == "NONE @2", "the next transaction does not wait for the sync"
 
 
 @pytest.mark.parametrize(("command", "topic"), [("produce A t", "t"), ("offsets A g t=1", "__consumer_offsets")])
@@ -115,7 +115,7 @@ def test_partition_addition_is_synced_before_the_first_batch_is_written(
     assert perform(world, "commit A") == "NONE p1 e1"
     before = rounds(world)
     assert perform(world, command).startswith("NONE")
-    assert rounds(world) - before == 1, "an epoch of its own needs no round of its own"
+    assert rounds(world) - before == 1, "a transaction with its own epoch needs no extra sync round"
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
@@ -141,7 +141,7 @@ def test_offsets_of_a_topic_deleted_during_the_sync_are_not_committed(world: Wor
     assert perform(world, "committed g t u") == "-1 | 7"
 
 
-def test_deleted_records_stay_deleted(world: World, fs: Slow) -> None:
+def test_delete_records_syncs_the_log_start_offset_before_the_response(world: World, fs: Slow) -> None:
     for command in ("topic t", "A = init", "produce A t n=3"):
         perform(world, command)
     fs.synced.clear()
@@ -243,13 +243,13 @@ def test_sync_round_that_ends_after_the_stop_has_no_effect(world: World, fs: Slo
 
 
 @pytest.mark.entry("STO-20")
-def test_after_a_failed_sync_no_write_is_acknowledged(world: World, fs: Slow) -> None:
+def test_writes_are_refused_after_a_failed_sync(world: World, fs: Slow) -> None:
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
     fs.fails = True
     assert perform(world, "produce A t") == "closed"
     fs.fails = False
-    assert perform(world, "produce A t seq=1") == "KAFKA_STORAGE_ERROR", "not even as a duplicate"
+    assert perform(world, "produce A t seq=1") == "KAFKA_STORAGE_ERROR", "a retry is not acknowledged as a duplicate"
     assert perform(world, "produce A t seq=2") == "KAFKA_STORAGE_ERROR"
     assert perform(world, "topic u") != ""
 
@@ -265,7 +265,7 @@ def test_records_of_a_failed_sync_are_not_readable(world: World, fs: Slow) -> No
     assert "a3" not in perform(world, "read t uncommitted")
     assert perform(world, "read u uncommitted").startswith("a2")
     assert perform(world, "delete_records u before=1") == "KAFKA_STORAGE_ERROR"
-    assert perform(world, "read u uncommitted").startswith("a2"), "a refused deletion shuts nobody out"
+    assert perform(world, "read u uncommitted").startswith("a2"), "other partitions remain readable"
 
 
 def test_decompression_is_charged_once_for_a_batch_that_waits_for_verification(fs: Slow) -> None:
@@ -286,14 +286,14 @@ def test_file_is_synced_later_when_no_descriptor_is_free(world: World, fs: Slow)
     fs.shortages = 3
     assert perform(world, "produce A t") == "NONE @1"
     assert fs.synced[-1] == "/data/t-0/00000000000000000000.log"
-    assert fs.spared, "files that are kept open give way"
-    assert world.broker.broker.disk.refused_writes == 3, "health and metrics tell of it"  # type: ignore[attr-defined]
+    assert fs.spared, "open files are closed to free descriptors"
+    assert world.broker.broker.disk.refused_writes == 3, "health and metrics report the refused writes"  # type: ignore[attr-defined]
     assert perform(world, "produce A t") == "NONE @2"
     world.broker.sleep(2_000)  # type: ignore[attr-defined]
-    assert world.broker.broker.disk.is_sound, "what has passed is not told for a minute"  # type: ignore[attr-defined]
+    assert world.broker.broker.disk.is_sound, "the directory is reported as sound a minute after the last refusal"  # type: ignore[attr-defined]
 
 
-def test_topic_can_be_deleted_during_a_sync(world: World, fs: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topic_may_be_deleted_during_a_sync(world: World, fs: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
     def sync_file(path: str) -> None:
         if path not in fs.files:
             raise FileNotFoundError(2, "No such file", path)
@@ -321,7 +321,7 @@ def test_failed_background_sync_fails_the_directory(fs: Slow) -> None:
     fs.fails = False
     broker.sleep(1_500)
     assert perform(world, "produce A t") == "KAFKA_STORAGE_ERROR"
-    assert perform(world, "read t").startswith("a1"), "what can be read is read"
+    assert perform(world, "read t").startswith("a1"), "synced records remain readable"
     world.close()
     broker.stop()
     assert not any(path.endswith(".kafka_cleanshutdown") for path in fs.files)

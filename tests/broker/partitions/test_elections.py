@@ -236,7 +236,7 @@ def test_members_keep_their_group_during_the_load(node: Node, world: World) -> N
     assert node.call(ListGroupsRequest()).groups == []
     held = node.hold_loads(OFFSETS_TOPIC)
     node.win(OFFSETS_TOPIC)
-    assert heartbeat(node) is Code.NONE, "a member whose group is being loaded stays"
+    assert heartbeat(node) is Code.NONE, "a member keeps its group while the group is loaded"
     assert node.call(ListGroupsRequest()).error_code == Code.COORDINATOR_LOAD_IN_PROGRESS
     assert node.call(joining()).error_code == Code.COORDINATOR_LOAD_IN_PROGRESS
     held.let_go()
@@ -309,7 +309,7 @@ def test_newly_elected_coordinator_completes_decisions_in_its_epoch(node: Node, 
     node.lose(TRANSACTION_TOPIC)
     disk.refuse_nothing()
     node.broker.sleep(5_000)
-    assert log.last_stable_offset < log.log_end_offset, "who coordinates no more sends nothing more"
+    assert log.last_stable_offset < log.log_end_offset, "a former coordinator sends no markers"
     epoch = node.win(TRANSACTION_TOPIC)
     node.broker.sleep(1_000)
     assert log.last_stable_offset == log.log_end_offset
@@ -323,7 +323,7 @@ def test_reelected_coordinator_resends_markers_in_the_new_epoch(node: Node, disk
     committed_without_markers(disk, world)
     (before,) = node.server.transactions.shards()
     node.server.transactions.elected(0, before.coordinator_epoch)
-    assert node.server.transactions.shards() == [before], "the same epoch begins nothing"
+    assert node.server.transactions.shards() == [before], "an election in the same epoch does not reload the shard"
     node.server.transactions.elected(0, before.coordinator_epoch + 3)
     disk.refuse_nothing()
     node.broker.sleep(1_000)

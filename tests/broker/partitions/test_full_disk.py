@@ -159,7 +159,7 @@ def test_file_too_large_error_clears_after_a_write_to_the_same_partition(broker:
     assert health.is_sound
     health.refused("t-0", OSError(errno.EFBIG, "File too large"))
     broker.sleep(70_000)
-    assert health.is_sound, "nobody has tried again for a minute"
+    assert health.is_sound, "no write was refused during the last minute"
 
 
 def test_full_disk_is_probed_once_a_second(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
@@ -176,7 +176,7 @@ def test_full_disk_is_probed_once_a_second(broker: SimulatedBroker, disk: Faulty
     assert len(probes) == 5
     health.close()
     broker.sleep(5_000)
-    assert len(probes) == 5, "the directory may be another broker's by now"
+    assert len(probes) == 5, "a stopped broker does not probe the directory"
     disk.refuse_nothing()
 
 

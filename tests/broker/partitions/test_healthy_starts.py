@@ -234,7 +234,7 @@ def test_producer_ids_are_allocated_after_a_client_used_an_invented_one(producer
     assert str(perform(world, f"produce A t pid={producer_id} seq=0")).startswith("NONE")
     broker.kill()
     broker.start()
-    assert broker.broker.producer_ids.new() == 1_000, "the next block"
+    assert broker.broker.producer_ids.new() == 1_000, "the next block of producer ids is used"
     broker.close()
 
 

@@ -132,6 +132,6 @@ def test_log_damaged_after_a_clean_stop_is_offline_and_not_reported_as_lost(how:
         restart()
         assert capsys.readouterr().out.count("partition_went_offline") == 1
         assert [p.log.name for p in broker.broker.partitions if p.log.is_offline] == ["t-1"]
-        assert not broker.broker.torn, "its files may still be mended"
+        assert not broker.broker.torn, "damaged files may still be repaired, so no transaction is reported"
     broker.close()
     assert broker.bugs == 0

@@ -28,7 +28,7 @@ class BrokerPeersWorld(LoopWorld):
             own_id=OWN,
             listener=BrokerListener("INTERNAL"),
             buffers=ReceiveBuffers(),
-            bug=lambda: pytest.fail("a callback has raised"),
+            bug=lambda: pytest.fail("a callback raised an exception"),
         )
         self.register(OWN, "own", 9092)
         self.register(OTHER, "other", 9092)
@@ -49,7 +49,7 @@ class BrokerPeersWorld(LoopWorld):
         brokers[broker_id] = msgspec.structs.replace(brokers[broker_id], is_fenced=is_fenced)
 
 
-def test_one_connection_per_purpose_uses_the_inter_broker_listener() -> None:
+def test_directory_opens_one_connection_per_purpose_to_the_inter_broker_listener() -> None:
     world = BrokerPeersWorld()
     peer = world.peers.peer(OTHER, FETCH)
     assert peer is not None
@@ -59,7 +59,7 @@ def test_one_connection_per_purpose_uses_the_inter_broker_listener() -> None:
     assert world.peers.peer(OTHER) is world.peers.peer(OTHER, COORDINATOR)
 
 
-def test_no_connection_to_own_or_unknown_broker_id() -> None:
+def test_directory_opens_no_connection_to_own_or_unknown_broker_id() -> None:
     world = BrokerPeersWorld()
     assert world.peers.peer(OWN) is None
     assert world.peers.peer(3) is None
@@ -80,7 +80,7 @@ def test_fenced_broker_gets_no_requests_and_keeps_its_connection() -> None:
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-def test_a_broker_that_moved_is_reached_at_its_new_address(is_told: bool) -> None:
+def test_broker_with_a_new_address_is_connected_there(is_told: bool) -> None:
     world = BrokerPeersWorld()
     peer, answers = world.peers.peer(OTHER), list[Any]()
     assert peer is not None

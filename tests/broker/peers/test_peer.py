@@ -371,7 +371,7 @@ def test_peer_gets_responses_from_a_broker() -> None:
         cast(PeerEnv, broker.env),
         ("127.0.0.1", 9092),
         client_id="broker-1",
-        bug=lambda: pytest.fail("a bug"),
+        bug=lambda: pytest.fail("an unexpected error was reported"),
         buffers=broker.broker.connections.buffers,
     )
     peer.send(MetadataRequest(topics=[]), answers.append)

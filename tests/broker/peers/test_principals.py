@@ -14,7 +14,7 @@ def test_principal_has_kafkas_bytes() -> None:
 
 
 @pytest.mark.parametrize("principal", [ANONYMOUS, KafkaPrincipal("User", "CN=é,OU=x"), KafkaPrincipal("", "")])
-def test_principal_is_read_again(principal: KafkaPrincipal) -> None:
+def test_encoded_principal_is_decoded_to_the_same_principal(principal: KafkaPrincipal) -> None:
     assert principal_of(principal_bytes(principal)) == principal
 
 

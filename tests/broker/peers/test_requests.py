@@ -83,7 +83,7 @@ def test_bytes_in_flight_are_limited_except_for_a_single_request() -> None:
     assert requests.next() is not None
 
 
-def test_next_deadline_covers_queued_and_sent_requests() -> None:
+def test_next_deadline_is_the_earliest_of_queued_and_sent_requests() -> None:
     requests = Requests(RequestLimits())
     late, early, later = request(30), request(10), request(50)
     for one in (late, early, later):

@@ -14,7 +14,7 @@ def test_transition_table_is_complete_and_every_state_closes_once() -> None:
     assert not FOLLOWING[PeerState.CLOSED]
 
 
-def test_every_state_is_reached_from_idle() -> None:
+def test_every_peer_state_is_reached_from_idle() -> None:
     reached, left = {PeerState.IDLE}, [PeerState.IDLE]
     while left:
         new = FOLLOWING[left.pop()] - reached
@@ -27,7 +27,7 @@ def test_every_state_is_reached_from_idle() -> None:
     ("state", "following"),
     [(PeerState.IDLE, PeerState.READY), (PeerState.CONNECTING, PeerState.READY), (PeerState.CLOSED, PeerState.CONNECTING)],
 )
-def test_illegal_transitions_raise(state: PeerState, following: PeerState) -> None:
+def test_illegal_peer_state_transitions_raise(state: PeerState, following: PeerState) -> None:
     with pytest.raises(IllegalState, match=f"is {state.value} cannot become {following.value}"):
         check_transition(state, following)
 

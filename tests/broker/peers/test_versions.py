@@ -35,7 +35,7 @@ def test_version_choice_respects_minimum_and_maximum() -> None:
 
 
 @pytest.mark.parametrize("offered", [(FETCH, 90, 99), (FETCH, 0, 2), (9_999, 0, 1)])
-def test_no_common_version_gives_none(offered: tuple[int, int, int]) -> None:
+def test_version_choice_without_a_common_version_returns_none(offered: tuple[int, int, int]) -> None:
     versions = offering(offered)
     assert versions.choose(FETCH) is None
     assert versions.choose(9_999) is None

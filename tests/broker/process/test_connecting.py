@@ -86,7 +86,7 @@ async def turns(env: Env, peer: Peer, count: int) -> None:
 
 
 @pytest.mark.parametrize("make_env", [simulated_env, pytest.param(RealEnv, marks=pytest.mark.wire)])
-async def test_data_is_exchanged_and_close_is_seen_by_both_sides(make_env: type[Env]) -> None:
+async def test_connected_sides_exchange_data_and_notice_the_close(make_env: type[Env]) -> None:
     env: Env = make_env()
     called: list[Peer] = []
 
@@ -107,7 +107,7 @@ async def test_data_is_exchanged_and_close_is_seen_by_both_sides(make_env: type[
 
 
 @pytest.mark.parametrize("make_env", [simulated_env, pytest.param(RealEnv, marks=pytest.mark.wire)])
-async def test_cancelled_attempt_calls_no_callback(make_env: type[Env]) -> None:
+async def test_cancelled_connection_attempt_calls_no_callback(make_env: type[Env]) -> None:
     env: Env = make_env()
     called: list[Peer] = []
 

@@ -65,7 +65,7 @@ def test_ready_file_of_a_killed_broker_is_removed(tmp_path: Path, text: str) -> 
     assert not path.exists()
 
 
-def test_a_broker_without_a_ready_file_writes_none(tmp_path: Path) -> None:
+def test_broker_without_the_option_writes_no_ready_file(tmp_path: Path) -> None:
     file = ReadyFile(None)
     file.check()
     file.write(READY)
@@ -82,7 +82,9 @@ def test_a_broker_without_a_ready_file_writes_none(tmp_path: Path) -> None:
         (lambda path: path.symlink_to("/dev/full"), "is not a regular file"),
     ],
 )
-def test_other_files_are_refused_and_kept(tmp_path: Path, make: Callable[[Path], object], says: str) -> None:
+def test_ready_file_path_of_a_foreign_file_is_refused_and_the_file_kept(
+    tmp_path: Path, make: Callable[[Path], object], says: str
+) -> None:
     path = tmp_path / "server.properties"
     make(path)
     before = path.lstat()
@@ -93,7 +95,7 @@ def test_other_files_are_refused_and_kept(tmp_path: Path, make: Callable[[Path],
     assert path.lstat().st_ino == before.st_ino
 
 
-def test_missing_directory_is_reported_before_the_start(tmp_path: Path) -> None:
+def test_missing_directory_of_the_ready_file_is_reported_before_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not a directory"):
         ReadyFile(tmp_path / "nowhere" / "ready.json").check()
 

@@ -100,7 +100,7 @@ def test_refusal_of_a_replaced_coordinator_is_logged_as_a_warning(world: Cluster
     with capture_logs() as lines:
         refuse(held, code)
     assert [(line["code"], line["log_level"]) for line in lines if line["event"] == "marker_refused"] == [(code.name, level)]
-    assert world.state() == "PrepareCommit", "only a coordinator whose markers are taken completes it"
+    assert world.state() == "PrepareCommit", "markers were refused, so this coordinator does not complete the transaction"
 
 
 def test_unknown_error_code_does_not_block_the_client(world: ClusterWorld) -> None:
@@ -120,7 +120,7 @@ def test_markers_repeated_after_a_lost_response_are_harmless(world: ClusterWorld
     held.is_holding = False
     world.sleep(1_000)
     assert (world.state(), world.is_stable(1)) == ("CompleteCommit", True)
-    assert world.log(TWO, TOPIC, 1).log_end_offset == 3, "the batch and two markers"
+    assert world.log(TWO, TOPIC, 1).log_end_offset == 3, "the log has the batch and two markers"
 
 
 def test_markers_follow_a_partition_whose_leader_moves(world: ClusterWorld) -> None:
@@ -179,7 +179,7 @@ def test_newly_elected_coordinator_completes_decided_transactions(world: Cluster
     assert refused.markers[0].topics[0].partitions[0].error_code == Code.TRANSACTION_COORDINATOR_FENCED
     held.let_go()
     world.sleep(1_000)
-    assert log.log_end_offset == end_offset, "the markers of the old coordinator are not taken"
+    assert log.log_end_offset == end_offset, "markers of the old coordinator are refused"
 
 
 def test_markers_for_one_broker_are_batched_while_a_request_is_in_flight(world: ClusterWorld) -> None:
@@ -247,7 +247,7 @@ def test_markers_are_sent_again_after_a_bug_in_the_connection(world: ClusterWorl
     assert world.is_stable(1)
 
 
-def test_callback_that_fails_does_not_keep_other_markers_from_their_response(world: ClusterWorld) -> None:
+def test_other_markers_are_answered_when_a_callback_fails(world: ClusterWorld) -> None:
     transport = world.brokers[ONE].broker.transactions._completions._markers._transport
     held = HeldPeer(world, ONE)
     answers: list[int] = []

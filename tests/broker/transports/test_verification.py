@@ -69,7 +69,7 @@ def test_only_the_first_batch_is_verified(world: ClusterWorld, version: int) -> 
     assert world.is_stable(1)
 
 
-def test_a_batch_whose_partition_was_not_added_is_refused(world: ClusterWorld) -> None:
+def test_batch_is_refused_when_its_partition_was_not_added(world: ClusterWorld) -> None:
     producer = world.init()
     assert world.produce(producer, 1, version=VERIFIED) == Code.TRANSACTION_ABORTABLE
     assert world.log(TWO, TOPIC, 1).log_end_offset == 0
@@ -174,7 +174,7 @@ def test_verification_is_valid_for_one_leader_epoch(world: ClusterWorld) -> None
     world.elect(TOPIC, 1, TWO)
     held.let_go()
     world.sleep(100)
-    assert len(held.sent) == 2, "it asks once more"
+    assert len(held.sent) == 2, "the batch is verified again in the new leader epoch"
     assert code_of(client.receive(batch)) == Code.NONE
     client.close()
 
@@ -213,7 +213,7 @@ def all_batches_of_a_request(world: ClusterWorld, producer: Any, version: int, *
 
 
 @pytest.mark.parametrize("version", [VERIFIED, ADDED])
-def test_one_verification_request_covers_all_partitions_of_a_produce(world: ClusterWorld, version: int) -> None:
+def test_verification_request_covers_all_partitions_of_a_produce_request(world: ClusterWorld, version: int) -> None:
     """With `ADDED` the coordinator adds all partitions with a single record."""
     for index in (0, 1):
         world.elect(TOPIC, index, TWO)
@@ -248,7 +248,7 @@ def test_verification_error_refuses_only_its_partition(world: ClusterWorld) -> N
 
 
 @pytest.mark.parametrize("room", [0, 1])
-def test_batches_of_one_request_beyond_the_bound_are_refused(
+def test_batches_of_a_request_beyond_the_verification_bound_are_refused(
     world: ClusterWorld, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     monkeypatch.setattr(remote_verification, "MAX_WAITING_BATCHES", room)

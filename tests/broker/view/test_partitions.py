@@ -40,7 +40,7 @@ def viewed() -> Iterator[ViewedWorld]:
     world.close()
 
 
-def test_topics_are_listed_as_to_a_client(viewed: ViewedWorld) -> None:
+def test_view_lists_topics_like_the_api(viewed: ViewedWorld) -> None:
     listed = sorted(run(topics(viewed.broker)), key=lambda one: one.name)
     assert [(one.name, one.topic_id, one.partitions, one.replicas, one.is_internal) for one in listed] == [
         (one.name, one.topic_id, one.partitions, one.replicas, one.internal)
@@ -52,7 +52,7 @@ def test_topics_are_listed_as_to_a_client(viewed: ViewedWorld) -> None:
     assert refused.value.code is Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_sizes_and_totals_count_all_partitions(viewed: ViewedWorld) -> None:
+def test_topic_sizes_and_totals_include_all_partitions(viewed: ViewedWorld) -> None:
     (size,) = run(sizes(viewed.broker, [topic(viewed.broker, "t")]))
     assert (size.offsets, size.waiting) == (8, 3)
     found = run(totals(viewed.broker, 20))
@@ -61,7 +61,7 @@ def test_sizes_and_totals_count_all_partitions(viewed: ViewedWorld) -> None:
     assert run(totals(viewed.broker, 0)).held == []
 
 
-def test_transactions_of_a_partition_are_found(viewed: ViewedWorld) -> None:
+def test_view_lists_open_and_aborted_transactions_of_a_partition(viewed: ViewedWorld) -> None:
     first, empty = run(details(viewed.broker, "t", [0, 1]))
     assert (first.leader, first.problem) == (viewed.broker.settings.node_id, "")
     assert first.detail is not None
@@ -73,7 +73,7 @@ def test_transactions_of_a_partition_are_found(viewed: ViewedWorld) -> None:
     assert (missing.detail, missing.problem) == (None, "this broker has no replica of it")
 
 
-def test_holder_is_the_open_transaction_at_the_last_stable_offset(viewed: ViewedWorld) -> None:
+def test_blocking_transaction_begins_at_the_last_stable_offset(viewed: ViewedWorld) -> None:
     found = holder(viewed.broker, "t", 0)
     assert found is not None
     assert (found[0].last_stable_offset, found[0].high_watermark, found[1].start_offset) == (5, 8, 5)

@@ -29,7 +29,7 @@ def viewed() -> Iterator[ViewedWorld]:
     world.close()
 
 
-def test_ids_are_listed_and_described_as_to_a_client(viewed: ViewedWorld) -> None:
+def test_view_lists_and_describes_transactional_ids_like_the_api(viewed: ViewedWorld) -> None:
     told = viewed.client.transactions()
     listed = run(transactions(viewed.broker))
     assert sorted((one.transactional_id, one.state) for one in listed.rows) == [(one.transactional_id, one.state) for one in told]
@@ -49,11 +49,11 @@ def test_ids_are_listed_and_described_as_to_a_client(viewed: ViewedWorld) -> Non
     assert ongoing.partitions == [("t", 0), ("t", 1)]
 
 
-def test_unknown_id_has_no_description(viewed: ViewedWorld) -> None:
+def test_view_returns_none_for_an_unknown_transactional_id(viewed: ViewedWorld) -> None:
     assert transaction(viewed.broker, "none") is None
 
 
-def test_broker_without_transactions_creates_no_topic() -> None:
+def test_view_without_transactions_creates_no_coordinator_topic() -> None:
     world = ViewedWorld()
     assert transaction(world.broker, "none") is None
     assert run(described(world.broker, ["none"])) == []

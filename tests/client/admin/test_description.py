@@ -50,7 +50,7 @@ def test_controller_is_the_quorum_leader() -> None:
     assert described(quorum(3000, Node(node_id=7), node)).controller == Controller(3000, "c", 9093)
 
 
-def test_old_controller_has_no_address() -> None:
+def test_controller_of_an_old_broker_has_no_address() -> None:
     assert described(quorum(3000)).controller == Controller(3000, None, None)
 
 
@@ -62,16 +62,16 @@ def test_old_controller_has_no_address() -> None:
         DescribeQuorumResponse(error_code=Code.REQUEST_TIMED_OUT, error_message=None, topics=[], nodes=[]),
     ],
 )
-def test_unreachable_controller_is_none(answer: Any) -> None:
+def test_description_has_no_controller_when_it_is_unreachable(answer: Any) -> None:
     assert described(answer).controller is None
 
 
-def test_fenced_brokers_are_among_the_brokers() -> None:
+def test_description_includes_fenced_brokers() -> None:
     known = described(quorum(3000))
     assert ([b.node_id for b in known.brokers], known.fenced) == ([1, 2], {2})
 
 
-def test_old_broker_lists_only_unfenced_brokers() -> None:
+def test_description_by_an_old_broker_has_only_unfenced_brokers() -> None:
     known = described(quorum(3000), {"DescribeCluster": (0, 1)})
     assert ([b.node_id for b in known.brokers], known.fenced) == ([1], frozenset())
 

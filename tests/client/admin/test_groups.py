@@ -99,7 +99,7 @@ def test_lag_is_measured_to_the_high_watermark(version: int) -> None:
     offsets = committed(("t", 0, 40), ("t", 1, -1), ("gone", 0, 3))
     scripted = broker("classic", OffsetFetch=[offsets], versions={"OffsetFetch": (1, version)})
     assert groups.lag(ScriptedCluster(kafka=scripted).brokers(), "g") == {("t", 0): 60}, (
-        "neither what is not committed nor a deleted topic"
+        "lag excludes uncommitted records and deleted topics"
     )
 
 

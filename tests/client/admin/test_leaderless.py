@@ -59,7 +59,7 @@ def test_leaderless_partition_has_reason_and_remedy(one: LeaderlessPartition, re
     assert (one.reason, one.remedy) == (reason, remedy)
 
 
-def test_command_quotes_the_topic_for_a_shell() -> None:
+def test_remedy_quotes_the_topic_for_a_shell() -> None:
     one = LeaderlessPartition(topic="a'b", partition=7, replicas=[1, 2], complete=[], last_leaders=[], offline=[])
     assert """ottla topic elect --unclean 'a'"'"'b:7' elects""" in one.remedy
 
@@ -112,12 +112,12 @@ def test_leaderless_partitions_are_described_page_by_page() -> None:
 
     broker = ScriptedBroker(answers={**answers(topic("b", -1, 1, -1, -1), topic("a", 1)), "DescribeTopicPartitions": describe})
     found = leaderless(ScriptedCluster(kafka=broker).brokers())
-    assert [(p.topic, p.partition) for p in found] == [("b", 0), ("b", 2)], "partition 3 has got a leader meanwhile"
+    assert [(p.topic, p.partition) for p in found] == [("b", 0), ("b", 2)], "partition 3 has a leader by the time of its page"
     assert (found[0].complete, found[0].last_leaders, found[0].offline) == ([1], [2], [1, 2])
     assert [cursor and cursor.partition_index for cursor in asked] == [None, 2]
 
 
-def test_old_broker_is_asked_only_for_metadata() -> None:
+def test_leaderless_search_sends_only_metadata_requests_to_an_old_broker() -> None:
     broker = ScriptedBroker(answers=answers(topic("b", 1, -1)), versions={"DescribeTopicPartitions": (0, -1)})
     (found,) = leaderless(ScriptedCluster(kafka=broker).brokers())
     assert found == LeaderlessPartition(topic="b", partition=1, replicas=[1, 2], complete=[1], last_leaders=[], offline=[1])

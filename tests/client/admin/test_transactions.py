@@ -110,7 +110,7 @@ def test_marker_has_the_coordinator_epoch_of_the_partition(known_epoch: int, sen
     assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_result) == (7, 3, sent, False)
 
 
-def test_no_marker_is_written_without_a_transaction_at_the_offset() -> None:
+def test_abort_without_a_transaction_at_the_offset_writes_no_marker() -> None:
     scripted = broker(DescribeProducers=[producers(open_producer())])
     with pytest.raises(ClientError, match="no open transaction begins at offset 5 of t-0; open transactions begin at 4"):
         transactions.abort_in_partition(ScriptedCluster(kafka=scripted).brokers(), "t", 0, 5)
@@ -125,7 +125,7 @@ def test_aborting_an_unknown_id_does_not_create_it() -> None:
 
 
 @pytest.mark.parametrize("state", ["CompleteCommit", "CompleteAbort", "Empty", "Dead"])
-def test_ended_transaction_is_not_open(state: str) -> None:
+def test_ended_transaction_is_not_reported_as_open(state: str) -> None:
     # For transaction version 1, the coordinator reports the start time of an ended transaction too.
     scripted = broker(DescribeTransactions=[described(state=state, start_ms=5)])
     assert transactions.describe(ScriptedCluster(kafka=scripted).brokers(), "x").start_ms is None
@@ -149,7 +149,7 @@ def test_abort_waits_for_a_completing_transaction() -> None:
 
 
 @pytest.mark.parametrize(("level", "version", "epoch_after"), [(2, 5, 4), (1, 4, 3)])
-def test_abort_names_the_transaction_that_was_described(level: int, version: int, epoch_after: int) -> None:
+def test_abort_uses_the_producer_of_the_described_transaction(level: int, version: int, epoch_after: int) -> None:
     scripted = broker(
         ApiVersions=[versions(level)],
         DescribeTransactions=[described(), described(state="CompleteAbort")],
@@ -163,11 +163,11 @@ def test_abort_names_the_transaction_that_was_described(level: int, version: int
 
 
 @pytest.mark.parametrize("code", [Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TXN_STATE])
-def test_transaction_that_ended_during_the_abort_is_not_confused_with_a_newer_one(code: Code) -> None:
+def test_abort_does_not_end_a_newer_transaction(code: Code) -> None:
     scripted = broker(EndTxn=[EndTxnResponse(error_code=code)])
     with pytest.raises(KafkaAnswered, match="it has ended meanwhile; ottla txn describe x shows the id's current state"):
         transactions.abort(ScriptedCluster(kafka=scripted).brokers(), "x")
-    assert "InitProducerId" not in scripted.names(), "which would abort the newer one"
+    assert "InitProducerId" not in scripted.names(), "InitProducerId would abort the newer transaction"
 
 
 @pytest.mark.parametrize(("state", "done"), [("Ongoing", "was aborted"), ("PrepareCommit", "no earlier one")])
@@ -185,6 +185,6 @@ def test_producer_fenced_during_the_abort_is_not_fenced_again() -> None:
     assert transactions.abort(ScriptedCluster(kafka=scripted).brokers(), "x").is_ongoing
 
 
-def test_id_without_transaction_has_no_start() -> None:
+def test_transactional_id_without_a_transaction_has_no_start_time() -> None:
     scripted = broker(DescribeTransactions=[described(state="Empty", start_ms=-1)])
     assert transactions.describe(ScriptedCluster(kafka=scripted).brokers(), "x").start_ms is None

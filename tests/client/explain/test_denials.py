@@ -39,19 +39,19 @@ def test_denial_by_an_acl_names_the_acl() -> None:
     ]
 
 
-def test_cluster_has_no_name() -> None:
+def test_denial_on_the_cluster_omits_its_resource_name() -> None:
     what, do = why_denied([denial(resource_type="CLUSTER", resource="kafka-cluster", operation="ALTER")], NOW_MS)
     assert "denied ALTER on the cluster 3 times" in what
     assert do.endswith("--operation Alter --cluster")
 
 
-def test_names_are_quoted_for_a_shell() -> None:
+def test_suggested_acl_command_quotes_names_for_a_shell() -> None:
     (_, do) = why_denied([denial(principal="User:a b", resource_type="TRANSACTIONAL_ID", resource="x;y")], NOW_MS)
     assert "--allow-principal 'User:a b'" in do
     assert do.endswith("--transactional-id 'x;y'")
 
 
-def test_clock_of_the_broker_may_be_ahead() -> None:
+def test_denial_in_the_future_of_the_clients_clock_is_explained() -> None:
     assert "3 times, from" in why_denied([denial(last_ms=NOW_MS + 60_000)], NOW_MS)[0]
 
 
@@ -59,7 +59,7 @@ def test_further_denials_are_counted() -> None:
     assert why_denied([denial()] * (MAX_SHOWN + 2), NOW_MS)[-1] == "and 2 more denied requests"
 
 
-def test_denials_are_chosen_by_principal_or_by_resource() -> None:
+def test_denials_are_filtered_by_principal_or_by_resource() -> None:
     of_group, of_topic = denial(resource_type="GROUP", resource="billing"), denial(principal="User:bob")
     other = denial(resource_type="GROUP", resource="orders")
     assert denied_to([of_group, of_topic, other], "User:bob") == [of_topic]

@@ -53,7 +53,7 @@ def test_transactions_of_one_millisecond_are_in_causal_order() -> None:
     )
 
 
-def test_effects_of_an_earlier_request_come_first() -> None:
+def test_effects_of_an_earlier_request_precede_later_requests() -> None:
     log = [event("begin", 4), event("decide", 5), event("complete", 5), event("begin", 5), event("decide", 5)]
     requests = [event("EndTxn", 4), event("EndTxn", 5)]
     assert told(in_order(log, [requests])) == ["begin", "EndTxn", "decide", "complete", "begin", "EndTxn", "decide"]

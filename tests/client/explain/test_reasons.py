@@ -80,7 +80,7 @@ def test_clock_skew_is_explained() -> None:
 
 
 @given(start_ms=st.integers(-(1 << 42), 1 << 42), now_ms=st.integers(-(1 << 42), 1 << 42))
-def test_elapsed_time_is_never_negative(start_ms: int, now_ms: int) -> None:
+def test_elapsed_time_of_a_transaction_is_never_negative(start_ms: int, now_ms: int) -> None:
     assert (elapsed_ms(start_ms, now_ms) is None) == (start_ms - now_ms > SKEW_MS)
     assert (elapsed_ms(start_ms, now_ms) or 0) == max(0, now_ms - start_ms)
     assert "-" not in open_text(start_ms, 60_000, now_ms)
@@ -90,7 +90,7 @@ def test_elapsed_time_is_never_negative(start_ms: int, now_ms: int) -> None:
 def test_decided_transaction_is_explained(state: str, outcome: str) -> None:
     stands, do = why_held(held(holder=holder(), transaction=transaction(state)), NOW_MS)
     assert f"whose {outcome} is being completed" in stands
-    assert "abort checkout-1" not in do, "what is decided cannot be aborted"
+    assert "abort checkout-1" not in do, "a decided transaction cannot be aborted"
 
 
 def test_hanging_transaction_is_explained() -> None:
@@ -186,15 +186,15 @@ def test_single_record_and_partition_are_singular() -> None:
         ("\u202eaio<script>", "ottla txn abort NAME, with the name that --json shows: some of its characters cannot be shown here"),
     ],
 )
-def test_suggested_command_quotes_the_id(name: str, command: str) -> None:
+def test_suggested_command_quotes_the_transactional_id(name: str, command: str) -> None:
     _, do = why_held(held(holder=holder(), transaction=replace(transaction(), transactional_id=name)), NOW_MS)
     assert do == f"wait for it, or abort it and fence its producer: {command}"
 
 
-def test_many_lagging_partitions_are_shortened() -> None:
+def test_list_of_lagging_partitions_is_shortened() -> None:
     lines = why_group_waits(group(lags=tuple(range(1, 31))), NOW_MS)
     assert len(lines) == 1 + MAX_PARTITIONS_NAMED + 1
-    assert lines[1].startswith("orders:29: lag 30"), "the most first"
+    assert lines[1].startswith("orders:29: lag 30"), "the partition with the largest lag is listed first"
     assert lines[-1] == f"and {30 - MAX_PARTITIONS_NAMED} more partitions; ottla group describe billing shows all"
 
 
@@ -216,4 +216,4 @@ def test_group_blocked_by_an_open_transaction_is_explained() -> None:
     waiting = group(lags=(0, 0, 0, 5))
     lines = why_group_waits(WaitingGroup(group=waiting.group, held=[held(holder=holder(), transaction=transaction())]), NOW_MS)
     assert "transactional id checkout-1" in lines[1]
-    assert len(lines) == 3, "the partition is told of once"
+    assert len(lines) == 3, "the partition is listed once"

@@ -60,7 +60,7 @@ def kinds(happened: list[Event]) -> list[str]:
     return [event.kind for event in happened]
 
 
-def test_transaction_is_listed_from_begin_to_end() -> None:
+def test_timeline_lists_a_transaction_from_begin_to_end() -> None:
     states = [
         state(0, "Empty"),
         state(1, "Ongoing", 0),
@@ -78,7 +78,7 @@ def test_transaction_is_listed_from_begin_to_end() -> None:
     assert happened[-1].where == f"{WHERE} at 5"
 
 
-def test_new_owner_of_the_id_is_listed() -> None:
+def test_timeline_lists_a_new_owner_of_the_id() -> None:
     first, second = events([state(0, "Empty"), state(1, "Empty", epoch=1)], WHERE)
     assert first.what == "a producer gets the id (timeout 60,000 ms)"
     assert second.what == "a new producer owns the id; earlier producers are fenced (timeout 60,000 ms)"
@@ -90,11 +90,11 @@ def test_timeline_of_a_compacted_log_has_the_newest_record() -> None:
     assert kinds(events([state(9, "Ongoing", 0)], WHERE)) == ["begin"]
 
 
-def test_expiry_of_an_id_is_listed() -> None:
+def test_timeline_lists_the_expiry_of_an_id() -> None:
     assert kinds(events([state(0, "CompleteCommit"), state(1, None), state(2, "Empty")], WHERE)) == ["complete", "expire", "init"]
 
 
-def test_records_are_listed_by_transaction() -> None:
+def test_timeline_lists_records_by_transaction() -> None:
     data = [record(0, 1_011), record(1, 1_020, "ABORT"), record(2, 1_030), record(3, 1_040)]
     happened = [event for event in events([], WHERE, data) if event.kind == "data"]
     assert [event.where for event in happened] == ["orders:0 at 0", "orders:0 at 2 to 3"]
@@ -129,7 +129,7 @@ def test_transaction_log_records_are_decoded(flexible: bool) -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [(None, b"x"), (b"", b"x"), (b"\xff\xff", b"x"), (key_record("shop"), b"\x7f\xff")])
-def test_other_records_of_the_transaction_log_are_skipped(key: bytes | None, value: bytes) -> None:
+def test_timeline_skips_foreign_records_of_the_transaction_log(key: bytes | None, value: bytes) -> None:
     assert logged("shop", key, value, 0, 0) is None
 
 

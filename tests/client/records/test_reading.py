@@ -129,7 +129,7 @@ def test_read_may_begin_and_end_inside_batches() -> None:
     assert OnePartition().read("committed", end={0: 100}) == COMMITTED
 
 
-def test_missing_offsets_are_reported() -> None:
+def test_read_reports_missing_offsets() -> None:
     with pytest.raises(KafkaAnswered, match=r"OFFSET_OUT_OF_RANGE .*offset 2 is before the log's start") as raised:
         OnePartition(start=5).read("all", start={0: 2})
     assert raised.value.code == Code.OFFSET_OUT_OF_RANGE
@@ -158,12 +158,12 @@ def test_empty_fetches_end_the_read_with_an_error() -> None:
     assert partition.broker.names().count("Fetch") == reading.FRUITLESS_ROUNDS
 
 
-def test_unknown_isolation_is_refused() -> None:
+def test_unknown_isolation_level_is_refused() -> None:
     with pytest.raises(ClientError, match="is not one of committed, aborted, all"):
         OnePartition().read("serializable")  # type: ignore[arg-type]
 
 
-def test_damaged_batch_is_reported() -> None:
+def test_read_reports_a_damaged_batch() -> None:
     broken = bytearray(LOG[0])
     broken[-1] ^= 1
     with pytest.raises(ClientError, match="the batch at offset 0 of t-0 is damaged"):

@@ -74,12 +74,12 @@ def test_redirects_are_not_followed(status: int) -> None:
         (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200 + b"\r\n", "does not answer"),
     ],
 )
-def test_malformed_responses_are_refused(data: bytes, line: str) -> None:
+def test_malformed_http_responses_are_refused(data: bytes, line: str) -> None:
     assert line in refused(data)
 
 
 @pytest.mark.wire
-def test_response_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http_response_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_client, "MAX_ANSWER_BYTES", 1_000)
     assert "more than 1,000 bytes" in refused(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 5_000)
     assert "takes too long" in refused(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 500, now_s=itertools.count(0.0, 10.0).__next__)

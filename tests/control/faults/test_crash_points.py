@@ -70,7 +70,7 @@ def test_remaining_markers_are_written_after_a_crash_between_markers(faulty: Fau
 
 
 @pytest.mark.parametrize("point", [p for p in Point if p is not Point.BEFORE_PREPARE])
-def test_a_decided_transaction_waits_until_the_fault_is_removed(faulty: Faulty, point: Point) -> None:
+def test_decided_transaction_waits_until_the_fault_is_removed(faulty: Faulty, point: Point) -> None:
     faulty.do(*BEGUN)
     held = faulty.add(hold=point.value)
     assert faulty.do("commit A nosettle once").startswith("NONE")
@@ -86,7 +86,7 @@ def test_a_decided_transaction_waits_until_the_fault_is_removed(faulty: Faulty, 
     assert outcome(faulty) == COMMITTED
 
 
-def test_a_decision_waits_until_the_fault_is_removed(faulty: Faulty) -> None:
+def test_decision_waits_until_the_fault_is_removed(faulty: Faulty) -> None:
     faulty.do(*BEGUN)
     held = faulty.add(hold="before-prepare")
     first = faulty.send("commit A nosettle")
@@ -129,7 +129,7 @@ def test_fault_holds_the_remaining_markers(faulty: Faulty, written: int) -> None
     assert outcome(faulty) == COMMITTED
 
 
-def test_one_partition_can_be_left_without_its_marker(faulty: Faulty) -> None:
+def test_fault_leaves_one_partition_without_its_marker(faulty: Faulty) -> None:
     """Only in this partition, read-committed consumers do not get past the transaction."""
     faulty.do(*BEGUN)
     held = faulty.add(hold="between-markers", topic="f-u", after_markers=2)
@@ -139,7 +139,7 @@ def test_one_partition_can_be_left_without_its_marker(faulty: Faulty) -> None:
     assert outcome(faulty) == COMMITTED
 
 
-def test_refused_decision_changes_nothing(faulty: Faulty) -> None:
+def test_refused_decision_leaves_the_transaction_open(faulty: Faulty) -> None:
     faulty.do(*BEGUN)
     refused = faulty.add(refuse="before-prepare", error="NOT_COORDINATOR")
     assert faulty.do("commit A once") == "NOT_COORDINATOR"
@@ -150,7 +150,7 @@ def test_refused_decision_changes_nothing(faulty: Faulty) -> None:
 
 
 @pytest.mark.parametrize("point", ["between-markers", "before-offsets", "before-complete"])
-def test_refused_step_is_retried(faulty: Faulty, point: str) -> None:
+def test_refused_step_of_a_completion_is_retried(faulty: Faulty, point: str) -> None:
     faulty.do(*BEGUN)
     refused = faulty.add(refuse=point, times=3 if point != "between-markers" else 1)
     assert faulty.do("commit A").startswith("NONE")
@@ -169,7 +169,7 @@ def test_fault_does_not_affect_other_transactions(faulty: Faulty) -> None:
     assert (held.hits, faulty.do("describe x").split()[0]) == (1, "PrepareCommit")
 
 
-def test_second_fault_holds_after_the_first_is_removed(faulty: Faulty) -> None:
+def test_transaction_is_held_by_a_second_fault_after_the_first_is_removed(faulty: Faulty) -> None:
     faulty.do(*BEGUN)
     first, second = (faulty.faults.add(Fault(hold="before-complete")) for _ in range(2))
     faulty.do("commit A nosettle")
@@ -189,7 +189,7 @@ def test_held_transaction_of_a_deleted_topic_completes(faulty: Faulty) -> None:
 
 
 @pytest.mark.parametrize("point", list(Point))
-def test_faults_work_with_durability_power(point: Point) -> None:
+def test_fault_points_are_hit_with_durability_power(point: Point) -> None:
     """With ``ottla.durability=power`` decisions and markers are written after fsyncs, and the fault points are between them."""
     faulty = Faulty(ottla_durability="power")
     faulty.do(*BEGUN)

@@ -113,7 +113,7 @@ def test_fault_hits_from_the_nth_match_for_the_given_times() -> None:
     assert (added.matched, added.hits, added.is_spent) == (4, 2, True)
 
 
-def test_probability_is_reproducible() -> None:
+def test_hits_by_probability_are_reproducible() -> None:
     def played(seed: int) -> list[bool]:
         faults = Faults()
         faults.add(Fault(api="EndTxn", probability=0.3, seed=seed, cut="before"))
@@ -123,7 +123,7 @@ def test_probability_is_reproducible() -> None:
     assert 30 <= sum(played(1)) <= 90
 
 
-def test_probabilities_0_and_1_hit_none_and_all() -> None:
+def test_probability_0_hits_no_request_and_1_hits_all() -> None:
     faults = Faults()
     faults.add(Fault(api="EndTxn", probability=0, cut="before"))
     assert not any(requests_hit(faults, 50))
@@ -212,7 +212,7 @@ def test_number_of_faults_is_limited() -> None:
     faults.remove(1)
     with pytest.raises(FaultError, match="there are 199 faults, and at most 200"):
         faults.add_all([Fault(kill="after-prepare")] * 2)
-    assert len(faults.all()) == MAX_FAULTS - 1, "all of them or none"
+    assert len(faults.all()) == MAX_FAULTS - 1, "either all faults are added or none"
 
 
 def test_hit_callback_may_remove_the_fault() -> None:

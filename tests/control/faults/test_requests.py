@@ -72,7 +72,7 @@ def test_error_fault_answers_once_without_effect(faulty: Faulty) -> None:
     assert faulty.do("log t").count("data") == 1
 
 
-def test_only_the_named_partition_is_refused(faulty: Faulty) -> None:
+def test_error_fault_refuses_only_its_partition(faulty: Faulty) -> None:
     faulty.do("topic t partitions=2", "topic u")
     faulty.add(api="Produce", topic="f-t", partition=1, error=ERROR)
     with faulty.broker.connect() as client:
@@ -173,7 +173,7 @@ def test_refused_partition_is_not_added_to_the_transaction(faulty: Faulty, versi
     assert faulty.do("describe x").endswith(" t/0")
 
 
-def test_offsets_of_one_partition_are_not_committed(faulty: Faulty) -> None:
+def test_error_fault_refuses_the_offset_commit_of_one_partition(faulty: Faulty) -> None:
     faulty.do("topic t partitions=2", "A = init x", "add_offsets A g", "commit_offsets h t=1")
     faulty.add(api="TxnOffsetCommit", partition=1, error="COORDINATOR_LOAD_IN_PROGRESS")
     faulty.add(api="OffsetCommit", partition=1, error="UNKNOWN_TOPIC_OR_PARTITION")
@@ -207,7 +207,7 @@ def test_marker_error_is_set_on_its_partition(faulty: Faulty) -> None:
     assert [faulty.do(f"log {t}").count("abort") for t in "tu"] == [1, 0]
 
 
-def test_configured_response_replaces_the_brokers(faulty: Faulty) -> None:
+def test_configured_response_replaces_the_response_of_the_broker(faulty: Faulty) -> None:
     answer = {"coordinators": [{"key": "g", "node_id": 9, "host": "elsewhere", "port": 1}]}
     faulty.add(api="FindCoordinator", group="g", answer=answer)
     with faulty.broker.connect() as client:
@@ -228,7 +228,7 @@ def test_configured_fetch_response_is_sent(faulty: Faulty) -> None:
 
 
 @pytest.mark.parametrize(("moment", "stored"), [("before", 0), ("after", 1)])
-def test_a_connection_is_cut_before_or_after_the_request_takes_effect(faulty: Faulty, moment: str, stored: int) -> None:
+def test_connection_is_cut_before_or_after_the_request_takes_effect(faulty: Faulty, moment: str, stored: int) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", cut=moment)
     with faulty.broker.connect() as client, pytest.raises(Closed, match="closed"):
@@ -236,7 +236,7 @@ def test_a_connection_is_cut_before_or_after_the_request_takes_effect(faulty: Fa
     assert faulty.do("log t").count("data") == stored
 
 
-def test_pending_responses_are_sent_before_the_cut(faulty: Faulty) -> None:
+def test_pending_responses_are_sent_before_the_connection_is_cut(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", nth=2, cut="after")
     with faulty.broker.connect() as client:
@@ -267,7 +267,7 @@ def test_dropped_response_of_a_parked_fetch_does_not_delay_later_ones(faulty: Fa
         assert client.call(fetched(0), 12).error_code == 0
 
 
-def test_a_request_is_dropped_without_an_effect(faulty: Faulty) -> None:
+def test_dropped_request_has_no_effect(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", drop_request=True)
     with faulty.broker.connect() as client:
@@ -373,7 +373,7 @@ def test_delayed_request_takes_effect_after_the_client_disconnects(faulty: Fault
 
 
 @pytest.mark.parametrize(("moment", "stored"), [("before", "empty"), ("after", "0 data")])
-def test_a_request_is_held_until_the_fault_is_removed(faulty: Faulty, moment: str, stored: str) -> None:
+def test_request_is_held_until_the_fault_is_removed(faulty: Faulty, moment: str, stored: str) -> None:
     faulty.do("topic t")
     held = faulty.add(api="Produce", hold=moment)
     with faulty.broker.connect() as client:
@@ -396,7 +396,7 @@ def test_held_response_is_dropped_when_the_client_disconnects(faulty: Faulty) ->
     assert not held.latch._waiting
 
 
-def test_a_frozen_client_is_not_read(faulty: Faulty) -> None:
+def test_frozen_client_is_not_read(faulty: Faulty) -> None:
     faulty.do("topic t")
     frozen = faulty.add(client_id="slow-*", freeze=True)
     counted = faulty.add(api="Produce", observe=True)

@@ -27,7 +27,7 @@ def test_every_partition_is_assigned_to_exactly_one_subscriber(assignor: Assigno
     assert sorted(assigned) == sorted(expected)
     for member_id, assignment in assignments.items():
         assert assignment.keys() <= group.members[member_id].subscribed
-        assert all(assignment.values()), "a topic without partitions is left out"
+        assert all(assignment.values()), "topics without partitions are omitted"
 
 
 @given(group=groups(), data=st.data())
@@ -42,7 +42,7 @@ def test_assignment_is_stable_without_changes(assignor: Assignor, group: Group) 
     assert settled.assigned_by(assignor) == group.assigned_by(assignor)
 
 
-def test_a_group_without_members_or_topics_is_assigned_nothing(assignor: Assignor) -> None:
+def test_group_without_members_or_topics_is_assigned_nothing(assignor: Assignor) -> None:
     assert assignor({}, {}) == {}
     assert assignor({"a": AssignorMember(subscribed=frozenset())}, {}) == {"a": {}}
 
@@ -55,7 +55,7 @@ def test_topic_without_a_partition_count_raises(assignor: Assignor) -> None:
         assignor({"a": subscribed, "b": AssignorMember(subscribed=frozenset())}, {})
 
 
-def test_assignment_does_not_depend_on_pythonhashseed(assignor: Assignor) -> None:
+def test_assignment_is_independent_of_pythonhashseed(assignor: Assignor) -> None:
     """The iteration order of a set of topic ids differs between processes unless PYTHONHASHSEED is set."""
     name = next(name for name, each in ASSIGNORS.items() if each is assignor)
     program = (

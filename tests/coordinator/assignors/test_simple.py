@@ -75,7 +75,7 @@ def test_only_assignable_partitions_are_assigned() -> None:
     assert assign_simply(members, {ONE: 4, TWO: 2}, {ONE: frozenset({1, 3, 9})}) == {"a": {ONE: {3}}, "b": {ONE: {1}}}
 
 
-def test_without_assignable_partitions_assignments_are_empty() -> None:
+def test_assignments_are_empty_without_assignable_partitions() -> None:
     for subscription_of_b in ({ONE}, {ONE, TWO}):
         members = {
             "a": AssignorMember(subscribed=frozenset({ONE}), assigned={ONE: frozenset({0})}),
@@ -92,7 +92,7 @@ def test_partitions_of_unsubscribed_topics_are_revoked() -> None:
     assert assign_simply(members, {ONE: 1, TWO: 2}) == {"a": {ONE: {0}}, "b": {}}
 
 
-def test_a_group_without_members_is_assigned_nothing() -> None:
+def test_group_without_members_is_assigned_nothing() -> None:
     assert assign_simply({}, {}) == {}
     assert assign_simply({"a": AssignorMember(subscribed=frozenset())}, {}) == {"a": {}}
 

@@ -64,7 +64,7 @@ def test_unsubscribed_topic_causes_the_fewest_moves(group: Group) -> None:
 
 
 @given(group=groups(equal_subscriptions=False))
-def test_no_single_move_improves_the_balance(group: Group) -> None:
+def test_assignment_has_no_move_that_improves_its_balance(group: Group) -> None:
     """A member with partitions of a topic has at most one partition more than any other subscriber of that topic."""
     assignments = group.assigned_by(assign_uniformly)
     counts = sizes(assignments)

@@ -71,14 +71,14 @@ THREE = PartitionRegistration(
 )
 
 
-def test_change_without_leader_raises_only_the_partition_epoch() -> None:
+def test_partition_change_without_leader_raises_only_the_partition_epoch() -> None:
     after = change(with_topic(THREE), isr=[1, 2])
     assert (after.isr, after.leader, after.leader_epoch, after.partition_epoch) == ((1, 2), 1, 4, 10)
     assert (after.replicas, after.directories) == (THREE.replicas, THREE.directories)
 
 
 @pytest.mark.parametrize("leader", [1, 2, NO_LEADER])
-def test_change_with_leader_raises_the_leader_epoch_even_if_unchanged(leader: int) -> None:
+def test_partition_change_with_the_same_leader_raises_the_leader_epoch(leader: int) -> None:
     after = change(with_topic(THREE), leader=leader)
     assert (after.leader, after.leader_epoch, after.partition_epoch) == (leader, 5, 10)
 
@@ -113,18 +113,18 @@ def test_partition_change_record_applies_every_field() -> None:
     assert change(state, removing_replicas=[], adding_replicas=[], leader_recovery_state=0).is_reassigning is False
 
 
-def test_directories_match_the_replicas_or_are_unknown() -> None:
+def test_partition_record_has_one_directory_per_replica_or_none() -> None:
     state = with_topic(THREE)
     with pytest.raises(DecodeError, match="2 replicas, but 3 directories"):
         change(state, replicas=[1, 2])
-    assert state.topics["t"].partitions == [THREE], "a refused record has changed nothing"
+    assert state.topics["t"].partitions == [THREE], "a refused record changes nothing"
     assert change(state, directories=[MIGRATING_DIRECTORY] * 3).directories == ()
     assert state.topics["t"].partitions[0].directory_of(2) == MIGRATING_DIRECTORY
     assert change(state, directories=[MIGRATING_DIRECTORY, LOST_DIRECTORY, DIRECTORIES[0]]).directory_of(3) == DIRECTORIES[0]
 
 
 @pytest.mark.parametrize(("topic_id", "index"), [(TOPIC_ID, 1), (TOPIC_ID, -1), (bytes(16), 0)])
-def test_change_of_an_unknown_partition_is_an_error(topic_id: bytes, index: int) -> None:
+def test_change_of_an_unknown_partition_raises(topic_id: bytes, index: int) -> None:
     state = with_topic(THREE)
     message = partition_change_record.PartitionChangeRecord(partition_id=index, topic_id=topic_id, leader=2)
     with pytest.raises(DecodeError):
@@ -169,7 +169,7 @@ def register(state: ClusterState, broker_id: int = 1, epoch: int = 20, offset: i
     replay(state, register_broker_record, message, offset)
 
 
-def test_a_broker_registers_and_is_fenced_and_unfenced() -> None:
+def test_broker_registers_and_is_fenced_and_unfenced() -> None:
     state = ClusterState(1)
     register(state)
     assert state.registrations.brokers[1] == BrokerRegistration(
@@ -303,7 +303,7 @@ def test_record_versions_equal_those_of_kafka() -> None:
 # metadata log and transactions
 
 
-def test_every_metadata_record_type_is_replayed_or_ignored_on_purpose() -> None:
+def test_every_metadata_record_type_is_replayed_or_listed_as_ignored() -> None:
     folder = Path(ottla.protocol.messages.__file__).parent
     kinds = {
         module.RECORD_TYPE: path.stem
@@ -393,7 +393,7 @@ def test_partitions_of_other_topics_are_not_decoded_again(monkeypatch: pytest.Mo
         state.replay(ClusterState(1).create_topic("ghost", b"g" * 16, 1, {}).records[1])
 
 
-def test_equal_partitions_are_one_object() -> None:
+def test_equal_partition_registrations_share_one_object() -> None:
     """Equal partition registrations are shared, so each of 10,000 partitions on one broker takes only a pointer."""
     state = ClusterState(1)
     for name in ("t", "u"):

@@ -33,7 +33,7 @@ def test_replica_on_a_new_disk_leads_after_its_directory_is_reported() -> None:
     start_with(world, 2, 7)
     assign(world, 2, 7)
     assert world.partition().directory_of(2) == directory(2, 7)
-    assert world.partition().isr == (1,), "it has begun anew"
+    assert world.partition().isr == (1,), "broker 2 left the in-sync replicas when it lost its disk"
 
 
 def test_last_known_leader_on_a_new_disk_is_not_elected() -> None:
@@ -86,7 +86,7 @@ def test_replica_with_a_new_directory_is_not_elected_when_it_reports_the_directo
     assert world.partition().leader == NO_LEADER
 
 
-def test_eligible_replica_whose_directory_was_replaced_is_not_eligible() -> None:
+def test_replica_is_no_longer_eligible_after_it_reports_a_replaced_directory() -> None:
     """The broker stopped cleanly, so its replica stays eligible until it reports that its directory was replaced."""
     world = ControllerWorld(3, server={"min.insync.replicas": "2"})
     world.topic("t", (1, 2, 3))
@@ -112,18 +112,18 @@ def emptied(*directories: int) -> ControllerWorld:
     assert (world.partition().leader, world.partition().isr) == (NO_LEADER, (1,))
     world.now_ms += 1
     world.start(2)
-    assert world.partition().leader == NO_LEADER, "it may lack committed records"
+    assert world.partition().leader == NO_LEADER, "the empty replica may lack committed records"
     start_with(world, 1, *directories)
     return world
 
 
-def test_without_eligible_replicas_the_last_in_sync_one_is_not_elected_at_the_first_start_on_a_new_disk() -> None:
+def test_last_in_sync_replica_without_elr_is_not_elected_on_its_first_start_with_a_new_disk() -> None:
     world = emptied(7)
     assign(world, 1, 7)
     assert (world.partition().leader, world.partition().isr) == (NO_LEADER, (1,))
 
 
-def test_without_eligible_replicas_the_second_start_on_a_new_disk_loses_the_records() -> None:
+def test_last_in_sync_replica_without_elr_loses_records_on_its_second_start_with_a_new_disk() -> None:
     world = emptied(7)
     assign(world, 1, 7)
     world.expire(1)
@@ -132,7 +132,7 @@ def test_without_eligible_replicas_the_second_start_on_a_new_disk_loses_the_reco
     assert (after.leader, after.isr, after.leader_recovery_state) == (1, (1,), RECOVERED)
 
 
-def test_without_eligible_replicas_an_empty_disk_with_the_old_directory_id_loses_the_records() -> None:
+def test_last_in_sync_replica_without_elr_loses_records_on_an_empty_disk_with_the_old_directory_id() -> None:
     world = emptied(1)
     assert (world.partition().leader, world.partition().isr) == (1, (1,))
 

@@ -124,7 +124,7 @@ class History:
             self.check_one(state, topic.name, after, was)
             if after.has_leader:
                 key = (topic.topic_id, index, after.leader_epoch)
-                assert self.leaders.setdefault(key, after.leader) == after.leader, "at most one leader an epoch"
+                assert self.leaders.setdefault(key, after.leader) == after.leader, "a leader epoch has at most one leader"
 
     def check_one(self, state: Any, name: str, after: PartitionRegistration, was: PartitionRegistration | None) -> None:
         assert after.replicas and len(set(after.replicas)) == len(after.replicas)
@@ -132,7 +132,7 @@ class History:
         assert not after.has_leader or after.leader in after.isr
         if after.has_leader:
             broker = state.registrations.brokers.get(after.leader)
-            assert broker is not None and not broker.is_fenced, "a fenced broker leads nothing"
+            assert broker is not None and not broker.is_fenced, "a fenced broker leads no partition"
         for replica in after.isr:
             if len(after.isr) > 1:
                 assert not state.registrations.brokers[replica].is_fenced
@@ -152,12 +152,12 @@ class History:
 
 
 @pytest.mark.parametrize("seed", seeds(12, in_check=4))
-def test_random_histories_keep_the_invariants(seed: int) -> None:
+def test_random_cluster_histories_keep_the_invariants(seed: int) -> None:
     History(seed).play()
 
 
 @pytest.mark.smoke
-def test_random_histories_reach_rare_states() -> None:
+def test_random_cluster_histories_reach_rare_states() -> None:
     reached: set[str] = set()
     for seed in range(100, 112):
         history = History(seed)

@@ -38,7 +38,7 @@ def test_preferred_election_returns_leadership_to_the_first_replica() -> None:
     assert elect(world, PREFERRED_ELECTION) is Code.PREFERRED_LEADER_NOT_AVAILABLE
     world.now_ms += 1
     world.start(1)
-    assert elect(world, PREFERRED_ELECTION) is Code.PREFERRED_LEADER_NOT_AVAILABLE, "it lives, and is not in sync yet"
+    assert elect(world, PREFERRED_ELECTION) is Code.PREFERRED_LEADER_NOT_AVAILABLE, "the preferred leader is alive but not in sync"
     assert alter(world, 2, (1, 2, 3)).isr == (1, 2, 3)
     epoch = world.partition().leader_epoch
     assert elect(world, PREFERRED_ELECTION) is None
@@ -54,7 +54,9 @@ def test_elections_of_unknown_topics_and_partitions_are_refused() -> None:
     with pytest.raises(KafkaError, match="Unknown election type 2") as error:
         elections.elect_leaders(world.state, 2, None)
     assert error.value.code is Code.INVALID_REQUEST
-    assert world.run(elections.elect_leaders(world.state, PREFERRED_ELECTION, None)) == {"t": {}}, "none that needs no election"
+    assert world.run(elections.elect_leaders(world.state, PREFERRED_ELECTION, None)) == {"t": {}}, (
+        "partitions that need no election are omitted"
+    )
 
 
 @pytest.mark.parametrize("has_elr", [False, True])
@@ -67,10 +69,10 @@ def test_unclean_leader_is_elected_only_on_request(has_elr: bool) -> None:
     world.now_ms += 1
     world.start(2)
     lost = world.partition()
-    assert lost.leader == NO_LEADER, "the only replica with all records is down"
+    assert lost.leader == NO_LEADER, "the only replica with all records is offline"
     assert (lost.isr, lost.elr, lost.last_known_elr) == (((), (1,), (1,)) if has_elr else ((1,), (), ()))
     assert world.run(elections.elect_unclean_leaders(world.state, 5)) is False
-    assert world.partition() == lost, "the topic does not allow it"
+    assert world.partition() == lost, "the topic does not allow unclean elections"
     assert elect(world, UNCLEAN_ELECTION) is None
     after = world.partition()
     assert (after.leader, after.isr, after.elr, after.leader_recovery_state) == (2, (2,), (), RECOVERING)
@@ -153,7 +155,7 @@ def alter(world: ControllerWorld, leader: int, isr: tuple[int, ...], **changed: 
     return answer
 
 
-def test_a_leader_shrinks_and_expands_its_in_sync_replicas() -> None:
+def test_leader_shrinks_and_expands_its_in_sync_replicas() -> None:
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3), min_insync_replicas="2")
     answer = alter(world, 1, (1, 2))
@@ -161,7 +163,7 @@ def test_a_leader_shrinks_and_expands_its_in_sync_replicas() -> None:
     assert alter(world, 1, (1,)).elr == (2,)
     assert alter(world, 1, (1, 2, 3)).elr == ()
     same = alter(world, 1, (1, 2, 3))
-    assert same.partition_epoch == 3, "nothing changes, and so no epoch does"
+    assert same.partition_epoch == 3, "an unchanged in-sync set keeps its partition epoch"
 
 
 @pytest.mark.parametrize(
@@ -214,7 +216,7 @@ def test_second_change_of_a_partition_in_one_alter_partition_is_refused() -> Non
     assert first == world.partition() and world.partition().isr == (1, 2)
 
 
-def test_leader_reports_that_it_has_recovered() -> None:
+def test_leader_reports_its_recovery_before_it_adds_in_sync_replicas() -> None:
     world = ControllerWorld(2, has_elr=False)
     world.topic("t", (1, 2), unclean_leader_election_enable="true")
     world.expire(2)
@@ -224,7 +226,7 @@ def test_leader_reports_that_it_has_recovered() -> None:
     with pytest.raises(KafkaError) as error:
         world.start(1)
         alter(world, 2, (1, 2))
-    assert error.value.code is Code.INVALID_REQUEST, "while it recovers it is alone"
+    assert error.value.code is Code.INVALID_REQUEST, "a recovering leader is the only in-sync replica"
     answer = alter(world, 2, (1, 2), leader_recovery_state=RECOVERED)
     assert (answer.leader_recovery_state, answer.isr, answer.leader) == (RECOVERED, (1, 2), 2)
 
@@ -236,7 +238,7 @@ def reassign(world: ControllerWorld, replicas: tuple[int, ...] | None, name: str
     return code_of(world.run(reassignment.reassign(world.state, {(name, index): replicas}))[name, index])
 
 
-def test_a_partition_moves_when_its_new_replicas_are_in_sync() -> None:
+def test_reassignment_completes_when_its_new_replicas_are_in_sync() -> None:
     world = ControllerWorld(4)
     world.topic("t", (1, 2), (1, 2))
     assert reassign(world, (3, 4)) is None
@@ -255,7 +257,7 @@ def test_a_partition_moves_when_its_new_replicas_are_in_sync() -> None:
     assert len(done.directories) == 2
 
 
-def test_a_removed_follower_raises_the_leader_epoch() -> None:
+def test_removal_of_a_follower_raises_the_leader_epoch() -> None:
     """With an unchanged leader epoch, the removed follower would continue to fetch successfully."""
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
@@ -272,7 +274,9 @@ def test_cancelled_reassignment_restores_the_old_replicas() -> None:
     alter(world, 1, (1, 2))
     assert reassign(world, None) is None
     after = world.partition()
-    assert (after.replicas, after.isr, after.leader, after.is_reassigning) == ((2, 1), (1, 2), 1, False), "in the new order"
+    assert (after.replicas, after.isr, after.leader, after.is_reassigning) == ((2, 1), (1, 2), 1, False), (
+        "replicas are in the new order"
+    )
 
 
 @pytest.mark.parametrize("is_allowed", [False, True])
@@ -308,7 +312,7 @@ def test_replicas_are_spread_over_racks_and_leaders_over_brokers() -> None:
     for seed in range(20):
         placements = place(world.state, 60, 2, Random(seed).randrange)
         racks = [{broker % 2 for broker in replicas} for replicas in placements]
-        assert all(len(rack) == 2 for rack in racks), "no rack twice while another has none"
+        assert all(len(rack) == 2 for rack in racks), "no rack has two replicas while another rack has none"
         assert all(len(set(replicas)) == 2 for replicas in placements)
         leaders = Counter(replicas[0] for replicas in placements)
         assert set(leaders.values()) == {10}
@@ -326,7 +330,7 @@ def test_fenced_brokers_are_placed_last_and_never_lead() -> None:
     assert all(2 not in p.isr and p.leader != 2 for p in topic.partitions)
 
 
-def test_brokers_that_leave_or_are_cordoned_get_no_new_partitions() -> None:
+def test_brokers_in_shutdown_or_cordoned_get_no_new_partitions() -> None:
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
     world.beat(1, want_shut_down=True)

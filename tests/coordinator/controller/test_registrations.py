@@ -17,10 +17,10 @@ from ottla.protocol.errors import Code, KafkaError
 from tests.coordinator.controller.world import ControllerWorld, directory
 
 
-def test_a_broker_is_fenced_until_it_has_read_its_own_registration() -> None:
+def test_broker_is_fenced_until_it_has_read_its_own_registration() -> None:
     world = ControllerWorld()
     epoch = world.run(world.registered(1))
-    assert epoch == 2, "the log's end, behind two feature levels"
+    assert epoch == 2, "the broker epoch is the offset after the two feature level records"
     assert world.state.registrations.record_offsets == {1: 2}
     early = world.beat(1, current_metadata_offset=1)
     assert (early.is_caught_up, early.is_fenced) == (False, True)
@@ -101,7 +101,9 @@ def test_broker_is_fenced_and_loses_leadership_when_its_session_ends() -> None:
     assert (partition.leader, partition.isr, partition.leader_epoch, partition.elr) == (2, (2, 3), 1, ())
     world.expire(2)
     partition = world.partition()
-    assert (partition.leader, partition.isr, partition.elr) == (3, (3,), (2,)), "below min.insync.replicas it stays eligible"
+    assert (partition.leader, partition.isr, partition.elr) == (3, (3,), (2,)), (
+        "a replica removed below min.insync.replicas stays eligible"
+    )
     assert world.heartbeats.next_check_ms() is not None
 
 
@@ -125,7 +127,7 @@ def test_controlled_shutdown_waits_until_new_leaders_know_their_leadership() -> 
     assert (reply.is_in_controlled_shutdown, reply.should_shut_down, reply.is_fenced) == (True, False, False)
     assert world.state.registrations.brokers[1].is_in_controlled_shutdown
     assert world.partition().leader == 2 and world.partition().isr == (2, 3)
-    assert world.beat(1, want_shut_down=True).should_shut_down is False, "nobody else has read so far"
+    assert world.beat(1, want_shut_down=True).should_shut_down is False, "the new leader has not read its leadership yet"
     world.beat(2)
     assert world.beat(1, want_shut_down=True).should_shut_down is False
     world.beat(3)
@@ -175,7 +177,7 @@ def test_failed_directory_loses_its_leaderships() -> None:
     world.run(world.registered(2, directories=two))
     world.beat(2)
     world.topic("t", (2, 1), (2, 1))
-    assert world.partition().directories == (bytes(15) + b"\1", directory(1)), "the broker is yet to choose"
+    assert world.partition().directories == (bytes(15) + b"\1", directory(1)), "the broker has not reported a directory yet"
     change = change_of(world.state, world.state.topics["t"], 0, directories={2: two[1]}).build()
     assert change is not None
     world.state.replay(change_record(world.state, change))
@@ -216,7 +218,7 @@ def test_controller_registration_requires_a_metadata_version() -> None:
     assert error.value.code is Code.UNSUPPORTED_VERSION
 
 
-def test_only_registered_brokers_get_blocks_of_producer_ids() -> None:
+def test_producer_id_blocks_are_allocated_only_to_registered_brokers() -> None:
     world = ControllerWorld(2)
     blocks = [
         world.run(registrations.allocate_producer_ids(world.state, broker_id, world.epoch(broker_id))) for broker_id in (1, 2, 1)

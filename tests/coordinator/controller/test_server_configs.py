@@ -57,7 +57,7 @@ def test_replica_that_left_below_servers_min_insync_replicas_is_elected_after_le
     world.expire(1)
     world.now_ms += 1
     world.start(1)
-    assert world.partition().leader == NO_LEADER, "after its unclean stop the last leader may lack committed records"
+    assert world.partition().leader == NO_LEADER, "the last leader stopped uncleanly and may lack committed records"
     world.previous_epochs |= epochs
     world.start(3)
     assert (world.partition().leader, world.partition().isr) == (3, (3,))
@@ -131,7 +131,7 @@ def test_enabling_elr_writes_a_cluster_min_insync_replicas() -> None:
     set_config(world, BROKER_RESOURCE, "1", MIN_INSYNC, "2")
     set_config(world, BROKER_RESOURCE, "2", "max.connections", "5")
     world.run(policies.set_features(world.state, {"transaction.version": 1}, "2"))
-    assert min_insync_of(world) == {"1": "2"}, "without eligible leader replicas each broker may have its own"
+    assert min_insync_of(world) == {"1": "2"}, "without eligible leader replicas, a broker may override the config"
     world.run(policies.set_features(world.state, {ELR: 1}, "2"))
     assert min_insync_of(world) == {"": "2"}
     assert world.state.config_of(BROKER_RESOURCE, "2") == {"max.connections": "5"}
@@ -151,7 +151,7 @@ def test_disabling_elr_changes_no_config() -> None:
 
 
 @pytest.mark.parametrize(("kind", "name", "cleared"), [(TOPIC_RESOURCE, "t", ["t"]), (BROKER_RESOURCE, "", ["t", "u"])])
-def test_changed_min_insync_replicas_clears_elr(kind: int, name: str, cleared: list[str]) -> None:
+def test_elr_is_cleared_when_min_insync_replicas_changes(kind: int, name: str, cleared: list[str]) -> None:
     """With ``min.insync.replicas`` 1, the last in-sync replica commits alone, so eligible replicas may lack committed records."""
     world = ControllerWorld(3, server={MIN_INSYNC: "2"})
     for topic in ("t", "u", "v"):
@@ -160,14 +160,16 @@ def test_changed_min_insync_replicas_clears_elr(kind: int, name: str, cleared: l
     world.state.delta = delta = MetadataDelta()
     set_config(world, kind, name, MIN_INSYNC, "1")
     assert [topic for topic in "tuv" if not world.partition(topic).elr] == [*cleared, "v"]
-    assert [world.state.topics_by_id[topic_id].name for topic_id in delta.partitions] == cleared, "leaders learn the new epoch"
+    assert [world.state.topics_by_id[topic_id].name for topic_id in delta.partitions] == cleared, (
+        "leaders learn the new partition epoch"
+    )
 
 
 @pytest.mark.parametrize(
     ("kind", "name", "key"),
     [(TOPIC_RESOURCE, "t", "retention.ms"), (BROKER_RESOURCE, "", UNCLEAN), (TOPIC_RESOURCE, "u", MIN_INSYNC)],
 )
-def test_other_configs_do_not_clear_elr(kind: int, name: str, key: str) -> None:
+def test_elr_is_kept_when_other_configs_change(kind: int, name: str, key: str) -> None:
     world = ControllerWorld(3, server={MIN_INSYNC: "2"})
     for topic in ("t", "u"):
         world.topic(topic, (1, 2, 3) if topic == "t" else (1,))

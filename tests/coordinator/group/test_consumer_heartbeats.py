@@ -101,7 +101,7 @@ def test_unknown_group_and_unknown_member_are_refused() -> None:
             world.beat(Consumer("b"), member_epoch=epoch)
 
 
-def test_member_without_an_id_gets_one() -> None:
+def test_member_without_an_id_gets_a_generated_id() -> None:
     world, a = ConsumerGroupWorld(), Consumer("")
     assert world.join(a).member_id == "id-1"
     assert list(world.group.members) == ["id-1"]
@@ -144,7 +144,7 @@ def test_static_member_keeps_its_assignment_until_its_session_ends(comes_back: b
     world.leave(a, -2)
     assert world.group.members["a"].member_epoch == -2
     world.beat(b)
-    assert world.group.group_epoch == epoch, "nobody rebalances"
+    assert world.group.group_epoch == epoch, "the group does not rebalance"
     if comes_back:
         again = Consumer("a2", "i1")
         answer = world.join(again)
@@ -221,7 +221,7 @@ def test_assignment_follows_topics_that_grow_and_are_deleted() -> None:
     epoch = world.group.group_epoch
     world.topics.counts["t"] = 6
     world.beat(a)
-    assert world.group.group_epoch == epoch, "nobody has told the group"
+    assert world.group.group_epoch == epoch, "the group does not know about the change yet"
     world.shard.topic_changed("t")
     world.settle(a)
     assert (a.owns(), world.group.group_epoch) == (set(range(6)), epoch + 1)

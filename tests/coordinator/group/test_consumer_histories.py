@@ -23,7 +23,7 @@ class ConsumerHistoryWorld(ConsumerGroupWorld):
     def check(self) -> None:
         for group in self.shard.groups.values():
             held = held_partitions(group.members)
-            assert all(len(holders) == 1 for holders in held.values()), "a partition is with two members"
+            assert all(len(holders) == 1 for holders in held.values()), "a partition has two owners"
             assert {(t, p): [m] for t, ps in group.holders.items() for p, m in ps.items()} == held
             assert group.sessions_ms.keys() == group.members.keys()
             assert group.targets.keys() <= group.members.keys()

@@ -20,7 +20,7 @@ def end(world: TransactionWorld, who: ProducerIdAndEpoch, *, commit: bool) -> Re
     return world.shard.end_txn(ID, who, commit=commit, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_producer_id)
 
 
-def test_effects_of_a_decision_count_it_and_send_markers() -> None:
+def test_effects_of_a_decided_transaction_count_it_and_send_markers() -> None:
     world = TransactionWorld()
     who = world.init()
     world.add(who)
@@ -28,7 +28,7 @@ def test_effects_of_a_decision_count_it_and_send_markers() -> None:
     decided = end(world, who, commit=True)
     bumped = RememberLastEpoch(ID, who.producer_id, who.epoch + 1, who.epoch)
     assert decided.effects == [bumped, CountDecision(ID, "commit", 25), SendMarkers(ID)]
-    assert end(world, who, commit=True).effects == decided.effects, "asking changes nothing"
+    assert end(world, who, commit=True).effects == decided.effects, "computing a result changes no state"
 
 
 def test_fencing_and_timeout_abort_with_the_same_effects() -> None:
@@ -89,7 +89,7 @@ def test_expired_deadline_returns_a_changed_group_and_the_next_timer() -> None:
     assert world.shard.groups[GROUP] is before
 
 
-def test_a_commit_extends_the_session_of_its_member_only() -> None:
+def test_commit_extends_only_the_session_of_its_member() -> None:
     world = ClassicGroupWorld()
     offsets = {T0: CommittedOffset(1, -1, "", world.now_ms)}
 

@@ -135,11 +135,13 @@ def test_empty_consumer_group_is_replaced_and_keeps_its_offsets(world: GroupType
         world.join(Client("stranger"))
     with refused(Code.INVALID_SESSION_TIMEOUT):
         world.join(Client(), session_ms=1)
-    assert list(world.shard.consumers.groups) == [GROUP], "whoever is refused changes nothing"
+    assert list(world.shard.consumers.groups) == [GROUP], "a refused join changes nothing"
     before = len(world.log)
     settle_classic(world)
     assert not world.shard.consumers.groups
-    assert [record.value for record in world.log[before : before + 3]] == [None] * 3, "it leaves before the other comes"
+    assert [record.value for record in world.log[before : before + 3]] == [None] * 3, (
+        "the old group is removed before the new one is written"
+    )
     assert (world.state, world.fetched()) == (ClassicGroupState.STABLE, 5)
     world.reload()
     assert (world.state, world.fetched()) == (ClassicGroupState.STABLE, 5)
@@ -187,7 +189,7 @@ def test_transactional_commit_checks_the_member_epoch(world: GroupTypesWorld) ->
     assert world.fetched() == 5
 
 
-def test_empty_group_accepts_only_commits_without_a_member(world: GroupTypesWorld) -> None:
+def test_empty_consumer_group_accepts_only_commits_without_a_member(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.beat_consumer("a", -1)
     assert world.commit_at(-1, "") is Code.NONE
@@ -214,7 +216,7 @@ def test_subscribed_group_is_neither_deleted_nor_expired(world: GroupTypesWorld)
         world.delete()
     world.now_ms += GroupConfig().offsets_retention_ms
     world.expire()
-    assert world.fetched() == 5, "a member subscribes to the topic"
+    assert world.fetched() == 5, "offsets of a subscribed topic do not expire"
     world.beat_consumer("a", -1)
     world.expire()
     assert not world.shard.exists(GROUP)

@@ -17,7 +17,7 @@ def refused(code: Code) -> pytest.RaisesExc[KafkaError]:
     return pytest.raises(KafkaError, match=code.name)
 
 
-def test_one_member_joins_and_syncs_at_once() -> None:
+def test_sole_member_joins_and_syncs_at_once() -> None:
     world = ClassicGroupWorld()
     member = Client()
     (answer,) = world.join(member)
@@ -28,7 +28,7 @@ def test_one_member_joins_and_syncs_at_once() -> None:
     assert world.state is ClassicGroupState.STABLE
 
 
-def test_join_without_a_member_id_gets_one_and_must_be_repeated() -> None:
+def test_join_without_a_member_id_must_be_repeated_with_the_generated_id() -> None:
     world = ClassicGroupWorld()
     member = Client()
     (answer,) = world.join(member, needs_known_id=True)

@@ -84,14 +84,14 @@ def test_late_members_are_removed_in_batches_that_fit_the_log(made: Any) -> None
 def test_late_members_with_the_longest_ids_are_removed(made: Any) -> None:
     world: Worlds = made(3, LONGEST_ID)
     pass_time(world, 45_000)
-    assert len(world.group.members) == 2, "one alone is larger than a batch is meant to be"
+    assert len(world.group.members) == 2, "the record of one member exceeds the target size of a batch"
     pass_time(world, 1)
     pass_time(world, 1)
     assert world.group.is_empty
 
 
 @ALL_GROUPS
-def test_one_step_removes_a_bounded_number_of_members(made: Any) -> None:
+def test_each_step_removes_a_bounded_number_of_late_members(made: Any) -> None:
     world: Worlds = made(MAX_FENCED_MEMBERS + 1)
     world.now_ms += 45_000
     for _, result in world.shard.tick(world.now_ms, 1 << 20):
@@ -100,7 +100,7 @@ def test_one_step_removes_a_bounded_number_of_members(made: Any) -> None:
 
 
 @ALL_GROUPS
-def test_removal_is_retried_after_a_failed_append(made: Any) -> None:
+def test_removal_of_late_members_is_retried_after_a_failed_append(made: Any) -> None:
     world: Worlds = made(300)
     world.now_ms += 45_000
     assert len(list(world.shard.tick(world.now_ms, BATCH_BYTES))) == 1
@@ -109,7 +109,7 @@ def test_removal_is_retried_after_a_failed_append(made: Any) -> None:
     assert len(world.group.members) < 300
 
 
-def test_first_that_fit_returns_at_least_one_key() -> None:
+def test_first_that_fit_returns_at_least_one_key_of_any_size() -> None:
     def records(key: str) -> list[LogRecord]:
         return [LogRecord(key.encode(), None)] * 2
 

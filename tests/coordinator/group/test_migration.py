@@ -48,9 +48,9 @@ def test_heartbeat_upgrades_a_classic_group(world: MixedGroupWorld) -> None:
     generation = classic.generation
     before = len(world.log)
     answer = world.beat(ConsumerClient("new"))
-    assert (answer.member_epoch, answer.assignment) == (generation + 1, {}), "what it is to have is with the other"
+    assert (answer.member_epoch, answer.assignment) == (generation + 1, {}), "the classic member still owns the partitions"
     assert world.kind == "consumer"
-    assert world.log[before].value is None, "the classic group leaves the log first"
+    assert world.log[before].value is None, "the tombstone of the classic group is written first"
     group = world.shard.consumers.groups[GROUP]
     old = group.members[classic.member_id]
     assert (old.member_epoch, old.previous_epoch, old.state) == (generation, generation, ConsumerMemberState.STABLE)
@@ -62,7 +62,7 @@ def test_heartbeat_upgrades_a_classic_group(world: MixedGroupWorld) -> None:
 
 
 @pytest.mark.parametrize("assignors", [(EAGER,), (COOPERATIVE,), (COOPERATIVE, EAGER)])
-def test_the_members_of_both_protocols_share_the_partitions(world: MixedGroupWorld, assignors: tuple[str, ...]) -> None:
+def test_members_of_both_protocols_share_the_partitions(world: MixedGroupWorld, assignors: tuple[str, ...]) -> None:
     clients = [ClassicClient(assignors=assignors) for _ in range(3)]
     classic_group(world, *clients)
     consumer = ConsumerClient("new")
@@ -157,7 +157,7 @@ def test_partition_with_two_owners_prevents_the_upgrade(world: MixedGroupWorld) 
 
 
 @pytest.mark.entry("GRP-72")
-def test_a_classic_member_joins_a_consumer_group(world: MixedGroupWorld) -> None:
+def test_classic_member_joins_a_consumer_group(world: MixedGroupWorld) -> None:
     consumer = ConsumerClient("new")
     world.beat(consumer)
     classic = ClassicClient()
@@ -183,7 +183,7 @@ def test_classic_join_without_an_id_must_be_repeated(world: MixedGroupWorld) -> 
     answers: list[Any] = []
     client = ClassicClient()
     world.join(client, needs_known_id=False, member_id="", waiter=answers.append, instance_id="i")
-    assert answers[0].code is Code.NONE, "an instance needs no id"
+    assert answers[0].code is Code.NONE, "a static member needs no member id"
     before = len(world.log)
     client = ClassicClient()
     world.join(client, waiter=answers.append)
@@ -227,7 +227,7 @@ def test_full_consumer_group_refuses_classic_members(world: MixedGroupWorld) -> 
     assert world.join(classic) is not None
     world = MixedGroupWorld(options={"max_size": 1})
     world.beat(ConsumerClient("a"))
-    assert world.join(ClassicClient()) is not None, "the limit of classic groups is not that of consumer groups"
+    assert world.join(ClassicClient()) is not None, "the size limit of classic groups is separate"
 
 
 def test_classic_group_above_the_maximum_size_is_not_upgraded(world: MixedGroupWorld) -> None:
@@ -287,7 +287,7 @@ def test_older_assignment_is_returned_only_after_a_rejoin(world: MixedGroupWorld
     assert joins == {classic.member_id: world.now_ms + REBALANCE_MS}
     world.now_ms += 1_000
     assert world.classic_beat(classic) is Code.REBALANCE_IN_PROGRESS
-    assert world.shard.consumers.groups[GROUP].joins_ms == joins, "the time runs from the first time on"
+    assert world.shard.consumers.groups[GROUP].joins_ms == joins, "a repeated heartbeat does not extend the deadline"
     world.join(classic)
     assert world.shard.consumers.groups[GROUP].joins_ms == {}
 
@@ -299,7 +299,7 @@ def test_member_rebalances_only_after_others_revoked_its_partitions(world: Mixed
     classic = ClassicClient()
     world.join(classic)
     world.sync(classic)
-    assert world.classic_beat(classic) is Code.NONE, "what it is to have is with the other"
+    assert world.classic_beat(classic) is Code.NONE, "the consumer still owns the partitions"
     world.beat(consumer)
     assert world.classic_beat(classic) is Code.NONE
     world.beat(consumer)
@@ -363,7 +363,7 @@ def test_cooperative_member_rejoins_until_it_has_revoked(world: MixedGroupWorld)
     for _ in range(2):
         answer = world.join(classic)
         assert answer is not None
-        assert answer.generation == generation, "it owns still what it is to give up"
+        assert answer.generation == generation, "the member still owns partitions that it must revoke"
     synced = world.sync(classic)
     assert synced is not None
     assert world.classic_beat(classic) is Code.REBALANCE_IN_PROGRESS

@@ -49,11 +49,13 @@ def test_group_is_downgraded_when_the_last_consumer_leaves(world: MixedGroupWorl
     assert [name for name, _ in member.protocols] == [COOPERATIVE, EAGER]
     assert group.protocol == COOPERATIVE
     assert (member.session_timeout_ms, member.rebalance_timeout_ms, group.leader) == (SESSION_MS, REBALANCE_MS, classic.member_id)
-    assert world.shard.fetch(GROUP, require_stable=False).get("t", 0) is not None, "offsets stay"
+    assert world.shard.fetch(GROUP, require_stable=False).get("t", 0) is not None, "committed offsets are kept"
     assert world.classic_beat(classic) is Code.REBALANCE_IN_PROGRESS
     world.reload()
     group = world.shard.groups[GROUP]
-    assert (group.state, group.generation) == (ClassicGroupState.STABLE, epoch), "a start knows of no rebalance, as in Apache Kafka"
+    assert (group.state, group.generation) == (ClassicGroupState.STABLE, epoch), (
+        "a reload does not restore the rebalance, as in Apache Kafka"
+    )
     assert read_assignment(group.assignments[classic.member_id]).partitions == classic.owned
 
 
@@ -73,7 +75,7 @@ def test_group_becomes_classic_when_the_last_consumer_leaves_in_any_way(world: M
     world.settle([classic])
     assert classic.owned == ALL
     world.tick(SESSION_MS)
-    assert world.shard.groups[GROUP].state is ClassicGroupState.EMPTY, "sessions go on as those of a classic group"
+    assert world.shard.groups[GROUP].state is ClassicGroupState.EMPTY, "the sessions of classic members continue and expire"
 
 
 @pytest.mark.entry("GRP-79")
@@ -144,7 +146,7 @@ def test_static_consumer_becomes_a_classic_member_under_its_instance_id(world: M
     assert answer is not None
     assert (answer.code, answer.generation, answer.leader) == (Code.NONE, epoch, "")
     group = world.shard.groups[GROUP]
-    assert (world.kind, group.state, group.generation) == ("classic", ClassicGroupState.STABLE, epoch), "nobody has to join again"
+    assert (world.kind, group.state, group.generation) == ("classic", ClassicGroupState.STABLE, epoch), "no member has to rejoin"
     assert sorted(group.members) == sorted([back.member_id, other.member_id])
     synced = world.sync(back)
     assert synced is not None
@@ -172,7 +174,7 @@ def test_static_member_with_a_changed_subscription_triggers_a_rebalance(world: M
     world.reload()
 
 
-def test_a_static_classic_member_replaces_another_in_a_consumer_group(world: MixedGroupWorld) -> None:
+def test_static_classic_member_replaces_its_predecessor_in_a_consumer_group(world: MixedGroupWorld) -> None:
     consumer, static = ConsumerClient("new"), ClassicClient(instance_id="i")
     world.beat(consumer)
     world.settle([consumer, static])
@@ -195,7 +197,7 @@ def test_member_may_switch_protocols_and_keep_its_member_id(world: MixedGroupWor
     same = ClassicClient(member_id="new", owned=dict(consumer.owned))
     world.join(same)
     group = world.shard.consumers.groups[GROUP]
-    assert (world.kind, group.classic_count) == ("consumer", 2), "only a static one, or one that leaves, takes the group along"
+    assert (world.kind, group.classic_count) == ("consumer", 2), "only static members and members that leave cause a downgrade"
     world.beat(ConsumerClient("new"))
     assert (group.classic_count, group.joins_ms, group.syncs_ms) == (1, {}, {})
     del classic

@@ -53,12 +53,12 @@ def test_target_epoch_is_read_from_the_record_schema_of_the_group_type(records: 
     assert record.value == encode_record(MODULES[records.target_metadata], value, 0)
 
 
-def test_target_of_a_share_group_is_that_of_its_own_schema() -> None:
+def test_target_record_of_a_share_group_uses_the_share_group_schema() -> None:
     schema = share_group_target_assignment_member_value
     value = schema.ShareGroupTargetAssignmentMemberValue([schema.TopicPartition(topic_id=b"t" * 16, partitions=[1, 5])])
     assert SHARE.target_record("g", "m", {b"t" * 16: frozenset({5, 1})}).value == encode_record(schema, value, 0)
 
 
-def test_key_of_a_regular_expression_is_that_of_its_own_schema() -> None:
+def test_regular_expression_record_key_uses_its_own_schema() -> None:
     key = own_key(REGEX, consumer_group_regular_expression_key, group_id="g", regular_expression="a.*")
     assert regex_record("g", "a.*", frozenset(), 0).key == key

@@ -74,13 +74,13 @@ def test_group_without_expressions_is_expanded_in_no_steps() -> None:
     assert topics_of([], ["a"]) == ({}, 0)
 
 
-def test_invalid_expression_does_not_affect_others() -> None:
+def test_invalid_expression_does_not_affect_other_expressions() -> None:
     expansions, _ = topics_of(["(", "a"], ["a"])
     assert expansions["a"] == {"a"}
     assert isinstance(expansions["("], InvalidExpression)
 
 
-def test_without_re2_new_expressions_are_refused_and_resolved_ones_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_expressions_are_refused_and_resolved_ones_kept_without_re2(monkeypatch: pytest.MonkeyPatch) -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a, topic_names=[], topic_regex="t.*")
     monkeypatch.setitem(sys.modules, "re2", None)

@@ -72,7 +72,7 @@ class LeaderWithFollowers:
 def test_high_watermark_is_the_lowest_end_offset_of_in_sync_replicas() -> None:
     world = LeaderWithFollowers()
     world.fetch(2, 7)
-    assert world.hw == 0, "3 has not fetched yet"
+    assert world.hw == 0, "broker 3 has not fetched yet"
     world.fetch(3, 4)
     assert world.hw == 4
     world.fetch(3, 9)
@@ -110,7 +110,7 @@ def test_eligible_follower_holds_back_the_high_watermark() -> None:
     world.fetch(2, 15)
     assert world.hw == 10
     world.live.pop(3)
-    assert world.advance() == 15, "the controller would not take one that is fenced"
+    assert world.advance() == 15, "a fenced follower is not eligible for the in-sync set"
 
 
 def test_lagging_replica_holds_back_the_high_watermark_until_removed() -> None:
@@ -148,7 +148,7 @@ def test_sole_replica_commits_at_once_with_any_min_insync_replicas() -> None:
     leader.min_in_sync = 3
     leader.check_may_append(ACKS_ALL)
     assert leader.high_watermark(11, 10, NOW_MS) == 11
-    assert sole_leader(1, 0, 0).in_sync is leader.in_sync, "10,000 partitions share it"
+    assert sole_leader(1, 0, 0).in_sync is leader.in_sync, "partitions with equal in-sync state share one object"
 
 
 # lag
@@ -196,12 +196,12 @@ def test_replica_joins_the_in_sync_set_at_the_high_watermark_and_the_epoch_start
     world = LeaderWithFollowers(in_sync=(1, 2), start_offset=8)
     world.fetch(2, 6)
     assert world.hw == 6
-    assert world.fetch(3, 7).expansion is None, "it may still have to truncate"
+    assert world.fetch(3, 7).expansion is None, "the follower may still have to truncate its log"
     expansion = world.fetch(3, 8).expansion
     assert expansion is not None
     assert (expansion.committed, expansion.proposed, expansion.maximal) == ({1, 2}, {1, 2, 3}, {1, 2, 3})
     assert world.leader.broker_epochs(expansion) == {1: 11, 2: 12, 3: 13}
-    assert world.fetch(3, 9).expansion is None, "one change at a time"
+    assert world.fetch(3, 9).expansion is None, "only one change may be in flight"
     assert world.shrink() is None
 
 
@@ -223,8 +223,8 @@ def test_earlier_incarnation_of_a_broker_does_not_join_the_in_sync_set() -> None
     assert raised.value.code is Code.NOT_LEADER_OR_FOLLOWER
     assert world.leader.follower(3).end_offset == 9
     world.live[3] = 13
-    assert world.fetch(3, 10, epoch=14).expansion is None, "a life that the metadata does not know yet"
-    assert world.fetch(3, 10, epoch=NO_BROKER_EPOCH).expansion is not None, "a broker of before KIP-903"
+    assert world.fetch(3, 10, epoch=14).expansion is None, "the metadata does not know this incarnation yet"
+    assert world.fetch(3, 10, epoch=NO_BROKER_EPOCH).expansion is not None, "brokers older than KIP-903 send no broker epoch"
 
 
 def test_fetch_of_a_broker_that_is_not_a_replica_is_refused_as_unknown_leader_epoch() -> None:
@@ -245,11 +245,11 @@ def test_error_of_alter_partition_decides_whether_it_is_retried(code: Code) -> N
     in_sync = world.leader.in_sync
     assert again is (code not in GIVEN_UP | VIEW_IS_OLD)
     assert in_sync.committed == {1, 2}
-    assert in_sync.maximal == ({1, 2} if code in GIVEN_UP else {1, 2, 3}), "the controller may have made the change"
+    assert in_sync.maximal == ({1, 2} if code in GIVEN_UP else {1, 2, 3}), "the controller may have applied the change"
     assert in_sync.is_in_flight is (code not in GIVEN_UP)
     world.leader.learned(frozenset({1, 2, 3}), 5)
     assert (world.leader.in_sync.committed, world.leader.in_sync.partition_epoch) == ({1, 2, 3}, 5)
-    assert not world.leader.alter_refused(change, code), "an answer that metadata has overtaken"
+    assert not world.leader.alter_refused(change, code), "newer metadata makes the response outdated"
     assert not world.leader.altered(change, frozenset({1}), 5, 9)
 
 
@@ -260,7 +260,7 @@ def test_alter_partition_responses_of_another_epoch_are_ignored() -> None:
     assert not world.leader.altered(change, frozenset({1, 2, 3}), 6, 5)
     assert not world.leader.altered(change, frozenset({1, 2, 3}), 5, 3)
     world.leader.learned(frozenset({1, 2}), 4)
-    assert world.leader.in_sync is change, "metadata that is not newer changes nothing"
+    assert world.leader.in_sync is change, "metadata with an older or equal partition epoch changes nothing"
     assert world.leader.altered(change, frozenset({1, 2, 3}), 5, 5)
 
 
@@ -363,6 +363,6 @@ def test_low_watermark_is_the_lowest_log_start_of_live_followers() -> None:
     world = LeaderWithFollowers()
     world.fetch(2, 5)
     world.leader.follower(2).start_offset = 3
-    assert world.leader.low_watermark == -1, "3 has not fetched yet"
+    assert world.leader.low_watermark == -1, "broker 3 has not fetched yet"
     del world.live[3]
     assert world.leader.low_watermark == 3

@@ -39,7 +39,7 @@ def test_overlapping_state_batches_combine_by_offset(before: list[StateBatch], a
     assert by_offset(*combined) == {o: says for o, says in by_offset(*before, *after).items() if o >= start_offset}
     for one, two in pairwise(combined):
         assert one.last_offset < two.first_offset
-        assert one.last_offset + 1 < two.first_offset or one[2:] != two[2:], "neighbours that say the same are one batch"
+        assert one.last_offset + 1 < two.first_offset or one[2:] != two[2:], "adjacent equal batches are merged"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ OFFSETS = st.integers(FIRST, LAST)
 
 
 @given(st.lists(st.tuples(OFFSETS, OFFSETS, st.sampled_from(STATUSES)), max_size=12), OFFSETS, OFFSETS)
-def test_runs_equal_the_status_assigned_to_each_offset(
+def test_runs_of_a_batch_equal_the_status_assigned_to_each_offset(
     assigned: list[tuple[int, int, RecordStatus]], first: int, last: int
 ) -> None:
     batch, model = InFlightBatch(FIRST, LAST, UNSEEN), dict.fromkeys(range(FIRST, LAST + 1), UNSEEN)
@@ -31,7 +31,7 @@ def test_runs_equal_the_status_assigned_to_each_offset(
     assert batch.common_status == (model[FIRST] if len(set(model.values())) == 1 else None)
 
 
-def test_copied_batch_is_independent() -> None:
+def test_copied_batch_is_independent_of_the_original() -> None:
     batch = InFlightBatch(FIRST, LAST, UNSEEN)
     batch.copy().assign(FIRST, FIRST, STATUSES[1])
     assert batch.common_status == UNSEEN

@@ -54,7 +54,7 @@ def test_each_request_must_have_the_next_session_epoch() -> None:
     assert refusal(lambda: sessions.acknowledge(KEY, 0)) is Code.INVALID_SHARE_SESSION_EPOCH
     assert refusal(lambda: sessions.acknowledge(OTHER, 1)) is Code.SHARE_SESSION_NOT_FOUND
     session = fetch(sessions, 3)
-    assert (session.epoch, list(session.partitions)) == (4, [P0]), "a refused request adds nothing"
+    assert (session.epoch, list(session.partitions)) == (4, [P0]), "a refused request adds no partition"
     assert (next_epoch(0), next_epoch(LAST_EPOCH)) == (1, 1)
 
 
@@ -77,7 +77,7 @@ def test_new_session_of_a_member_replaces_its_old_one() -> None:
     assert refusal(lambda: fetch(sessions, 0, P1, key=OTHER)) is Code.SHARE_SESSION_LIMIT_REACHED
     assert list(fetch(sessions, 0, P1, connection=2).partitions) == [P1]
     assert len(sessions) == 1
-    assert sessions.disconnected(1) == [], "the session that this connection began is not there any more"
+    assert sessions.disconnected(1) == [], "the first session of the connection was already replaced"
     assert [ended.key for ended in sessions.disconnected(2)] == [KEY]
     assert len(sessions) == 0
 
@@ -97,13 +97,13 @@ def test_response_contains_only_changed_partitions() -> None:
     fetch(sessions, 0, P0, P1)
     session = fetch(sessions, 1, P2)
     assert not session.note_read(P0, has_records=False, is_error=False)
-    assert session.note_read(P2, has_records=False, is_error=False), "it is new"
+    assert session.note_read(P2, has_records=False, is_error=False), "the partition is new in the session"
     assert not session.note_read(P2, has_records=False, is_error=False)
     assert session.note_read(P1, has_records=False, is_error=True)
-    assert session.note_read(P1, has_records=False, is_error=False), "the error is over"
+    assert session.note_read(P1, has_records=False, is_error=False), "the partition no longer has an error"
     assert not session.note_read(P1, has_records=False, is_error=False)
     assert session.note_read(P0, has_records=True, is_error=False)
-    assert list(session.partitions) == [P1, P2, P0], "who has given records is read last"
+    assert list(session.partitions) == [P1, P2, P0], "a partition that returned records is read last next time"
     session = fetch(sessions, 2, P1, forgotten=(P2, P2))
     assert list(session.partitions) == [P1, P0]
     assert not session.note_read(P2, has_records=True, is_error=False)

@@ -39,7 +39,9 @@ def test_state_is_initialized_written_read_and_deleted() -> None:
     world.write(a_write((10, 19, 2, 1), state_epoch=2, start_offset=10, complete=10))
     world.write(a_write((15, 24, 0, 2), state_epoch=2, start_offset=10, complete=5))
     assert world.read(0) == StateRead(2, 10, (StateBatch(10, 14, 2, 1), StateBatch(15, 24, 0, 2)))
-    assert world.shard.read_summary(KEY) == StateSummary(2, 0, 10, 10), "at one start offset the count never goes down"
+    assert world.shard.read_summary(KEY) == StateSummary(2, 0, 10, 10), (
+        "the delivery count never decreases while the start offset is unchanged"
+    )
     world.run_retried(lambda: world.shard.delete(KEY))
     assert world.shard.read_summary(KEY) == StateSummary()
     world.run_retried(lambda: world.shard.delete(KEY))
@@ -72,17 +74,17 @@ def test_read_by_a_new_leader_fences_the_previous_one() -> None:
     world = ShareStateWorld()
     world.initialize()
     assert world.read(0) == StateRead(0, 0)
-    assert world.kinds() == ["ShareState"], "a read at the same leader epoch writes nothing"
+    assert world.kinds() == ["ShareState"], "a read at the same leader epoch writes no record"
     assert world.read(3) == StateRead(0, 0)
     assert isinstance(from_record(world.log[-1])[1], ShareUpdate)
     fenced = (Code.FENCED_LEADER_EPOCH, "The leader epoch in the request is older than the epoch on the broker.")
     assert refused(lambda: world.read(2)) == fenced
     assert refused(lambda: world.write(a_write(leader_epoch=2))) == fenced
     world.write(a_write(leader_epoch=5))
-    assert world.shard.read_summary(KEY).leader_epoch == 3, "a write sets no leader epoch"
+    assert world.shard.read_summary(KEY).leader_epoch == 3, "a write does not change the leader epoch"
     world.initialize(state_epoch=1)
     assert world.shard.read_summary(KEY) == StateSummary(1, 0, 0, 0)
-    assert refused(lambda: world.read(2)) == fenced, "older leaders stay fenced when the state begins anew"
+    assert refused(lambda: world.read(2)) == fenced, "older leaders stay fenced after the state is initialized again"
 
 
 def test_request_with_an_older_state_epoch_is_fenced() -> None:
@@ -92,7 +94,7 @@ def test_request_with_an_older_state_epoch_is_fenced() -> None:
     assert refused(lambda: world.initialize(state_epoch=3)) == fenced
     assert refused(lambda: world.write(a_write(state_epoch=3))) == fenced
     world.write(a_write(state_epoch=5))
-    assert world.read(0).state_epoch == 4, "a write sets no state epoch"
+    assert world.read(0).state_epoch == 4, "a write does not change the state epoch"
 
 
 def test_share_coordinator_refuses_invalid_requests() -> None:

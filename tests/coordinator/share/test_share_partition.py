@@ -95,7 +95,7 @@ def test_start_offset_moves_past_finished_records() -> None:
     assert (partition.start_offset, partition.end_offset, partition.delivery_complete_count) == (10, 19, 0)
     acknowledge(partition, 10, 19, ACCEPT)
     assert (partition.start_offset, partition.end_offset, partition.next_fetch_offset()) == (20, 20, 20)
-    assert acknowledge(partition, 0, 19, ACCEPT).write is None, "what is below the start offset is done with"
+    assert acknowledge(partition, 0, 19, ACCEPT).write is None, "records below the start offset are finished"
 
 
 def test_partly_invalid_acknowledgement_changes_nothing() -> None:
@@ -180,12 +180,14 @@ def test_record_lock_limit_stops_acquisition_of_new_records() -> None:
     partition = fresh(SharePartitionConfig(max_record_locks=10))
     assert acquire(partition, (0, 5)) == [(0, 5, 1)]
     assert partition.can_acquire()
-    assert acquire(partition, (6, 7), (8, 14), (15, 20)) == [(6, 14, 1)], "the log's batches are not broken"
+    assert acquire(partition, (6, 7), (8, 14), (15, 20)) == [(6, 14, 1)], "batches of the log are not split"
     assert not partition.can_acquire()
     assert acquire(partition, (15, 20)) == []
     acknowledge(partition, 2, 3, RELEASE)
     assert partition.can_acquire()
-    assert acquire(partition, (0, 5), (6, 7), (8, 14), (15, 20), member="b") == [(2, 3, 2)], "what is in flight may come again"
+    assert acquire(partition, (0, 5), (6, 7), (8, 14), (15, 20), member="b") == [(2, 3, 2)], (
+        "the limit does not apply to released records"
+    )
 
 
 def test_loaded_state_makes_undelivered_gaps_available() -> None:
@@ -205,7 +207,7 @@ def test_loaded_gap_is_acquired_in_parts() -> None:
 
 
 @pytest.mark.parametrize("batches", [[(5, 4, 0, 1)], [(0, 5, 0, 1), (5, 6, 0, 1)], [(-5, 3, 0, 1)]])
-def test_impossible_state_is_not_loaded(batches: list[tuple[int, int, int, int]]) -> None:
+def test_inconsistent_persisted_state_is_not_loaded(batches: list[tuple[int, int, int, int]]) -> None:
     with pytest.raises(KafkaError) as raised:
         SharePartition.load(StateRead(0, 0, tuple(StateBatch(*batch) for batch in batches)), 0, 0, CONFIG)
     assert raised.value.code is Code.UNKNOWN_SERVER_ERROR
@@ -258,7 +260,7 @@ def test_records_of_aborted_transactions_are_not_delivered() -> None:
     assert (partition.start_offset, partition.next_fetch_offset()) == (10, 10)
 
 
-def test_dead_letters_precede_archiving() -> None:
+def test_dead_letter_is_written_before_its_record_is_archived() -> None:
     """A record that was rejected or delivered too often is ARCHIVING until its dead letter is written. A gap never is."""
     partition = fresh(msgspec.structs.replace(CONFIG, has_dead_letters=True, max_delivery_count=1))
     acquire(partition, (0, 9))
@@ -277,7 +279,7 @@ def test_dead_letters_precede_archiving() -> None:
     assert (partition.start_offset, partition.delivery_complete_count) == (0, 1)
     partition.apply(partition.dead_lettered(0, 3))
     assert partition.start_offset == 4
-    assert partition.dead_lettered(0, 3).write is None, "once is enough"
+    assert partition.dead_lettered(0, 3).write is None, "a dead letter that is already written is not persisted again"
     assert partition.dead_letters() == [DeadLetters(4, 4, 1, DELIVERED_TOO_OFTEN)]
     partition.apply(partition.dead_lettered(4, 4))
     assert (partition.start_offset, partition.dead_letters()) == (6, [])

@@ -93,15 +93,15 @@ class SharePartitionModel:
         request = AcquireRequest(member, offset, batches, limit, self.rng.randrange(1, 6), is_limit, self.aborted)
         acquired = self.partition.acquire(request, self.now_ms)
         given = [o for first, last, _ in acquired for o in range(first, last + 1)]
-        assert len(given) == len(set(given)), "a record is given once"
+        assert len(given) == len(set(given)), "each record is acquired once"
         assert given == sorted(given)
         assert not is_limit or len(given) <= limit
         for first, last, count in acquired:
             for o in range(first, last + 1):
                 before = self.model.get(o, Record())
-                assert before.state is S.AVAILABLE, f"{o} is {before.state.name}"
+                assert before.state is S.AVAILABLE, f"acquired record {o} was {before.state.name}"
                 assert before.count + 1 == count <= CONFIG.max_delivery_count
-                assert not self.is_aborted(o), f"{o} is of an aborted transaction"
+                assert not self.is_aborted(o), f"acquired record {o} belongs to an aborted transaction"
                 self.model[o] = Record(S.ACQUIRED, count, member, self.now_ms + CONFIG.lock_duration_ms)
         if batches:
             for o in range(offset, batches[0].first_offset):
@@ -174,7 +174,7 @@ class SharePartitionModel:
         with pytest.raises(KafkaError) as raised:
             self.partition.acknowledge(member, [*mine, Acknowledgement(offset, offset, [1])], self.now_ms)
         assert raised.value.code in (Code.INVALID_RECORD_STATE, Code.INVALID_REQUEST)
-        assert self.partition.statuses() == before, "what was right in it is not done either"
+        assert self.partition.statuses() == before, "the valid part of a refused acknowledgement is not applied"
 
     def release(self) -> None:
         member = self.rng.choice(MEMBERS)
@@ -234,12 +234,12 @@ class SharePartitionModel:
             status = in_flight.get(o)
             if o < partition.start_offset:
                 done = record.state in (S.ACKNOWLEDGED, S.ARCHIVED) or self.is_aborted(o)
-                assert done, f"{o} is {record.state.name}, below the start offset"
+                assert done, f"record {o} is {record.state.name} but below the start offset"
             elif status is not None and not self.is_aborted(o):
                 assert (status.state, status.delivery_count, status.member_id) == (record.state, record.count, record.member), o
                 assert status.deadline_ms == record.deadline_ms
         for o in range(partition.start_offset, partition.end_offset):
-            assert o in in_flight or o not in self.records or not in_flight, f"{o} is lost"
+            assert o in in_flight or o not in self.records or not in_flight, f"record {o} is lost"
         available = [o for o, status in in_flight.items() if status.state is S.AVAILABLE and o >= partition.start_offset]
         behind = partition.end_offset + 1 if in_flight else partition.end_offset
         assert partition.next_fetch_offset() == min(available, default=behind)
@@ -287,4 +287,4 @@ def _drain(world: SharePartitionModel) -> None:
         world.check()
     assert world.partition.start_offset > end
     for o in world.records:
-        assert world.model[o].state in (S.ACKNOWLEDGED, S.ARCHIVED), f"{o} was never done with"
+        assert world.model[o].state in (S.ACKNOWLEDGED, S.ARCHIVED), f"record {o} is not finished"

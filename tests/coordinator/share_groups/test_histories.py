@@ -51,7 +51,7 @@ def step(world: ShareHistoryWorld, rng: random.Random, sharers: list[Sharer]) ->
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("seed", seeds(4, in_check=1))
-def test_random_histories_keep_the_invariants(seed: int) -> None:
+def test_random_share_group_histories_keep_the_invariants(seed: int) -> None:
     rng, world = random.Random(seed), ShareHistoryWorld()
     sharers = [Sharer(name) for name in "abcd"]
     for _ in range(STEPS):

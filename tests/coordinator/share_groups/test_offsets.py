@@ -62,10 +62,10 @@ def test_offset_deletion_is_requested_and_then_confirmed(world: ShareGroupWorld)
     assert {name: error.code for name, error in deletion.refusals.items()} == {"none": Code.UNKNOWN_TOPIC_OR_PARTITION}
     assert world.group.states == StatePartitions(deleting={T: "t"})
     again = world.run(world.shard.delete_offsets(GROUP, ["t"]))
-    assert again.partitions == {T: frozenset({0, 1})}, "the first request may have got lost"
+    assert again.partitions == {T: frozenset({0, 1})}, "a repeated request returns the same partitions"
     world.run(world.shard.offsets_deleted(GROUP, [T]))
     assert world.group.states == StatePartitions()
-    assert not world.shard.delete_offsets(GROUP, ["t", "none"]).records, "a refusal changes nothing"
+    assert not world.shard.delete_offsets(GROUP, ["t", "none"]).records, "a refused deletion writes no record"
     deletion = world.run(world.shard.delete_offsets(GROUP, ["t"]))
     assert deletion.refusals["t"].message == "There is no offset information to delete."
 

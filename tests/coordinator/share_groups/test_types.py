@@ -43,7 +43,7 @@ def test_share_group_is_described_and_deleted_only_by_a_request(world: ShareType
     assert view.state_name == "Empty"
     world.expire()
     world.reload()
-    assert world.shard.group_ids() == [GROUP], "it stays until it is deleted"
+    assert world.shard.group_ids() == [GROUP], "an empty share group is kept until it is deleted"
     world.delete()
     assert world.shard.group_ids() == []
     world.reload()

@@ -61,7 +61,7 @@ def test_standbys_exist_only_for_stateful_tasks_on_other_processes(members: Memb
             holders.setdefault(task, []).append(members[member_id].process_id)
     process_count = len({member.process_id for member in members.values()})
     for task in all_tasks(topology):
-        assert len(holders[task]) == len(set(holders[task])), f"{task} is on one process twice"
+        assert len(holders[task]) == len(set(holders[task])), f"a process has {task} twice"
         wanted = 1 + (standbys if topology[task[0]].is_stateful else 0)
         assert len(holders[task]) == min(wanted, process_count)
 
@@ -101,7 +101,7 @@ def test_leaving_member_moves_no_task_of_the_others(members: Members, topology: 
     largest = -(-len(all_tasks(topology)) // len(settled_members))
     for member_id, member in settled_members.items():
         kept = tasks_of(member.active) & tasks_of(after[member_id].active)
-        assert len(kept) >= min(len(tasks_of(member.active)), largest - 1), "tasks moved beyond what the shares ask for"
+        assert len(kept) >= min(len(tasks_of(member.active)), largest - 1), "more tasks moved than the balance requires"
 
 
 def test_standby_with_the_highest_offset_becomes_active() -> None:
@@ -115,7 +115,7 @@ def test_standby_with_the_highest_offset_becomes_active() -> None:
     assert assigned["c"].active == {"0": {0}}
 
 
-def test_task_offsets_decide_when_no_standby_exists() -> None:
+def test_active_task_without_standby_goes_to_the_member_with_the_highest_task_offset() -> None:
     members = {"a": TaskMember("p"), "b": TaskMember("q", task_offsets={"0": {0: 10}})}
     assert assign(members, {"0": ConfiguredSubtopology(1, changelogs=CHANGELOG)}, 0)["b"].active == {"0": {0}}
 

@@ -40,7 +40,7 @@ def test_first_member_gets_all_tasks() -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     assert app.active == {0, 1, 2, 3}
-    assert app.epoch == 2, "a group begins at epoch 1"
+    assert app.epoch == 2, "the group epoch starts at 1 and the join increments it"
     assert app.answer.status == []
     assert world.group.state is StreamsGroupState.STABLE
 
@@ -51,7 +51,7 @@ def test_unchanged_heartbeats_write_nothing() -> None:
     before = len(world.log)
     world.beat(app)
     assert len(world.log) == before
-    assert app.answer.active_tasks is None, "it has been told"
+    assert app.answer.active_tasks is None, "the member has already received its tasks"
 
 
 def test_second_member_waits_until_the_first_revokes_tasks() -> None:
@@ -62,10 +62,10 @@ def test_second_member_waits_until_the_first_revokes_tasks() -> None:
     assert world.group.members["b"].state is StreamsMemberState.UNRELEASED_TASKS
     world.beat(a)
     assert len(a.active) == 2
-    assert a.epoch == 2, "it stays behind until it has given up the others"
+    assert a.epoch == 2, "the member keeps its epoch until it has revoked its tasks"
     assert world.group.state is StreamsGroupState.RECONCILING
     world.beat(b)
-    assert b.active == set(), "the first has not said that it gave them up"
+    assert b.active == set(), "the first member has not confirmed the revocation"
     world.settle(a, b)
     assert a.active | b.active == {0, 1, 2, 3}
     assert not a.active & b.active
@@ -263,7 +263,7 @@ def test_new_group_delays_its_first_assignment_for_more_members() -> None:
     assert world.group.assignment_epoch == world.group.metadata.epoch
     world.beat(a)
     world.beat(b)
-    assert len(a.active) == len(b.active) == 2, "nobody has to give anything up"
+    assert len(a.active) == len(b.active) == 2, "no member has to revoke a task"
 
 
 # static members
@@ -278,10 +278,12 @@ def test_static_member_keeps_its_tasks_when_it_returns_with_another_member_id() 
     epoch = world.group.metadata.epoch
     world.leave(a, epoch=-2)
     assert world.group.members["a"].member_epoch == -2
-    assert set(world.group.members["a"].assigned.active["0"].values()) == {0}, "whoever comes next may commit at its own epoch"
+    assert set(world.group.members["a"].assigned.active["0"].values()) == {0}, (
+        "tasks of a static member that left have assignment epoch 0"
+    )
     successor = Application("a2", process_id="a", instance_id="i")
     world.join(successor)
-    assert world.group.metadata.epoch == epoch, "nothing has changed for the others"
+    assert world.group.metadata.epoch == epoch, "the return of a static member does not change the group epoch"
     assert "a" not in world.group.members
     assert successor.active == a.active
     assert refused(world, a, member_epoch=epoch) is Code.FENCED_INSTANCE_ID
@@ -296,7 +298,7 @@ def test_unreleased_instance_id_is_refused() -> None:
     assert refused(world, Application("c", instance_id="other", epoch=2)) is Code.UNKNOWN_MEMBER_ID
 
 
-def test_refused_senders_get_the_messages_of_kafka() -> None:
+def test_refused_members_get_the_error_messages_of_kafka() -> None:
     """The messages of GroupMetadataManager, which all three protocols share; asked of Apache Kafka 4.4.0."""
     world, a = StreamsGroupWorld(), Application("a", instance_id="i")
     world.join(a)
@@ -362,7 +364,7 @@ def test_static_successor_on_another_process_changes_the_target() -> None:
     assert successor.active | b.active == {0, 1, 2, 3}
 
 
-def test_unchanged_targets_are_not_written() -> None:
+def test_unchanged_target_assignments_are_not_written() -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     before = len(world.log)
@@ -416,7 +418,7 @@ def test_endpoints_for_interactive_queries_are_sent_when_changed() -> None:
     world.join(b)
     world.settle(a, b)
     told = b.answer.partitions_by_user_endpoint
-    assert told is None, "it knows"
+    assert told is None, "the member has already received these endpoints"
     b.endpoint_epoch = 0
     world.beat(b)
     told = b.answer.partitions_by_user_endpoint
@@ -426,10 +428,10 @@ def test_endpoints_for_interactive_queries_are_sent_when_changed() -> None:
     before = b.endpoint_epoch
     world.leave(b)
     world.settle(a)
-    assert a.endpoint_epoch > before, "it serves more"
+    assert a.endpoint_epoch > before, "a changed endpoint increments the endpoint epoch"
 
 
-def test_endpoint_has_no_partitions_while_topics_are_missing() -> None:
+def test_endpoint_for_interactive_queries_has_no_partitions_while_topics_are_missing() -> None:
     world = StreamsGroupWorld(topics=FakeTopics({}))
     app = Application("a", endpoint=Endpoint(host="ha", port=1))
     world.join(app)
@@ -480,7 +482,9 @@ def test_describe_returns_members_and_topology() -> None:
     reloaded = world.reloaded().describe(GROUP)
     assert reloaded.topology is not None
     assert reloaded.topology.subtopologies is not None
-    assert reloaded.topology.subtopologies[0].state_changelog_topics[0].partitions == 0, "as it was sent, until a heartbeat"
+    assert reloaded.topology.subtopologies[0].state_changelog_topics[0].partitions == 0, (
+        "the partition count is the one sent by the member until a heartbeat configures the topology"
+    )
     with pytest.raises(KafkaError) as error:
         world.shard.describe("other")
     assert error.value.code is Code.GROUP_ID_NOT_FOUND

@@ -72,7 +72,7 @@ class StreamsHistoryWorld(StreamsGroupWorld):
             return results[-1]
 
         response = super().run_retried(noted)
-        assert all(result.records == results[0].records for result in results), "the second attempt decides otherwise"
+        assert all(result.records == results[0].records for result in results), "the retried command returned different records"
         return response
 
     def check(self) -> None:
@@ -175,7 +175,9 @@ def check_group(group: StreamsGroup) -> None:
             ids |= {(i, p) for role in (tasks.standby, tasks.warmup) for i, partitions in role.items() for p in partitions}
             for i, p in ids:
                 holder = holders.setdefault((member.process_id, i, p), member.member_id)
-                assert holder == member.member_id, f"{i}_{p} is with {holder} and {member.member_id} on one process"
+                assert holder == member.member_id, (
+                    f"process of {member.member_id} has task {i}_{p} twice; the other holder is {holder}"
+                )
     assert all(count == 1 for count in active.values()), active
     assert set(group.holders.active) == set(active)
     assert group.targets.keys() <= group.members.keys()

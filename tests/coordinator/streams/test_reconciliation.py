@@ -196,7 +196,7 @@ def test_member_with_an_unknown_state_is_fenced(owned: Tasks | None) -> None:
     assert error.value.code is Code.FENCED_MEMBER_EPOCH
 
 
-def test_tasks_carry_their_assignment_epochs() -> None:
+def test_reconciled_tasks_have_the_epochs_of_their_assignment() -> None:
     before = member(STABLE, assigned("0"))
     after = reconciled(before, 2, tasks("01"), Holders(), tasks("0"))
     assert after.assigned.active == {"0": {0: 1, 1: 2}}

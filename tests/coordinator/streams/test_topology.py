@@ -159,7 +159,7 @@ def test_required_topics_are_mapped_to_the_subtopology_that_reads_them() -> None
     assert topology.subtopology_of("app-store-changelog") is None
 
 
-def test_hash_changes_only_with_required_topics() -> None:
+def test_metadata_hash_changes_only_with_required_topics() -> None:
     topology = topology_from_heartbeat(WORDS)
     assert required_topics_hash(topology, FakeTopics({"other": 4})) == 0
     before = required_topics_hash(topology, FakeTopics({"lines": 4}))

@@ -84,7 +84,7 @@ def test_empty_streams_group_is_replaced_by_a_classic_group(world: StreamsTypesW
     world.beat_streams("a", -1)
     with refused(Code.UNKNOWN_MEMBER_ID):
         world.join(Client("stranger"))
-    assert list(world.shard.streams.groups) == [GROUP], "whoever is refused changes nothing"
+    assert list(world.shard.streams.groups) == [GROUP], "a refused join changes nothing"
     settle_classic(world)
     world.reload()
     assert (world.state, world.fetched(), world.shard.streams.groups) == (ClassicGroupState.STABLE, 5, {})
@@ -112,7 +112,7 @@ def test_group_is_deleted_and_expires_only_without_members(world: StreamsTypesWo
         world.delete()
     world.now_ms += world.config.offsets_retention_ms
     world.expire()
-    assert world.shard.offset_count(GROUP) == 1, "a member reads the topic"
+    assert world.shard.offset_count(GROUP) == 1, "offsets of a subscribed topic do not expire"
     world.tick()
     assert world.kind == ("streams", "Empty")
     world.expire()
@@ -146,7 +146,7 @@ def test_delayed_target_beyond_the_task_limit_is_postponed(monkeypatch: pytest.M
     assert world.beat_streams("a", world.shard.streams.groups[GROUP].members["a"].member_epoch).error_code == 0
 
 
-def test_tombstones_alone_load_no_group(world: StreamsTypesWorld) -> None:
+def test_log_with_only_tombstones_loads_no_streams_group(world: StreamsTypesWorld) -> None:
     world.beat_streams("a", 0)
     world.run(world.shard.commit(GROUP, 2, "a", None, {IN: CommittedOffset(5, -1, "", 0)}, 0, transactional=True))
     shard = world.new_shard()

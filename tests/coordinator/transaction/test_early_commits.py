@@ -15,7 +15,7 @@ def commit(world: TransactionWorld, who: ProducerIdAndEpoch) -> Result[Ended]:
     return world.shard.end_txn(ID, who, commit=True, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_producer_id)
 
 
-def test_refused_commands_change_state_only_by_their_effects() -> None:
+def test_refused_command_changes_state_only_when_its_effects_are_executed() -> None:
     world = TransactionWorld()
     who = world.init()
     for _ in range(3):

@@ -24,7 +24,7 @@ def refused(code: Code) -> pytest.RaisesExc[KafkaError]:
     return pytest.raises(KafkaError, match=code.name)
 
 
-def test_new_id_starts_at_epoch_zero_and_init_bumps_it() -> None:
+def test_new_transactional_id_starts_at_epoch_zero_and_init_bumps_it() -> None:
     world = TransactionWorld()
     first = world.init()
     assert first.epoch == 0
@@ -49,7 +49,7 @@ def test_init_with_the_current_epoch_bumps_it_and_a_retry_returns_the_same() -> 
     who = world.init()
     bumped = world.init(who)
     assert bumped.epoch == who.epoch + 1
-    assert world.init(who) == bumped, "the answer was lost: the same again, no second bump"
+    assert world.init(who) == bumped, "a retry after a lost response returns the same epoch without a second bump"
     with refused(Code.PRODUCER_FENCED):
         world.init(ProducerIdAndEpoch(who.producer_id, 77))
     with refused(Code.PRODUCER_FENCED):
@@ -103,7 +103,7 @@ def test_timed_out_transactions_fence_their_producer() -> None:
         world.add(who)
     with refused(Code.PRODUCER_FENCED):
         world.end(who, commit=True)
-    assert world.end(who, commit=False).epoch == who.epoch + 1, "its abort finds it done"
+    assert world.end(who, commit=False).epoch == who.epoch + 1, "the abort of the client finds the transaction already aborted"
 
 
 def test_verify_partitions_checks_id_epoch_and_partition() -> None:
@@ -249,7 +249,7 @@ def test_epoch_overflow_at_the_end_of_a_transaction_rotates_the_producer_id(comm
     world.finish()
     assert (world.meta.producer_id, world.meta.producer_epoch) == (following.producer_id, 0)
     for _ in range(2):
-        assert world.end(who, commit=commit) == following, "a retry with the old identity"
+        assert world.end(who, commit=commit) == following, "a retry with the old producer id and epoch returns the same result"
         world.reload()
     with refused(Code.INVALID_TXN_STATE if commit else Code.PRODUCER_FENCED):
         world.end(who, commit=not commit)
@@ -283,7 +283,7 @@ def test_init_fences_an_old_client_at_the_last_epoch() -> None:
     assert fresh.epoch == 0
 
 
-def test_ids_do_not_expire_in_an_open_transaction() -> None:
+def test_transactional_ids_do_not_expire_in_an_open_transaction() -> None:
     world = TransactionWorld()
     who = world.init()
     week = 604_800_000
@@ -300,7 +300,7 @@ def test_ids_do_not_expire_in_an_open_transaction() -> None:
     assert world.init().producer_id != who.producer_id
 
 
-def test_every_end_bumps_the_epoch_once() -> None:
+def test_end_txn_bumps_the_epoch_once() -> None:
     world = TransactionWorld()
     who = world.init()
     for n in range(50):
@@ -309,7 +309,7 @@ def test_every_end_bumps_the_epoch_once() -> None:
     assert who.epoch == 50
 
 
-def test_a_failed_append_changes_nothing() -> None:
+def test_failed_append_changes_no_transaction_state() -> None:
     world = TransactionWorld()
     who = world.init()
     world.add(who)
@@ -325,7 +325,7 @@ def test_a_failed_append_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(10, in_check=3))
-def test_random_histories_reload_to_the_same_state(seed: int) -> None:
+def test_random_transaction_histories_reload_to_the_same_state(seed: int) -> None:
     rng = random.Random(seed)
     world = TransactionWorld(rng.choice([1, 2]))
     who = world.init()
@@ -394,5 +394,5 @@ GOLDEN_PARTITIONS = {
 
 
 @pytest.mark.parametrize(("text", "partition"), GOLDEN_PARTITIONS.items())
-def test_ids_hash_as_in_kafka(text: str, partition: int) -> None:
+def test_transactional_ids_hash_as_in_kafka(text: str, partition: int) -> None:
     assert partition_for(text, 50) == partition

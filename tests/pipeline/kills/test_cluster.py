@@ -87,7 +87,7 @@ def kill_executors_and_workers(
                 until(lambda: shopping.agreed_outputs().total() > 0 or life.poll() is not None, "no batch is committed", LIFE_S)
                 before = written()
                 until(lambda before=before: written() > before or life.poll() is not None, "nothing is written", LIFE_S)  # type: ignore[misc]
-                assert life.poll() is None, "the job was done before anything could be killed"
+                assert life.poll() is None, "the job ended before a process was killed"
                 for victim in victims():
                     with suppress(ProcessLookupError):
                         os.kill(victim, signal.SIGKILL)
@@ -95,6 +95,6 @@ def kill_executors_and_workers(
             assert life.stdout is not None
             said = life.stdout.read()
             assert life.wait(LIFE_S) == 0, (tmp_path / "driver.log").read_text()[-3_000:]
-        assert int(said.split()[-2]) >= 1, f"no transaction had to be begun again: {said}"
+        assert int(said.split()[-2]) >= 1, f"no transaction was restarted: {said}"
         wire.close()
         shopping.check_exactly_once()

@@ -39,7 +39,7 @@ def die_at_every_point(shopping: Shopping) -> None:
     for point in POINTS:
         assert shopping.live(point) == -signal.SIGKILL
         now = shopping.agreed_outputs().total()
-        assert now > seen, f"nothing was done in the life that ended {point}"
+        assert now > seen, f"the run that ended at {point} wrote no output"
         seen = now
     assert shopping.live() == 0
     shopping.check_exactly_once()
@@ -58,7 +58,7 @@ def test_driver_killed_at_every_point_of_a_batch_duplicates_nothing(
         shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", WORKLOAD)
         shopping.open()
         die_at_every_point(shopping)
-    assert not list(scratch.glob("ottla-package-*")), "a killed driver leaves its archives behind"
+    assert not list(scratch.glob("ottla-package-*")), "a killed driver leaves package archives behind"
 
 
 @pytest.mark.skipif(not os.environ.get("ORACLE"), reason="asked of Apache Kafka by ORACLE=1, or make kills")
@@ -82,7 +82,7 @@ def test_driver_killed_at_random_times_duplicates_nothing(tmp_path: Path) -> Non
             assert ended in (0, -signal.SIGKILL)
             killed += ended != 0
             shopping.agreed_outputs()
-        assert killed == ROUNDS, "the job was done before it could be killed"
+        assert killed == ROUNDS, "a job ended before it was killed"
         # With more kills there are more purchases, so more of them remain for the last run.
         assert shopping.live(within_s=LIFE_S * max(1, ROUNDS / 6)) == 0
         shopping.check_exactly_once()

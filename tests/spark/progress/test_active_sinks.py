@@ -29,7 +29,7 @@ def test_concurrent_writes_under_one_id_are_refused() -> None:
             pytest.raises(PipelineError, match=r"use 'shop' at the same time: batch 4 .* batch 0 of stream a in thread 'first'"),
             notes.writing(SINK, "batch 4 of stream b"),
         ):
-            pytest.fail("the block runs")
+            pytest.fail("the body of the with statement ran")
         with notes.writing(("h:1", "another"), "batch 0"), notes.writing(("h:2", "shop"), "batch 0"):
             pass
     finally:
@@ -40,7 +40,7 @@ def test_concurrent_writes_under_one_id_are_refused() -> None:
             raise ZeroDivisionError
 
 
-def test_swallowed_failure_refuses_later_batches() -> None:
+def test_later_batches_are_refused_after_a_swallowed_failure() -> None:
     notes = ProcessNotes()
     notes.note_failed(SINK, "q", 1, ValueError("no such topic"))
     for batch in (2, 3):
@@ -71,7 +71,7 @@ def test_second_write_in_a_batch_is_refused() -> None:
     notes.check_first_use(SINK, "another run", 3)
 
 
-def test_first_use_of_a_batch_number_is_new() -> None:
+def test_batch_number_is_new_at_its_first_use() -> None:
     notes = ProcessNotes()
     assert [notes.note_given("q", batch) for batch in (0, 0, 1, 3, 3)] == [True, False, True, True, False]
     assert notes.note_given("another", 0)

@@ -137,7 +137,7 @@ def test_later_batch_without_progress_is_refused(batch: int) -> None:
     assert transaction.ends == []
 
 
-def test_progress_record_that_was_set_back_is_refused() -> None:
+def test_progress_record_older_than_the_checkpoint_is_refused() -> None:
     transaction = FakeTransaction([Mark("q", 4, "before")])
     with pytest.raises(PipelineError, match="is at batch 6, and the last that was committed under this transactional id is 4"):
         stream(transaction).write("q", 6, written, ends(6))

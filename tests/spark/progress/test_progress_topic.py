@@ -52,7 +52,7 @@ class Stream:
         options = SinkOptions(connecting=self.cluster.connecting, transactional_id=name)
         self.transaction: Any = SharedTransaction(self.cluster, name, progress=self.progress)
         if by_driver:
-            self.transaction = DriverTransaction(self.cluster, options, self.progress)
+            self.transaction = DriverTransaction(options, self.progress)
         self.sink: ExactlyOnce[Any] = ExactlyOnce(self.transaction, "run")
 
     def write(self, batch: int, *, fail: bool = False) -> Any:

@@ -28,24 +28,24 @@ def test_only_the_value_column_is_required(spark: Any) -> None:
         ("value", "binary"),
         ("partition", "int"),
     ]
-    small = Outgoing("t", 100).rows(spark.createDataFrame([("v",)], "value STRING"))
-    assert small.columns == ["topic", "partition", "content"]
+    small = Outgoing("t", (100, 100)).rows(spark.createDataFrame([("v",)], "value STRING"))
+    assert small.columns == ["topic", "partition", "content", "number"]
 
 
 @pytest.mark.parametrize("types", [TYPES, TYPES.replace("key:", "Key:")])
-@pytest.mark.parametrize("largest_bytes", [None, 2])
-def test_null_headers_become_empty_lists(spark: Any, largest_bytes: int | None, types: str) -> None:
+@pytest.mark.parametrize("bounds", [None, (2, 100)])
+def test_null_headers_become_empty_lists(spark: Any, bounds: tuple[int, int] | None, types: str) -> None:
     """Arrow's writer in the JVM needs quadratic time for null lists."""
     rows = [("v", None), ("v", []), ("v", [("h", None)]), ("large", None), ("large", [("h", None)])]
-    frame = Outgoing("t", largest_bytes).rows(spark.createDataFrame(rows, f"value STRING, headers {types}"))
+    frame = Outgoing("t", bounds).rows(spark.createDataFrame(rows, f"value STRING, headers {types}"))
     assert not frame.schema["headers"].nullable
-    large = [] if largest_bytes else [("h", None)]
+    large = [] if bounds else [("h", None)]
     shown = [[tuple(header) for header in row.headers] for row in frame.collect()]
     assert shown == [[], [], [("h", None)], [], large]
     assert frame.toArrow().column("headers").null_count == 0
 
 
-def test_topic_option_overrides_the_column(spark: Any) -> None:
+def test_topic_option_overrides_the_topic_column(spark: Any) -> None:
     frame = spark.createDataFrame([("a", 3, "k", b"v", [("h", None)])], f"{PLACE}, key STRING, value BINARY, headers {TYPES}")
     assert [(r.topic, r.partition, r.headers[0].key) for r in outgoing(frame, None).collect()] == [("a", 3, "h")]
     assert [r.topic for r in outgoing(frame, "b").collect()] == ["b"]

@@ -28,7 +28,7 @@ def test_jvm_and_python_choose_the_same_partitions(spark: Any, monkeypatch: pyte
     def by_value() -> dict[bytes, Any]:
         return {bytes(row.value): row for row in placing.placed(rows, PARTITIONS).collect()}
 
-    assert placing._hashed_by_jvm(spark, rows.key) is not None, "the JVM has Kafka's client, and is not asked"
+    assert placing._hashed_by_jvm(spark, rows.key) is not None, "Kafka's client in the JVM was not used"
     by_jvm = by_value()
     monkeypatch.setattr(placing, "_hashed_by_jvm", lambda *_: None)
     by_python = by_value()
@@ -37,11 +37,11 @@ def test_jvm_and_python_choose_the_same_partitions(spark: Any, monkeypatch: pyte
         if row.key is not None or int(value) % 11 == 0:
             assert row.partition == by_python[value].partition
     without_key = {row.partition for row in by_jvm.values() if row.key is None and row.topic == "even"}
-    assert without_key == set(range(7)), "records without a key go to all partitions"
+    assert without_key == set(range(7)), "records without a key are spread over all partitions"
     assert len(by_jvm) == 500
 
 
-def test_a_row_for_an_unknown_topic_has_no_partition(spark: Any) -> None:
+def test_row_for_an_unknown_topic_has_no_partition(spark: Any) -> None:
     rows = outgoing(spark.range(4).selectExpr(*ROWS), None)
     assert {(row.topic, row.partition) for row in placing.placed(rows, {"odd": 1}).where("key IS NOT NULL").collect()} == {
         ("even", None),

@@ -332,7 +332,7 @@ def test_open_transactions_are_read_only_on_request(root: Path, logs: Logs) -> N
     assert offsets(root, is_committed=False) == list(range(6))
 
 
-def test_invalid_requests_are_explained(root: Path, logs: Logs) -> None:
+def test_invalid_read_options_are_explained(root: Path, logs: Logs) -> None:
     log = logs.new()
     for _ in range(30):
         put(log, 2)

@@ -120,7 +120,7 @@ def test_invalid_bound_is_refused(root: Path, bound: str) -> None:
 
 
 @pytest.mark.skipif(hasattr(DataSourceStreamReader, "getDefaultReadLimit"), reason="Spark 4.2 says where a stream is")
-def test_without_a_checkpoint_a_bound_is_refused_before_the_stream_starts(root: Path) -> None:
+def test_batch_bound_without_a_checkpoint_is_refused_before_the_stream_starts(root: Path) -> None:
     with pytest.raises(PipelineError, match="maxOffsetsPerTrigger needs the option checkpointLocation"):
         SegmentStream({"path": str(root), "subscribe": "t", "maxOffsetsPerTrigger": "20"}, ["offset"])
 

@@ -137,7 +137,7 @@ def test_every_batch_has_its_own_deadline(clock: Clock) -> None:
         (32_000, BrokerRefused, "error 32000"),
     ],
 )
-def test_final_errors_are_raised_at_once(clock: Clock, code: int, kind: type[Exception], line: str) -> None:
+def test_non_retriable_errors_are_raised_at_once(clock: Clock, code: int, kind: type[Exception], line: str) -> None:
     with pytest.raises(kind, match=line):
         write(Leader(code), (0, 0))
     assert clock.now_s == 0

@@ -122,7 +122,7 @@ def test_stream_continues_after_skipped_batches(
     assert f"in-0: {lost.start} to {lost.stop}" in warning
 
 
-def test_option_refuses_skipped_batches(stream: Stream) -> None:
+def test_skipped_batches_are_refused_when_configured(stream: Stream) -> None:
     stream.add(3)
     with pytest.raises(Exception, match=r"batch 1 \(offsets of in-0: 50 to 100\): nothing was committed as 'numbers'"):
         stream.run(stream.without(stream.sink(skipped_batches="fail"), 1))

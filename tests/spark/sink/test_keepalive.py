@@ -41,7 +41,7 @@ class Stream:
         self.cluster = cluster_client(Connecting(broker.bootstrap))
         transaction: Any = SharedTransaction(self.cluster, name)
         if by_driver:
-            transaction = DriverTransaction(self.cluster, SinkOptions(connecting=self.cluster.connecting, transactional_id=name))
+            transaction = DriverTransaction(SinkOptions(connecting=self.cluster.connecting, transactional_id=name))
         self.sink: ExactlyOnce[Any] = ExactlyOnce(transaction, "run")
 
     def start(self, batch: int) -> Stream:
@@ -91,7 +91,7 @@ def test_idle_stream_keeps_its_progress_for_months(broker: Broker, by_driver: bo
     assert len(broker.records(name)) == 3
 
 
-def test_without_renewal_progress_expires(broker: Broker) -> None:
+def test_progress_expires_without_renewal(broker: Broker) -> None:
     broker.create_topic("forgotten", partitions=1, configs={"retention.ms": "-1"})
     Stream(broker, "forgotten").start(0).write(0)
     broker.clock.advance("8d")
@@ -99,7 +99,7 @@ def test_without_renewal_progress_expires(broker: Broker) -> None:
         Stream(broker, "forgotten").start(1).write(1)
 
 
-def test_fenced_stream_renews_nothing(broker: Broker) -> None:
+def test_fenced_stream_does_not_renew_its_progress(broker: Broker) -> None:
     """The renewal could reset offsets that the other stream has committed."""
     broker.create_topic("fenced", partitions=1)
     old = Stream(broker, "fenced").start(0)
@@ -161,7 +161,7 @@ def test_offsets_of_a_deleted_topic_are_not_renewed(broker: Broker) -> None:
     assert read_committed(stream.cluster, group_of("anew")) is None
 
 
-def test_nothing_is_renewed_before_the_first_batch(broker: Broker) -> None:
+def test_progress_is_not_renewed_before_the_first_batch(broker: Broker) -> None:
     broker.create_topic("first", partitions=1)
     stream = Stream(broker, "first").start(0)
     assert stream.renewed()
@@ -179,7 +179,7 @@ def test_renewal_thread_ends_with_its_last_stream() -> None:
     stopped.stop()
     stopped.thread.join(60)
     assert not stopped.thread.is_alive()
-    never = Renewing(lambda: pytest.fail("too early"))
+    never = Renewing(lambda: pytest.fail("the timeout was renewed too early"))
     never.stop()
     never.thread.join(60)
     assert not never.thread.is_alive()

@@ -57,7 +57,7 @@ class Stream:
             self.log.open()
         transaction: Any = SharedTransaction(self.cluster, name, progress=self.log)
         if self.options.writer == "driver":
-            transaction = DriverTransaction(self.cluster, self.options, self.log)
+            transaction = DriverTransaction(self.options, self.log)
         self.after_tasks: Callable[[], None] = lambda: None
         self.sink: ExactlyOnce[Any] = ExactlyOnce(transaction, "run", inputs=self.inputs)
 
@@ -252,7 +252,7 @@ def test_topic_recreated_during_the_stream_is_detected(broker: Broker, writer: s
         assert not stream.write(batch, reads(**{read: 1})).is_replay
 
 
-def test_a_progress_record_of_an_older_version_has_no_ids(broker: Broker) -> None:
+def test_progress_record_of_an_older_version_has_no_topic_ids(broker: Broker) -> None:
     stream = Stream(broker, "old-log", topic="out", progress_topic="old-log-progress")
     broker.create_topic("h-in", partitions=1)
     stream.write(0, reads(**{"h-in": 1}))

@@ -14,7 +14,6 @@ from confluent_kafka import Consumer
 from ottla.client.security.client_config import Connecting
 from ottla.spark.checkpoint.checkpoint import InputEnds
 from ottla.spark.cluster.client import cluster_client
-from ottla.spark.cluster.stock_client import settings_of
 from ottla.spark.cluster.topics import partition_counts
 from ottla.spark.errors import PipelineError
 from ottla.spark.segments.reading import COLUMNS
@@ -24,6 +23,7 @@ from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.task_writer import TaskWriter, Written
 from ottla.spark.sink.transaction import SharedProducer, SharedTransaction
 from tests.spark.secured import LOGIN, WAYS, Secured
+from tests.spark.stock_settings import settings_of
 from tests.support.raw_client import RawClient, create
 from tools.kafka import Unavailable
 
@@ -93,7 +93,7 @@ def test_driver_writes_in_its_own_transaction(secured: Secured, way: str) -> Non
     name = f"driver-{way}"
     rows = [("out", None, f"{name}-{n:05d}".encode(), [], None) for n in range(ROWS)]
     options = SinkOptions(connecting=connecting, transactional_id=name)
-    with closing(cluster_client(connecting)) as cluster, closing(DriverTransaction(cluster, options)) as transaction:
+    with closing(cluster_client(connecting)) as cluster, closing(DriverTransaction(options)) as transaction:
         counts = partition_counts(cluster, ("out",))
         stream = ExactlyOnce(transaction, "run")
         stream.start()

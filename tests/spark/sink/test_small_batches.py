@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 import ottla.spark
 from ottla import Broker
 from ottla.client import KafkaClient, NewRecord
-from ottla.spark.sink import row_writing
+from ottla.spark.sink import row_writing, small_batches
 from ottla.spark.sink.small_batches import MAX_OFFSETS, MAX_RECORD_BYTES, PAUSE_BATCHES, SmallBatches
 
 wire = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
@@ -25,8 +25,8 @@ def test_small_batches_are_recognized() -> None:
     small = SmallBatches()
     t, u = ("t", 0), ("u", 1)
     assert not small.is_small({}, dict)
-    assert not small.is_small({t: 5}, dict), "where it begins is unknown"
-    assert small.is_small({t: 5 + MAX_OFFSETS}, dict), "the batch before has told where"
+    assert not small.is_small({t: 5}, dict), "the start offset of the batch is unknown"
+    assert small.is_small({t: 5 + MAX_OFFSETS}, dict), "the previous batch gives the start offset"
     assert not small.is_small({t: 6 + 2 * MAX_OFFSETS}, dict)
     # For a new partition, and for the first batch after a start, the checkpoint says where the batch begins.
     assert small.is_small({t: 6 + 2 * MAX_OFFSETS, u: 7}, lambda: {t: 6 + 2 * MAX_OFFSETS, u: 0})
@@ -110,6 +110,20 @@ class TestAStream:
         )
         metrics = stream.run([*records(BATCH_RECORDS - 1), record, *records(BATCH_RECORDS, first=100)])
         assert (metrics.batches, metrics.aborted, stream.gathered) == (2, 0, [False])
+        assert stream.contents("out") == stream.contents("in")
+
+    def test_batch_whose_rows_multiply_is_written_by_tasks(self, stream: Stream) -> None:
+        """The number of input offsets says nothing about a batch with explode."""
+        many = MAX_OFFSETS // BATCH_RECORDS + 1
+        copies = f"explode(sequence(1, {many})) AS copy"
+        metrics = stream.run(records(BATCH_RECORDS), lambda frame: frame.selectExpr("key", "value", copies).drop("copy"))
+        assert (metrics.batches, metrics.records, metrics.aborted) == (1, many * BATCH_RECORDS, 0)
+        assert stream.gathered == [False]
+
+    def test_gathered_rows_have_a_limit_in_bytes(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(small_batches, "MAX_BYTES", 1_000)
+        stream.run(records(BATCH_RECORDS, 100))
+        assert stream.gathered == [False]
         assert stream.contents("out") == stream.contents("in")
 
     def test_rows_without_key_and_headers_are_written(self, stream: Stream) -> None:

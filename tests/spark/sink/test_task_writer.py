@@ -139,7 +139,7 @@ def test_batches_respect_the_topic_limit(writer: str) -> None:
             transaction.end(commit=True)
         else:
             options = SinkOptions(connecting=Connecting(broker.bootstrap), transactional_id="x", topics=("small",))
-            by_driver = DriverTransaction(cluster, options)
+            by_driver = DriverTransaction(options)
             by_driver.begin()
             by_driver.write([("small", None, value, [], None) for value in values], {"small": 1})
             by_driver.end(commit=True)

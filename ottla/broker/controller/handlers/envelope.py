@@ -56,7 +56,7 @@ async def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext
     except DECODE_FAILURES:
         raise KafkaError(Code.INVALID_REQUEST) from None
     try:
-        response = await dispatcher.respond(route, inner)
+        response = await dispatcher.respond(route, inner, len(frame))
     except RequestRefused:
         # The broker that sent the envelope closes its client's connection.
         raise KafkaError(Code.INVALID_REQUEST) from None

@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from ottla.broker.apis.api import RequestRefused
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_acls import AclCreation
 from ottla.security.acl.bindings import AclBinding, AclBindingFilter
 from ottla.security.acl.codes import AclOperation, PatternType, PermissionType, ResourceType, of_code
@@ -15,39 +16,55 @@ K = TypeVar("K", bound=IntEnum)
 
 
 def acls_of(creations: Iterable[AclCreation]) -> list[AclBinding]:
-    """The ACLs in a CreateAcls request. Raises `RequestRefused` for a code that Kafka does not have, or the code UNKNOWN."""
-    return [
+    """The ACLs in a CreateAcls request.
+
+    Raises `RequestRefused` for the code UNKNOWN, which Kafka cannot parse, and UNKNOWN_SERVER_ERROR for a code that only filters
+    may have, on which Kafka fails.
+    """
+    acls = [
         AclBinding(
-            _known(ResourceType, creation.resource_type),
+            _of_code(ResourceType, creation.resource_type),
             creation.resource_name,
-            _known(PatternType, creation.resource_pattern_type),
+            _of_code(PatternType, creation.resource_pattern_type),
             creation.principal,
             creation.host,
-            _known(AclOperation, creation.operation),
-            _known(PermissionType, creation.permission_type),
+            _of_code(AclOperation, creation.operation),
+            _of_code(PermissionType, creation.permission_type),
         )
         for creation in creations
     ]
+    if any(_is_of_filters(acl) for acl in acls):
+        raise KafkaError(Code.UNKNOWN_SERVER_ERROR)
+    return acls
+
+
+def _is_of_filters(acl: AclBinding) -> bool:
+    return (
+        acl.resource_type is ResourceType.ANY
+        or acl.pattern_type in (PatternType.ANY, PatternType.MATCH)
+        or acl.operation is AclOperation.ANY
+        or acl.permission is PermissionType.ANY
+    )
 
 
 def filters_of(messages: Iterable[Any]) -> list[AclBindingFilter]:
-    """The filters of a DeleteAcls request, or the one filter of a DescribeAcls request. Raises `RequestRefused` like `acls_of`."""
+    """The filters of a DeleteAcls request, or the one of a DescribeAcls request. Raises `RequestRefused`
+    for the code UNKNOWN."""
     return [
         AclBindingFilter(
-            _known(ResourceType, message.resource_type_filter),
+            _of_code(ResourceType, message.resource_type_filter),
             message.resource_name_filter,
-            _known(PatternType, message.pattern_type_filter),
+            _of_code(PatternType, message.pattern_type_filter),
             message.principal_filter,
             message.host_filter,
-            _known(AclOperation, message.operation),
-            _known(PermissionType, message.permission_type),
+            _of_code(AclOperation, message.operation),
+            _of_code(PermissionType, message.permission_type),
         )
         for message in messages
     ]
 
 
-def _known(kind: type[K], code: int) -> K:
-    found = of_code(kind, code)
-    if found == 0:
-        raise RequestRefused(f"an ACL or a filter has the unknown {kind.__name__} {code}")
-    return found
+def _of_code(kind: type[K], code: int) -> K:
+    if code == 0:
+        raise RequestRefused(f"an ACL or a filter has the {kind.__name__} UNKNOWN")
+    return of_code(kind, code)

@@ -134,7 +134,7 @@ def check_keys(configs: Sequence[_Config], may_be_null: Callable[[Any], bool] = 
 
 
 def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str | None], *, validate_only: bool) -> None:
-    """Set configs of one resource, and remove those with the value None.
+    """Set configs of one resource; the value None removes a config.
 
     Raises INVALID_REQUEST for a broker; INVALID_CONFIG, or else UNKNOWN_TOPIC_OR_PARTITION, for a topic; INVALID_REQUEST,
     INVALID_CONFIG or POLICY_VIOLATION for other resources.

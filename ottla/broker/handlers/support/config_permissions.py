@@ -12,6 +12,7 @@ from ottla.coordinator.metadata.cluster import (
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
 )
+from ottla.protocol.errors import KafkaError
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 _OF_CLUSTER = (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE)
@@ -22,7 +23,13 @@ def check_configs(authorizer: RequestAuthorizer, context: RequestContext, operat
 
     A resource of an unknown type passes, because it is refused for its type.
     """
-    if kind in _OF_CLUSTER:
+    if kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE) and operation is AclOperation.ALTER_CONFIGS:
+        # The broker checks these before it forwards the request, and returns no message (ConfigAdminManager.preprocess).
+        try:
+            check(authorizer, context, operation, ResourceType.CLUSTER)
+        except KafkaError as error:
+            raise KafkaError(error.code) from None
+    elif kind in _OF_CLUSTER:
         check(authorizer, context, operation, ResourceType.CLUSTER)
     elif kind == TOPIC_RESOURCE:
         check(authorizer, context, operation, ResourceType.TOPIC, name)

@@ -84,12 +84,17 @@ def refusal(index: int, code: Code, *, is_there: bool = False) -> PartitionData:
 
 
 async def response(
-    session: ConsumerFetchSession | None, answers: list[tuple[RequestedPartition, PartitionData]], *, is_whole: bool
+    session: ConsumerFetchSession | None,
+    answers: list[tuple[RequestedPartition, PartitionData]],
+    *,
+    is_whole: bool,
+    is_sent: bool = True,
 ) -> FetchResponse:
     """The response, in the order of the request. Adjacent partitions of a topic are joined; unknown topics come last.
 
     Clients hand the partitions to their application in this order (FetchResponse.toMessage, KafkaApis.handleFetchRequest).
-    ``is_whole`` is False for an incremental fetch, whose response only contains changed partitions.
+    ``is_whole`` is False for an incremental fetch, whose response only contains changed partitions. With ``is_sent`` False the
+    session stays as it is.
     """
     pace = Pace()
     there: list[FetchableTopicResponse] = []
@@ -100,9 +105,10 @@ async def response(
         if session is not None:
             if not is_whole and not is_news(requested, data):
                 continue
-            requested.sent_high_watermark, requested.sent_log_start_offset = data.high_watermark, data.log_start_offset
-            if data.records:
-                session.served(requested.key)
+            if is_sent:
+                requested.sent_high_watermark, requested.sent_log_start_offset = data.high_watermark, data.log_start_offset
+                if data.records:
+                    session.served(requested.key)
         topic_id, name, _ = requested.key
         topics = missing if data.error_code in _NOT_THERE else there
         if not topics or (topics[-1].topic_id, topics[-1].topic) != (topic_id, name):

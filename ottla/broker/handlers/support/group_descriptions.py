@@ -49,10 +49,12 @@ async def described_groups(
     describe: Callable[[GroupShard, str, Pace], Steps[D]],
     refused: Callable[[str, KafkaError], D],
     topics_of: Callable[[D], Iterable[Iterable[str]]],
+    hidden_topics: str = HIDDEN_TOPICS,
 ) -> list[D]:
     """The descriptions in the request's order, after the groups that the client may not describe.
 
-    If ``describe`` raises a `KafkaError`, ``refused`` makes the description. ``topics_of`` yields the names of its topics.
+    ``refused`` describes a `KafkaError` of ``describe``. ``topics_of`` yields the names of topics in a description;
+    ``hidden_topics`` is the error message if the client may not describe one of them.
     """
     authorizer, pace = ports.authorizer, Pace(double_first=True)
     described, denied = list[D](), list[D]()
@@ -68,7 +70,7 @@ async def described_groups(
             shard, _ = ports.groups.shard(group_id)
             group = await describe(shard, group_id, pace)
             if authorizer.is_enabled:
-                await _check_topics(authorizer, context, topics_of(group), pace)
+                await _check_topics(authorizer, context, topics_of(group), pace, hidden_topics)
             operations = authorizer.operations(context, ResourceType.GROUP, group_id)
             group.authorized_operations = operations if request.include_authorized_operations else NOT_ASKED
         except KafkaError as error:
@@ -78,7 +80,7 @@ async def described_groups(
 
 
 async def _check_topics(
-    authorizer: RequestAuthorizer, context: RequestContext, topics: Iterable[Iterable[str]], pace: Pace
+    authorizer: RequestAuthorizer, context: RequestContext, topics: Iterable[Iterable[str]], pace: Pace, message: str
 ) -> None:
     """Raise TOPIC_AUTHORIZATION_FAILED if the client may not describe all topics of a description."""
     checked = set[str]()
@@ -87,7 +89,7 @@ async def _check_topics(
             if pace.spend(1):
                 await next_turn()
             if name not in checked and not authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
-                raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, HIDDEN_TOPICS)
+                raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, message)
             checked.add(name)
 
 

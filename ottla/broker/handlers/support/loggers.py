@@ -55,7 +55,7 @@ def logger_entries(ports: Ports, name: str) -> list[ConfigEntry]:
 def alter_loggers(ports: Ports, name: str, changes: Sequence[LevelChange], *, validate_only: bool) -> None:
     """Change all these levels; if one change is invalid, change none. Raises `KafkaError`.
 
-    The checks are those of ConfigAdminManager.validateLogLevelConfigs.
+    ConfigAdminManager.validateLogLevelConfigs has the same checks.
     """
     check_node(ports, name)
     for change in changes:

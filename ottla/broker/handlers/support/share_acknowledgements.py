@@ -88,7 +88,7 @@ async def acknowledge_all(
         elif not _are_sound(batches, context.version, is_renewal=is_renewal):
             outcomes[where] = KafkaError(Code.INVALID_REQUEST)
         elif not ports.authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, topic.name):
-            outcomes[where] = KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
+            outcomes[where] = KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
         elif not is_there:
             outcomes[where] = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
         elif not batches:

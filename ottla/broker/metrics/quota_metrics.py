@@ -1,0 +1,53 @@
+"""The metrics of clients with quotas, under the names that the JMX exporter gives Kafka's. Imported only if there are quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from ottla.broker.limits.quota_managers import QuotaManagers
+from ottla.coordinator.quota.precedence import Sharing
+from ottla.coordinator.quota.sampled import Sampled
+
+THROTTLE_TIME = "Mean throttle time of throttled requests in the last minute, in ms; NaN without one"
+
+
+class ThrottledSensor(Protocol):
+    @property
+    def rate(self) -> Sampled: ...
+
+    @property
+    def throttle_times(self) -> Sampled: ...
+
+
+def quota_metrics(managers: QuotaManagers, now_ms: int) -> Iterator[Metric]:
+    """The metrics of all clients that were measured in the last hour. An empty label: the quota does not depend on it."""
+    named = (
+        ("produce_byte_rate", "Bytes per second that clients produce", managers.produce),
+        ("fetch_byte_rate", "Bytes per second that clients fetch", managers.fetch),
+        ("request_request_time", "Time that requests of clients take on the event loop, in percent", managers.request),
+        ("controllermutation_mutation_rate", "Partitions per second that clients create and delete", managers.mutation),
+    )
+    for name, text, manager in named:
+        sensors: list[tuple[Sharing, ThrottledSensor]] = list(manager.sensors.current(now_ms))
+        yield _gauge(name, text, ((key, sensor.rate.rate(now_ms)) for key, sensor in sensors))
+        throttle_times = ((key, sensor.throttle_times.mean(now_ms)) for key, sensor in sensors)
+        yield _gauge(f"{name.partition('_')[0]}_throttle_time", THROTTLE_TIME, throttle_times)
+    mutation = managers.mutation
+    tokens = ((key, s.bucket.tokens(mutation.rate(key), now_ms)) for key, s in mutation.sensors.current(now_ms))
+    yield _gauge("controllermutation_tokens", "Partitions that clients may create or delete at once", tokens)
+    addresses = managers.connections.sensors.current(now_ms)
+    name, text = "kafka_server_socket_server_metrics_connection_creation_rate", "Connections per second of an address"
+    rates = GaugeMetricFamily(name, text, labels=["ip"])
+    for address, sensor in addresses:
+        rates.add_metric([address], sensor.rate.rate(now_ms))
+    yield rates
+
+
+def _gauge(name: str, text: str, samples: Iterable[tuple[Sharing, float]]) -> Metric:
+    family = GaugeMetricFamily(f"kafka_server_{name}", text, labels=["user", "client_id"])
+    for sharing, value in samples:
+        family.add_metric(list(sharing), value)
+    return family

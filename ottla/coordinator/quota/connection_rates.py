@@ -1,0 +1,60 @@
+"""The quotas of connections by client address (ConnectionQuotas.recordIpConnectionMaybeThrottle, KIP-612)."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+from ottla.coordinator.quota.sampled import Sampled, Windows, throttle_ms
+from ottla.coordinator.quota.sensors import Sensors
+
+
+class AddressSensor:
+    __slots__ = ("rate", "used_ms")
+
+    def __init__(self, windows: Windows) -> None:
+        self.rate = Sampled(windows)
+        self.used_ms = 0
+
+
+class ConnectionRates:
+    """The limits of addresses, and the connections of each."""
+
+    def __init__(self, windows: Windows) -> None:
+        self._limits: dict[str | None, float] = {}
+        self._windows = windows
+        self.sensors: Sensors[str, AddressSensor] = Sensors(lambda: AddressSensor(windows))
+
+    def set(self, address: str | None, limit: float | None) -> None:
+        """Set the connections per second of an address or, with None, of all without their own. Without a limit remove it."""
+        key = None if address is None else _normalized(address)
+        if limit is None:
+            self._limits.pop(key, None)
+        else:
+            self._limits[key] = limit
+
+    def record(self, address: str, now_ms: int) -> int:
+        """Record a new connection; returns after how many ms it must be closed, at most a sample's time, or 0 to accept it.
+
+        A connection that is not accepted is not counted.
+        """
+        limit = self._limits.get(address, self._limits.get(None))
+        if limit is None:
+            return 0
+        rate = self.sensors.used(address, now_ms).rate
+        rate.record(1, now_ms)
+        wait_ms = min(throttle_ms(rate, limit, now_ms), self._windows.size_ms)
+        if wait_ms:
+            rate.record(-1, now_ms)
+        return wait_ms
+
+
+def _normalized(name: str) -> str:
+    """The form of an address in which connections have it. Kafka resolves names; ottla accepts only this one."""
+    if name == "localhost":
+        return "127.0.0.1"
+    try:
+        address = ip_address(name)
+    except ValueError:
+        # A host name in a directory of Apache Kafka, which no connection has as its address.
+        return name
+    return str(getattr(address, "ipv4_mapped", None) or address)
