@@ -107,7 +107,7 @@ def directory_of_lines(tmp_path: Path) -> Path:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("coerced", ["0", "1"])
-def test_names_and_paths_work_in_the_c_locale(coerced: str, tmp_path: Path) -> None:
+def test_names_and_paths_may_be_non_ascii_in_the_c_locale(coerced: str, tmp_path: Path) -> None:
     """In the C locale without UTF-8 mode, Python decodes non-ASCII bytes of arguments as lone surrogates."""
     variables = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": coerced, "PYTHONUTF8": coerced}
 

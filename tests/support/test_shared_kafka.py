@@ -88,7 +88,7 @@ def test_process_inside_a_run_begins_no_run_of_its_own() -> None:
 
 @pytest.mark.full
 @pytest.mark.java
-def test_processes_of_a_run_share_one_broker() -> None:
+def test_processes_of_a_run_share_one_kafka_broker() -> None:
     """Two processes request the shared broker at the same time, as xdist workers do, and get the same broker."""
     ask = "from tests.support.shared_kafka import shared_kafka; print(shared_kafka().bootstrap)"
     with subprocess.Popen([sys.executable, "-c", ask], stdout=subprocess.PIPE, text=True, cwd=ROOT) as other:

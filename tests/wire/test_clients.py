@@ -181,7 +181,9 @@ def _settle(consumers: list[Any], done: Callable[[list[set[Any]]], bool]) -> Non
 
 
 @pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.full), True], ids=["SIGTERM", "SIGKILL"])
-def test_restart_during_a_transaction_keeps_it_open(client: Client, unique: Unique, closing: Closing, kill: bool) -> None:
+def test_restart_during_a_transaction_keeps_the_transaction_open(
+    client: Client, unique: Unique, closing: Closing, kill: bool
+) -> None:
     topic = unique("restart")
     with Broker() as broker:
         producer = closing(client.producer(broker.bootstrap, transactional_id="restarted"))

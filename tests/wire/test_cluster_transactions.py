@@ -120,7 +120,7 @@ def test_broker_stops_with_an_open_transaction(
     story.check()
 
 
-def test_paused_coordinator_decides_nothing_after_its_replacement(story: Story) -> None:
+def test_paused_coordinator_decides_no_transaction_after_its_replacement(story: Story) -> None:
     story.begin("open")
     frozen = story.coordinator
     story.cluster.pause(frozen)

@@ -167,7 +167,7 @@ def test_waiting_requests_leave_connections_for_others(broker: Broker) -> None:
 
 
 @pytest.mark.smoke
-def test_broker_killed_inside_a_commit_completes_it(broker: Broker) -> None:
+def test_broker_killed_inside_a_commit_completes_the_transaction(broker: Broker) -> None:
     """The decision is logged, so the transaction is completed after the restart, although the client got no response."""
     made = producer(broker, **{"socket.timeout.ms": 1_000})
     made.begin_transaction()

@@ -45,7 +45,7 @@ def test_response_waits_until_its_own_write_is_committed() -> None:
     assert world.answers == ["written"]
 
 
-def test_response_waits_for_the_writes_it_has_read_and_not_for_later_ones() -> None:
+def test_response_waits_for_the_writes_it_has_read_and_not_for_later_writes() -> None:
     world = CoordinatorPartitionWorld()
     world.write()
     world.handle(world.reading())

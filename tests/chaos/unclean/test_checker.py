@@ -91,7 +91,7 @@ def test_other_batch_of_the_same_epoch_is_found_after_an_unclean_election_too() 
     assert len(judged(log_of(0, 2), {0: Identity(1, 0, 0), 1: Identity(2, 2, 7)}, Election(A, 4, 3, UNCLEAN))) == 1
 
 
-def test_election_of_another_partition_explains_nothing() -> None:
+def test_election_of_another_partition_explains_no_loss() -> None:
     assert len(judged(log_of(0, 0), log_of(0), Election(B, 2, 1, UNCLEAN))) == 1
 
 

@@ -70,7 +70,7 @@ def test_final_epoch_keeps_the_session_until_it_is_ended() -> None:
     assert refusal(lambda: fetch(sessions, 1)) is Code.SHARE_SESSION_NOT_FOUND
 
 
-def test_new_session_of_a_member_replaces_its_old_one() -> None:
+def test_new_share_session_of_a_member_replaces_its_old_session() -> None:
     sessions = ShareSessions(1, 100)
     fetch(sessions, 0, P0)
     assert refusal(lambda: fetch(sessions, 0, P1, acknowledges=True)) is Code.INVALID_REQUEST

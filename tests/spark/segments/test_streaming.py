@@ -78,7 +78,7 @@ def at(offset: int) -> dict[str, Any]:
     return told(offset, bytes(range(16)))
 
 
-def test_latest_offset_continues_from_the_previous_one(root: Path) -> None:
+def test_latest_offset_continues_from_the_previous_offset(root: Path) -> None:
     started = stream(root)
     assert started.initialOffset() == at(0)
     assert [started.latestOffset() for _ in range(4)] == [at(20), at(40), at(50), at(50)]
