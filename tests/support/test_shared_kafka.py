@@ -63,7 +63,7 @@ def test_guarded_process_ends_with_its_run(begun: tuple[subprocess.Popen[str], P
             process.send_signal(signal.SIGINT if end == "interrupted" else signal.SIGKILL)
             process.wait(oracle.LIMIT_S)
     oracle.wait_for("the process of the run has ended", lambda: is_running(pid), lambda runs: not runs)
-    oracle.wait_for("the directory of the run is gone", directory.exists, lambda exists: not exists)
+    oracle.wait_for("the directory of the run is removed", directory.exists, lambda exists: not exists)
 
 
 @pytest.mark.smoke

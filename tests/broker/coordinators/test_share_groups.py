@@ -276,7 +276,7 @@ def test_acknowledgement_is_not_confirmed_when_its_write_is_refused(
 
 
 def test_share_state_lost_in_a_power_cut_is_initialized_again(broker: SimulatedBroker, client: SimulatedClient) -> None:
-    """`__consumer_offsets` says "initialized", but the only snapshot of the state is missing in `__share_group_state`."""
+    """In `__consumer_offsets` the state is "initialized", but its only snapshot is missing in `__share_group_state`."""
     a = joined(broker)
     produce(client, 3)
     assert a.acquire() == [(0, 2, 1)]

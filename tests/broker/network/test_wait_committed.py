@@ -154,7 +154,7 @@ def test_response_depends_on_the_writes_of_every_step(*, fails: bool) -> None:
 
     handled = response_once_committed(world.barrier, in_three_steps(), lambda code: code)
     handled.send(None)
-    # Another request comes in between.
+    # Another request is handled between the two steps.
     world.barrier.take_dependencies()
     handled.send(None)
     pause = handled.throw(ValueError()) if fails else handled.send(None)
