@@ -259,7 +259,7 @@ def test_batches_of_an_adopted_topic_are_not_reported_as_lost(producer_id: int, 
 
 @pytest.mark.entry("STO-06", "STO-10")
 @pytest.mark.parametrize("clean", [True, False])
-def test_rebuilt_index_keeps_producer_state(clean: bool) -> None:
+def test_index_rebuild_keeps_producer_state(clean: bool) -> None:
     """Retention deleted the producer's batch, so only the snapshot has its state. A retry is still recognized as a duplicate."""
     disk = FaultyFilesystem()
     broker, world = started(disk, log_retention_check_interval_ms="1000")
