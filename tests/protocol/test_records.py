@@ -104,7 +104,7 @@ def test_assigning_offset_and_leader_epoch_keeps_the_crc_valid() -> None:
     assert crc_is_valid(raw, header)
 
 
-def test_append_time_is_stamped_with_a_new_crc() -> None:
+def test_append_time_replaces_batch_timestamps_with_a_new_crc() -> None:
     raw = batch()
     stamp_append_time(raw, NOW_MS + 77)
     header = read_header(raw)

@@ -68,7 +68,7 @@ def test_level_selects_tests_by_their_markers(tmp_path: Path, level: str, expect
 
 
 @pytest.mark.full
-def test_without_level_only_nightly_tests_are_left_out(tmp_path: Path) -> None:
+def test_only_nightly_tests_are_left_out_without_a_level(tmp_path: Path) -> None:
     assert "test_nightly_test_is_of_level_nightly" not in run_pytest(tmp_path, SAMPLE_OF_LEVELS)
     assert "test_nightly_test_is_of_level_nightly" in run_pytest(tmp_path, SAMPLE_OF_LEVELS, "--level", ",".join(levels.LEVELS))
 

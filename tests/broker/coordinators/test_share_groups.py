@@ -147,7 +147,9 @@ def test_alter_offsets_moves_an_empty_group(broker: SimulatedBroker, client: Sim
     assert offsets(client, group="new") == [("t", 0, 4, 1)]
 
 
-def test_duplicate_topic_entries_are_altered_together(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_duplicate_topics_in_alter_share_group_offsets_are_altered_together(
+    broker: SimulatedBroker, client: SimulatedClient
+) -> None:
     named = [
         AlterShareGroupOffsetsRequestTopic(
             topic_name="t",

@@ -64,7 +64,7 @@ def numbers(tmp_path: Path) -> Iterator[Numbers]:
         yield Numbers(broker, tmp_path)
 
 
-def test_small_batch_makes_few_jvm_calls(spark: Any, numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_batch_needs_few_jvm_calls(spark: Any, numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     counting: set[int] = set()
     send = JavaClient.send_command
