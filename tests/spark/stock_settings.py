@@ -6,7 +6,6 @@ import time
 from typing import Any, Final
 
 from ottla.client.security.client_config import OAUTHBEARER, Connecting, Pem, Sasl, Tls
-from ottla.client.security.tls import pem_texts
 from ottla.client.security.tokens import token_of
 
 ASSUMED_LIFE_S: Final = 300.0
@@ -24,7 +23,6 @@ def settings_of(connecting: Connecting) -> dict[str, Any]:
 
 
 def _of_tls(tls: Tls) -> dict[str, Any]:
-    tls = pem_texts(tls)
     settings: dict[str, Any] = {"ssl.endpoint.identification.algorithm": "https" if tls.checks_hostname else "none"}
     for name, pem in (("ssl.ca", tls.trusted), ("ssl.certificate", tls.certificate), ("ssl.key", tls.key)):
         if pem is not None:

@@ -52,7 +52,7 @@ def wrapped(raw: socket.socket, tls: Tls, address: Address) -> ssl.SSLSocket:
     try:
         return context.wrap_socket(raw, server_hostname=address[0])
     except ssl.SSLCertVerificationError as error:
-        raise ClientError(_distrust(error, tls, address)) from None
+        raise ClientError(distrust_of(error, tls, address, shown_certificate(address))) from None
     except ssl.SSLError as error:
         refusal = refusal_of(error, tls, address)
         if refusal is None:
@@ -73,22 +73,6 @@ def context_of(tls: Tls) -> ssl.SSLContext:
         tls.prefix,
     )
     return _context(contents, "" if tls.trusted is None else tls.trusted.option)
-
-
-def pem_texts(tls: Tls) -> Tls:
-    """Return the same settings with PKCS12 stores converted to PEM texts, for clients that read only PEM."""
-
-    def text(pem: Pem | None, *, has_key: bool) -> Pem | None:
-        if pem is None or pem.password is None:
-            return pem
-        return Pem(pem.option, text=_read(pem, tls.key_password, has_key=has_key))
-
-    return msgspec.structs.replace(
-        tls,
-        trusted=text(tls.trusted, has_key=False),
-        certificate=text(tls.certificate, has_key=True),
-        key=text(tls.key, has_key=True),
-    )
 
 
 def _read(pem: Pem | None, key_password: Secret | None, *, has_key: bool) -> Secret | None:
@@ -193,9 +177,9 @@ def refusal_of(error: ssl.SSLError, tls: Tls, address: Address) -> str | None:
     return None
 
 
-def _distrust(error: ssl.SSLCertVerificationError, tls: Tls, address: Address) -> str:
+def distrust_of(error: ssl.SSLCertVerificationError, tls: Tls, address: Address, certificate: dict[str, Any]) -> str:
+    """Return the reason that the broker's certificate is not trusted. ``certificate``: see `shown_certificate`."""
     host, port = address
-    certificate = shown_certificate(address)
     if error.verify_code in _OTHER_HOST:
         names = ", ".join(value for _, value in certificate.get("subjectAltName", ())) or _name(certificate.get("subject"))
         return (

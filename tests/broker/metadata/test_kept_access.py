@@ -102,7 +102,7 @@ def test_graduate_and_adopt_keep_quotas_and_credentials(broker: SimulatedBroker)
     of_alice, of_any = (entity_of(entity.items()) for entity, _ in FILLED[0])
     assert state.client_quotas.by_entity == {of_alice: FILLED[0][0][1], of_any: FILLED[0][1][1]}
     assert {user: sorted(of_user) for user, of_user in state.credentials.by_user.items()} == {"alice": [1, 2], "bob": [1]}
-    plan = AdoptionPlan(kept=KeptEntries(state.client_quotas, state.credentials, {(32, "g"): {"a": "1"}}))
+    plan = AdoptionPlan(kept=KeptEntries(state.client_quotas, state.credentials, configs={(32, "g"): {"a": "1"}}))
     target = ClusterState(1)
     for batch in adopted(ClusterState(1), plan):
         for record in batch:

@@ -14,9 +14,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.network.connection import Connection
+from ottla.broker.network.listener import client_endpoints
 from ottla.broker.network.listener_security import ListenerSecurity
+from ottla.coordinator.metadata.client_quotas import ClientQuotas
 from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.quota.precedence import of_user
 from ottla.protocol.codec import api, decode_response_frame, request_frame
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
@@ -47,7 +51,8 @@ class SaslClient:
     def __init__(self, broker: Any, given: dict[str, str]) -> None:
         self.broker, self.scheduler = broker, broker.env.scheduler
         self.transport = Transport()
-        security = ListenerSecurity(broker, BrokerConfig({**GIVEN, **given}))
+        config = BrokerConfig({**GIVEN, **given})
+        security = ListenerSecurity(broker, config, client_endpoints(config.settings))
         made = security.connection("SASL_PLAINTEXT")
         assert isinstance(made, Connection)
         self.connection = made
@@ -181,6 +186,19 @@ def test_unsupported_mechanism_is_answered_with_the_enabled_ones(client: SaslCli
     assert client.handshake("GSSAPI") is None
     answer = client.delayed(HANDSHAKE, 1)
     assert (answer.error_code, answer.mechanisms) == (Code.UNSUPPORTED_SASL_MECHANISM, ["PLAIN", "SCRAM-SHA-256"])
+
+
+def test_quotas_apply_once_a_client_is_authenticated(connect: Callable[..., SaslClient], broker: Any) -> None:
+    stored = ClientQuotas()
+    stored.by_entity |= {of_user(name): {"request_percentage": 0.000001} for name in ("ANONYMOUS", "alice")}
+    for name in ("quota_window", "controller_quota_window"):
+        setattr(broker.settings, f"{name}_num", 11)
+        setattr(broker.settings, f"{name}_size_seconds", 1)
+    broker.quotas = ClientQuotaEnforcement(broker.env, broker.live_config, stored)
+    client = connect()
+    assert client.versions().throttle_time_ms == 0
+    assert client.handshake().error_code == client.authenticate().error_code == Code.NONE
+    assert client.beat().throttle_time_ms == 1_000
 
 
 @pytest.mark.parametrize("key", sorted(set(APIS) - {HANDSHAKE, VERSIONS}))
