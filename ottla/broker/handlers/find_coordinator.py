@@ -88,7 +88,7 @@ async def handle(ports: Ports, request: FindCoordinatorRequest, context: Request
         request.coordinator_keys,
         coordinator,
         lambda coordinators: FindCoordinatorResponse(coordinators=list(coordinators)),
-        work=5 if is_share else 1,
+        work=5 if is_share or ports.authorizer.is_enabled else 1,
     )
 
 
