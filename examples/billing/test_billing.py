@@ -1,4 +1,4 @@
-"""The service's tests: each order has one invoice, whatever happens on the way."""
+"""The service's tests: each order has one invoice, also after failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNT = 20
 
 @pytest.fixture
 def worker(ottla: Broker) -> Iterator[Callable[..., Worker]]:
-    """Makes workers, which are closed at the end."""
+    """Return a function that creates workers, which are closed after the test."""
     made: list[Worker] = []
 
     def make(name: str = "billing-1") -> Worker:
@@ -41,7 +41,7 @@ def order(broker: Broker, count: int = COUNT) -> None:
 
 
 def billed(broker: Broker) -> list[int]:
-    """The orders that have an invoice, as a reader of committed records sees them."""
+    """Return the orders with a committed invoice."""
     return sorted(json.loads(record.value or b"{}")["order"] for record in broker.records(INVOICES))
 
 
@@ -53,7 +53,7 @@ def bill_all(broker: Broker, worker: Worker, count: int = COUNT, within_s: float
             if len(billed(broker)) >= count:
                 return
         except ClientError:
-            # The broker is away for a moment.
+            # The broker is restarting.
             continue
 
 
@@ -66,8 +66,8 @@ def test_each_order_has_one_invoice(ottla: Broker, worker: Callable[..., Worker]
 
 
 @pytest.mark.ottla(fresh=True)
-def test_a_commit_whose_answer_is_lost(ottla: Broker, worker: Callable[..., Worker]) -> None:
-    """It took effect, and the worker never hears of it: it asks again."""
+def test_commit_with_a_lost_response_takes_effect_once(ottla: Broker, worker: Callable[..., Worker]) -> None:
+    """The commit takes effect, but the worker gets no response and retries."""
     order(ottla)
     with ottla.faults.add(api="EndTxn", cut="after") as lost:
         bill_all(ottla, worker())
@@ -76,8 +76,8 @@ def test_a_commit_whose_answer_is_lost(ottla: Broker, worker: Callable[..., Work
 
 
 @pytest.mark.ottla(fresh=True)
-def test_a_coordinator_that_dies_between_the_decision_and_its_markers(ottla: Broker, worker: Callable[..., Worker]) -> None:
-    """The decision is in its log: after the restart it stands, and the worker that had asked for it hears so."""
+def test_coordinator_killed_before_its_markers_completes_the_transaction(ottla: Broker, worker: Callable[..., Worker]) -> None:
+    """The decision is in the log of the coordinator, so after the restart the retried commit succeeds."""
     order(ottla)
     first = worker()
     ottla.faults.add(kill="after-prepare")
@@ -90,7 +90,7 @@ def test_a_coordinator_that_dies_between_the_decision_and_its_markers(ottla: Bro
 
 
 @pytest.mark.ottla(fresh=True, clock="manual")
-def test_a_worker_that_hangs_holds_readers_for_a_minute(ottla: Broker, worker: Callable[..., Worker]) -> None:
+def test_hanging_worker_blocks_readers_until_its_timeout(ottla: Broker, worker: Callable[..., Worker]) -> None:
     hanging = worker("billing-0")
     hanging.producer.begin_transaction()
     hanging.producer.produce(INVOICES, b"never")
@@ -98,13 +98,13 @@ def test_a_worker_that_hangs_holds_readers_for_a_minute(ottla: Broker, worker: C
     order(ottla)
     hanging.close()
     assert ottla.wait_for(worker().bill, 30) == COUNT
-    assert billed(ottla) == [], "they stand behind the open transaction"
+    assert billed(ottla) == [], "the open transaction hides later records"
     ottla.clock.advance(f"{TRANSACTION_TIMEOUT_S + 1}s")
     assert billed(ottla) == list(range(COUNT))
 
 
 @pytest.mark.ottla(fresh=True)
-def test_a_second_worker_of_the_same_name_fences_the_first(ottla: Broker, worker: Callable[..., Worker]) -> None:
+def test_second_worker_with_the_same_id_fences_the_first(ottla: Broker, worker: Callable[..., Worker]) -> None:
     first, second = worker(), worker()
     order(ottla)
     first.consumer.close()

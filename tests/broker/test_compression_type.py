@@ -130,7 +130,7 @@ def test_configured_compression_levels_take_effect(simulated: SimulatedBroker, w
     assert sizes[0] > sizes[1] > sizes[2]
 
 
-def test_broker_compression_applies_to_topics_without_one(simulated: SimulatedBroker) -> None:
+def test_broker_compression_type_applies_to_topics_without_their_own(simulated: SimulatedBroker) -> None:
     make(simulated)
     with simulated.connect() as client:
         config = AlterableConfig(name="compression.type", config_operation=0, value="lz4")

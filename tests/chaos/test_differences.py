@@ -16,7 +16,7 @@ def test_replicas_of_another_leader_epoch_differ() -> None:
     assert line == "replicas differ: ('t', 0) in 1 batches, from offset 0 on: (2, 5, 77) on broker 1, (2, 6, 77) on broker 2"
 
 
-def test_missing_batch_is_a_difference() -> None:
+def test_batch_missing_in_a_replica_is_a_difference() -> None:
     (line,) = differences({1: {WHERE: {0: (2, 5, 77)}}, 2: {WHERE: {0: (2, 5, 77), 2: (3, 5, 8)}}})
     assert "from offset 2 on: None on broker 1, (3, 5, 8) on broker 2" in line
 

@@ -57,7 +57,7 @@ def test_writes_of_an_abort_include_the_transaction_index() -> None:
     assert kinds == ["prepare", "aborted index", "marker", "complete"]
 
 
-def test_data_batches_are_classified() -> None:
+def test_data_batch_writes_are_classified() -> None:
     assert [kind for kind, _, _ in end_of_a_transaction(["produce A t"])][-1] == "data"
     assert "ongoing" in [kind for kind, _, _ in end_of_a_transaction(["produce A t"])]
     assert [kind for kind, _, _ in end_of_a_transaction(["produce A t", "offsets A g t=1"])][-1] == "pending offsets"

@@ -76,6 +76,8 @@ def test_missing_directory_and_invalid_broker_count_are_refused(tmp_path: Path, 
     assert "from 2 to 20" in capsys.readouterr().err
 
 
-def test_serve_with_brokers_on_single_broker_data_suggests_grow(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_with_brokers_on_the_data_of_a_single_broker_suggests_grow(
+    data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["serve", "--data-dir", str(data_dir), "--brokers", "3", "--listen", "127.0.0.1:0"]) == 1
     assert f"ottla cluster grow --data-dir {data_dir} --brokers 3" in capsys.readouterr().err

@@ -46,7 +46,7 @@ def test_json_output_is_escaped_without_loss(capsys: pytest.CaptureFixture[str])
     assert json.loads(out) == said
 
 
-def test_errors_contain_no_control_characters(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cli_errors_contain_no_control_characters(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> None:
         raise Refused(f"the broker says {ESCAPES}")
 
@@ -66,7 +66,9 @@ def test_errors_contain_no_control_characters(capsys: pytest.CaptureFixture[str]
         ["fault", "add", NO_TEXT, "--url", "http://127.0.0.1:1", "--token", "x"],
     ],
 )
-def test_non_utf8_arguments_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str], scripted: str) -> None:
+def test_non_utf8_command_line_arguments_are_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], scripted: str
+) -> None:
     given = arguments if arguments[0] == "fault" else [*arguments, "--bootstrap", scripted]
     assert main(given) == 2
     (line,) = capsys.readouterr().err.splitlines()
@@ -107,7 +109,7 @@ def directory_of_lines(tmp_path: Path) -> Path:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("coerced", ["0", "1"])
-def test_names_and_paths_work_in_the_c_locale(coerced: str, tmp_path: Path) -> None:
+def test_names_and_paths_may_be_non_ascii_in_the_c_locale(coerced: str, tmp_path: Path) -> None:
     """In the C locale without UTF-8 mode, Python decodes non-ASCII bytes of arguments as lone surrogates."""
     variables = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": coerced, "PYTHONUTF8": coerced}
 

@@ -146,12 +146,12 @@ def test_help_imports_no_command() -> None:
         ("1970-01-02", Position(kind="time", number=86_400_000)),
     ],
 )
-def test_positions_are_parsed(text: str, expected: Position) -> None:
+def test_cli_position_arguments_are_parsed(text: str, expected: Position) -> None:
     assert place(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "-1", "99999999999999999999", "1.5", "\u0661", "2026-13-01", "start"])
-def test_invalid_positions_are_refused(text: str) -> None:
+def test_invalid_cli_position_arguments_are_refused(text: str) -> None:
     with pytest.raises(BadArgument, match="is neither"):
         place(text)
 
@@ -206,11 +206,11 @@ def test_record_as_json_keeps_all_bytes() -> None:
 
 
 @pytest.mark.parametrize(("ms", "text"), [(None, "-"), (-1, "-"), (0, "1970-01-01T00:00:00.000Z"), (1 << 62, str(1 << 62))])
-def test_timestamps_are_formatted(ms: int | None, text: str) -> None:
+def test_cli_formats_timestamps(ms: int | None, text: str) -> None:
     assert time_text(ms) == text
 
 
-def test_durations_and_values_are_formatted() -> None:
+def test_cli_formats_durations_and_values() -> None:
     assert [duration_text(ms) for ms in (1_500, 61_000, 3_660_000)] == ["1.5 s", "1 min 1 s", "1 h 1 min"]
     assert (printable(None), printable("a\tb")) == ("-", "a\\tb")
     assert (text_or_base64(None), text_or_base64(b"x")) == (None, "x")

@@ -255,7 +255,7 @@ def test_invalid_number_in_the_query_is_refused(text: str) -> None:
         part_of([], asked_with({"start": text}))
 
 
-def test_query_length_is_limited() -> None:
+def test_length_of_a_console_query_is_limited() -> None:
     assert query_of("name=%3Cscript%3E&x=") == {"name": "<script>"}
     with pytest.raises(CommandRefused, match="at most"):
         query_of("&".join(f"a{at}=1" for at in range(50)))

@@ -199,7 +199,7 @@ def test_faults_are_added_and_removed_on_their_page(shown: Browser, full: Loaded
 
 
 def test_typed_text_survives_a_tab_switch(shown: Browser) -> None:
-    """The user switches to another tab, for example to copy a name, and comes back."""
+    """The user switches to another tab, for example to copy a name, and then back."""
     shown.show("steering")
     shown.write("#fault", "api: EndTxn")
     before = int(shown.script("return Number(document.body.dataset.draws)"))

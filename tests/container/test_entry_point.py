@@ -101,7 +101,7 @@ def test_failed_start_is_explained_in_one_line(
     assert says in line
 
 
-def test_formatted_directory_starts_like_a_new_one() -> None:
+def test_formatted_directory_starts_like_a_new_directory() -> None:
     """Starting on the directory reports neither a missing checkpoint nor an earlier crash."""
     fs = MemoryFilesystem()
     config = BrokerConfig({"log.dirs": DATA_DIR})

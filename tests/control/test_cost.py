@@ -180,7 +180,7 @@ def test_history_costs_a_transaction_under_two_percent(version: int, has_record:
     assert without < kept < 1.02 * without
 
 
-def test_history_costs_nothing_without_transactions() -> None:
+def test_history_adds_no_cost_to_requests_without_transactions() -> None:
     without, kept = counts(None), counts(None, EventHistory())
     for name in ("Produce", "Fetch"):
         assert kept[name] == without[name]

@@ -83,7 +83,7 @@ class HeartbeatGroupsWorld(GroupsWorld[H]):
         shard.replay(int.from_bytes(record.key[:2], "big"), record.key, record.value, self.now_ms)
 
     def beat(self, client: Any, /, **options: Any) -> Any:
-        raise AssertionError("each protocol's world has its own heartbeat")
+        raise AssertionError("a subclass must implement the heartbeat")
 
     def settle(self, *clients: Any) -> None:
         """Let the clients send heartbeats one after the other until no heartbeat writes a record."""
@@ -93,7 +93,7 @@ class HeartbeatGroupsWorld(GroupsWorld[H]):
                 self.beat(client)
             if len(self.log) == before:
                 return
-        raise AssertionError("the group does not come to rest")
+        raise AssertionError("the group did not become stable")
 
 
 @dataclass

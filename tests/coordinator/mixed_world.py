@@ -287,7 +287,7 @@ class MixedGroupWorld(GroupShardWorld):
                 assert sorted(owned) == list(range(PARTITIONS)), f"{clients} own {owned}"
                 return
             self.tick(1_000)
-        raise AssertionError(f"the group does not come to rest: {clients}")
+        raise AssertionError(f"the group did not become stable: {clients}")
 
     def check_owned(self, clients: Iterable[AnyClient]) -> None:
         """Check that no partition has two owners. Classic members that have to rejoin are excepted.

@@ -104,7 +104,7 @@ def action(text: str) -> Action:
         return Action(word, ms=int(rest[0]))
     if word in ("restart", "kill"):
         return Action(word)
-    raise ValueError(f"no such action: {text}")
+    raise ValueError(f"unknown action: {text}")
 
 
 def text_of(action: Action) -> str:
@@ -129,7 +129,7 @@ class Trace:
 
     def do(self, action: Action) -> list[Exchange]:
         """Perform an action and check its results. Returns the exchanges that it completed."""
-        raise AssertionError("each host has its own actions")
+        raise AssertionError("a subclass must implement its actions")
 
     @property
     def trace(self) -> list[str]:

@@ -46,7 +46,7 @@ def change(log: Log, segment: int, *, end: bytes) -> None:
     path.write_bytes(path.read_bytes() + end)
 
 
-def test_plan_for_a_valid_log_truncates_nothing(log: Log) -> None:
+def test_adoption_plan_for_a_valid_log_truncates_no_batches(log: Log) -> None:
     assert not any("will be truncated" in note for note in planned(log))
 
 

@@ -240,7 +240,7 @@ def interrupted() -> Iterator[MemoryFilesystem]:
     yield fs
 
 
-def test_broker_refuses_to_start_on_an_interrupted_growth_and_the_next_call_finishes_it(interrupted: MemoryFilesystem) -> None:
+def test_interrupted_growth_prevents_a_start_and_is_finished_by_the_next_call(interrupted: MemoryFilesystem) -> None:
     broker = SimulatedBroker(SETTINGS, fs=interrupted)
     with pytest.raises(DirectoryError, match="cluster grow was interrupted"):
         broker.start()

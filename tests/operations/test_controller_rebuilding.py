@@ -96,7 +96,7 @@ def test_metadata_copy_with_the_highest_end_offset_is_used() -> None:
     assert rebuilt.source == f"/broker-2/{COPY}"
 
 
-def test_without_a_metadata_copy_topics_are_rebuilt_from_partition_directories() -> None:
+def test_topics_are_rebuilt_from_partition_directories_without_a_metadata_copy() -> None:
     lost = Lost()
     for broker in ("/broker-1", "/broker-2"):
         lost.fs.remove_dir(f"{broker}/{COPY}")

@@ -118,7 +118,7 @@ def test_invalid_segment_name_prevents_graduation(whole: Path, capsys: pytest.Ca
     assert "t-0/00000000000000000000.copy.log: this is not the name of a segment" in capsys.readouterr().err
 
 
-def test_findings_are_available_as_json(
+def test_audit_findings_are_available_as_json(
     whole: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path_factory.mktemp("kafka") / "data"

@@ -97,7 +97,7 @@ class KafkaDirectory:
 # a graduated directory on which Apache Kafka has not started yet
 
 
-def test_topics_without_a_directory_are_adopted_with_all_others() -> None:
+def test_topics_without_a_directory_are_adopted_with_all_other_topics() -> None:
     fs = MemoryFilesystem(graduated())
     plan = planned(fs, DATA_DIR)
     assert partition_counts(plan) == {"t": 3, "empty": 2}

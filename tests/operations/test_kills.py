@@ -64,7 +64,7 @@ def topics_on(fs: KillingFilesystem, directory: str) -> dict[str, int]:
 
 
 @pytest.mark.smoke
-def test_killed_graduation_leaves_a_complete_copy_or_none() -> None:
+def test_killed_graduation_leaves_a_complete_copy_or_no_copy() -> None:
     def work(fs: KillingFilesystem) -> None:
         graduate(fs, DATA_DIR, "/kafka", plan_graduation(fs, DATA_DIR, {}), progress)
 

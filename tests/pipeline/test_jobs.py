@@ -263,7 +263,7 @@ def test_duplicate_purchases_count_once_when_configured(spark: Any, tmp_path: Pa
             run(spark, broker, totals.JOB, tmp_path / "totals")
 
 
-def test_late_purchase_is_distinguished_from_a_lost_one(spark: Any, tmp_path: Path) -> None:
+def test_late_purchase_is_distinguished_from_a_lost_purchase(spark: Any, tmp_path: Path) -> None:
     def bought(number: int, hours: int) -> Generated:
         at_ms = WORKLOAD.begin_ms + hours * HOUR_MS
         purchase = {"id": number, "user": "u", "product": "p", "quantity": 1, "price_cents": 100, "at_ms": at_ms}

@@ -89,7 +89,7 @@ def test_unfinished_batch_is_reported_later() -> None:
     assert told(reports, query) == [1]
 
 
-def test_idle_progress_is_not_a_batch_and_hides_none() -> None:
+def test_idle_progress_is_not_reported_as_a_batch_and_hides_no_batch() -> None:
     reports, query = Reports("dead-letters"), Query()
     done(reports, query, 0)
     query.kept.append(SparksProgress(1, rows=0))

@@ -104,7 +104,7 @@ def test_assigning_offset_and_leader_epoch_keeps_the_crc_valid() -> None:
     assert crc_is_valid(raw, header)
 
 
-def test_append_time_is_stamped_with_a_new_crc() -> None:
+def test_append_time_replaces_batch_timestamps_with_a_new_crc() -> None:
     raw = batch()
     stamp_append_time(raw, NOW_MS + 77)
     header = read_header(raw)
@@ -132,7 +132,7 @@ def test_iteration_ends_before_an_incomplete_batch() -> None:
 
 
 @pytest.mark.parametrize(("sequence", "by", "expected"), [(0, 4, 4), (0x7FFFFFFF, 1, 0), (0x7FFFFFFD, 4, 1), (5, 0, 5)])
-def test_sequence_numbers_wrap_around(sequence: int, by: int, expected: int) -> None:
+def test_producer_sequence_numbers_wrap_around(sequence: int, by: int, expected: int) -> None:
     assert advance_sequence(sequence, by) == expected
 
 

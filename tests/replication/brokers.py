@@ -153,7 +153,7 @@ class ReplicaServer:
         self._repeat("checkpoints", lambda s: s.log_flush_offset_checkpoint_interval_ms, self.directory.write_checkpoints)
 
     async def stop(self) -> None:
-        raise AssertionError("tests of replication kill their brokers and never stop them")
+        raise AssertionError("replication tests kill brokers and do not stop them")
 
     def _repeat(self, name: str, interval_ms: Callable[[Any], int], task: Callable[[], Any]) -> None:
         def begin() -> None:

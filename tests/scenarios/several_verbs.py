@@ -203,7 +203,7 @@ def move(world: World, words: Words) -> str:
     before = described(world, name, index)
     target(world).cluster.move_leader(name, index, to)
     now: str = world.until(
-        f"{name}/{index} is led by {to}, which is not {before}",
+        f"the leader of {name}/{index} is {to} and not {before}",
         lambda: described(world, name, index),
         lambda now: now != before and now.startswith(f"leader={to} "),
     )

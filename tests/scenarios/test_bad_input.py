@@ -324,7 +324,7 @@ def test_more_connections_of_one_address_than_allowed_are_closed() -> None:
 
 
 @pytest.mark.entry("BAD-14")
-def test_idle_connections_are_closed_and_make_room_for_others() -> None:
+def test_idle_connections_are_closed_so_that_new_clients_are_accepted() -> None:
     with Broker(settings={"connections.max.idle.ms": 500, "max.connections.per.ip": 5}) as broker:
         held = [RawClient(broker.bootstrap) for _ in range(5)]
         assert all(client.is_closed() for client in held)
@@ -355,7 +355,7 @@ def test_listener_resumes_when_descriptors_are_free() -> None:
 
 
 @pytest.mark.entry("NET-12")
-def test_half_open_slow_and_cut_connections_do_not_affect_others(bootstrap: str, bystander: RawClient) -> None:
+def test_half_open_slow_and_cut_connections_do_not_affect_other_clients(bootstrap: str, bystander: RawClient) -> None:
     from ottla.protocol.codec import request_frame
 
     whole = request_frame(3, 9, 1, "slow", MetadataRequest([]))

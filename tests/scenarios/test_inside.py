@@ -296,7 +296,7 @@ def test_fetch_over_many_aborted_transactions_stays_within_the_limit(meter: Mete
 
 
 @pytest.mark.entry("PRD-19", "INI-05")
-def test_check_and_append_are_atomic(broker: SimulatedBroker, world: World) -> None:
+def test_sequence_check_and_append_are_atomic(broker: SimulatedBroker, world: World) -> None:
     """Kafka verifies a batch asynchronously before the append.
 
     ottla does both without interruption, so pipelined requests do not interleave.

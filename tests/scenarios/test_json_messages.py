@@ -26,12 +26,12 @@ def writer() -> Writer:
     return Writer({TOPIC_ID: "t"}.__getitem__, lambda text: text.replace("secret", "masked"))
 
 
-def test_omitted_fields_have_their_defaults(reader: Reader) -> None:
+def test_omitted_json_fields_have_their_defaults(reader: Reader) -> None:
     read = reader.message(MetadataRequest, {"topics": [{"name": None, "topic_id": "t"}, {"name": "u"}]})
     assert read == MetadataRequest(topics=[MetadataRequestTopic(topic_id=TOPIC_ID, name=None), MetadataRequestTopic(name="u")])
 
 
-def test_unknown_field_is_refused(reader: Reader) -> None:
+def test_unknown_json_field_of_a_request_is_refused(reader: Reader) -> None:
     with pytest.raises(TypeError, match="HeartbeatRequest has no field generation"):
         reader.message(HeartbeatRequest, {"generation": 1})
 

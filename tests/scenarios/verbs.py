@@ -363,7 +363,7 @@ def settle(world: World, real: str) -> str:
         described = world.call(DescribeTransactionsRequest([real])).transaction_states[0]
         return described.transaction_state or name_of(described.error_code)
 
-    settled: str = world.until(f"{real!r} has no decision under way", state, lambda s: not s.startswith(("Prepare", *NOT_READY)))
+    settled: str = world.until(f"{real!r} has no pending decision", state, lambda s: not s.startswith(("Prepare", *NOT_READY)))
     return settled
 
 

@@ -110,7 +110,7 @@ def test_valid_history_has_no_findings(history: History, seen: Observation) -> N
     assert outcomes(history, seen) == {"committed": 3, "aborted": 2, "unknown, committed": 1}
 
 
-def test_unknown_commit_may_turn_out_aborted(history: History, seen: Observation) -> None:
+def test_transaction_with_an_unknown_commit_outcome_may_be_aborted(history: History, seen: Observation) -> None:
     seen.committed[LEFT].pop()
     seen.stored[LEFT][-1].commit = False
     seen.offsets[GROUP][INPUT] = 2

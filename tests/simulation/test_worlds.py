@@ -54,7 +54,7 @@ def test_seed_does_not_depend_on_the_hash_seed() -> None:
     assert digest(1, 1) != digest(2, 1)
 
 
-def test_calls_due_at_the_same_time_run_in_the_order_scheduled() -> None:
+def test_simulated_calls_due_at_the_same_time_run_in_scheduling_order() -> None:
     scheduler, called = Scheduler(1_000), list[str]()
     scheduler.call_later(5, lambda: called.append(f"first at {scheduler.now_ms}"))
     scheduler.call_later(5, lambda: called.append("second"))

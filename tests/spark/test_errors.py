@@ -34,7 +34,7 @@ def test_task_error_keeps_its_type_and_message(error: Exception, kind: type[Exce
         assert cause_of(text) == str(error)
 
 
-def test_foreign_error_has_no_type() -> None:
+def test_error_of_another_library_has_no_task_error_type() -> None:
     assert raised_in_task(TRACE.format("ValueError: ottla"), "shop") is None
 
 

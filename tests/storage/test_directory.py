@@ -265,7 +265,7 @@ def checkpointed_and_deleted(fs: MemoryFilesystem) -> LogDirectory:
 
 
 @pytest.mark.parametrize("in_a_new_life", [False, True])
-def test_new_log_does_not_use_checkpoints_of_a_deleted_one(fs: MemoryFilesystem, in_a_new_life: bool) -> None:
+def test_new_log_does_not_use_checkpoints_of_a_deleted_log(fs: MemoryFilesystem, in_a_new_life: bool) -> None:
     directory = checkpointed_and_deleted(fs)
     if in_a_new_life:
         fs.crashed()
@@ -277,7 +277,7 @@ def test_new_log_does_not_use_checkpoints_of_a_deleted_one(fs: MemoryFilesystem,
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point, log.first_dirty_offset) == (0, 5, 0, 0)
 
 
-def test_new_log_waits_until_the_checkpoints_of_a_deleted_one_are_removed(
+def test_new_log_waits_until_checkpoints_of_the_deleted_log_are_removed(
     fs: MemoryFilesystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = checkpointed_and_deleted(fs)

@@ -17,7 +17,7 @@ def refused(code: Code) -> pytest.RaisesExc[KafkaError]:
     return pytest.raises(KafkaError, match=code.name)
 
 
-def test_sequences_must_be_contiguous(logs: Logs) -> None:
+def test_producer_sequences_must_be_contiguous(logs: Logs) -> None:
     log = logs.new()
     assert put(log, 3, pid=1, epoch=0, sequence=0).base_offset == 0
     assert put(log, 2, pid=1, epoch=0, sequence=3).base_offset == 3

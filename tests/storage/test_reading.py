@@ -25,7 +25,7 @@ def test_records_of_any_size_are_read(codec: int) -> None:
 
 
 @pytest.mark.smoke
-def test_read_size_is_bounded() -> None:
+def test_compressed_batch_is_read_in_bounded_memory() -> None:
     many = bytes(build_batch([(b"k", bytes(1_000))] * 20_000, NOW_MS, compression=ZSTD))
     tracemalloc.start()
     assert sum(1 for _ in records_of(many, read_header(many))) == 20_000

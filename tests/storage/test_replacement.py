@@ -194,7 +194,7 @@ def test_interrupted_replacement_is_reported_to_commands() -> None:
         check_not_replacing(fs, DIRECTORY)
 
 
-def test_replacement_works_on_a_real_disk(tmp_path: Path) -> None:
+def test_directory_data_is_replaced_on_a_real_disk(tmp_path: Path) -> None:
     fs = RealFilesystem()
     write_all(fs, str(tmp_path), OLD | OTHERS)
     for run in (True, False):

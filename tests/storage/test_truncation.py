@@ -141,7 +141,7 @@ def test_truncation_ends_at_a_batch_boundary() -> None:
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
 
 
-def test_log_restarts_empty_when_nothing_remains_above_the_log_start() -> None:
+def test_log_restarts_empty_when_no_batch_remains_above_the_log_start() -> None:
     log = new()
     put(log, 10)
     log.delete_records(4)

@@ -63,7 +63,7 @@ def test_guarded_process_ends_with_its_run(begun: tuple[subprocess.Popen[str], P
             process.send_signal(signal.SIGINT if end == "interrupted" else signal.SIGKILL)
             process.wait(oracle.LIMIT_S)
     oracle.wait_for("the process of the run has ended", lambda: is_running(pid), lambda runs: not runs)
-    oracle.wait_for("the directory of the run is gone", directory.exists, lambda exists: not exists)
+    oracle.wait_for("the directory of the run is removed", directory.exists, lambda exists: not exists)
 
 
 @pytest.mark.smoke
@@ -88,7 +88,7 @@ def test_process_inside_a_run_begins_no_run_of_its_own() -> None:
 
 @pytest.mark.full
 @pytest.mark.java
-def test_processes_of_a_run_share_one_broker() -> None:
+def test_processes_of_a_run_share_one_kafka_broker() -> None:
     """Two processes request the shared broker at the same time, as xdist workers do, and get the same broker."""
     ask = "from tests.support.shared_kafka import shared_kafka; print(shared_kafka().bootstrap)"
     with subprocess.Popen([sys.executable, "-c", ask], stdout=subprocess.PIPE, text=True, cwd=ROOT) as other:

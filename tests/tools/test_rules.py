@@ -44,7 +44,7 @@ def test_rule_ids_are_distinguished_from_similar_text() -> None:
     assert rules.named_in("KIP-98 (CRD-12, STO-99), KAFKA-20785, UTF-16, SUBEND-10") == {"CRD-12", "STO-99"}
 
 
-def test_rule_ids_become_links() -> None:
+def test_rule_ids_in_pages_become_links() -> None:
     assert rules.link("**CRD-12, KIP-98.**") == "**[CRD-12](rules.md#crd-12), KIP-98.**"
 
 
@@ -55,7 +55,7 @@ def test_scoreboard_is_up_to_date() -> None:
 
 
 @pytest.mark.full
-def test_results_are_counted_by_section() -> None:
+def test_scoreboard_counts_results_by_section() -> None:
     results = [
         {"test": "a", "entries": ["CRD-12", "MRK-01"], "target": "kafka", "outcome": "passed"},
         {"test": "b", "entries": ["CRD-01"], "target": "kafka", "outcome": "failed"},

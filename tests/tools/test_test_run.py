@@ -32,17 +32,17 @@ def run_pytest(directory: Path, text: str, *options: str) -> dict[str, Result]:
 
 SAMPLE_OF_LEVELS = """
 import pytest
-def test_pure(): pass
+def test_pure_test_is_of_level_check(): pass
 @pytest.mark.wire
-def test_wire(): pass
+def test_wire_test_is_of_level_full(): pass
 @pytest.mark.wire
 @pytest.mark.smoke
-def test_smoke(): pass
+def test_smoke_test_is_of_level_smoke(): pass
 @pytest.mark.nightly
-def test_nightly(): pass
+def test_nightly_test_is_of_level_nightly(): pass
 @pytest.mark.smoke
 @pytest.mark.parametrize("client", ["quick", pytest.param("slow", marks=pytest.mark.full)])
-def test_client(client): pass
+def test_marked_case_is_of_its_own_level(client): pass
 """
 
 
@@ -50,10 +50,17 @@ def test_client(client): pass
 @pytest.mark.parametrize(
     ("level", "expected"),
     [
-        ("check", {"test_pure"}),
-        ("smoke", {"test_smoke", "test_client[quick]"}),
-        ("full", {"test_wire", "test_client[slow]"}),
-        ("check,smoke", {"test_pure", "test_smoke", "test_client[quick]"}),
+        ("check", {"test_pure_test_is_of_level_check"}),
+        ("smoke", {"test_smoke_test_is_of_level_smoke", "test_marked_case_is_of_its_own_level[quick]"}),
+        ("full", {"test_wire_test_is_of_level_full", "test_marked_case_is_of_its_own_level[slow]"}),
+        (
+            "check,smoke",
+            {
+                "test_pure_test_is_of_level_check",
+                "test_smoke_test_is_of_level_smoke",
+                "test_marked_case_is_of_its_own_level[quick]",
+            },
+        ),
     ],
 )
 def test_level_selects_tests_by_their_markers(tmp_path: Path, level: str, expected: set[str]) -> None:
@@ -61,9 +68,9 @@ def test_level_selects_tests_by_their_markers(tmp_path: Path, level: str, expect
 
 
 @pytest.mark.full
-def test_without_level_only_nightly_tests_are_left_out(tmp_path: Path) -> None:
-    assert "test_nightly" not in run_pytest(tmp_path, SAMPLE_OF_LEVELS)
-    assert "test_nightly" in run_pytest(tmp_path, SAMPLE_OF_LEVELS, "--level", ",".join(levels.LEVELS))
+def test_only_nightly_tests_are_left_out_without_a_level(tmp_path: Path) -> None:
+    assert "test_nightly_test_is_of_level_nightly" not in run_pytest(tmp_path, SAMPLE_OF_LEVELS)
+    assert "test_nightly_test_is_of_level_nightly" in run_pytest(tmp_path, SAMPLE_OF_LEVELS, "--level", ",".join(levels.LEVELS))
 
 
 @pytest.mark.parametrize("part", [*budgets.BUDGETS, *budgets.SAMPLES], ids=lambda part: part.name)

@@ -186,7 +186,7 @@ def test_many_clients_that_do_not_read_are_bounded_in_memory(broker: Broker, con
     assert watch.grown_bytes < RESPONSE_BUDGET_BYTES + 64 * MIB
 
 
-def test_unfinished_requests_share_a_budget(broker: Broker, connect: Callable[[], socket.socket]) -> None:
+def test_unfinished_requests_share_a_memory_budget(broker: Broker, connect: Callable[[], socket.socket]) -> None:
     part = (8 * MIB).to_bytes(4, "big") + bytes(MIB)
     with Watch(broker) as watch:
         for _ in range(150):

@@ -209,7 +209,7 @@ def test_serve_on_a_terminal_prints_how_to_control_it(tmp_path: Path) -> None:
     assert re.search(r"its control API is at http://127\.0\.0\.1:\d+, with the token [\w-]{22}\r\n", said)
 
 
-async def test_handle_works_in_asynchronous_code() -> None:
+async def test_handle_may_be_used_in_asynchronous_code() -> None:
     async with Broker() as broker:
         assert broker.is_running
         with RawClient(broker.bootstrap) as client:

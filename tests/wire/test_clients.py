@@ -177,11 +177,13 @@ def _settle(consumers: list[Any], done: Callable[[list[set[Any]]], bool]) -> Non
             list(pool.map(lambda consumer: consumer.poll(1.0), consumers))
             return [consumer.assignment() for consumer in consumers]
 
-        oracle.wait_for("the group is stable, and its assignments are as they should be", assignments, done)
+        oracle.wait_for("the group is stable with the expected assignments", assignments, done)
 
 
 @pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.full), True], ids=["SIGTERM", "SIGKILL"])
-def test_restart_during_a_transaction_keeps_it_open(client: Client, unique: Unique, closing: Closing, kill: bool) -> None:
+def test_restart_during_a_transaction_keeps_the_transaction_open(
+    client: Client, unique: Unique, closing: Closing, kill: bool
+) -> None:
     topic = unique("restart")
     with Broker() as broker:
         producer = closing(client.producer(broker.bootstrap, transactional_id="restarted"))

@@ -36,7 +36,7 @@ def shared() -> Iterator[ottla.Cluster]:
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, 0)
-            raise AssertionError(f"process {pid} is left")
+            raise AssertionError(f"process {pid} still runs")
 
 
 @pytest.fixture

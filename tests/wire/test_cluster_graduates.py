@@ -149,7 +149,9 @@ def test_cluster_graduates_to_apache_kafka(tmp_path: Path) -> None:
             with orders.going_on(), RawClient(broker.bootstrap) as client:
                 orders.wait_for_more()
                 move_everything(client)
-                oracle.wait_for("all partitions are moved", lambda: elsewhere(client), lambda left: not left, at=broker.bootstrap)
+                oracle.wait_for(
+                    "all partitions have been moved", lambda: elsewhere(client), lambda left: not left, at=broker.bootstrap
+                )
                 for former in cluster.brokers:
                     cluster.shut_down(former)
                 orders.wait_for_more()

@@ -70,7 +70,7 @@ class Story:
 
     def check(self) -> None:
         expected = Counter(self.committed)
-        # EndTxn is answered after the decision. If a leader has changed meanwhile, a marker may be written later.
+        # EndTxn is answered after the decision. If a leader changes at this time, a marker may be written later.
         self.cluster.wait_for(lambda: self._there() == expected, PATIENCE_S)
 
     def _there(self) -> Counter[bytes | None]:
@@ -120,7 +120,7 @@ def test_broker_stops_with_an_open_transaction(
     story.check()
 
 
-def test_paused_coordinator_decides_nothing_after_its_replacement(story: Story) -> None:
+def test_paused_coordinator_decides_no_transaction_after_its_replacement(story: Story) -> None:
     story.begin("open")
     frozen = story.coordinator
     story.cluster.pause(frozen)

@@ -46,7 +46,7 @@ def test_config_table_equals_that_of_kafka(client: RawClient, kind: str, request
         table.write_text("\n".join(_lines(client, asked)) + "\n")
     wanted = table.read_text().splitlines()
     # The broker applies changes later than the controller, so a config that another test has deleted may still be set.
-    oracle.wait_for(f"the {kind} table is as in the file", lambda: _lines(client, asked), wanted.__eq__, at=client.bootstrap)
+    oracle.wait_for(f"the {kind} table equals the file", lambda: _lines(client, asked), wanted.__eq__, at=client.bootstrap)
 
 
 def _lines(client: RawClient, asked: DescribeConfigsRequest) -> list[str]:

@@ -279,7 +279,7 @@ def test_closed_page_frees_its_slot(broker: Broker) -> None:
 
 
 @pytest.mark.full
-def test_browsers_that_read_nothing_do_not_block_others(broker: Broker, capfd: pytest.CaptureFixture[str]) -> None:
+def test_stalled_browsers_do_not_block_other_clients(broker: Broker, capfd: pytest.CaptureFixture[str]) -> None:
     """Each stalled page occupies a thread of the control API until its connection is full and a write has timed out."""
     broker.create_topic("orders", 1)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
@@ -309,7 +309,7 @@ def test_browsers_that_read_nothing_do_not_block_others(broker: Broker, capfd: p
     assert not any("Traceback" in line for line in broker.logs)
 
 
-def test_commands_work_while_pages_are_open(broker: Broker) -> None:
+def test_control_commands_are_answered_while_pages_are_open(broker: Broker) -> None:
     pages = [Page(broker, "overview") for _ in range(MAX_PAGES)]
     assert MAX_PAGES < MAX_CONNECTIONS / 2
     broker.faults.add(Fault(api="EndTxn", drop_answer=True))

@@ -167,7 +167,7 @@ def test_waiting_requests_leave_connections_for_others(broker: Broker) -> None:
 
 
 @pytest.mark.smoke
-def test_broker_killed_inside_a_commit_completes_it(broker: Broker) -> None:
+def test_broker_killed_inside_a_commit_completes_the_transaction(broker: Broker) -> None:
     """The decision is logged, so the transaction is completed after the restart, although the client got no response."""
     made = producer(broker, **{"socket.timeout.ms": 1_000})
     made.begin_transaction()
@@ -183,7 +183,7 @@ def test_broker_killed_inside_a_commit_completes_it(broker: Broker) -> None:
     assert broker.faults.all() == [], "a restarted broker has no faults"
 
 
-def test_reset_removes_faults(broker: Broker) -> None:
+def test_reset_of_a_broker_removes_its_faults(broker: Broker) -> None:
     broker.faults.add(api="Metadata", error="UNKNOWN_SERVER_ERROR", times=None)
     broker.reset()
     broker.create_topic("orders")
@@ -214,7 +214,7 @@ def test_reset_recreates_initial_topics_and_not_initial_faults(tmp_path: Path) -
         ({"kind": "EndTxn"}, "unknown field 'kind'"),
     ],
 )
-def test_invalid_fault_is_refused(broker: Broker, fields: dict[str, Any], told: str) -> None:
+def test_control_api_refuses_an_invalid_fault(broker: Broker, fields: dict[str, Any], told: str) -> None:
     with pytest.raises(FaultError, match=told):
         broker.faults.add(**fields)
 
@@ -285,7 +285,7 @@ def test_invalid_requests_are_reported_in_one_line(
     assert ask(broker, "GET", "/v1/state")[1]["unexpected_errors"] == 0
 
 
-def test_chunked_body_is_read(broker: Broker) -> None:
+def test_control_api_reads_a_chunked_body(broker: Broker) -> None:
     """`curl -H 'Transfer-Encoding: chunked'` sends such a body. If it were ignored, a timeout or a fault would be lost silently."""
     control = broker.ready["control"]
     where = urlsplit(control["url"])
@@ -429,7 +429,7 @@ def test_faults_and_clock_are_controlled_on_the_command_line(tmp_path: Path) -> 
         (("--control-port", "99999"), "99999"),
     ],
 )
-def test_invalid_flags_are_refused(tmp_path: Path, flags: tuple[str, ...], told: str) -> None:
+def test_invalid_control_flags_of_serve_are_refused(tmp_path: Path, flags: tuple[str, ...], told: str) -> None:
     command = [sys.executable, "-m", "ottla", "serve", "--data-dir", str(tmp_path / "data"), *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode in (1, 2)

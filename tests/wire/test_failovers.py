@@ -194,7 +194,7 @@ class Story:
         return there
 
 
-def test_leader_killed_with_an_open_transaction_loses_nothing(story: Story) -> None:
+def test_leader_killed_with_an_open_transaction_loses_no_records(story: Story) -> None:
     story.begin("before")
     leader = story.cluster.leader(story.topic)
     assert leader is not None
@@ -206,7 +206,7 @@ def test_leader_killed_with_an_open_transaction_loses_nothing(story: Story) -> N
     story.check()
 
 
-def test_coordinator_killed_before_the_decision_loses_nothing(story: Story) -> None:
+def test_coordinator_killed_before_the_decision_loses_no_transaction(story: Story) -> None:
     story.begin("open")
     story.cluster.kill(story.coordinator)
     story.commit()
@@ -216,7 +216,7 @@ def test_coordinator_killed_before_the_decision_loses_nothing(story: Story) -> N
 
 
 @pytest.mark.parametrize("after_ms", [1, 4])
-def test_coordinator_killed_at_a_random_time_of_the_commit_loses_nothing(story: Story, after_ms: int) -> None:
+def test_coordinator_killed_at_a_random_time_of_the_commit_loses_no_transaction(story: Story, after_ms: int) -> None:
     """The kill happens before the decision, between the decision and the markers, or between two markers."""
     story.begin("open")
     coordinator = story.coordinator
@@ -231,7 +231,7 @@ def test_coordinator_killed_at_a_random_time_of_the_commit_loses_nothing(story: 
 
 @pytest.mark.skipif(IS_ORACLE, reason="Apache Kafka has no faults on demand")
 @pytest.mark.parametrize("point", POINTS)
-def test_coordinator_killed_at_each_point_of_the_commit_loses_nothing(story: Story, point: str) -> None:
+def test_coordinator_killed_at_each_point_of_the_commit_loses_no_transaction(story: Story, point: str) -> None:
     assert isinstance(story.cluster, ottla.Cluster)
     story.begin("open")
     coordinator = story.coordinator
@@ -243,7 +243,7 @@ def test_coordinator_killed_at_each_point_of_the_commit_loses_nothing(story: Sto
     story.check()
 
 
-def test_group_coordinator_killed_with_pending_offsets_loses_nothing(story: Story) -> None:
+def test_group_coordinator_killed_with_pending_offsets_loses_no_transaction(story: Story) -> None:
     group = f"g-{story.topic}"
     consumer = story.closing(story.client.consumer(story.cluster.bootstrap, [story.topic], group=group))
     oracle.wait_for("the member has all partitions", lambda: consumer.poll(0.1) or len(consumer.assignment()) == PARTITIONS)
@@ -279,7 +279,7 @@ def test_leader_paused_past_its_session_is_fenced(story: Story) -> None:
     story.check()
 
 
-def test_coordinator_paused_past_its_session_decides_nothing(story: Story) -> None:
+def test_coordinator_paused_past_its_session_decides_no_transaction(story: Story) -> None:
     story.begin("open")
     zombie = story.coordinator
     story.cluster.pause(zombie)
@@ -294,7 +294,7 @@ def test_coordinator_paused_past_its_session_decides_nothing(story: Story) -> No
     story.check()
 
 
-def test_leader_isolated_from_other_brokers_loses_nothing(story: Story) -> None:
+def test_leader_isolated_from_other_brokers_loses_no_transaction(story: Story) -> None:
     """An asymmetric network partition: neither markers nor followers reach the leader. Nothing uncommitted is read."""
     leaders = [story.cluster.leader(story.topic, index) for index in range(PARTITIONS)]
     cut_off = next(broker for broker in leaders if broker is not None and broker != story.coordinator)

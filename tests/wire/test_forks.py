@@ -142,7 +142,7 @@ def test_multiprocessing_worker_with_a_handle_exits(broker: Broker) -> None:
     assert broker.records("orders") == []
 
 
-def test_fork_of_a_cluster_reads_and_changes_nothing(cluster: Cluster) -> None:
+def test_fork_of_a_cluster_may_read_but_not_change_the_cluster(cluster: Cluster) -> None:
     assert said_by_fork(lambda: leave(cluster)) == "left"
     assert said_by_fork(lambda: [cluster.is_running, cluster.in_service(), cluster.faults(1).all()]) == "[True, [1], []]"
     changes: list[Callable[[], object]] = [

@@ -142,7 +142,7 @@ def test_admin_requests_are_answered_by_the_controller(admin: AdminClient, membe
     oracle.wait_for("max.message.bytes is 12345", lambda: configs()["max.message.bytes"], "12345".__eq__)
     assert configs()["retention.ms"] == "77777"
     done(admin.delete_topics([topic]))
-    oracle.wait_for(f"{topic!r} is gone", lambda: known_topics(admin), lambda known: topic not in known)
+    oracle.wait_for(f"{topic!r} is deleted", lambda: known_topics(admin), lambda known: topic not in known)
 
 
 @pytest.mark.parametrize("is_killed", [False, True])

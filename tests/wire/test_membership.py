@@ -90,7 +90,7 @@ class Member:
 
     @staticmethod
     def _bug() -> None:
-        raise AssertionError("a callback has failed")
+        raise AssertionError("a callback raised an exception")
 
     async def ask(self, host: str, port: int, request: Any) -> Any:
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

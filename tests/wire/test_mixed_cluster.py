@@ -91,7 +91,7 @@ def test_leadership_moves_in_both_directions(cluster: ottla.Cluster, kafka: Apac
     story.check()
 
 
-def test_each_broker_type_serves_without_the_other(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
+def test_ottla_and_kafka_brokers_serve_without_the_other_type(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
     story = Story(cluster, kafka)
     story.write("all are there")
     cluster.kill(1)

@@ -83,7 +83,7 @@ def test_transactions_and_offsets_span_both_broker_types(cluster: ottla.Cluster,
     assert coordinators == {1, 2, KAFKA}
     expected = Counter(committed)
     oracle.wait_for(
-        "what was committed is there, and nothing else",
+        "exactly the committed records are readable",
         lambda: Counter(record.value for record in cluster.records("spanning")),
         expected.__eq__,
         at=cluster.bootstrap,

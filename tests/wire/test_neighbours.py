@@ -222,7 +222,7 @@ class Load:
         oracle.wait_for(f"{wanted} records are acknowledged", lambda: len(self.acknowledged), lambda count: count >= wanted)
 
 
-def test_restarted_brokers_lose_and_duplicate_nothing(neighbours: Neighbours) -> None:
+def test_restart_of_ottla_and_kafka_brokers_loses_and_duplicates_no_records(neighbours: Neighbours) -> None:
     """Both brokers are restarted, and the ottla broker is frozen beyond its session, so that it resumes as a former leader."""
     neighbours.create("load", 4)
     with Load(neighbours.bootstrap, "load", 4) as load:

@@ -189,7 +189,7 @@ def test_record_is_processed_once_in_order_while_instances_fail(
     third.close()
     assert third.says("closed")
     group.wait_until_stable(2)
-    oracle.wait_for("all records have come out", output.count, lambda count: count >= feed.sent, limit_s=TIMEOUT_S)
+    oracle.wait_for("all records were copied", output.count, lambda count: count >= feed.sent, limit_s=TIMEOUT_S)
     for instance in (first, second):
         instance.close()
         assert instance.says("closed")

@@ -51,42 +51,42 @@ def run(directory: Path, suite: str, *arguments: str, **environment: str) -> tup
 
 
 SHARED = """
-def test_first(ottla, ottla_bootstrap, ottla_session):
+def test_fixtures_share_a_broker(ottla, ottla_bootstrap, ottla_session):
     assert ottla is ottla_session and ottla.bootstrap == ottla_bootstrap
     produce(ottla_bootstrap, "left-behind")
 
-def test_second(ottla_bootstrap):
+def test_next_test_keeps_the_topics(ottla_bootstrap):
     assert topics(ottla_bootstrap) == {"left-behind"}
 
 @pytest.mark.ottla(fresh=True)
-def test_fresh(ottla, ottla_session):
+def test_fresh_broker_has_no_topics(ottla, ottla_session):
     assert ottla is ottla_session
     assert topics(ottla.bootstrap) == set()
 
-def test_killed(ottla):
+def test_broker_may_be_killed(ottla):
     ottla.kill()
 
-def test_after_it(ottla):
+def test_broker_is_restarted_after_a_kill(ottla):
     assert topics(ottla.bootstrap) == set()
 
 @pytest.mark.ottla(clock="manual")
-def test_clock(ottla):
+def test_manual_clock_advances(ottla):
     before_ms = ottla.clock.now_ms
     ottla.clock.advance("1h")
     assert ottla.clock.now_ms - before_ms == 3_600_000
 
 @pytest.mark.ottla(settings={"auto.create.topics.enable": False})
 class TestOthers:
-    def test_settings(self, ottla, ottla_session, ottla_topic):
+    def test_settings_of_the_class_apply(self, ottla, ottla_session, ottla_topic):
         assert ottla is not ottla_session
         TestOthers.bootstrap = ottla.bootstrap
         assert AdminClient({"bootstrap.servers": ottla.bootstrap}).list_topics(ottla_topic, timeout=60).topics[ottla_topic].error
 
-    def test_settings_again(self, ottla):
+    def test_marker_of_the_class_shares_a_broker(self, ottla):
         assert ottla.bootstrap == TestOthers.bootstrap
 
     @pytest.mark.ottla(features={"transaction.version": 1})
-    def test_features(self, ottla):
+    def test_features_select_another_broker(self, ottla):
         assert ottla.bootstrap != TestOthers.bootstrap
 """
 
@@ -102,26 +102,26 @@ LEFT_BEHIND = """
 def slow(ottla_session):
     return ottla_session.faults.add(api="Metadata", delay_ms=1, times=None)
 
-def test_first(slow, ottla):
+def test_failing_test_leaves_a_fault(slow, ottla):
     ottla.faults.add(api="Metadata", drop_answer=True, times=None)
     raise AssertionError("before it is removed")
 
-def test_paused(slow, ottla):
+def test_fault_was_removed_and_broker_is_paused(slow, ottla):
     assert [fault.id for fault in ottla.faults.all()] == [slow.id]
     ottla.faults.add(api="Fetch", freeze=True)
     ottla.pause()
 
-def test_restarted(slow, ottla):
+def test_session_fault_survives_a_pause(slow, ottla):
     assert [fault.id for fault in ottla.faults.all()] == [slow.id]
     ottla.restart(kill=True)
     assert ottla.faults.add(api="Fetch", freeze=True).id == slow.id
 
-def test_killed(ottla):
+def test_killed_broker_has_no_faults(ottla):
     assert ottla.faults.all() == []
     ottla.faults.add(api="*", cut="after", times=None)
     ottla.kill()
 
-def test_last(ottla):
+def test_broker_is_restarted_without_faults(ottla):
     assert topics(ottla.bootstrap) == set()
 """
 
@@ -132,7 +132,7 @@ def test_leftover_fault_does_not_affect_the_next_test(tmp_path: Path) -> None:
 
 
 def test_setting_names_that_are_not_strings_are_refused(tmp_path: Path) -> None:
-    code, output = run(tmp_path, '@pytest.mark.ottla(settings={1: 2, "a": 3})\ndef test_it(ottla): pass\n')
+    code, output = run(tmp_path, '@pytest.mark.ottla(settings={1: 2, "a": 3})\ndef test_broker_starts(ottla): pass\n')
     assert (code, "the broker did not start" in output, "unknown setting" in output) == (1, True, True), output
 
 
@@ -144,10 +144,10 @@ def test_collection_starts_no_broker(tmp_path: Path) -> None:
 
 def test_failure_report_includes_broker_log_lines(tmp_path: Path) -> None:
     suite = """
-def test_before(ottla_bootstrap):
+def test_earlier_test_passes(ottla_bootstrap):
     produce(ottla_bootstrap, "before")
 
-def test_failing(ottla_bootstrap):
+def test_transaction_is_committed(ottla_bootstrap):
     produce(ottla_bootstrap, "meanwhile")
     producer = Producer({"bootstrap.servers": ottla_bootstrap, "transactional.id": "checkout"})
     producer.init_transactions(60)
@@ -173,7 +173,7 @@ def producer(bootstrap, name):
     made.init_transactions(60)
     return made
 
-def test_failing(ottla_bootstrap, ottla_topic):
+def test_fenced_producer_commits(ottla_bootstrap, ottla_topic):
     first = producer(ottla_bootstrap, "first")
     first.begin_transaction()
     first.produce(ottla_topic, b"paid")
@@ -199,7 +199,7 @@ def test_failing(ottla_bootstrap, ottla_topic):
 
 def test_failure_report_names_ids_with_only_refusals(tmp_path: Path) -> None:
     suite = """
-def test_failing(ottla_bootstrap):
+def test_producer_has_a_long_timeout(ottla_bootstrap):
     settings = {"bootstrap.servers": ottla_bootstrap, "transactional.id": "greedy", "transaction.timeout.ms": 2_000_000_000}
     Producer(settings).init_transactions(60)
 """
@@ -220,7 +220,7 @@ def test_failing(ottla_bootstrap):
     ],
 )
 def test_invalid_marker_is_reported_in_one_line(tmp_path: Path, marker: str, told: str) -> None:
-    code, output = run(tmp_path, f"@pytest.mark.ottla({marker})\ndef test_it(ottla):\n    pass\n")
+    code, output = run(tmp_path, f"@pytest.mark.ottla({marker})\ndef test_broker_starts(ottla):\n    pass\n")
     assert code != 0
     assert told in output
     assert "INTERNALERROR" not in output
@@ -229,7 +229,7 @@ def test_invalid_marker_is_reported_in_one_line(tmp_path: Path, marker: str, tol
 def test_ini_settings_apply_to_all_brokers(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nottla_settings =\n    num.partitions=3\n    auto.create.topics.enable=false\n")
     suite = """
-def test_them(ottla):
+def test_configs_have_the_ini_settings(ottla):
     admin = AdminClient({"bootstrap.servers": ottla.bootstrap})
     (configs,) = [future.result(60) for future in admin.describe_configs([ConfigResource("broker", "1")]).values()]
     assert (configs["num.partitions"].value, configs["auto.create.topics.enable"].value) == ("4", "false")
@@ -243,16 +243,16 @@ def test_them(ottla):
 
 def test_tests_run_against_an_existing_broker(tmp_path: Path) -> None:
     suite = """
-def test_it(ottla, ottla_bootstrap, ottla_topic):
+def test_existing_broker_has_only_the_topic(ottla, ottla_bootstrap, ottla_topic):
     produce(ottla_bootstrap, ottla_topic)
     assert topics(ottla.bootstrap) == {ottla_topic}
 
 @pytest.mark.ottla(fresh=True)
-def test_clean(ottla):
+def test_fresh_broker_is_not_available(ottla):
     raise AssertionError("it would have been somebody's broker")
 
 @pytest.mark.ottla(clock="machine", fresh=False)
-def test_what_every_broker_has(ottla):
+def test_default_markers_accept_the_existing_broker(ottla):
     assert ottla.bootstrap
 """
     with Broker() as broker:
@@ -269,19 +269,19 @@ def note(ottla):
         notes.write(json.dumps([os.environ["PYTEST_XDIST_WORKER"], ottla.bootstrap, ottla.pid, str(ottla.data_dir)]) + "\\n")
 
 @pytest.mark.parametrize("number", range(6))
-def test_shared(ottla, number):
+def test_broker_is_shared(ottla, number):
     note(ottla)
 
 @pytest.mark.parametrize("number", range(6))
 @pytest.mark.ottla(fresh=True)
-def test_fresh(ottla, ottla_topic, number):
+def test_fresh_broker_has_no_topics(ottla, ottla_topic, number):
     assert topics(ottla.bootstrap) == set()
     produce(ottla.bootstrap, ottla_topic)
     note(ottla)
 
 @pytest.mark.parametrize("number", range(2))
 @pytest.mark.ottla(settings={"num.partitions": 3})
-def test_settings(ottla, number):
+def test_settings_select_a_broker(ottla, number):
     note(ottla)
 """
 
@@ -310,12 +310,12 @@ def test_every_xdist_worker_has_its_own_brokers(tmp_path: Path) -> None:
 STOPPED = """
 import os, json
 
-def test_failing(ottla):
+def test_failure_stops_the_suite(ottla):
     with open(os.environ["NOTES"], "a") as notes:
         notes.write(json.dumps(["main", ottla.bootstrap, ottla.pid, str(ottla.data_dir)]) + "\\n")
     raise AssertionError("the first")
 
-def test_never(ottla):
+def test_later_test_is_not_run(ottla):
     raise AssertionError("the second")
 """
 
@@ -330,17 +330,17 @@ def test_suite_stopped_at_the_first_failure_leaves_no_broker(tmp_path: Path, par
 
 
 CLUSTERS = """
-def test_first(ottla_cluster):
+def test_cluster_has_three_brokers(ottla_cluster):
     assert ottla_cluster.brokers == [1, 2, 3]
     ottla_cluster.create_topic("left-behind", 3, replication_factor=1)
     ottla_cluster.kill(2)
 
-def test_second(ottla_cluster):
+def test_killed_broker_is_in_service_again(ottla_cluster):
     assert ottla_cluster.in_service() == [1, 2, 3], "the test before has killed one"
     assert "left-behind" in topics(ottla_cluster.bootstrap)
 
 @pytest.mark.ottla(brokers=2, settings={"num.partitions": 5})
-def test_other(ottla_cluster, ottla_topic):
+def test_marker_selects_a_cluster_of_two(ottla_cluster, ottla_topic):
     assert ottla_cluster.brokers == [1, 2]
     ottla_cluster.create_topic(ottla_topic, replication_factor=1)
     assert {ottla_cluster.leader(ottla_topic, index) for index in range(5)} == {1, 2}
@@ -359,26 +359,26 @@ def prepared(ottla_session):
     ottla_session.create_topic("prepared")
     return ottla_session
 
-def test_first(prepared):
+def test_session_broker_has_the_prepared_topic(prepared):
     assert topics(prepared.bootstrap) == {"prepared"}
 """
     + "".join(
         f"""
 @pytest.mark.ottla(settings={{"num.partitions": {number}}})
-def test_{number}(ottla):
+def test_broker_with_{number}_partitions_runs(ottla):
     assert ottla.is_running
 """
         for number in range(2, 5)
     )
     + """
-def test_last(prepared, ottla):
+def test_session_broker_keeps_the_prepared_topic(prepared, ottla):
     assert ottla is prepared
     assert topics(prepared.bootstrap) == {"prepared"}
 """
 )
 
 
-def test_broker_of_a_wider_fixture_is_not_closed_for_others(tmp_path: Path) -> None:
+def test_broker_of_a_wider_fixture_stays_open_for_other_tests(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("import ottla.testing.session_brokers as brokers\nbrokers.MAX_BROKERS = 2\n")
     code, output = run(tmp_path, MANY)
     assert (code, "5 passed" in output) == (0, True), output
@@ -396,22 +396,24 @@ def careless(ottla_session):
 def ids(ottla_session):
     return [fault.id for fault in ottla_session.faults.all()]
 
-def test_leaves_faults(slow, careless, ottla_session):
+def test_faults_are_left(slow, careless, ottla_session):
     ottla_session.faults.add(api="Metadata", error="UNKNOWN_SERVER_ERROR", times=None)
     assert len(ids(ottla_session)) == 3
 
-def test_after_it(slow, ottla_session):
+def test_only_the_module_fault_is_left(slow, ottla_session):
     assert ids(ottla_session) == [slow.id]
     ottla_session.pause()
 
-def test_after_a_pause(slow, ottla_session):
+def test_broker_is_resumed_after_a_pause(slow, ottla_session):
     assert not ottla_session.is_paused
     assert ids(ottla_session) == [slow.id]
 """
 
 
 def test_fault_left_through_the_session_fixture_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "test_xlater.py").write_text("def test_it(ottla_session):\n    assert ottla_session.faults.all() == []\n")
+    (tmp_path / "test_xlater.py").write_text(
+        "def test_fault_of_the_module_is_removed(ottla_session):\n    assert ottla_session.faults.all() == []\n"
+    )
     code, output = run(tmp_path, LEFT_THROUGH_SESSION)
     assert (code, "4 passed" in output) == (0, True), output
 
@@ -424,14 +426,14 @@ def prepared(ottla_module):
     ottla_module.create_topic("prepared")
     return ottla_module
 
-def test_prepared(prepared, ottla):
+def test_module_fixture_has_the_marked_broker(prepared, ottla):
     assert ottla is prepared
 
 @pytest.fixture(scope="module")
 def of_another(ottla_session):
     pass
 
-def test_refused(of_another, ottla):
+def test_wider_fixture_is_refused(of_another, ottla):
     pass
 
 @pytest.mark.ottla(settings={"num.partitions": 4})
@@ -440,7 +442,7 @@ class TestOthers:
     def of_the_class(self, ottla_module):
         pass
 
-    def test_refused(self, of_the_class):
+    def test_wider_fixture_is_refused(self, of_the_class):
         pass
 """
 
@@ -458,18 +460,18 @@ import time
 pytestmark = pytest.mark.ottla(clock="manual")
 TIMES = []
 
-def test_moved(ottla):
+def test_clock_is_advanced(ottla):
     TIMES.append(ottla.clock.now_ms)
     ottla.clock.advance("7d")
     ottla.create_topic("left")
 
-def test_goes_on(ottla):
+def test_clock_keeps_its_time(ottla):
     assert ottla.clock.now_ms == TIMES[0] + 7 * 86_400_000
     assert topics(ottla.bootstrap) == {"left"}
 
 @pytest.mark.ottla(fresh=True)
 @pytest.mark.parametrize("number", range(2))
-def test_fresh(ottla, number):
+def test_fresh_broker_has_the_current_time(ottla, number):
     assert topics(ottla.bootstrap) == set()
     assert abs(ottla.clock.now_ms - time.time() * 1_000) < 60_000
     ottla.clock.advance("7d")
@@ -484,11 +486,11 @@ def test_fresh_broker_has_a_new_clock(tmp_path: Path) -> None:
 SUSPENDED = """
 import os, signal
 
-def test_failing(ottla):
+def test_failing_test_suspends_the_broker(ottla):
     os.kill(ottla.pid, signal.SIGSTOP)
     raise AssertionError("the first")
 
-def test_after_it(ottla):
+def test_suspended_broker_is_replaced(ottla):
     assert topics(ottla.bootstrap) == set()
     os.kill(ottla.pid, signal.SIGSTOP)
 """
@@ -506,7 +508,7 @@ import os
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("kind", ["ottla", "ottla_session"])
-def test_fork(request, kind):
+def test_fork_leaves_broker_and_faults(request, kind):
     broker = request.getfixturevalue(kind)
     fault = broker.faults.add(api="Metadata", delay_ms=1)
     pid = os.fork()

@@ -20,23 +20,23 @@ def faults(cluster):
 
 @pytest.mark.ottla(brokers=2)
 class TestCluster:
-    def test_leaves_faults(self, ottla_cluster):
+    def test_faults_and_a_pause_are_left(self, ottla_cluster):
         ottla_cluster.faults(1).add(api="Metadata", error="UNKNOWN_SERVER_ERROR", times=None)
         ottla_cluster.faults(2).add(api="BrokerHeartbeat", cut="before", times=None)
         ottla_cluster.pause(2)
         with pytest.raises(ControlError, match="^broker 2 is paused; resume it first$"):
             faults(ottla_cluster)
 
-    def test_after_it(self, ottla_cluster):
+    def test_faults_are_removed_after_a_pause(self, ottla_cluster):
         assert faults(ottla_cluster) == [[], []]
         ottla_cluster.faults(1).add(api="Metadata", error="UNKNOWN_SERVER_ERROR", times=None)
         ottla_cluster.kill(1)
 
-    def test_after_a_kill(self, ottla_cluster):
+    def test_faults_are_removed_after_a_kill(self, ottla_cluster):
         assert faults(ottla_cluster) == [[], []]
         os.kill(ottla_cluster.pid(2), signal.SIGSTOP)
 
-    def test_after_sigstop(self, ottla_cluster):
+    def test_suspended_broker_is_resumed(self, ottla_cluster):
         assert pathlib.Path(f"/proc/{ottla_cluster.pid(2)}/stat").read_text().rpartition(")")[2].split()[0] != "T"
 """
 
@@ -52,17 +52,17 @@ def prepared(ottla_session):
     ottla_session.create_topic("prepared")
     return ottla_session.faults.add(api="JoinGroup", delay_ms=1, times=None)
 
-def test_first(prepared, ottla):
+def test_session_broker_has_the_prepared_topic(prepared, ottla):
     assert topics(ottla.bootstrap) == {"prepared"}
 
 @pytest.mark.ottla(fresh=True)
 @pytest.mark.parametrize("number", range(2))
-def test_fresh(ottla, number):
+def test_fresh_broker_has_no_topics_and_faults(ottla, number):
     assert topics(ottla.bootstrap) == set()
     assert ottla.faults.all() == []
     produce(ottla.bootstrap, "left-behind")
 
-def test_after_it(prepared, ottla, ottla_session):
+def test_session_broker_keeps_topic_and_fault(prepared, ottla, ottla_session):
     assert ottla is ottla_session
     assert topics(ottla.bootstrap) == {"prepared"}
     assert [fault.id for fault in ottla.faults.all()] == [prepared.id]
@@ -76,13 +76,13 @@ pytestmark = pytest.mark.ottla(fresh=True)
 def held(ottla_module):
     return ottla_module
 
-def test_module(held, ottla):
+def test_fixture_has_the_fresh_broker(held, ottla):
     assert ottla is held
 
-def test_other(ottla):
+def test_fresh_broker_has_no_faults(ottla):
     assert ottla.faults.all() == []
 
-def test_last(held, ottla, ottla_session):
+def test_session_broker_keeps_its_fault(held, ottla, ottla_session):
     assert ottla is held
     assert [fault.view()["fault"]["api"] for fault in ottla_session.faults.all()] == ["JoinGroup"]
 """
@@ -102,13 +102,13 @@ from pathlib import Path
 def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-def test_it(elsewhere, ottla):
+def test_python_path_is_absolute(elsewhere, ottla):
     variables = Path(f"/proc/{ottla.pid}/environ").read_text().split("\\0")
     assert "PYTHONPATH=" + str(Path(__file__).parent / "vendor") in variables
 """
 
 
-def test_relative_python_path_works_after_a_chdir(tmp_path: Path) -> None:
+def test_plugin_uses_a_relative_python_path_after_a_chdir(tmp_path: Path) -> None:
     (tmp_path / "vendor").symlink_to(Path(__file__).parent.parent.parent)
     code, output = run(tmp_path, ELSEWHERE, "test_users.py", PYTHONPATH="vendor")
     assert (code, "1 passed" in output) == (0, True), output
@@ -135,32 +135,32 @@ def application(ottla_session):
     return ottla_session
 
 @OTHER
-def test_session(again, ottla):
+def test_session_fixture_is_refused(again, ottla):
     pass
 
 @OTHER
-def test_module(of_the_module, ottla_bootstrap):
+def test_module_fixture_is_refused(of_the_module, ottla_bootstrap):
     pass
 
 @OTHER
-def test_nothing_else(ottla_session):
+def test_session_broker_alone_is_refused(ottla_session):
     pass
 
 @OTHER
 @pytest.mark.usefixtures("prepared")
-def test_used(ottla):
+def test_used_fixture_is_refused(ottla):
     pass
 
 @OTHER
-def test_both(ottla, ottla_session):
+def test_marked_and_session_broker_differ(ottla, ottla_session):
     assert ottla is not ottla_session
 
 @OTHER
-def test_automatic(ottla):
+def test_autouse_fixture_is_accepted(ottla):
     pass
 
 @pytest.mark.ottla(fresh=True)
-def test_fresh(prepared, ottla, application):
+def test_fresh_broker_is_that_of_the_application(prepared, ottla, application):
     assert ottla is application
 """
 
@@ -169,7 +169,7 @@ def test_marker_of_a_test_with_a_wider_fixture_is_refused(tmp_path: Path) -> Non
     code, output = run(tmp_path, MARKED)
     assert (code, "3 passed, 4 errors" in output) == (1, True), output
     told = "{} uses {}, but the marker ottla of test_users.py::{} needs another broker; use"
-    assert told.format("the fixture prepared", "ottla_session", "test_session") in output
-    assert told.format("the fixture of_the_module", "ottla_module", "test_module") in output
-    assert told.format("the test", "ottla_session", "test_nothing_else") in output
-    assert told.format("the fixture prepared", "ottla_session", "test_used") in output
+    assert told.format("the fixture prepared", "ottla_session", "test_session_fixture_is_refused") in output
+    assert told.format("the fixture of_the_module", "ottla_module", "test_module_fixture_is_refused") in output
+    assert told.format("the test", "ottla_session", "test_session_broker_alone_is_refused") in output
+    assert told.format("the fixture prepared", "ottla_session", "test_used_fixture_is_refused") in output

@@ -177,7 +177,7 @@ def commit_first(consumer: Consumer, position: TopicPartition) -> None:
             return False
         return True
 
-    oracle.wait_for("the coordinator takes a first commit", is_committed)
+    oracle.wait_for("the coordinator accepts a first commit", is_committed)
 
 
 def test_blocked_readers_are_explained(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
@@ -205,7 +205,7 @@ def test_blocked_readers_are_explained(ottla_prompt: Prompt, unique: Callable[[s
     assert ottla_prompt("why", group).startswith(f"group {group} has no members, so no records are read; its lag is 2 records")
     ottla_prompt("txn", "abort", name)
     oracle.wait_for(
-        f"no reader of {topic!r} is held",
+        f"no reader of {topic!r} is blocked",
         lambda: ottla_prompt("txn", "why", topic),
         lambda told: "has no open transactions" in told,
     )
@@ -227,7 +227,9 @@ def test_pending_offsets_of_a_group_are_explained(ottla_prompt: Prompt, unique: 
     assert f"transactional id {name}" in told
     assert "it has read all" not in told
     producer.commit_transaction(TIMEOUT_S)
-    oracle.wait_for(f"the offsets of {group!r} wait no longer", lambda: ottla_prompt("why", group), lambda told: name not in told)
+    oracle.wait_for(
+        f"the offsets of {group!r} are no longer pending", lambda: ottla_prompt("why", group), lambda told: name not in told
+    )
     consumer.close()
 
 

@@ -20,6 +20,7 @@ from ottla.broker.loop.counters import RatePerMinute
 from ottla.broker.loop.env import Clock
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.protocol.errors import KafkaError
+from ottla.protocol.steps import in_thread
 from ottla.security.acl.acl_index import AclIndex
 from ottla.security.acl.codes import SUPPORTED_OPERATIONS, AclOperation, ResourceType, operation_bits
 from ottla.security.acl.hosts import host_address
@@ -125,7 +126,7 @@ def enforcing(authorizer: RequestAuthorizer) -> Callable[[Declared[Any]], Declar
             try:
                 authorise(authorizer, request, context)
             except KafkaError as error:
-                return _refused(api, request, context, error)
+                return await _refused(api, request, context, error)
             return await api.handle(services, request, context)
 
         return msgspec.structs.replace(api, handle=checked)
@@ -133,11 +134,18 @@ def enforcing(authorizer: RequestAuthorizer) -> Callable[[Declared[Any]], Declar
     return change
 
 
-def _refused(api: Declared[Any], request: Any, context: Any, error: KafkaError) -> Any:
-    response = api.failed(request, context.version, error.code)
-    if api.key not in WITHOUT_MESSAGE:
-        _set_message(response, error)
-    return response
+async def _refused(api: Declared[Any], request: Any, context: Any, error: KafkaError) -> Any:
+    """Make the response in a worker thread, because a client without any permission may send a request with many elements."""
+    responses = list[Any]()
+
+    def make() -> None:
+        response = api.failed(request, context.version, error.code)
+        if api.key not in WITHOUT_MESSAGE:
+            _set_message(response, error)
+        responses.append(response)
+
+    await in_thread(make)
+    return responses[0]
 
 
 def _set_message(part: Any, error: KafkaError) -> None:

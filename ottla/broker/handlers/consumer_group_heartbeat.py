@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, check
+from ottla.broker.apis.authorisation import authorisations, needs
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
+from ottla.broker.handlers.support.common import check_described
 from ottla.broker.loop.env import Clock
 from ottla.coordinator.group.consumer.heartbeat import check_heartbeat
 from ottla.coordinator.group.consumer.member import HeldPartitions
@@ -41,6 +42,7 @@ async def handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: 
     try:
         if not ports.groups.offers_consumer_protocol:
             raise KafkaError(Code.UNSUPPORTED_VERSION)
+        await check_described(ports.authorizer, context, request.subscribed_topic_names or ())
         owned = await _owned(request.topic_partitions)
         beat = Heartbeat(request, context.client_id, f"/{context.client_host}", context.version, owned)
         check_heartbeat(beat, ports.groups.config.consumer_of(request.group_id).assignors)
@@ -103,12 +105,11 @@ def failed(request: ConsumerGroupHeartbeatRequest, version: int, code: Code) -> 
     return ConsumerGroupHeartbeatResponse(error_code=code)
 
 
-def _authorise(authorizer: RequestAuthorizer, request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> None:
-    check(authorizer, context, AclOperation.READ, ResourceType.GROUP, request.group_id)
-    for topic in request.subscribed_topic_names or ():
-        check(authorizer, context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
-
-
 API = Declaration(
-    key=68, handle=handle, failed=failed, authorisation=authorisations("READ GROUP, DESCRIBE TOPIC"), authorise=_authorise
+    key=68,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP, DESCRIBE TOPIC"),
+    authorise=needs("READ GROUP group_id"),
+    checks_itself=True,
 )

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, check
+from ottla.broker.apis.authorisation import authorisations, needs
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import ShareGroupStates
+from ottla.broker.handlers.support.common import check_described
 from ottla.broker.loop.env import Clock
 from ottla.coordinator.group.assignors.members import Assignment as Assigned
 from ottla.coordinator.group.modern.requests import Heartbeat
@@ -23,10 +24,10 @@ from ottla.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ottla.security.acl.codes import AclOperation, ResourceType
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     groups: Groups
     share_groups: ShareGroupStates
     clock: Clock
@@ -36,6 +37,7 @@ async def handle(ports: Ports, request: ShareGroupHeartbeatRequest, context: Req
     try:
         if not ports.groups.offers_share_protocol:
             raise KafkaError(Code.UNSUPPORTED_VERSION, "The version of API is not supported.")
+        await check_described(ports.authorizer, context, request.subscribed_topic_names or ())
         check_heartbeat(request)
         shard, runtime = ports.groups.shard(request.group_id)
         beat = Heartbeat(request, context.client_id, f"/{context.client_host}", context.version)
@@ -64,12 +66,11 @@ def failed(request: ShareGroupHeartbeatRequest, version: int, code: Code) -> Sha
     return ShareGroupHeartbeatResponse(error_code=code)
 
 
-def _authorise(authorizer: RequestAuthorizer, request: ShareGroupHeartbeatRequest, context: RequestContext) -> None:
-    check(authorizer, context, AclOperation.READ, ResourceType.GROUP, request.group_id)
-    for topic in request.subscribed_topic_names or ():
-        check(authorizer, context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
-
-
 API = Declaration(
-    key=76, handle=handle, failed=failed, authorisation=authorisations("READ GROUP, DESCRIBE TOPIC"), authorise=_authorise
+    key=76,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP, DESCRIBE TOPIC"),
+    authorise=needs("READ GROUP group_id"),
+    checks_itself=True,
 )

@@ -7,15 +7,16 @@ Missing internal topics of the topology are created here, as by a CreateTopics r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, check
+from ottla.broker.apis.authorisation import authorisations, needs
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.create_topics import CREATE_WORK, create
+from ottla.broker.handlers.support.common import check_described
 from ottla.broker.loop.env import Clock, Randomness
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.placement import Placement
@@ -46,6 +47,7 @@ async def handle(ports: Ports, request: StreamsGroupHeartbeatRequest, context: R
     try:
         if not ports.groups.offers_streams_protocol:
             raise KafkaError(Code.UNSUPPORTED_VERSION)
+        await check_described(ports.authorizer, context, _topics(request))
         check_heartbeat(request)
         shard, runtime = ports.groups.shard(request.group_id)
         beat = Heartbeat(request, context.client_id, f"/{context.client_host}", context.version)
@@ -105,12 +107,13 @@ def failed(request: StreamsGroupHeartbeatRequest, version: int, code: Code) -> S
     return StreamsGroupHeartbeatResponse(error_code=code)
 
 
-def _authorise(authorizer: RequestAuthorizer, request: StreamsGroupHeartbeatRequest, context: RequestContext) -> None:
-    check(authorizer, context, AclOperation.READ, ResourceType.GROUP, request.group_id)
+def _topics(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
+    """The names of all topics of the topology."""
     for subtopology in () if request.topology is None else request.topology.subtopologies or ():
-        internal = [*subtopology.repartition_source_topics, *subtopology.state_changelog_topics]
-        for name in (*subtopology.source_topics, *subtopology.repartition_sink_topics, *(topic.name for topic in internal)):
-            check(authorizer, context, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+        yield from subtopology.source_topics
+        yield from subtopology.repartition_sink_topics
+        for topics in (subtopology.repartition_source_topics, subtopology.state_changelog_topics):
+            yield from (topic.name for topic in topics)
 
 
 API = Declaration(
@@ -118,5 +121,6 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("READ GROUP, DESCRIBE TOPIC, CREATE CLUSTER, CREATE TOPIC"),
-    authorise=_authorise,
+    authorise=needs("READ GROUP group_id"),
+    checks_itself=True,
 )

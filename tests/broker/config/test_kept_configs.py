@@ -180,7 +180,7 @@ def test_client_metrics_pattern_is_checked_only_for_its_length_without_re2(
     assert change(client, METRICS, "m", ("match", "client_id=" + "a" * MAX_PATTERN_CHARACTERS)) == Code.INVALID_CONFIG
 
 
-def test_total_config_length_is_limited(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_total_length_of_stored_configs_is_limited(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.broker.handlers.support.config_changes.MAX_KEPT_CHARACTERS", 100)
     client = broker.connect()
     assert change(client, GROUP, "g" * 100, (SESSION, "50000")) == Code.POLICY_VIOLATION

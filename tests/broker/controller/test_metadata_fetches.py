@@ -12,7 +12,7 @@ from ottla.simulation.controller import NODE_ID, SimulatedController
 from tests.broker.controller.world import Broker
 
 
-def test_fetch_with_unknown_epoch_is_refused_with_the_current_one(controller: SimulatedController) -> None:
+def test_metadata_fetch_with_an_unknown_epoch_is_refused_with_the_current_epoch(controller: SimulatedController) -> None:
     broker = Broker(controller, 1)
     partition = broker.fetch()
     assert partition.error_code == Code.FENCED_LEADER_EPOCH

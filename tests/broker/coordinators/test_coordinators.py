@@ -267,7 +267,7 @@ def test_markers_are_sent_again_after_a_bug_in_the_local_handler(
     assert perform(world, "read t") == "a1"
 
 
-def test_topic_deletion_reaches_other_coordinators_after_one_fails(
+def test_topic_deletion_reaches_other_coordinators_when_one_coordinator_fails(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deleted: list[str] = []

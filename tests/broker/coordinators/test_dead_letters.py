@@ -225,7 +225,9 @@ def test_dead_letter_copies_records_up_to_a_size_limit(broker: SimulatedBroker, 
     assert letters(broker) == list(enumerate(copied))
 
 
-def test_unreadable_batch_does_not_block_dead_letters_of_others(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_batch_does_not_block_dead_letters_of_other_batches(
+    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begin(broker, **{COPIES: "true"})
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:

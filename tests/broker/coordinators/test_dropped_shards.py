@@ -39,7 +39,7 @@ def world(broker: SimulatedBroker) -> Iterator[World]:
 
 @pytest.mark.parametrize("is_made_again", [False, True])
 @pytest.mark.parametrize("refused", ["marker", "outcome"])
-def test_recreated_transaction_log_ignores_decisions_of_the_deleted_one(
+def test_recreated_transaction_log_ignores_decisions_of_the_deleted_log(
     broker: SimulatedBroker, disk: FaultyFilesystem, world: World, refused: str, is_made_again: bool
 ) -> None:
     """The pending work is a marker that is retried or an outcome that could not be logged."""
@@ -104,7 +104,7 @@ def test_parked_group_requests_are_answered_when_the_coordinators_log_goes_offli
         client.close()
 
 
-def test_recreated_offsets_log_ignores_pending_deletions_of_the_old_one(broker: SimulatedBroker, world: World) -> None:
+def test_recreated_offsets_log_ignores_pending_deletions_of_the_old_log(broker: SimulatedBroker, world: World) -> None:
     """Offsets in the recreated log are kept, even at offsets below the end of the old log."""
     perform(world, "topic t")
     groups = broker.broker.groups

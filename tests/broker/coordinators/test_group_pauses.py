@@ -191,7 +191,7 @@ def test_joins_of_many_members_hold_the_loop_briefly(measured: Measured) -> None
     )
 
 
-def test_tick_without_due_work_is_cheap(measured: Measured) -> None:
+def test_tick_without_due_work_runs_few_lines(measured: Measured) -> None:
     give_offsets(measured, measured.groups, "small")
     tick = measured.broker.broker.groups.tick
     measured.broker.measure(lambda: measured.meter.run(tick), TICK)

@@ -119,7 +119,7 @@ def test_topic_is_deleted_when_its_directories_cannot_be_renamed(broker: Simulat
 
 
 @pytest.mark.parametrize("mended", ["before", "after", "by the next start"])
-def test_recreated_topic_never_uses_files_of_the_deleted_one(broker: SimulatedBroker, fs: Stubborn, mended: str) -> None:
+def test_recreated_topic_never_uses_files_of_the_deleted_topic(broker: SimulatedBroker, fs: Stubborn, mended: str) -> None:
     fs.refuses = ("/t-1",)
     with broker.connect() as client:
         assert deleted(client, "t") == 0

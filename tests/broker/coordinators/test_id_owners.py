@@ -50,7 +50,7 @@ def taken(lines: list[Line]) -> list[Line]:
     return [line for line in lines if line["event"] == "producer_fenced"]
 
 
-def test_new_owner_is_logged_once(simulated: SimulatedBroker, lines: list[Line]) -> None:
+def test_new_owner_of_a_transactional_id_is_logged_once(simulated: SimulatedBroker, lines: list[Line]) -> None:
     _, producer_id, epoch = init(simulated, "first")
     assert taken(lines) == []
     init(simulated, "second")

@@ -329,7 +329,7 @@ def test_deleted_topic_ends_a_waiting_share_fetch(broker: SimulatedBroker, clien
     assert topic_id != a.topic_id
 
 
-def test_session_epochs_are_checked(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_session_epochs_are_checked(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a", partitions=(0, 1)).joined()
     assert a.fetch(share_session_epoch=3).error_code == Code.SHARE_SESSION_NOT_FOUND
     assert a.fetch(((0, 0, ACCEPT),)).error_code == Code.INVALID_REQUEST, "the session has acquired no records yet"
@@ -346,7 +346,7 @@ def test_session_epochs_are_checked(broker: SimulatedBroker, client: SimulatedCl
     assert a.acquire() == [(0, 0, 2)]
 
 
-def test_session_limit_refuses_another_session() -> None:
+def test_share_session_limit_refuses_another_session() -> None:
     broker = SimulatedBroker({"group.share.max.share.sessions": "1"}).start().with_coordinators()
     with broker.connect() as client:
         make_topic(client, "t", 1)

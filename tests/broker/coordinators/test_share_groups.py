@@ -147,7 +147,9 @@ def test_alter_offsets_moves_an_empty_group(broker: SimulatedBroker, client: Sim
     assert offsets(client, group="new") == [("t", 0, 4, 1)]
 
 
-def test_duplicate_topic_entries_are_altered_together(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_duplicate_topics_in_alter_share_group_offsets_are_altered_together(
+    broker: SimulatedBroker, client: SimulatedClient
+) -> None:
     named = [
         AlterShareGroupOffsetsRequestTopic(
             topic_name="t",
@@ -276,7 +278,7 @@ def test_acknowledgement_is_not_confirmed_when_its_write_is_refused(
 
 
 def test_share_state_lost_in_a_power_cut_is_initialized_again(broker: SimulatedBroker, client: SimulatedClient) -> None:
-    """`__consumer_offsets` says "initialized", but the only snapshot of the state is missing in `__share_group_state`."""
+    """In `__consumer_offsets` the state is "initialized", but its only snapshot is missing in `__share_group_state`."""
     a = joined(broker)
     produce(client, 3)
     assert a.acquire() == [(0, 2, 1)]

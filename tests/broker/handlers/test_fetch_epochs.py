@@ -71,7 +71,7 @@ def test_diverging_epoch_is_returned_with_its_end_offset(client: SimulatedClient
         assert (part.high_watermark, part.log_start_offset, part.records) == (5, 0, b"")
 
 
-def test_matching_epoch_returns_records(client: SimulatedClient) -> None:
+def test_fetch_with_a_matching_epoch_returns_records(client: SimulatedClient) -> None:
     for offset, last_epoch in ((0, 0), (3, 0), (3, 1), (4, 1), (0, -1), (3, -2)):
         part = fetch(client, offset, last_epoch)
         assert (part.error_code, part.diverging_epoch) == (0, None)

@@ -69,7 +69,7 @@ def test_unknown_partitions_are_answered_last(fetching: Fetching) -> None:
     assert fetching.ask(("x", 0), ("x", 1), ("a", 0)) == "a0 x0,1"
 
 
-def test_session_keeps_the_partition_order(fetching: Fetching) -> None:
+def test_fetch_session_keeps_the_partition_order(fetching: Fetching) -> None:
     assert fetching.ask(("b", 0), ("x", 0), ("a", 1), ("b", 1), epoch=0) == "b0 a1 b1 x0"
     assert fetching.ask(epoch=1) == "x0"
     assert fetching.ask(("a", 2), ("b", 2), ("a", 0), epoch=2) == "a2 b2 a0 x0"

@@ -82,7 +82,7 @@ def test_large_change_resigns_leaderships_first(broker: SimulatedBroker) -> None
     assert kinds == ["follow"] * (MANY // 2) + ["lead"] * (MANY // 2)
 
 
-def test_later_change_replaces_a_queued_one(broker: SimulatedBroker) -> None:
+def test_later_metadata_change_replaces_a_queued_change(broker: SimulatedBroker) -> None:
     with_many(broker)
     change(broker, *[changed(index, leader=OWN) for index in range(MANY)])
     calls = Recorded(broker)
@@ -116,7 +116,7 @@ def test_coordinators_are_elected_in_a_large_change(broker: SimulatedBroker) -> 
 
 
 @pytest.mark.full
-def test_failure_of_one_partition_does_not_stop_others_of_a_large_change(
+def test_failure_of_one_partition_does_not_stop_the_rest_of_a_large_change(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_many(broker)

@@ -94,14 +94,14 @@ def test_error_of_threaded_work_is_raised_in_the_work_and_then_reported(env: Env
         try:
             await in_thread(lambda: None)
         except OSError:
-            raise ValueError("told") from None
+            raise ValueError("no space") from None
 
     stepping.run(work(), pytest.fail, failures.append)
     env.settle()
     [(_, done)] = env.aside
     done(OSError("disk"))
     env.settle()
-    assert [str(f) for f in failures] == ["told"]
+    assert [str(f) for f in failures] == ["no space"]
 
 
 def test_number_of_parallel_thread_jobs_is_limited(env: Env) -> None:

@@ -268,7 +268,7 @@ def test_broker_connects_to_a_controller_that_starts_later() -> None:
     assert world.applied == [b"a", b"b"]
 
 
-def test_refused_registration_is_retried() -> None:
+def test_refused_broker_registration_is_retried() -> None:
     world = MembershipWorld()
     world.controller.refuses = Code.DUPLICATE_BROKER_REGISTRATION
     world.start()

@@ -85,7 +85,7 @@ def test_snapshot_is_fetched_when_the_leaders_log_starts_after_the_fetch_offset(
         answer(PartitionData(error_code=Code.UNKNOWN_SERVER_ERROR, records=b"x")),
     ],
 )
-def test_mismatched_fetch_response_appends_nothing(fetch: MetadataFetch, response: FetchResponse) -> None:
+def test_mismatched_fetch_response_appends_no_records(fetch: MetadataFetch, response: FetchResponse) -> None:
     taken = fetch.take(response)
     assert taken.step is Step.WAIT
     assert taken.reason

@@ -238,7 +238,7 @@ def test_failure_with_one_partition_does_not_stop_the_rest_of_the_change(
     assert created == ["new"]
 
 
-def test_failing_coordinator_does_not_stop_the_election_of_others(broker: SimulatedBroker) -> None:
+def test_failing_coordinator_does_not_stop_the_election_of_other_coordinators(broker: SimulatedBroker) -> None:
     change(broker, *topic(OFFSETS_TOPIC, OFFSETS_ID, OTHER, OTHER))
     calls = Recorded(broker)
     elected = calls.elected

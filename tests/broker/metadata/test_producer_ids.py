@@ -36,7 +36,7 @@ def test_request_before_the_first_id_block_must_be_retried() -> None:
     assert len(controller.asked) == 2
 
 
-def test_refused_block_is_requested_again() -> None:
+def test_refused_producer_id_block_is_requested_again() -> None:
     controller = Controller()
     ids = ProducerIds(controller)
     with pytest.raises(KafkaError):

@@ -26,7 +26,7 @@ def text(answers: Answers) -> bytes:
     return b"".join(map(bytes, answers.out))
 
 
-def test_response_is_sent_at_once_when_none_is_pending() -> None:
+def test_response_is_sent_at_once_when_no_earlier_response_is_pending() -> None:
     answers = Answers()
     answers.put([b"a", b"b"])
     assert text(answers) == b"ab"

@@ -45,7 +45,7 @@ def test_response_waits_until_its_own_write_is_committed() -> None:
     assert world.answers == ["written"]
 
 
-def test_response_waits_for_the_writes_it_has_read_and_not_for_later_ones() -> None:
+def test_response_waits_for_the_writes_it_has_read_and_not_for_later_writes() -> None:
     world = CoordinatorPartitionWorld()
     world.write()
     world.handle(world.reading())
@@ -154,7 +154,7 @@ def test_response_depends_on_the_writes_of_every_step(*, fails: bool) -> None:
 
     handled = response_once_committed(world.barrier, in_three_steps(), lambda code: code)
     handled.send(None)
-    # Another request comes in between.
+    # Another request is handled between the two steps.
     world.barrier.take_dependencies()
     handled.send(None)
     pause = handled.throw(ValueError()) if fails else handled.send(None)

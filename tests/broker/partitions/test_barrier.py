@@ -128,7 +128,7 @@ def test_effects_wait_for_the_high_watermark() -> None:
     assert world.log.high_watermark == 4
 
 
-def test_stopped_barrier_sends_nothing() -> None:
+def test_stopped_barrier_sends_no_response() -> None:
     world = GateWorld()
     world.write()
     world.barrier.answer(world.left.append)

@@ -435,7 +435,7 @@ def test_group_commit_drops_a_deleted_log(world: World) -> None:
     assert len(broker.barrier.group_commit._newest) == remembered - 1
 
 
-def test_recreated_topic_waits_for_checkpoints_without_the_old_one(world: World, fs: Slow) -> None:
+def test_recreated_topic_waits_for_checkpoints_without_the_old_topic(world: World, fs: Slow) -> None:
     """After a power cut the old log start offset would apply to the new log, and hide the new records below it."""
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)

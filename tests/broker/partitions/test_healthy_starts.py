@@ -32,7 +32,7 @@ def offline(broker: SimulatedBroker) -> list[str]:
     return [partition.log.offline_reason for partition in broker.broker.partitions if partition.log.offline_reason]
 
 
-def test_kill_at_any_write_of_a_topic_recreation_keeps_it_online() -> None:
+def test_kill_at_any_write_of_a_topic_recreation_keeps_the_topic_online() -> None:
     disk = FaultyFilesystem()
     broker, world = started(disk)
     for command in ("topic t", "topic u", "A = init", "produce A t", "produce A u n=3", "delete_records u before=2", "restart"):
@@ -227,7 +227,7 @@ MADE_UP = [LARGEST_ALLOTTED_PRODUCER_ID + 1, 2**63 - 1]
 
 
 @pytest.mark.parametrize("producer_id", MADE_UP)
-def test_producer_ids_are_allocated_after_a_client_used_an_invented_one(producer_id: int) -> None:
+def test_producer_ids_are_allocated_although_a_client_invented_a_producer_id(producer_id: int) -> None:
     broker, world = started(MemoryFilesystem())
     perform(world, "topic t")
     perform(world, "A = init")
@@ -259,7 +259,7 @@ def test_batches_of_an_adopted_topic_are_not_reported_as_lost(producer_id: int, 
 
 @pytest.mark.entry("STO-06", "STO-10")
 @pytest.mark.parametrize("clean", [True, False])
-def test_rebuilt_index_keeps_producer_state(clean: bool) -> None:
+def test_index_rebuild_keeps_producer_state(clean: bool) -> None:
     """Retention deleted the producer's batch, so only the snapshot has its state. A retry is still recognized as a duplicate."""
     disk = FaultyFilesystem()
     broker, world = started(disk, log_retention_check_interval_ms="1000")

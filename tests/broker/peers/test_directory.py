@@ -111,7 +111,7 @@ def test_requests_to_an_earlier_incarnation_fail_at_once() -> None:
     assert again is not peer
 
 
-def test_new_connection_replaces_a_closed_one() -> None:
+def test_new_connection_replaces_a_closed_connection() -> None:
     world = BrokerPeersWorld()
     peer, other, answers = world.peers.peer(OTHER, FETCH), world.peers.peer(OTHER, COORDINATOR), list[Any]()
     assert peer is not None

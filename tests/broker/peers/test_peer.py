@@ -235,7 +235,7 @@ def test_earliest_deadline_expires_first_in_any_request_order(world: PeerWorld) 
     assert world.failures == [Failure.TIMED_OUT] * 2
 
 
-def test_silent_host_times_out() -> None:
+def test_connection_to_a_silent_host_times_out() -> None:
     world = PeerWorld(limits=PeerLimits(connect_ms=1_000))
     world.host.answers_greetings = False
     world.ask()

@@ -33,7 +33,7 @@ def test_requests_are_sent_in_their_order_and_have_different_ids() -> None:
     assert requests.in_flight_bytes == 0
 
 
-def test_correlation_ids_wrap_around() -> None:
+def test_correlation_ids_of_peer_requests_wrap_around() -> None:
     requests = Requests(RequestLimits())
     requests._next_correlation_id = 0x7FFFFFFF
     assert [requests.correlation_id(), requests.correlation_id()] == [0x7FFFFFFF, 0]

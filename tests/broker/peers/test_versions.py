@@ -20,7 +20,7 @@ def offering(*ranges: tuple[int, int, int]) -> Versions:
     return Versions(ApiVersionsResponse(api_keys=keys))
 
 
-def test_newest_common_version_is_chosen() -> None:
+def test_newest_common_api_version_is_chosen() -> None:
     own = APIS[FETCH]
     assert offering((FETCH, 0, 99)).choose(FETCH) == own.max_version
     assert offering((FETCH, 0, own.max_version - 2)).choose(FETCH) == own.max_version - 2

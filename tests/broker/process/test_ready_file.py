@@ -100,7 +100,7 @@ def test_missing_directory_of_the_ready_file_is_reported_before_the_start(tmp_pa
         ReadyFile(tmp_path / "nowhere" / "ready.json").check()
 
 
-def test_ready_file_works_without_file_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ready_file_is_written_and_removed_without_file_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some network filesystems and container mounts do not support file locks."""
 
     def no_locks(*_: object) -> None:

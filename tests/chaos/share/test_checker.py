@@ -34,7 +34,7 @@ def test_accepted_record_has_no_finding() -> None:
 
 
 @pytest.mark.parametrize("kind", ["ACCEPT", "REJECT"])
-def test_delivery_after_acknowledgement_is_found(kind: str) -> None:
+def test_checker_finds_a_delivery_after_its_acknowledgement(kind: str) -> None:
     lines = check(history_of("got 1 2 0 0 1 v0", f"want 3 0 0 1 {kind}", f"done 4 0 0 1 {kind}", "got 5 6 0 0 2 v0"))
     assert len(lines) == 1 and lines[0].startswith("delivered after its acknowledgement: (0, 0)")
 
@@ -48,7 +48,7 @@ def test_redelivery_is_permitted_without_a_successful_acknowledgement(answer: tu
     assert check(history_of("got 1 2 0 0 1 v0", "want 3 0 0 1 ACCEPT", *answer, "got 5 6 0 0 2 v0")) == []
 
 
-def test_record_that_was_never_delivered_is_found() -> None:
+def test_checker_finds_a_record_that_was_never_delivered() -> None:
     assert check(history_of(*ACCEPTED, produced=2)) == [
         "lost: v1 at (0, 1) was delivered 0 times, and neither accepted nor rejected"
     ]
@@ -73,7 +73,7 @@ def test_record_that_reached_the_delivery_limit_is_permitted() -> None:
     assert check(history_of(*(f"got {2 * n + 1} {2 * n + 2} 0 0 {n} v0" for n in range(1, LIMIT + 1)))) == []
 
 
-def test_remaining_lag_is_found() -> None:
+def test_checker_finds_a_remaining_lag() -> None:
     history = history_of(*ACCEPTED)
     history.lags = {0: 3}
     assert check(history) == ["not finished: 3 records of partition 0"]
@@ -113,12 +113,12 @@ def test_acknowledgement_after_the_record_was_archived_has_no_effect(
     assert any(planted in line for line in check(history)) is found
 
 
-def test_delivery_beyond_the_limit_is_found() -> None:
+def test_checker_finds_a_delivery_beyond_the_limit() -> None:
     (line,) = check(history_of(f"got 1 2 0 0 {LIMIT + 1} v0", "want 3 0 0 6 ACCEPT"))
     assert line == "delivery 6 of (0, 0), and the limit is 5"
 
 
-def test_decreasing_start_offset_is_found() -> None:
+def test_checker_finds_a_decreasing_start_offset() -> None:
     history = history_of(*ACCEPTED)
     history.start_offsets = [StartOffsets(5, 6, {0: 7}), StartOffsets(6.5, 7, {0: 6})]
     assert check(history) == ["start offset gone back: partition 0 has 6 after 7"]
@@ -130,17 +130,17 @@ def test_responses_to_concurrent_requests_may_arrive_in_any_order() -> None:
     assert check(history) == []
 
 
-def test_delivery_below_the_start_offset_is_found() -> None:
+def test_checker_finds_a_delivery_below_the_start_offset() -> None:
     history = history_of("got 5 6 0 0 1 v0", "want 7 0 0 1 ACCEPT")
     history.start_offsets = [StartOffsets(1, 2, {0: 1})]
     assert check(history) == ["delivered below the start offset: (0, 0) to m, and the partition starts at 1"]
 
 
-def test_record_that_was_never_produced_is_found() -> None:
+def test_checker_finds_a_record_that_was_never_produced() -> None:
     history = history_of("got 1 2 0 0 1 other", "want 3 0 0 1 ACCEPT")
     assert check(history) == ["unheard of: 'other' at (0, 0)"]
 
 
-def test_record_at_another_offset_is_found() -> None:
+def test_checker_finds_a_record_at_another_offset() -> None:
     history = history_of("got 1 2 0 0 1 v1", "want 3 0 0 1 ACCEPT", "want 3 0 1 1 ACCEPT", produced=2)
     assert check(history) == ["other record: v1 at (0, 0), where v0 was written"]

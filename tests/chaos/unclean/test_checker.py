@@ -43,17 +43,17 @@ def judged(seen: dict[int, Identity], left: dict[int, Identity], *found: Electio
     return list(batches_stay(sightings_of({A: seen}), {A: left}, Losses({A: left}, found)))
 
 
-def test_same_log_has_no_finding() -> None:
+def test_unchanged_log_has_no_finding() -> None:
     assert judged(log_of(0, 0, 1), log_of(0, 0, 1)) == []
 
 
-def test_missing_batch_is_found() -> None:
+def test_checker_finds_a_missing_batch() -> None:
     (line,) = judged(log_of(0, 0, 0), log_of(0, 0))
     assert line.startswith("committed batch gone: ('a', 0) at 2") and line.endswith("is missing")
 
 
 @pytest.mark.parametrize("other", [Identity(2, 0, 7), Identity(2, 1, 1), Identity(3, 0, 1)])
-def test_changed_batch_is_found(other: Identity) -> None:
+def test_checker_finds_a_changed_batch(other: Identity) -> None:
     (line,) = judged(log_of(0, 0), log_of(0) | {1: other})
     assert "at 1" in line and f"is {other}" in line
 
@@ -91,7 +91,7 @@ def test_other_batch_of_the_same_epoch_is_found_after_an_unclean_election_too() 
     assert len(judged(log_of(0, 2), {0: Identity(1, 0, 0), 1: Identity(2, 2, 7)}, Election(A, 4, 3, UNCLEAN))) == 1
 
 
-def test_election_of_another_partition_explains_nothing() -> None:
+def test_election_of_another_partition_explains_no_loss() -> None:
     assert len(judged(log_of(0, 0), log_of(0), Election(B, 2, 1, UNCLEAN))) == 1
 
 
@@ -104,7 +104,7 @@ def test_lost_batch_is_found_when_another_batch_was_seen_at_its_offset() -> None
     assert fates(sightings, left) == {"kept": 2, "lost": 1}
 
 
-def test_decreasing_leader_epoch_is_found() -> None:
+def test_checker_finds_a_decreasing_leader_epoch() -> None:
     (line,) = epochs_never_return({A: log_of(0, 3, 2)})
     assert line == "epoch gone back: ('a', 0) at 2 has epoch 2 after 3"
 
@@ -151,7 +151,7 @@ def test_whole_transaction_has_no_finding() -> None:
     assert findings(history_of(*BOTH), observation_of(*BOTH), Sightings()) == []
 
 
-def test_half_of_a_transaction_is_found() -> None:
+def test_checker_finds_half_of_a_transaction() -> None:
     lines = findings(history_of(*BOTH), observation_of(BOTH[0]), Sightings())
     assert [line.partition(":")[0] for line in lines] == ["lost", "torn"]
 

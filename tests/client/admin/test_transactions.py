@@ -117,7 +117,7 @@ def test_abort_without_a_transaction_at_the_offset_writes_no_marker() -> None:
     assert "WriteTxnMarkers" not in scripted.names()
 
 
-def test_aborting_an_unknown_id_does_not_create_it() -> None:
+def test_abort_of_an_unknown_transactional_id_does_not_create_it() -> None:
     scripted = broker(DescribeTransactions=[described(code=Code.TRANSACTIONAL_ID_NOT_FOUND)])
     with pytest.raises(KafkaAnswered, match="ottla txn list shows the"):
         transactions.abort(ScriptedCluster(kafka=scripted).brokers(), "x")

@@ -56,7 +56,7 @@ def test_open_transaction_is_explained() -> None:
     assert do == "wait for it, or abort it and fence its producer: ottla txn abort checkout-1"
 
 
-def test_single_waiting_record_is_singular() -> None:
+def test_explanation_uses_the_singular_for_one_waiting_record() -> None:
     stands, _ = why_held(held(holder=holder(), transaction=transaction(), high_watermark=4_712), NOW_MS)
     assert stands.endswith("; 1 record waits, its own")
 
@@ -173,7 +173,7 @@ def test_partitions_without_a_committed_offset_are_explained() -> None:
     ]
 
 
-def test_single_record_and_partition_are_singular() -> None:
+def test_explanation_uses_the_singular_for_one_record_and_partition() -> None:
     assert why_group_waits(group(lags=(1,)), NOW_MS)[0] == "group billing is Stable with 1 member; its lag is 1 record"
     assert why_group_waits(group(lags=(1,) * (MAX_PARTITIONS_NAMED + 1)), NOW_MS)[-1].startswith("and 1 more partition; ")
 

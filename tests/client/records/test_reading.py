@@ -140,7 +140,7 @@ def test_read_beyond_the_record_limit_is_refused() -> None:
         OnePartition().read("all", max_records=2)
 
 
-def test_records_are_decoded_lazily(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_decodes_records_lazily(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records are decoded one by one, because a small compressed batch may contain millions of records."""
     decoded: list[int] = []
     decode = client_records._record

@@ -53,7 +53,7 @@ def test_error_status_is_returned_as_a_response() -> None:
 
 @pytest.mark.wire
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_redirects_are_not_followed(status: int) -> None:
+def test_http_redirects_are_not_followed(status: int) -> None:
     """The headers contain a secret and are meant only for the configured host."""
     seen: list[bytes] = []
     with listening(saying(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", seen)) as (_, port):
@@ -96,6 +96,6 @@ def test_password_in_a_url_is_refused_and_hidden() -> None:
 @pytest.mark.parametrize(
     "url", ["", "file:///etc", "registry:8081", "http://", "http://h:x/", "http://h:0/", "http://h/a b", "http://h/\n"]
 )
-def test_invalid_urls_are_refused(url: str) -> None:
+def test_invalid_http_client_urls_are_refused(url: str) -> None:
     with pytest.raises(ClientError, match="the URL must begin with https:// or http:// and a host"):
         check_url("the URL", url, "")

@@ -28,7 +28,7 @@ def hold(conversation: Conversation, *answers: bytes) -> list[bytes]:
     return said
 
 
-def test_plain_sends_one_message() -> None:
+def test_sasl_plain_sends_one_message() -> None:
     assert hold(plain("tim", "tanstaaftanstaaf"), b"") == [b"\0tim\0tanstaaftanstaaf"]
 
 

@@ -131,7 +131,7 @@ def test_probability_0_hits_no_request_and_1_hits_all() -> None:
     assert all(requests_hit(faults, 50))
 
 
-def test_first_added_fault_wins_until_it_is_spent() -> None:
+def test_first_added_fault_takes_precedence_until_its_hits_are_used_up() -> None:
     """As in kfake, control functions for the same key are tried in the order in which they were added."""
     faults = Faults()
     for cut in ("before", "after"):

@@ -458,7 +458,7 @@ def test_kill_fault_ends_the_process_before_or_after_a_request(faulty: Faulty, m
 # large requests, which are decoded in a thread
 
 
-def test_large_request_triggers_faults_like_a_small_one(faulty: Faulty) -> None:
+def test_large_request_triggers_faults_like_a_small_request(faulty: Faulty) -> None:
     faulty.do("topic t partitions=2")
     faulty.add(api="AddPartitionsToTxn", error=ERROR, delay_ms=100)
     topics = [AddPartitionsToTxnTopic(name="f-t", partitions=list(range(5_000)))]
@@ -474,7 +474,7 @@ def test_large_request_triggers_faults_like_a_small_one(faulty: Faulty) -> None:
 # faults that do not match
 
 
-def test_faults_for_other_requests_change_nothing(faulty: Faulty) -> None:
+def test_faults_that_match_no_request_change_no_response(faulty: Faulty) -> None:
     """The same commands give the same responses with faults that never match and without faults."""
     faulty.do("topic z")
     faulty.faults.add(Fault(client_id="another", error=ERROR, times=None))

@@ -132,7 +132,7 @@ def test_change_of_an_unknown_partition_raises(topic_id: bytes, index: int) -> N
     assert state.topics["t"].partitions == [THREE]
 
 
-def test_clear_elr_record_applies_to_one_topic_or_all() -> None:
+def test_clear_elr_record_applies_to_one_topic_or_to_all_topics() -> None:
     with_elr = PartitionRegistration(replicas=(1, 2), isr=(1,), leader=1, leader_epoch=0, partition_epoch=3, elr=(2,))
     state = with_topic(with_elr)
     for record in state.create_topic("u", bytes(16), 2, {}, [with_elr, THREE]).records:

@@ -100,7 +100,7 @@ def test_replica_is_no_longer_eligible_after_it_reports_a_replaced_directory() -
     assert (world.partition().isr, world.partition().elr) == ((1,), ())
 
 
-# Without eligible leader replicas (KIP-966), the in-sync set keeps its last member. Apache Kafka 4.4.0 behaves alike in each case.
+# Without eligible leader replicas (KIP-966), the in-sync set keeps its last member. Apache Kafka 4.4.0 does the same.
 
 
 def emptied(*directories: int) -> ControllerWorld:

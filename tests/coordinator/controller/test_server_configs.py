@@ -138,7 +138,7 @@ def test_enabling_elr_writes_a_cluster_min_insync_replicas() -> None:
     assert policies.set_features(world.state, {}, "3").records == [], "the cluster keeps its value"
 
 
-def test_metadata_log_with_elr_but_no_cluster_min_insync_replicas_gets_one() -> None:
+def test_cluster_min_insync_replicas_is_added_to_a_metadata_log_with_elr() -> None:
     world = ControllerWorld(1)
     assert min_insync_of(world) == {}
     world.run(policies.set_features(world.state, {}, "2"))

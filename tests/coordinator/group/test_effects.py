@@ -20,7 +20,7 @@ def end(world: TransactionWorld, who: ProducerIdAndEpoch, *, commit: bool) -> Re
     return world.shard.end_txn(ID, who, commit=commit, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_producer_id)
 
 
-def test_effects_of_a_decided_transaction_count_it_and_send_markers() -> None:
+def test_decided_transaction_returns_effects_that_count_it_and_send_markers() -> None:
     world = TransactionWorld()
     who = world.init()
     world.add(who)

@@ -24,7 +24,7 @@ def deleted(world: ClassicGroupWorld, at_most: int) -> int:
 
 
 @pytest.mark.parametrize("at_most", [1, 7, 15, 19, 20, 21, 25, 26, 100])
-def test_deleting_a_group_drops_pending_offsets_so_that_a_commit_restores_none(at_most: int) -> None:
+def test_deleted_groups_pending_offsets_are_not_restored_by_a_commit(at_most: int) -> None:
     """Of twenty partitions, fifteen have committed offsets and ten have pending offsets; five partitions have both."""
     world = ClassicGroupWorld()
     for index in range(15):

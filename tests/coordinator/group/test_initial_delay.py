@@ -69,7 +69,7 @@ def test_member_that_joins_after_the_delay_but_before_the_tick_restarts_it(world
     assert len(answers[0].members) == 3
 
 
-def test_without_initial_delay_the_first_generation_begins_at_once() -> None:
+def test_first_generation_begins_at_once_without_initial_delay() -> None:
     world = ClassicGroupWorld()
     assert joined(world)[0].generation == 1
 

@@ -70,7 +70,7 @@ def test_final_epoch_keeps_the_session_until_it_is_ended() -> None:
     assert refusal(lambda: fetch(sessions, 1)) is Code.SHARE_SESSION_NOT_FOUND
 
 
-def test_new_session_of_a_member_replaces_its_old_one() -> None:
+def test_new_share_session_of_a_member_replaces_its_old_session() -> None:
     sessions = ShareSessions(1, 100)
     fetch(sessions, 0, P0)
     assert refusal(lambda: fetch(sessions, 0, P1, acknowledges=True)) is Code.INVALID_REQUEST
@@ -82,7 +82,7 @@ def test_new_session_of_a_member_replaces_its_old_one() -> None:
     assert len(sessions) == 0
 
 
-def test_sessions_end_with_their_connection() -> None:
+def test_share_sessions_end_with_their_connection() -> None:
     sessions = ShareSessions(9, 100)
     fetch(sessions, 0, P0)
     fetch(sessions, 0, P1, key=OTHER)
@@ -92,7 +92,7 @@ def test_sessions_end_with_their_connection() -> None:
     assert sessions.disconnected(1) == []
 
 
-def test_response_contains_only_changed_partitions() -> None:
+def test_share_fetch_response_contains_only_changed_partitions() -> None:
     sessions = ShareSessions(9, 100)
     fetch(sessions, 0, P0, P1)
     session = fetch(sessions, 1, P2)

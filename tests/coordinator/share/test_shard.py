@@ -70,7 +70,7 @@ def test_write_with_a_lower_start_offset_does_not_lower_it() -> None:
     assert world.shard.read_summary(KEY).delivery_complete_count == 7
 
 
-def test_read_by_a_new_leader_fences_the_previous_one() -> None:
+def test_read_by_a_new_leader_fences_the_previous_leader() -> None:
     world = ShareStateWorld()
     world.initialize()
     assert world.read(0) == StateRead(0, 0)

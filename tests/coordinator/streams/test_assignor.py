@@ -94,7 +94,7 @@ def test_active_tasks_do_not_move_in_a_settled_group(members: Members, topology:
 
 
 @given(groups.filter(lambda members: len(members) > 1), topologies)
-def test_leaving_member_moves_no_task_of_the_others(members: Members, topology: Topologies) -> None:
+def test_leaving_member_moves_no_task_of_other_members(members: Members, topology: Topologies) -> None:
     settled_members = settled(members, assign(members, topology, 0))
     settled_members.pop("m0")
     after = assign(settled_members, topology, 0)

@@ -299,7 +299,7 @@ def test_unreleased_instance_id_is_refused() -> None:
 
 
 def test_refused_members_get_the_error_messages_of_kafka() -> None:
-    """The messages of GroupMetadataManager, which all three protocols share; asked of Apache Kafka 4.4.0."""
+    """The messages of GroupMetadataManager, which all three protocols share. They are responses of Apache Kafka 4.4.0."""
     world, a = StreamsGroupWorld(), Application("a", instance_id="i")
     world.join(a)
     with pytest.raises(KafkaError) as error:

@@ -44,7 +44,7 @@ def test_init_aborts_the_open_transaction_and_bumps_twice() -> None:
     assert world.init() == ProducerIdAndEpoch(who.producer_id, who.epoch + 2)
 
 
-def test_init_with_the_current_epoch_bumps_it_and_a_retry_returns_the_same() -> None:
+def test_init_with_the_current_epoch_bumps_it_and_a_retry_returns_the_same_epoch() -> None:
     world = TransactionWorld()
     who = world.init()
     bumped = world.init(who)

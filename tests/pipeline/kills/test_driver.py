@@ -46,7 +46,7 @@ def die_at_every_point(shopping: Shopping) -> None:
 
 
 @pytest.mark.parametrize("gathers", ["0", "1"])
-def test_driver_killed_at_every_point_of_a_batch_duplicates_nothing(
+def test_driver_killed_at_every_point_of_a_batch_duplicates_no_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gathers: str
 ) -> None:
     """A batch is written by tasks, or it is small and gathered by the driver."""
@@ -62,7 +62,7 @@ def test_driver_killed_at_every_point_of_a_batch_duplicates_nothing(
 
 
 @pytest.mark.skipif(not os.environ.get("ORACLE"), reason="asked of Apache Kafka by ORACLE=1, or make kills")
-def test_driver_killed_at_every_point_duplicates_nothing_on_apache_kafka(tmp_path: Path) -> None:
+def test_driver_killed_at_every_point_duplicates_no_records_on_apache_kafka(tmp_path: Path) -> None:
     try:
         with ApacheKafka(tmp_path / "kafka") as kafka:
             shopping = Shopping(kafka.bootstrap, tmp_path / "checkpoint", WORKLOAD)
@@ -72,7 +72,7 @@ def test_driver_killed_at_every_point_duplicates_nothing_on_apache_kafka(tmp_pat
         pytest.skip(f"Apache Kafka: {missing}")
 
 
-def test_driver_killed_at_random_times_duplicates_nothing(tmp_path: Path) -> None:
+def test_driver_killed_at_random_times_duplicates_no_records(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
         shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", Workload(8_000 * max(ROUNDS, 4)))
         shopping.open()

@@ -155,7 +155,7 @@ def test_job_stopped_while_starting_ends_cleanly(point: str, number: signal.Sign
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("name", ["export", "audit"])
-def test_stopped_reading_job_ends_cleanly(name: str, number: signal.Signals, tmp_path: Path) -> None:
+def test_job_stopped_while_reading_ends_cleanly(name: str, number: signal.Signals, tmp_path: Path) -> None:
     """The signal arrives when the export has written its plan, or when the audit has a Spark session."""
     scratch, target = tmp_path / "scratch", tmp_path / "parquet"
     with Broker(data_dir=tmp_path / "data") as broker:

@@ -294,7 +294,7 @@ def test_progress_topic_option_is_parsed(broker: Broker) -> None:
 
 @pytest.mark.full
 @pytest.mark.java
-def test_progress_topic_works_on_apache_kafka() -> None:
+def test_progress_topic_keeps_progress_on_apache_kafka() -> None:
     kafka, topic = shared_kafka(), f"marked-{uuid.uuid4().hex[:8]}"
     with KafkaClient(kafka.bootstrap, timeout_s=oracle.LIMIT_S) as client:
         client.create_topic(topic, partitions=1)

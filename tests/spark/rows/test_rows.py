@@ -34,7 +34,7 @@ def test_only_the_value_column_is_required(spark: Any) -> None:
 
 @pytest.mark.parametrize("types", [TYPES, TYPES.replace("key:", "Key:")])
 @pytest.mark.parametrize("bounds", [None, (2, 100)])
-def test_null_headers_become_empty_lists(spark: Any, bounds: tuple[int, int] | None, types: str) -> None:
+def test_null_headers_of_rows_become_empty_lists(spark: Any, bounds: tuple[int, int] | None, types: str) -> None:
     """Arrow's writer in the JVM needs quadratic time for null lists."""
     rows = [("v", None), ("v", []), ("v", [("h", None)]), ("large", None), ("large", [("h", None)])]
     frame = Outgoing("t", bounds).rows(spark.createDataFrame(rows, f"value STRING, headers {types}"))
@@ -63,7 +63,7 @@ def test_topic_option_overrides_the_topic_column(spark: Any) -> None:
         ("value STRING, headers STRING", "t", "column 'headers' is string; the sink accepts array<"),
     ],
 )
-def test_invalid_columns_are_refused(spark: Any, schema: str, topic: str | None, says: str) -> None:
+def test_invalid_columns_of_a_frame_are_refused(spark: Any, schema: str, topic: str | None, says: str) -> None:
     with pytest.raises(PipelineError) as refused:
         outgoing(spark.createDataFrame([], schema), topic)
     assert says in str(refused.value)

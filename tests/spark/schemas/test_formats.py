@@ -37,10 +37,10 @@ def test_packed_values_round_trip(schema: str, data: st.DataObject) -> None:
     assert not packed.read()
 
 
-def test_missing_field_is_null() -> None:
+def test_missing_field_of_a_value_is_decoded_as_null() -> None:
     packed = AVRO.pack({"purchase": 1}, SHIPMENT)
     assert packed == bytes((2, 2, 0, 0, 0))
 
 
-def test_formats_are_listed_by_name() -> None:
+def test_value_formats_are_listed_by_name() -> None:
     assert list(FORMATS) == ["json", "avro"]

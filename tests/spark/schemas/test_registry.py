@@ -72,7 +72,7 @@ def test_invalid_values_are_decoded_as_none(served: tuple[RegistryServer, Regist
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=60))
-def test_random_bytes_never_raise(served: tuple[RegistryServer, Registry], data: bytes) -> None:
+def test_random_value_bytes_never_raise_in_the_decoder(served: tuple[RegistryServer, Registry], data: bytes) -> None:
     server, registry = served
     decoder = Decoder(RegistryClient(registry), SCHEMA)
     decoder.decode(data)
@@ -87,7 +87,7 @@ def test_random_bytes_never_raise(served: tuple[RegistryServer, Registry], data:
         json.dumps({"type": "what"}),
     ],
 )
-def test_unreadable_schema_is_an_error(served: tuple[RegistryServer, Registry], schema: str) -> None:
+def test_unreadable_registry_schema_raises(served: tuple[RegistryServer, Registry], schema: str) -> None:
     """If this were no error, all values with the schema would be lost silently."""
     server, registry = served
     number = server.add(schema)
@@ -121,7 +121,7 @@ def test_schema_is_requested_once_per_process(served: tuple[RegistryServer, Regi
     assert len(server.asked) == 1
 
 
-def test_schema_is_registered_once(served: tuple[RegistryServer, Registry]) -> None:
+def test_schema_is_registered_once_per_subject(served: tuple[RegistryServer, Registry]) -> None:
     server, registry = served
     client = RegistryClient(registry)
     numbers = {client.register("a/b-value", avro_schema(SCHEMA)) for _ in range(3)}

@@ -80,7 +80,7 @@ def test_decoded_columns_equal_the_records(batches: list[Any], rng: Any) -> None
     assert records.timestamp_types.tolist() == types
 
 
-def test_three_byte_sizes_are_decoded() -> None:
+def test_records_with_three_byte_sizes_are_decoded() -> None:
     rows = [(1, b"k" * 20_000, b"v" * 3_000_000, []), (2, None, b"", [("h", b"x" * 70_000)])]
     large = built(0, 0, rows)
     small = built(2, 0, [(1, b"k", b"v" * n, []) for n in (0, 50, 51, 52, 53, 54, 8_100, 8_191, 8_192, 16_384)])
@@ -148,7 +148,7 @@ def test_undecompressable_batch_is_refused() -> None:
         Records([(read_header(broken), memoryview(bytes(broken)))])
 
 
-def test_decompressed_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompressed_size_of_decoded_batches_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     _, raw = built(0, 3, [(1, b"k", b"v" * 100_000, [])])
     monkeypatch.setattr("ottla.spark.segments.columns.MAX_PAYLOAD_BYTES", 99_000)
     with pytest.raises(Malformed, match="inflates to more than is allowed"):

@@ -78,7 +78,7 @@ def at(offset: int) -> dict[str, Any]:
     return told(offset, bytes(range(16)))
 
 
-def test_latest_offset_continues_from_the_previous_one(root: Path) -> None:
+def test_latest_offset_continues_from_the_previous_offset(root: Path) -> None:
     started = stream(root)
     assert started.initialOffset() == at(0)
     assert [started.latestOffset() for _ in range(4)] == [at(20), at(40), at(50), at(50)]
@@ -90,7 +90,7 @@ def test_latest_offset_continues_from_the_previous_one(root: Path) -> None:
     assert replanned.latestOffset() == at(40)
 
 
-def test_stream_resumes_from_the_checkpoint(root: Path, tmp_path: Path) -> None:
+def test_segment_stream_resumes_from_the_checkpoint(root: Path, tmp_path: Path) -> None:
     offsets = tmp_path / "cp" / "offsets"
     with pytest.raises(PipelineError, match=r"has no readable stream id|cannot be read"):
         stream(root).latestOffset()
@@ -113,7 +113,7 @@ def test_source_shorter_than_the_checkpoint_is_refused(root: Path) -> None:
 
 
 @pytest.mark.parametrize("bound", ["0x", "-1", "many", "0"])
-def test_invalid_bound_is_refused(root: Path, bound: str) -> None:
+def test_invalid_batch_bound_of_a_stream_is_refused(root: Path, bound: str) -> None:
     options: dict[str, Any] = {"maxOffsetsPerTrigger": bound}
     with pytest.raises(PipelineError, match="maxOffsetsPerTrigger"):
         stream(root, **options)
@@ -133,7 +133,7 @@ def is_now(root: Path, topic_id: bytes) -> None:
 
 
 @pytest.mark.parametrize("end", [10, 40, 50], ids=["fewer", "as many", "more"])
-def test_recreated_topic_is_refused(root: Path, end: int) -> None:
+def test_stream_over_a_recreated_topic_is_refused(root: Path, end: int) -> None:
     """However many records the new topic has, its records below the stream's offset would be skipped."""
     is_now(root, OLD)
     assert stream(root).initialOffset() == told(0, OLD)

@@ -59,7 +59,7 @@ def test_stream_begins_at_the_first_record_of_an_empty_topic(broker: Broker) -> 
     assert list(stream(broker, "partly", partitions="0,1").initialOffset()["partly"]) == ["0", "1"]
 
 
-def test_deleted_topic_is_not_an_empty_one(broker: Broker) -> None:
+def test_deleted_topic_is_not_read_as_an_empty_topic(broker: Broker) -> None:
     with KafkaClient(broker.bootstrap) as client:
         client.delete_topic("empty")
     with pytest.raises(PipelineError, match="no partition of topic 'empty' is in"):

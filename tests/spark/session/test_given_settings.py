@@ -37,7 +37,7 @@ def test_spark_submit_arguments_are_parsed() -> None:
     assert submitted("") == submitted("pyspark-shell") == {}
 
 
-def test_arguments_override_defaults(tmp_path: Path) -> None:
+def test_spark_submit_arguments_override_the_defaults_file(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text(DEFAULTS)
     environment = {"SPARK_CONF_DIR": str(tmp_path), "PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=false"}
     settings = given_settings(environment)

@@ -91,7 +91,7 @@ def test_stream_killed_in_its_first_batch_continues(cluster: BrokerConnections) 
     again.write()
 
 
-def test_stream_without_writes_does_not_block_others(cluster: BrokerConnections, broker: Broker) -> None:
+def test_stream_without_writes_does_not_block_other_streams(cluster: BrokerConnections, broker: Broker) -> None:
     Stream(cluster, "c", "q1").start()
     with pytest.raises(PipelineError, match="nothing was committed as 'c'"):
         committed_offsets(broker.bootstrap, "c")

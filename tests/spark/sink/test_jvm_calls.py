@@ -64,7 +64,7 @@ def numbers(tmp_path: Path) -> Iterator[Numbers]:
         yield Numbers(broker, tmp_path)
 
 
-def test_small_batch_makes_few_jvm_calls(spark: Any, numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_batch_needs_few_jvm_calls(spark: Any, numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     counting: set[int] = set()
     send = JavaClient.send_command
@@ -127,7 +127,7 @@ def test_sink_recognizes_its_stream_under_another_job_group(spark: Any, numbers:
     assert numbers.written() == list(range(3 * BATCH_RECORDS))
 
 
-def test_another_stream_is_not_mistaken_for_the_previous_one(spark: Any, numbers: Numbers) -> None:
+def test_sink_distinguishes_a_second_stream_from_the_previous_one(spark: Any, numbers: Numbers) -> None:
     sink = numbers.sink()
     numbers.add(3)
     numbers.run(spark, sink)

@@ -15,7 +15,7 @@ def test_batch_is_counted_by_topic() -> None:
     assert list(report.by_topic.items()) == [("a", 3), ("b", 7)]
 
 
-def test_totals_exclude_replays() -> None:
+def test_batch_totals_exclude_replays() -> None:
     last = report_of(1, [Written("a", 0, 1, 10), Written("b", 0, 1, 10)], 3.0)
     metrics = SinkMetrics().with_report(report_of(0, [Written("a", 0, 2, 20)], 1.0))
     metrics = metrics.with_report(BatchReport(batch=0, is_replay=True, epoch=4))

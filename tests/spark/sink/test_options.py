@@ -13,7 +13,7 @@ from ottla.spark.sink.transaction import TRANSACTION_TIMEOUT_MS
 LEAST = {"kafka.bootstrap.servers": "h:1", "transactional.id": "shop"}
 
 
-def test_unset_options_have_defaults() -> None:
+def test_unset_sink_options_have_defaults() -> None:
     options = parse_options(LEAST)
     assert (options.connecting.bootstrap, options.transactional_id, options.topic) == ("h:1", "shop", None)
     assert (options.compression, options.timeout_ms, options.writer) == ("lz4", TRANSACTION_TIMEOUT_MS, "tasks")
@@ -64,13 +64,13 @@ def test_spark_and_producer_option_names_are_accepted() -> None:
         ({"kafka.sasl.mechanism": "PLAIN"}, "kafka.sasl.mechanism is given, but kafka.security.protocol is PLAINTEXT"),
     ],
 )
-def test_invalid_options_are_reported(given: dict[str, Any], says: str) -> None:
+def test_invalid_sink_options_are_reported(given: dict[str, Any], says: str) -> None:
     with pytest.raises(PipelineError, match=says.replace("?", r"\?")):
         parse_options(LEAST | given)
 
 
 @pytest.mark.parametrize("missing", LEAST)
-def test_missing_options_are_reported(missing: str) -> None:
+def test_missing_sink_options_are_reported(missing: str) -> None:
     with pytest.raises(PipelineError, match=missing):
         parse_options({name: value for name, value in LEAST.items() if name != missing})
 

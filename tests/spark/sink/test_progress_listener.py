@@ -32,6 +32,6 @@ def test_progress_combines_spark_and_sink_reports() -> None:
     assert (progress.late, progress.repeated, progress.dead_letters) == (2, 5, 3)
 
 
-def test_missing_report_fields_are_zero() -> None:
+def test_missing_fields_of_a_progress_report_are_zero() -> None:
     progress = progress_of(REPORT, {"numInputRows": 0, "sources": []})
     assert (progress.rows_per_second, progress.behind, progress.late, progress.dead_letters) == (0.0, 0, 0, 0)

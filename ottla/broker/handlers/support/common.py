@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, Protocol, TypeVar
 
 from ottla.broker.apis.api import RequestContext
@@ -11,6 +11,7 @@ from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.metadata.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import NO_UUID
+from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 NOT_ASKED = -2147483648
@@ -68,6 +69,16 @@ def committed_topic(ports: Ports, context: RequestContext, topic: _CommittedTopi
     if not ports.authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, name):
         return Code.TOPIC_AUTHORIZATION_FAILED
     return name
+
+
+async def check_described(authorizer: RequestAuthorizer, context: RequestContext, names: Iterable[str]) -> None:
+    """Raise TOPIC_AUTHORIZATION_FAILED unless the client may describe all of these topics, of which there may be many."""
+    pace = Pace(double_first=True)
+    for name in names if authorizer.is_enabled else ():
+        if pace.spend(2):
+            await next_turn()
+        if not authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
 
 
 def topic_id(cluster: ClusterCommands, name: str) -> bytes:
