@@ -3,11 +3,11 @@
 FROM python:3.12-slim AS build
 WORKDIR /src
 COPY . .
-RUN pip wheel --no-cache-dir --wheel-dir /wheels .
+RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[security]"
 
 FROM python:3.12-slim
 COPY --from=build /wheels /wheels
-RUN pip install --no-cache-dir --no-index --find-links /wheels ottla && rm -rf /wheels \
+RUN pip install --no-cache-dir --no-index --find-links /wheels "ottla[security]" && rm -rf /wheels \
     && useradd --create-home --uid 1000 ottla \
     && mkdir -p /data /var/lib/kafka/data /etc/kafka /mnt/shared/config \
     && chown ottla /data /var/lib/kafka/data /etc/kafka

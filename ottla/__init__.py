@@ -8,10 +8,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ottla.control.remote import ControlError
+    from ottla.testing.broker_clock import Snapshot
     from ottla.testing.cluster_handle import Cluster, ClusterFailed
-    from ottla.testing.handle import Broker, BrokerFailed, Snapshot
+    from ottla.testing.handle import Broker, BrokerFailed
+    from ottla.testing.security.acls import Acl
 
-__all__ = ["Broker", "BrokerFailed", "Cluster", "ClusterFailed", "ControlError", "Snapshot", "__version__"]
+__all__ = ["Acl", "Broker", "BrokerFailed", "Cluster", "ClusterFailed", "ControlError", "Snapshot", "__version__"]
 __version__ = "0.1.0"
 
 
@@ -25,4 +27,8 @@ def __getattr__(name: str) -> Any:
         from ottla.testing import cluster_handle
 
         return getattr(cluster_handle, name)
+    if name == "Acl":
+        from ottla.testing.security import acls
+
+        return acls.Acl
     raise AttributeError(name)

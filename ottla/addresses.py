@@ -37,7 +37,8 @@ def split_address(text: str) -> Address:
         colon = ""
     if not colon or "/" in host or not number or any(map(str.isspace, host)):
         hint = f"; did you mean 127.0.0.1:{text}?" if text.isascii() and text.isdigit() else ""
-        raise BadArgument(f"{text!r} is not HOST:PORT, as in 127.0.0.1:9092{hint}")
+        what = "a URL or a path, not" if "/" in text else "not"
+        raise BadArgument(f"{text!r} is {what} HOST:PORT, as in 127.0.0.1:9092{hint}")
     return host, port(number)
 
 
@@ -61,8 +62,10 @@ def client_address(host: str) -> str:
 def broker_address(text: str) -> Address:
     """Parse host and port of a broker. Raises `BadArgument`, also for port 0."""
     host, number = split_address(text)
-    if not host or not number:
+    if not host:
         raise BadArgument(f"{text!r} is not the address of a broker; give HOST:PORT, as in 127.0.0.1:9092")
+    if not number:
+        raise BadArgument(f"{text!r} has no port between 1 and {MAX_PORT}")
     return host, number
 
 

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 OUTSIDE = {"time", "os", "socket", "random", "uuid", "secrets", "subprocess", "threading"}
 OUTSIDE_OF = {
     "ottla/broker/loop/env.py": {"time", "os", "socket", "uuid"},
+    "ottla/broker/loop/local_sockets.py": {"socket"},
     "ottla/broker/http/http_requests.py": {"socket", "time"},
     "ottla/broker/http/http_server.py": {"socket", "threading"},
     "ottla/storage/real_filesystem.py": {"os"},

@@ -244,7 +244,7 @@ class Parent:
             "event": "ready",
             "bootstrap": ",".join(broker["bootstrap"] for broker in brokers.values()),
             "brokers": brokers,
-            # `ottla health` checks the first address.
+            # `ottla health` checks the first address. The last listener of a broker is the plain one.
             "listening": {f"broker-{n}": at for n, broker in brokers.items() for at in broker["listening"].values()},
             "controller": {
                 "pid": controller.pid,

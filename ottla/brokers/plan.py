@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
-from ottla.broker.network.listener import Endpoint, parse_endpoints
+from ottla.broker.network.listener import Endpoint, client_endpoints, parse_endpoints
 from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets
 from ottla.storage.filesystem import Filesystem, described
 from ottla.storage.growth import check_not_growing
@@ -19,6 +19,7 @@ MAX_BROKERS = 20
 CONTROLLER_NAME = CONTROLLER_DIRECTORY
 CONTROLLER_LISTENER = "CONTROLLER"
 CLIENT_LISTENER = "PLAINTEXT"
+"""The listener by which brokers connect to each other, and clients, unless they have a secured one."""
 LOCALHOST = "127.0.0.1"
 
 _OF_EACH_NODE = (
@@ -59,7 +60,8 @@ def plan(
     """Plan the controller and then the brokers, whose ids are 1, 2, 3 and so on. Raises `ConfigError`.
 
     The ports of listeners, advertised listeners and `_PORTS_OF_BROKERS` in the settings are the first broker's; further brokers get
-    the following ports. For port 0, ``port_of`` chooses a port by the node's name and host.
+    the following ports. For port 0, ``port_of`` chooses a port by the node's name and host. If the listener for clients is secured,
+    the brokers also have a plain listener on 127.0.0.1 for each other, on any free port.
     """
     if not 1 <= broker_count <= MAX_BROKERS:
         raise ConfigError(f"--brokers {broker_count}: give a number from 1 to {MAX_BROKERS}")
@@ -67,8 +69,10 @@ def plan(
         if name in config.given:
             raise ConfigError(f"{name}: with --brokers each process has its own; leave it out")
     client = _endpoint(config.settings.listeners, "listeners")
+    client_endpoints(config.settings)
     given = config.settings.advertised_listeners
     advertised = None if given is None else _endpoint(given, "advertised.listeners")
+    between = [] if client.name == CLIENT_LISTENER else [f"{CLIENT_LISTENER}://{LOCALHOST}:0"]
     shared = {**defaults(broker_count), **config.given}
     first_ports = {name: int(shared.pop(name)) for name in _PORTS_OF_BROKERS if name in shared}
     for port in (client.port, 0 if advertised is None else advertised.port, *first_ports.values()):
@@ -97,8 +101,10 @@ def plan(
         if racks is not None:
             own["broker.rack"] = racks[broker_id - 1]
         if advertised is not None:
-            own["advertised.listeners"] = _text(advertised.host, advertised.port + broker_id - 1 if advertised.port else port)
-        nodes.append(node(f"broker-{broker_id}", broker_id, "broker", _text(client.host, port), **own))
+            advertised_port = advertised.port + broker_id - 1 if advertised.port else port
+            own["advertised.listeners"] = ",".join([_text(client.name, advertised.host, advertised_port), *between])
+        listeners = ",".join([_text(client.name, client.host, port), *between])
+        nodes.append(node(f"broker-{broker_id}", broker_id, "broker", listeners, **own))
     return nodes
 
 
@@ -117,14 +123,14 @@ def _racks(given: str | None, broker_count: int) -> list[str] | None:
     return racks * broker_count if len(racks) == 1 else racks
 
 
-def _text(host: str, port: int) -> str:
-    return f"{CLIENT_LISTENER}://{Endpoint(CLIENT_LISTENER, host, port)}"
+def _text(name: str, host: str, port: int) -> str:
+    return f"{name}://{Endpoint(name, host, port)}"
 
 
 def _endpoint(texts: tuple[str, ...], key: str) -> Endpoint:
     """Parse the endpoint of the first broker."""
     endpoints = parse_endpoints(texts, key)
-    if len(endpoints) != 1 or endpoints[0].name != CLIENT_LISTENER:
+    if len(endpoints) != 1:
         raise ConfigError(f"{key}: with --brokers give one, {CLIENT_LISTENER}://HOST:PORT of the first broker")
     return endpoints[0]
 

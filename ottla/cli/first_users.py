@@ -1,6 +1,10 @@
-"""Parses the users that ``ottla serve --user`` creates when it starts."""
+"""Parses the users that ``ottla serve`` creates when it starts: ``--user`` and ``--users-file``."""
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
 
 from ottla.arguments import BadArgument
 from ottla.broker.config.first_user import FirstUser
@@ -12,3 +16,29 @@ def first_user(text: str) -> FirstUser:
     if not colon or not name or not password:
         raise BadArgument("expected NAME:PASSWORD, as in alice:secret")
     return FirstUser(name, password)
+
+
+def users_of_file(path: Path | None) -> list[FirstUser]:
+    """Read a user per line. Raises `BadArgument`, without passwords."""
+    if path is None:
+        return []
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise BadArgument(f"--users-file: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadArgument(f"--users-file: {path} is not UTF-8 text") from None
+    users = []
+    for number, line in enumerate(lines, 1):
+        try:
+            users += [first_user(line)] if line else []
+        except BadArgument as error:
+            raise BadArgument(f"--users-file: line {number} of {path}: {error}") from None
+    return users
+
+
+def check_names(users: Iterable[FirstUser]) -> None:
+    """Raise `BadArgument` for a user who is given twice, perhaps with two passwords."""
+    for name, count in Counter(user.name for user in users).items():
+        if count > 1:
+            raise BadArgument(f"--user {name} is given twice; give each user once")

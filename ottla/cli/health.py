@@ -6,9 +6,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
+from ottla.cli.command_config import has_command_config
 from ottla.cli.commands import Refused
-from ottla.cli.options import ADDRESS, BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, PATH, READY_FILE_VARIABLE, SECONDS, json_option
+from ottla.cli.options import (
+    ADDRESS,
+    BOOTSTRAP_VARIABLE,
+    DEFAULT_BOOTSTRAP,
+    PATH,
+    READY_FILE_VARIABLE,
+    SECONDS,
+    json_option,
+    with_command_config,
+)
 
 TIMEOUT_S = 5.0
 WAIT_S = 30.0
@@ -38,6 +49,7 @@ the exit code."""
 @click.option("--data-dir", metavar="DIR", help="Data directory of a stopped broker, in place of a running broker.")
 @click.option("--timeout-s", type=SECONDS, metavar="S", help="Time to wait for a response (default: 5; 30 with --wait).")
 @click.option("--wait", "waits", is_flag=True, help="Retry until the broker is healthy or the time is over.")
+@with_command_config
 @json_option
 def command(
     bootstrap: str | None, ready_file: Path | None, data_dir: str | None, timeout_s: float | None, waits: bool, as_json: bool
@@ -46,7 +58,7 @@ def command(
 
     from ottla.addresses import broker_address
     from ottla.arguments import BadArgument
-    from ottla.cli.health_check import ask, asked_again, listening_address
+    from ottla.cli.health_check import Connect, ask, asked_again, checked_place, plain
     from ottla.client.ready_line import NotReady
 
     if data_dir is not None:
@@ -55,8 +67,16 @@ def command(
         from ottla.cli.health_at_rest import check
 
         return check(data_dir, as_json=as_json)
+    if ready_file is not None and click.get_current_context().get_parameter_source("bootstrap") is ParameterSource.DEFAULT_MAP:
+        # The file of --command-config has other addresses, too.
+        bootstrap = None
     if bootstrap is not None and ready_file is not None:
         raise click.UsageError("--bootstrap and --ready-file exclude each other; give one of them")
+    connect: Connect = plain
+    if has_command_config():
+        from ottla.cli.health_secured import secured
+
+        connect = secured
     ready_file = ready_file or (Path(os.environ[READY_FILE_VARIABLE]) if os.environ.get(READY_FILE_VARIABLE) else None)
     try:
         if bootstrap is None and ready_file is None:
@@ -64,8 +84,8 @@ def command(
             broker_address(bootstrap)
 
         def ask_once(timeout_s: float) -> tuple[str, list[str]]:
-            address = bootstrap if bootstrap is not None else listening_address(ready_file or Path())
-            return address, ask(address, timeout_s)
+            place = bootstrap if bootstrap is not None else checked_place(ready_file or Path())
+            return place, ask(place, timeout_s, connect)
 
         if waits:
             bootstrap, strays = asked_again(ask_once, WAIT_S if timeout_s is None else timeout_s)
@@ -73,7 +93,12 @@ def command(
             bootstrap, strays = ask_once(TIMEOUT_S if timeout_s is None else timeout_s)
     except BadArgument as error:
         raise click.UsageError(f"${BOOTSTRAP_VARIABLE}: {error}") from None
-    except NotReady as reason:
+    except NotReady as failure:
+        reason = failure
+        if bootstrap is not None and not has_command_config():
+            from ottla.cli.health_secured import reason_of
+
+            reason = reason_of(bootstrap, failure)
         if as_json:
             from ottla.cli.output import show_json
 

@@ -1,13 +1,14 @@
-"""Checks a broker's health over a plain socket. For a fast start the module imports no client."""
+"""Checks a broker's health over a socket. For a fast start the module imports no client."""
 
 from __future__ import annotations
 
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from ottla.addresses import LOOPBACK, joined_address, split_address
 from ottla.client.ready_line import NotReady, not_a_ready_file, read_ready_file
@@ -27,6 +28,12 @@ _CORRELATION_ID = 1
 T = TypeVar("T")
 
 
+def checked_place(ready_file: Path) -> str:
+    """Return the path of the local socket of the broker that wrote the ready file, or its ``host:port``. Raises `NotReady`."""
+    local = read_ready_file(ready_file).get("local")
+    return local if isinstance(local, str) else listening_address(ready_file)
+
+
 def listening_address(ready_file: Path) -> str:
     """Return the ``host:port`` of the broker that wrote the ready file. Raises `NotReady`."""
     try:
@@ -36,16 +43,40 @@ def listening_address(ready_file: Path) -> str:
     return joined_address((LOOPBACK.get(host, host), port))
 
 
-def ask(bootstrap: str, timeout_s: float) -> list[str]:
-    """Check that the broker at ``host:port`` responds, has a healthy log directory (DescribeLogDirs) and reaches a controller
-    (brokers forward DescribeQuorum). Raises `NotReady`.
+class Channel(Protocol):
+    """A socket, or an object with its methods on an authenticated connection."""
+
+    def sendall(self, data: bytes, /) -> object: ...
+
+    def recv(self, size: int, /) -> bytes: ...
+
+
+Connect = Callable[[str, float], AbstractContextManager[Channel]]
+"""Connects to a place within a number of seconds. Raises OSError, and `NotReady` with a reason for a person."""
+
+
+@contextmanager
+def plain(place: str, timeout_s: float) -> Iterator[socket.socket]:
+    """Connect to ``host:port``, or to the path of a local socket. Raises OSError."""
+    if place.startswith("/"):
+        opened = socket.socket(socket.AF_UNIX)
+        opened.settimeout(timeout_s)
+        opened.connect(place)
+    else:
+        opened = socket.create_connection(split_address(place), timeout_s)
+        opened.settimeout(timeout_s)
+    with opened:
+        yield opened
+
+
+def ask(bootstrap: str, timeout_s: float, connect: Connect = plain) -> list[str]:
+    """Check that the broker at ``host:port`` or at a local socket responds, that its log directory is healthy (DescribeLogDirs),
+    and that it reaches a controller (to which brokers forward DescribeQuorum). Raises `NotReady`.
 
     Returns a line for each stray directory. A controller's log directory is not checked.
     """
-    host, port = split_address(bootstrap)
     try:
-        with socket.create_connection((host, port), timeout_s) as connection:
-            connection.settimeout(timeout_s)
+        with connect(bootstrap, timeout_s) as connection:
             offered = _offered_apis(connection)
             if not offered:
                 raise NotReady(f"{bootstrap} answers, but not like a Kafka broker")
@@ -79,21 +110,20 @@ def asked_again(ask_once: Callable[[float], T], timeout_s: float) -> T:
 def answers(host: str, port: int, timeout_s: float) -> bool:
     """Whether a broker at this address responds to ApiVersions with error 0."""
     try:
-        with socket.create_connection((host, port), timeout_s) as connection:
-            connection.settimeout(timeout_s)
+        with plain(joined_address((host, port)), timeout_s) as connection:
             return bool(_offered_apis(connection))
     except (OSError, UnicodeError, struct.error):
         return False
 
 
-def _offered_apis(connection: socket.socket) -> set[int]:
+def _offered_apis(connection: Channel) -> set[int]:
     """Return the API keys in the ApiVersions response; an empty set if the response has an error code."""
     answer = _call(connection, API_VERSIONS, 0, b"")
     error_code, count = struct.unpack_from(">hi", answer)
     return set() if error_code else {struct.unpack_from(">hhh", answer, 6 + 6 * at)[0] for at in range(count)}
 
 
-def _directories(connection: socket.socket) -> tuple[list[str], list[str]]:
+def _directories(connection: Channel) -> tuple[list[str], list[str]]:
     """Return texts of the errors of the log directory and its logs, and the lines about stray directories.
 
     For `CLIENT_ID` ottla adds a result per offline or damaged log, and one per stray directory, without error and with a text as
@@ -116,7 +146,7 @@ def _directories(connection: socket.socket) -> tuple[list[str], list[str]]:
     return failed, strays
 
 
-def _has_controller(connection: socket.socket) -> bool:
+def _has_controller(connection: Channel) -> bool:
     """Whether the metadata quorum has a leader. A broker that cannot reach the leader responds only after 30 s."""
     try:
         # DescribeQuorum for partition 0 of __cluster_metadata, with empty tagged fields in header, topic and partition.
@@ -127,7 +157,7 @@ def _has_controller(connection: socket.socket) -> bool:
     return error_code not in (REQUEST_TIMED_OUT, NOT_CONTROLLER)
 
 
-def _call(connection: socket.socket, api_key: int, version: int, body: bytes) -> bytes:
+def _call(connection: Channel, api_key: int, version: int, body: bytes) -> bytes:
     """Send a request and return the response without its correlation id. Raises OSError."""
     request = struct.pack(">hhih", api_key, version, _CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID + body
     connection.sendall(struct.pack(">i", len(request)) + request)
@@ -140,7 +170,7 @@ def _call(connection: socket.socket, api_key: int, version: int, body: bytes) ->
     return answer[4:]
 
 
-def _read(connection: socket.socket, size: int) -> bytes:
+def _read(connection: Channel, size: int) -> bytes:
     data = b""
     while len(data) < size:
         piece = connection.recv(size - len(data))

@@ -90,8 +90,15 @@ def at_bootstrap(command: C) -> C:
     )(command)
 
 
+def with_command_config(command: C) -> C:
+    """Add the option for the client's credentials."""
+    from ottla.cli.command_config import command_config_option
+
+    return command_config_option(command, PATH)
+
+
 def asks(command: C) -> C:
-    """Add the options of a command that uses a cluster: address, timeout, and output format."""
+    """Add the options of a command that uses a cluster: address, credentials, timeout, and output format."""
     command = json_option(command)
     command = click.option(
         "--timeout-s",
@@ -100,20 +107,24 @@ def asks(command: C) -> C:
         metavar="S",
         help=f"Time to wait for a response, in seconds (default: {DEFAULT_TIMEOUT_S:g}).",
     )(command)
-    return at_bootstrap(command)
+    return with_command_config(at_bootstrap(command))
 
 
 @contextmanager
 def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[KafkaClient]:
     """Yield a client of the cluster. A `ClientError` in the block ends the command with one line. From now on Ctrl-C raises
     KeyboardInterrupt."""
+    from ottla.cli.command_config import connecting, has_command_config
     from ottla.client import ClientError, KafkaClient
+    from ottla.client.errors import ListenerMismatch
     from ottla.process import interrupt_on_ctrl_c
 
     interrupt_on_ctrl_c()
     try:
-        with KafkaClient(bootstrap, timeout_s, client_id=CLIENT_ID) as cluster:
+        with KafkaClient(bootstrap, timeout_s, client_id=CLIENT_ID, connecting=connecting(bootstrap)) as cluster:
             yield cluster
+    except ListenerMismatch as error:
+        raise Refused(str(error) if has_command_config() else f"{error} in a file for --command-config") from None
     except ClientError as error:
         raise Refused(str(error)) from None
 

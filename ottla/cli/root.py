@@ -22,6 +22,8 @@ COMMANDS: Final = {
     "why": Lazy("why", "explain why a group has lag, and what to do"),
     "config": Lazy("config", "show and set configurations of topics, brokers and groups"),
     "quota": Lazy("quota", "set, list and remove quotas of users, client ids and addresses"),
+    "acl": Lazy("acl", "list, add and remove ACLs"),
+    "user": Lazy("user", "list, add and remove users of SASL SCRAM"),
     "cluster": Lazy("cluster", "show the cluster's brokers and features"),
     "graduate": Lazy("graduate", "convert a data directory so that Apache Kafka can start on it"),
     "adopt": Lazy("adopt", "import topics from a data directory of Apache Kafka"),

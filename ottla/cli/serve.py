@@ -14,7 +14,7 @@ from ottla.broker.config.first_user import FirstUser
 from ottla.cli.commands import Refused
 from ottla.cli.features import feature_levels
 from ottla.cli.first_topics import first_topic, from_environment
-from ottla.cli.first_users import first_user
+from ottla.cli.first_users import check_names, first_user, users_of_file
 from ottla.cli.imports import import_packages
 from ottla.cli.options import DEFAULT_BOOTSTRAP, LISTENER, PATH, PORT, READY_FILE_VARIABLE, Checked
 from ottla.cli.steering import MACHINE, steering, with_still_defaults
@@ -62,6 +62,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     metavar="NAME:PASSWORD",
     help="User of SASL SCRAM to create at the start; repeatable. Other users of the machine can see the password.",
 )
+@click.option("--users-file", type=PATH, metavar="FILE", help="File with a NAME:PASSWORD per line, for users as of --user.")
 @click.option(
     "--feature",
     "features",
@@ -141,6 +142,7 @@ def command(
     settings: tuple[str, ...],
     topics: tuple[FirstTopic, ...],
     users: tuple[FirstUser, ...],
+    users_file: Path | None,
     features: tuple[str, ...],
     metrics_port: int | None,
     control_port: int | None,
@@ -168,6 +170,8 @@ def command(
         by_flags = _settings_of_flags(listen, data_dir, metrics_port, control_port, has_console=has_console)
         config, ignored = load(properties, os.environ, list(settings), by_flags)
         first_topics = [*from_environment(os.environ), *topics]
+        first_users = [*users_of_file(users_file), *users]
+        check_names(first_users)
     except (ConfigError, BadArgument) as error:
         raise Refused(str(error), exit_code=1) from None
     owner = None if owner_pid is None else OwnerProcess(pid=owner_pid, owned_directory=owned_directory)
@@ -176,7 +180,7 @@ def command(
     warnings = {**dict.fromkeys(without_effect(BROKER_RESOURCE, config.given)), **{name: variable_near(name) for name in ignored}}
     levels = feature_levels(features, exit_code=1)
     if broker_count is not None:
-        alone = {"--topic": first_topics, "--user": users, "--clock": clock != MACHINE}
+        alone = {"--topic": first_topics, "--user": first_users, "--clock": clock != MACHINE}
         for flag in (flag for flag, is_given in alone.items() if is_given):
             raise Refused(f"{flag} applies to a single broker; leave {flag} or --brokers out", exit_code=1)
         from ottla.cli.serve_brokers import serve_brokers
@@ -219,7 +223,7 @@ def command(
         log_level=log_level,
         warnings=warnings,
         first_topics=first_topics,
-        first_users=users,
+        first_users=first_users,
         steering=steering(clock, faults_file, owner, has_control_api=has_control_api),
         started_lines=started_lines,
     )

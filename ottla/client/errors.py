@@ -18,6 +18,10 @@ class NotKafka(ClientError):
     """The server accepts connections, but does not respond as Kafka does."""
 
 
+class ListenerMismatch(ClientError):
+    """The listener uses another security protocol than the client's settings."""
+
+
 class TimedOut(ClientError):
     """The final response did not arrive within the timeout."""
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from socket import socket
 from typing import Final
 
 from ottla.addresses import Address
@@ -62,9 +63,9 @@ class Deadline:
 class _Transport(SocketTransport):
     """Calls ``check`` before each request, so that no request is sent after the deadline."""
 
-    def __init__(self, address: Address, timeout_s: float, check: Callable[[], None]) -> None:
+    def __init__(self, address: Address, timeout_s: float, check: Callable[[], None], opened: socket | None) -> None:
         self._check = check
-        super().__init__(address, timeout_s)
+        super().__init__(address, timeout_s, opened=opened)
 
     def send(self, data: bytes) -> None:
         self._check()
@@ -72,10 +73,10 @@ class _Transport(SocketTransport):
 
 
 def new_client(reach: Reach, check: Callable[[], None]) -> KafkaClient:
-    """Return a client that calls ``check`` before each request. The client connects to this process's broker directly, because the
-    advertised address may not be reachable from this machine."""
+    """Return a client that calls ``check`` before each request. The client connects to this process's broker inside the process,
+    because the advertised address may not be reachable from this machine, or may need credentials."""
 
     def connect(address: Address, timeout_s: float) -> SocketTransport:
-        return _Transport(reach.from_within.get(address, address), timeout_s, check)
+        return _Transport(address, timeout_s, check, reach.open_connection() if address in reach.own_addresses else None)
 
     return KafkaClient(reach.bootstrap, TIMEOUT_S, client_id=CONSOLE_CLIENT_ID, connect=connect)

@@ -19,6 +19,7 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import LONG_PREFIX, PREFIX, from_environment, load, read_file
 from ottla.broker.loop.env import random_uuid
+from ottla.container.secrets import with_secrets
 from ottla.process import print_error
 from ottla.protocol.uuids import uuid_text
 from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets
@@ -55,7 +56,7 @@ def prepared(environment: Mapping[str, str], properties: Mapping[str, str]) -> d
 
     As in Kafka's images, unset listeners are derived from advertised listeners. A controller's listeners must be set.
     """
-    environment = _with_kafkas_names(environment)
+    environment = with_secrets(_with_kafkas_names(environment))
     prepared = dict(environment)
     for name in ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS"):
         # Ignore empty elements, because scripts that join lists may leave a comma at the end.

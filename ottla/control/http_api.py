@@ -206,7 +206,8 @@ class ControlServer:
         broker = self._steered.broker
         reach = Reach(
             bootstrap=broker.bootstrap,
-            from_within=broker.addresses.from_within,
+            own_addresses=broker.addresses.own,
+            open_connection=lambda: self.read(lambda steered: steered.serving.open_connection()),
             loop=self,
             is_closed=self._is_closed,
             has_left=environ[HAS_LEFT],

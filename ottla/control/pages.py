@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
@@ -13,6 +13,9 @@ import msgspec
 from ottla.addresses import Address
 from ottla.control.command import CommandRefused, Steered
 from ottla.protocol.steps import Steps
+
+if TYPE_CHECKING:
+    from ottla.broker.loop.local_sockets import ClientEnd
 
 T = TypeVar("T")
 MAX_FIELDS: Final = 20
@@ -55,12 +58,14 @@ class LoopReader(Protocol):
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """The means by which a page reads from the broker: state on the event loop, and records as a Kafka client.
 
-    ``from_within`` maps advertised addresses to the addresses at which the broker's own process reaches the listeners.
-    ``is_closed`` is set when the control API closes. ``has_left`` returns whether the browser has closed the connection.
+    ``own_addresses`` are those that the broker advertises to clients. They may be reachable only from outside, and clients may need
+    credentials there, so ``open_connection`` opens a connection inside the process. ``is_closed`` is set when the control API
+    closes. ``has_left`` returns whether the browser has closed the connection.
     """
 
     bootstrap: str
-    from_within: Mapping[Address, Address]
+    own_addresses: frozenset[Address]
+    open_connection: Callable[[], ClientEnd]
     loop: LoopReader
     is_closed: threading.Event
     has_left: Callable[[], bool]

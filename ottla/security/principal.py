@@ -26,5 +26,8 @@ class KafkaPrincipal(msgspec.Struct, frozen=True):
         return f"{self.type}:{self.name}"
 
 
+INTERNAL = KafkaPrincipal("Internal", "broker")
+"""The principal of connections inside a broker's process, or of its user. It may do everything, and no client can authenticate with
+its type."""
 ANONYMOUS = KafkaPrincipal(USER, "ANONYMOUS")
 """The principal of clients that are not authenticated."""

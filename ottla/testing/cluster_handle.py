@@ -9,7 +9,7 @@ import sys
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,8 @@ from ottla.testing.broker_process import (
     setting_arguments,
 )
 from ottla.testing.cluster_queries import Questions, wait_for
+from ottla.testing.security.acls import Acl, BrokerAcls
+from ottla.testing.security.broker_security import BrokerSecurity
 
 if TYPE_CHECKING:
     from ottla.client.admin.transactions import TransactionDescription
@@ -56,7 +58,8 @@ class Cluster:
     ``brokers`` is the number of brokers, ``settings`` are Kafka's ``server.properties`` keys for all brokers, and ``features`` are
     feature levels. ``broker.rack`` may list a rack for each broker, as in ``a,b,c``. Without ``data_dir`` the cluster has a
     temporary directory, which is removed at the end. Brokers keep their ports over restarts. All processes end with the process
-    that started the cluster, even by SIGKILL.
+    that started the cluster, even by SIGKILL. ``security``, ``users`` and ``acls`` are those of `ottla.Broker`; the brokers
+    connect to each other without them, on 127.0.0.1.
     """
 
     _module = "ottla"
@@ -72,6 +75,9 @@ class Cluster:
         host: str = "127.0.0.1",
         settings: Mapping[str, str | int | bool] | None = None,
         features: Mapping[str, int] | None = None,
+        security: str | None = None,
+        users: Mapping[str, str] | Iterable[str] | None = None,
+        acls: Sequence[Acl] | None = None,
     ) -> None:
         # `start` creates the directory, so that a handle that is never started leaves no directory.
         self._temporary = new_directory()
@@ -93,7 +99,11 @@ class Cluster:
         self._paused: set[int] = set()
         self._ready: dict[str, Any] = {}
         self._has_ended = threading.Event()
-        self._questions = Questions(self._answering)
+        self._security = BrokerSecurity(security, users, acls, directory=self._temporary, host=host)
+        self._questions = Questions(self._answering, self._security.connecting)
+        self.acls = BrokerAcls(self._questions.cluster)
+        """The ACLs of the running cluster."""
+        self._is_prepared = False
 
     def __repr__(self) -> str:
         running = sorted(node for node in self._running if node != CONTROLLER)
@@ -175,17 +185,9 @@ class Cluster:
             return self
         self._check_controls()
         self._temporary.mkdir(mode=0o700, exist_ok=True)
-        command = [
-            sys.executable,
-            *self._python_options,
-            "-m",
-            self._module,
-            "serve",
-            "--brokers",
-            str(self._count),
-            "--listen",
-            joined_address((self._host, 0)),
-        ]
+        command = [sys.executable, *self._python_options, "-m", self._module, "serve", "--brokers", str(self._count)]
+        command += self._security.prepare(self._settings, has_users=False)
+        command += self._security.listener(joined_address((self._host, 0)))
         command += ["--data-dir", str(self._data_dir), "--log-format", "json", "--takes-commands", "--control-port", "0"]
         command += ["--owner-pid", str(os.getpid()), "--owned-directory", str(self._temporary)]
         command += setting_arguments(self._settings, self._features)
@@ -198,6 +200,10 @@ class Cluster:
             if not self._ready:
                 self._parent.kill(STOP_TIMEOUT_S, EXIT_GRACE_S)
                 raise self._failed("the cluster did not start")
+            if not self._is_prepared:
+                self._security.add_users(self._questions.cluster)
+                self._security.add_acls(self.acls)
+                self._is_prepared = True
         except BaseException:
             self._parent.kill(STOP_TIMEOUT_S)
             raise
@@ -332,7 +338,17 @@ class Cluster:
         self._questions.move_leader(topic, partition, to)
         self.wait_for(lambda: self.leader(topic, partition) == to, CHANGE_TIMEOUT_S)
 
-    # requests, as in `ottla.Broker`
+    # clients and requests, as in `ottla.Broker`
+
+    def client_config(
+        self, client: str, user: str | None = None, *, mechanism: str | None = None, password: str | None = None
+    ) -> dict[str, Any]:
+        """Return the settings with which a client library connects to all brokers, as `ottla.Broker.client_config` does."""
+        return self._security.client_config(self.bootstrap, client, user, mechanism, password)
+
+    def client_properties(self, user: str | None = None, *, mechanism: str | None = None) -> Path:
+        """Write the settings of ``java`` to a file, as `ottla.Broker.client_properties` does."""
+        return self._security.client_properties(self.bootstrap, user, mechanism)
 
     def create_topic(
         self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None, *, replication_factor: int = -1

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ottla.client.kafka_client import KafkaClient
     from ottla.client.records.reading import Isolation
     from ottla.client.records.record import ConsumedRecord
+    from ottla.client.security.client_config import Connecting
     from ottla.protocol.messages.metadata import MetadataResponsePartition
 
 T = TypeVar("T")
@@ -25,17 +26,22 @@ NOT_THERE_YET = ("UNKNOWN_TOPIC_OR_PARTITION", "GROUP_ID_NOT_FOUND", "TRANSACTIO
 
 
 class Questions:
-    """Requests to the cluster at the address that ``bootstrap()`` returns. Each method raises `ottla.client.ClientError`."""
+    """Requests to the cluster at the address that ``bootstrap()`` returns. Each method raises `ottla.client.ClientError`.
 
-    def __init__(self, bootstrap: Callable[[], str]) -> None:
+    ``connecting`` returns the credentials for that address.
+    """
+
+    def __init__(self, bootstrap: Callable[[], str], connecting: Callable[[str], Connecting | None] = lambda _: None) -> None:
         self._bootstrap = bootstrap
+        self._connecting = connecting
 
     def cluster(self) -> KafkaClient:
         """Open a client for several requests. The caller must close it."""
         from ottla.client import KafkaClient
         from ottla.control.faults.matching import HANDLE_CLIENT_ID
 
-        return KafkaClient(self._bootstrap(), TIMEOUT_S, client_id=HANDLE_CLIENT_ID)
+        bootstrap = self._bootstrap()
+        return KafkaClient(bootstrap, TIMEOUT_S, client_id=HANDLE_CLIENT_ID, connecting=self._connecting(bootstrap))
 
     def create_topic(
         self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None, *, replication_factor: int = -1

@@ -7,17 +7,15 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ottla.addresses import joined_address, split_address
-from ottla.client.real_time import now_ms
-from ottla.control.durations import duration_ms
 from ottla.control.faults.remote_faults import RemoteFaults
 from ottla.control.remote import ControlError, Remote
+from ottla.testing.broker_clock import BrokerClock, Snapshot
 from ottla.testing.broker_process import (
     SAFE_PATH,
     ServedProcess,
@@ -27,9 +25,12 @@ from ottla.testing.broker_process import (
     setting_arguments,
 )
 from ottla.testing.cluster_queries import Questions, wait_for
+from ottla.testing.security.acls import Acl, BrokerAcls
+from ottla.testing.security.broker_security import BrokerSecurity
 
 if TYPE_CHECKING:
     from ottla.client.admin.transactions import TransactionDescription
+    from ottla.client.kafka_client import KafkaClient
     from ottla.client.records.reading import Isolation
     from ottla.client.records.record import ConsumedRecord
 
@@ -54,47 +55,6 @@ class BrokerFailed(Exception):
     """The broker did not start or did not stop. The message ends with the broker's last log lines."""
 
 
-class Snapshot:
-    """A copy of a broker's data, for `Broker.restore`. The copy exists as long as the handle's temporary directory."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path.absolute()
-
-    def __repr__(self) -> str:
-        return f"<ottla.Snapshot {self.path}>"
-
-
-class BrokerClock:
-    """The clock of a broker. A manual clock changes only by `advance`."""
-
-    def __init__(self, control: Callable[[], Remote], *, is_manual: bool) -> None:
-        self._control = control
-        self.is_manual = is_manual
-        self.last_ms: int | None = None
-        """The last known time of a manual clock, in ms. A restarted broker's clock begins at this time."""
-
-    def __repr__(self) -> str:
-        return f"<ottla.Clock {'manual' if self.is_manual else 'machine'}>"
-
-    @property
-    def now_ms(self) -> int:
-        """The time in ms since 1970. Raises `ControlError`."""
-        shown: int = self._control().get("/v1/clock")["now_ms"]
-        return shown
-
-    def approximate_ms(self) -> int:
-        """Return the clock's time without a request to the broker."""
-        return now_ms() if self.last_ms is None else self.last_ms
-
-    def advance(self, duration: str | timedelta) -> None:
-        """Advance the clock by a duration such as ``61s``, ``1h30m`` or ``7d``. Returns after all due timers were called, in the
-        order of their times.
-
-        Raises ValueError for an invalid duration, and `ControlError` if the clock is not manual.
-        """
-        self.last_ms = self._control().post("/v1/clock/advance", {"by_ms": duration_ms(duration)})["now_ms"]
-
-
 class Broker:
     """One broker in its own process, which can be restarted on the same directory and port.
 
@@ -104,7 +64,11 @@ class Broker:
 
     With ``clock="manual"`` the broker's time changes only by ``clock.advance``.
 
-    Raises ValueError for settings that the handle sets itself: the listeners and the data directory.
+    ``security`` is ``SASL_SSL``, ``SASL_PLAINTEXT``, ``SSL`` or ``mTLS``, which is SSL with client certificates. ``users`` are
+    passwords by name, for PLAIN and SCRAM, or the names of clients with certificates. With ``acls`` the broker has an authorizer.
+    `client_config` returns what a client needs.
+
+    Raises ValueError for settings that the handle sets itself, and ImportError if certificates need ``ottla[security]``.
     """
 
     _module = "ottla"
@@ -126,6 +90,9 @@ class Broker:
         settings: Mapping[str, str | int | bool] | None = None,
         features: Mapping[str, int] | None = None,
         clock: str = "machine",
+        security: str | None = None,
+        users: Mapping[str, str] | Iterable[str] | None = None,
+        acls: Sequence[Acl] | None = None,
     ) -> None:
         for name, instead in _GIVEN_OTHERWISE.items():
             if name in (settings or {}):
@@ -140,7 +107,11 @@ class Broker:
         self.clock = BrokerClock(self._control, is_manual=clock == "manual")
         self.faults = RemoteFaults(self._control)
         """The broker's faults, such as errors, delays, lost responses and crashes (`docs/faults.md`)."""
-        self._questions = Questions(lambda: self.bootstrap)
+        self._security = BrokerSecurity(security, users, acls, directory=self._temporary, host=host)
+        self._questions = Questions(lambda: self.bootstrap, self._security.connecting)
+        self.acls = BrokerAcls(self._questions.cluster)
+        """The ACLs of the running broker."""
+        self._is_prepared = False
         self._snapshots = 0
         self._remote: Remote | None = None
         self._is_paused = False
@@ -207,26 +178,29 @@ class Broker:
         if self.is_running:
             return self
         self._check_controls()
-        command = [self._python, *self._python_options, "-m", self._module, "serve"]
-        command += ["--listen", self.bootstrap, "--data-dir", str(self.data_dir), "--log-format", "json"]
+        self._temporary.mkdir(mode=0o700, exist_ok=True)
+        command = [self._python, *self._python_options, "-m", self._module, "serve", *self._security.prepare(self._settings)]
+        command += [*self._security.listener(self.bootstrap), "--data-dir", str(self.data_dir), "--log-format", "json"]
         if self._is_steered:
             command += ["--control-port", "0", "--owner-pid", str(os.getpid()), "--owned-directory", str(self._temporary)]
         command += setting_arguments(self._settings, self._features)
         if self.clock.is_manual:
             command += ["--clock", "manual" if self.clock.last_ms is None else f"manual:{self.clock.last_ms}"]
-        self._temporary.mkdir(mode=0o700, exist_ok=True)
         self._is_paused = False
         self._answered.clear()
         self.ready = {}
         try:
             self._served.start(command, self._answered)
             self._wait_until_ready()
+            # The broker chooses a free port itself, so that no other process can take it in between.
+            self._port = split_address(next(iter(self.ready["listening"].values())))[1]
+            if not self._is_prepared:
+                self._security.add_acls(self.acls)
+                self._is_prepared = True
         except BaseException:
             # Kill the process, because it has its own session and gets no SIGINT from Ctrl-C.
             self.kill()
             raise
-        # The broker chooses a free port itself, so that no other process can bind the port first.
-        self._port = split_address(next(iter(self.ready["listening"].values())))[1]
         if self._is_steered:
             control = self.ready["control"]
             self._remote = Remote(control["url"], control["token"])
@@ -287,11 +261,13 @@ class Broker:
         self.start()
 
     def reset(self) -> None:
-        """Remove all topics, groups, transactions and configs. Clients are disconnected; address and cluster id stay the same.
+        """Remove all topics, groups, transactions and configs. Clients are disconnected; address and cluster id stay the same, and
+        users and ACLs are again those of the handle.
 
         This and the following methods raise `ControlError`.
         """
         self._control().post("/v1/reset")
+        self._security.add_acls(self.acls)
 
     def snapshot(self) -> Snapshot:
         """Copy the broker's data. Clients are disconnected."""
@@ -315,6 +291,34 @@ class Broker:
         self._served.wake()
         self._control().post("/v1/resume")
         self._is_paused = False
+
+    def client_config(
+        self, client: str, user: str | None = None, *, mechanism: str | None = None, password: str | None = None
+    ) -> dict[str, Any]:
+        """Return the settings with which a client library connects: ``confluent`` (librdkafka), ``kafka-python``, ``aiokafka``,
+        ``java``, ``franz-go``, ``sarama`` or ``kafkajs``.
+
+        ``user`` is one of the handle's users, by default a super user. Another ``password`` is for tests of refused clients.
+        ``mechanism`` is SCRAM-SHA-512 unless it is given. Raises ValueError.
+        """
+        return self._security.client_config(self.bootstrap, client, user, mechanism, password)
+
+    def client_properties(self, user: str | None = None, *, mechanism: str | None = None) -> Path:
+        """Write the settings of ``java`` to a file for Kafka's tools and ``ottla --command-config``, which only this user can read.
+        It exists as long as the broker's directory. Raises ValueError."""
+        return self._security.client_properties(self.bootstrap, user, mechanism)
+
+    def present_certificate(self, certificate: str) -> Self:
+        """Restart the broker with another certificate: ``expired``, ``other-host``, ``untrusted``, or ``valid``.
+
+        The handle's own requests fail as those of all clients. Raises ValueError for a broker without TLS.
+        """
+        self._security.write_certificate(certificate)
+        return self.restart()
+
+    def open_client(self) -> KafkaClient:
+        """Open the client with which the handle itself sends requests, as a super user. The caller must close it."""
+        return self._questions.cluster()
 
     def create_topic(self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None) -> None:
         """Create a topic. By default it has ``num.partitions`` partitions.

@@ -2,9 +2,9 @@
 ``ottla_cluster`` for tests against several brokers.
 
 ``@pytest.mark.ottla(settings={...}, features={...}, fresh=True, clock="manual")`` selects the broker of a test; with ``brokers=3``
-it selects a cluster. Tests with equal options share one broker in each xdist worker; with ``fresh`` the broker is reset before the
-test. With ``--ottla-bootstrap`` or ``OTTLA_BOOTSTRAP`` the same tests run against an existing broker, such as Apache Kafka, and
-tests with options are skipped.
+it selects a cluster; ``security="SASL_SSL"``, ``users={...}`` and ``acls=[...]`` are those of `ottla.Broker`. Tests with equal
+options share one broker in each xdist worker; with ``fresh`` the broker is reset before the test. With ``--ottla-bootstrap`` or
+``OTTLA_BOOTSTRAP`` the same tests run against an existing broker, such as Apache Kafka, and tests with options are skipped.
 
 The broker runs in its own process, which starts when the first test uses it.
 """
@@ -36,6 +36,9 @@ _OPTIONS: dict[str, tuple[type, ...]] = {
     "fresh": (bool,),
     "clock": (str,),
     "brokers": (int,),
+    "security": (str,),
+    "users": (Mapping, Sequence),
+    "acls": (Sequence,),
 }
 """The options of the marker and their types."""
 _CLOCKS = (MACHINE, MANUAL)
@@ -86,8 +89,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "ottla(settings=None, features=None, fresh=False, clock='machine', brokers=3): the broker that the fixture ottla gives to"
-        " a test, or the cluster that ottla_cluster gives",
+        "ottla(settings=None, features=None, fresh=False, clock='machine', brokers=3, security=None, users=None, acls=None): the"
+        " broker that the fixture ottla gives to a test, or the cluster that ottla_cluster gives",
     )
 
 
@@ -118,6 +121,7 @@ def _marked(item: pytest.Item | pytest.Collector) -> dict[str, Any]:
                     f"{item.nodeid}: the marker ottla has no option {name!r}; its options are {', '.join(_OPTIONS)}"
                 )
             is_good = isinstance(value, _OPTIONS[name]) and (name != "clock" or value in _CLOCKS)
+            is_good &= not (isinstance(value, str) and str not in _OPTIONS[name])
             if value is not None and not is_good:
                 raise pytest.UsageError(f"{item.nodeid}: the marker ottla needs {name}={_EXAMPLES[name]}, not {value!r}")
             options.setdefault(name, value)
@@ -130,6 +134,9 @@ _EXAMPLES = {
     "fresh": "True",
     "clock": '"manual"',
     "brokers": "3",
+    "security": '"SASL_SSL"',
+    "users": '{"alice": "secret"}',
+    "acls": '[Acl("alice", "read", topic="orders")]',
 }
 
 
@@ -145,11 +152,15 @@ def _wanted(config: pytest.Config, options: Mapping[str, Any]) -> BrokerRequest:
         **{str(name): _text(value) for name, value in (options.get("settings") or {}).items()},
     }
     features = {**_pairs(config.getini("ottla_features"), "ottla_features"), **(options.get("features") or {})}
+    users, acls = options.get("users") or (), options.get("acls")
     return BrokerRequest(
         settings=tuple(sorted(settings.items())),
         features=tuple(sorted(_levels(features).items())),
         clock=options.get("clock") or _CLOCKS[0],
         broker_count=options.get("brokers") or 1,
+        security=options.get("security"),
+        users=tuple(users.items()) if isinstance(users, Mapping) else tuple((name, None) for name in users),
+        acls=None if acls is None else tuple(acls),
     )
 
 
@@ -343,7 +354,7 @@ def _report_sections(before: Before) -> list[tuple[str, str]]:
     if broker.is_running and not broker.is_paused:
         control = broker.ready["control"]
         control_api = Remote(control["url"], control["token"])
-        sections.append(("transactions", transactions_since(broker.bootstrap, before.now_ms, control_api)))
+        sections.append(("transactions", transactions_since(broker.open_client, before.now_ms, control_api)))
     return [(title, "\n".join(lines)) for title, lines in sections if lines]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ottla.client.kafka_client import KafkaClient
     from ottla.control.remote import Remote
 
 MAX_TRANSACTIONAL_IDS = 5
@@ -12,27 +14,26 @@ MAX_TRANSACTIONAL_IDS = 5
 MAX_EVENTS = 30
 """Maximum number of newest events of each id in a report."""
 MAX_IDS_READ = 200
-TIMEOUT_S = 5.0
 
 
-def transactions_since(bootstrap: str, since_ms: int, control_api: Remote | None = None) -> list[str]:
+def transactions_since(open_client: Callable[[], KafkaClient], since_ms: int, control_api: Remote | None = None) -> list[str]:
     """Return a line for each event of transactional ids since ``since_ms``, or an error line if the cluster does not respond.
 
-    The broker's ``control_api`` adds the clients of requests, errors, and the causes of fencing.
+    ``open_client`` opens a client of the cluster. The broker's ``control_api`` adds the clients of requests, errors, and the causes
+    of fencing.
     """
     from ottla.cli.commands import Refused
     from ottla.cli.output import printable
     from ottla.cli.txn_history import history
     from ottla.cli.txn_timeline import lines as shown
-    from ottla.client import ClientError, KafkaClient
+    from ottla.client import ClientError
     from ottla.client.explain.timeline import Event, timeline
-    from ottla.control.faults.matching import HANDLE_CLIENT_ID
     from ottla.control.remote import ControlError
     from ottla.control.timeline import merged
 
     told: list[tuple[str, list[Event]]] = []
     try:
-        with KafkaClient(bootstrap, TIMEOUT_S, client_id=HANDLE_CLIENT_ID) as cluster:
+        with open_client() as cluster:
             stored = [listing.transactional_id for listing in cluster.transactions()]
             # The logs do not contain an id whose requests were all rejected, but the control API knows such ids.
             asked = [] if control_api is None else [name for name, newest_ms in control_api.known_ids() if newest_ms >= since_ms]

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 # Imported early to record the directory in which pytest was started, before a test changes the directory.
 import ottla.testing.python_path  # noqa: F401
@@ -18,6 +18,7 @@ import ottla.testing.python_path  # noqa: F401
 if TYPE_CHECKING:
     from ottla.testing.cluster_handle import Cluster
     from ottla.testing.handle import Broker
+    from ottla.testing.security.acls import Acl
 
 MAX_BROKERS = 8
 """Maximum number of running brokers of a session, unless wider fixtures hold more. A broker takes about 45 MiB."""
@@ -36,8 +37,23 @@ class BrokerRequest:
     features: tuple[tuple[str, int], ...] = ()
     clock: str = MACHINE
     broker_count: int = 1
+    security: str | None = None
+    users: tuple[tuple[str, str | None], ...] = ()
+    """Names with passwords; without passwords for clients with certificates."""
+    acls: tuple[Acl, ...] | None = None
     number: int = 0
     """Distinguishes brokers with equal options. A second broker is started if a wider fixture holds the first."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that `ottla.Broker` and `ottla.Cluster` have in common."""
+        passwords = {name: password for name, password in self.users if password is not None}
+        return {
+            "settings": dict(self.settings),
+            "features": dict(self.features),
+            "security": self.security,
+            "users": passwords or [name for name, _ in self.users],
+            "acls": self.acls,
+        }
 
 
 @dataclass(slots=True)
@@ -64,7 +80,7 @@ class SessionBrokers:
             broker = None
         if broker is None:
             self._make_room()
-            broker = Broker(settings=dict(wanted.settings), features=dict(wanted.features), clock=wanted.clock)
+            broker = Broker(clock=wanted.clock, **wanted.arguments())
         self.running[wanted] = broker
         if not broker.is_running:
             # The broker is new, or a test has stopped the broker.
@@ -169,7 +185,7 @@ class SessionClusters:
         if cluster is None or cluster.is_copy:
             if len(self.running) >= MAX_CLUSTERS:
                 self.running.pop(next(iter(self.running))).close()
-            cluster = Cluster(wanted.broker_count, settings=dict(wanted.settings), features=dict(wanted.features))
+            cluster = Cluster(wanted.broker_count, **wanted.arguments())
         self.running[wanted] = cluster
         if not cluster.is_running:
             cluster.start()

@@ -62,6 +62,17 @@ def test_controller_port_can_be_configured() -> None:
         plan(config, 2, lambda name, host: 0, controller_port=9_093)
 
 
+def test_secured_clients_have_a_listener_of_their_own() -> None:
+    controller, *brokers = planned(listeners="SASL_SSL://127.0.0.1:9092")
+    assert [broker.config.given["listeners"] for broker in brokers] == [
+        f"SASL_SSL://127.0.0.1:{port},PLAINTEXT://127.0.0.1:0" for port in (9092, 9093, 9094)
+    ]
+    assert {broker.config.given["inter.broker.listener.name"] for broker in brokers} == {"PLAINTEXT"}
+    assert "PLAINTEXT" not in controller.config.given["listeners"]
+    _, *brokers = planned(listeners="SSL://127.0.0.1:9092", **{"advertised.listeners": "SSL://outside:9192"})
+    assert brokers[1].config.given["advertised.listeners"] == "SSL://outside:9193,PLAINTEXT://127.0.0.1:0"
+
+
 @pytest.mark.parametrize("first", [0, 9_500])
 def test_every_broker_has_its_own_metrics_and_control_port(first: int) -> None:
     controller, *brokers = planned(**{"ottla.control.port": str(first), "ottla.metrics.port": "9600"})

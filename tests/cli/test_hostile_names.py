@@ -191,9 +191,8 @@ def test_failed_test_report_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
             return {"events": [{"time_ms": 1, "kind": "request", **asked}]}
 
     event = Event(0, "init", "taken", "x", (1, 0))
-    monkeypatch.setattr("ottla.client.KafkaClient", Known)
     monkeypatch.setattr("ottla.client.explain.timeline.timeline", lambda *_: [event])
-    lines = reported.transactions_since("x:1", 0, cast(Any, ControlEndpoint()))
+    lines = reported.transactions_since(cast(Any, Known), 0, cast(Any, ControlEndpoint()))
     assert len(lines) == 3
     assert all(line.isprintable() for line in lines)
 

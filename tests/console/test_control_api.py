@@ -44,7 +44,7 @@ def control_api_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Control
 
     def made(token: str) -> ControlServer:
         settings = SimpleNamespace(ottla_control_token=token, ottla_control_host="127.0.0.1", ottla_control_port=0)
-        broker = SimpleNamespace(settings=settings, bootstrap="127.0.0.1:9092", addresses=SimpleNamespace(from_within={}))
+        broker = SimpleNamespace(settings=settings, bootstrap="127.0.0.1:9092", addresses=SimpleNamespace(own=frozenset()))
         broker.lifecycle = SimpleNamespace(is_stopping=False)
         steered = cast(Any, SimpleNamespace(serving=SimpleNamespace(broker=broker), broker=broker))
         return ControlServer(steered, Console(lambda reach, check: cast(Any, object())))

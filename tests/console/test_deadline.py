@@ -17,7 +17,14 @@ from ottla.control.pages import Reach
 
 
 def reach_of(bootstrap: str = "kafka:9092", *, has_left: Callable[[], bool] = lambda: False) -> Reach:
-    return Reach(bootstrap=bootstrap, from_within={}, loop=cast(Any, None), is_closed=threading.Event(), has_left=has_left)
+    return Reach(
+        bootstrap=bootstrap,
+        own_addresses=frozenset(),
+        open_connection=cast(Any, None),
+        loop=cast(Any, None),
+        is_closed=threading.Event(),
+        has_left=has_left,
+    )
 
 
 def test_client_sends_nothing_after_the_read_deadline() -> None:

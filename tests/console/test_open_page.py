@@ -47,7 +47,8 @@ class OpenPageWorld:
         is_closed = SimpleNamespace(wait=self._wait, is_set=self._is_closed.is_set)
         reach = Reach(
             bootstrap="127.0.0.1:9092",
-            from_within={},
+            own_addresses=frozenset(),
+            open_connection=cast(Any, None),
             loop=cast(Any, None),
             is_closed=cast(Any, is_closed),
             has_left=lambda: self.has_left,

@@ -13,9 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from ottla.client import KafkaClient
 from ottla.client.admin.description import describe
+from ottla.client.security.client_config import Connecting
+from ottla.client.wire.connection import BrokerConnection
+from ottla.client.wire.transport import SocketTransport
+from tests.client.security.certificates import pkcs12_store
 from tests.container.committing import commit
 from tests.container.launches import CLUSTER_ID, LAUNCHES, Launch, Where
 from tests.container.running import Container, unshare
@@ -108,9 +113,59 @@ def test_container_is_unhealthy_before_ready(started: Started) -> None:
 
 def test_configuration_error_ends_the_container_with_one_line(started: Started) -> None:
     container = started(environment={"KAFKA_LISTENERS": "OUT://:9092", "CLUSTER_ID": CLUSTER_ID})
-    with pytest.raises(AssertionError, match=r"OUT is not in listener\.security\.protocol\.map; give OUT:PLAINTEXT"):
+    with pytest.raises(AssertionError, match=r"OUT is not in listener\.security\.protocol\.map; give OUT:PROTOCOL there"):
         container.wait_for("Kafka Server started")
     assert container.exit_code == 1
+
+
+SECRETS = "etc/kafka/secrets"
+JAAS = """KafkaServer {
+  org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="secret" user_admin="secret";
+};
+"""
+
+
+def test_sasl_ssl_listener_takes_kafkas_variables(started: Started, tmp_path: Path) -> None:
+    """A key store and passwords are in /etc/kafka/secrets, and KAFKA_OPTS names the login modules, as with apache/kafka."""
+    authority = trustme.CA()
+    environment = {
+        "KAFKA_LISTENERS": "SASL_SSL://0.0.0.0:9093",
+        "KAFKA_ADVERTISED_LISTENERS": "SASL_SSL://localhost:9093",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "SASL_SSL:SASL_SSL",
+        "KAFKA_SSL_KEYSTORE_FILENAME": "kafka.keystore.p12",
+        "KAFKA_SSL_KEYSTORE_CREDENTIALS": "keystore_creds",
+        "KAFKA_SSL_KEY_CREDENTIALS": "key_creds",
+        "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN",
+        "KAFKA_OPTS": "-Djava.security.auth.login.config=/etc/kafka/secrets/jaas.conf",
+    }
+    waiting = f"while [ ! -e /{SECRETS}/jaas.conf ]; do sleep 0.1; done; exec /etc/kafka/docker/run"
+    container = started(command=["sh", "-c", waiting], environment=environment, ports=(9093,))
+    directory = container.image.at(SECRETS)
+    directory.mkdir()
+    pkcs12_store(directory / "kafka.keystore.p12", authority, authority.issue_cert("localhost"), "of the store")
+    for name in ("keystore_creds", "key_creds"):
+        (directory / name).write_text("of the store\n")
+    container.put(f"{SECRETS}/jaas.conf", JAAS, mode=0o644)
+    container.wait_for("Kafka Server started")
+    health = container.run(*container.image.health)
+    assert (health.returncode, health.stdout) == (0, "/tmp/ottla-ready.json.sock answers\n")
+    settings = {
+        "bootstrap.servers": f"localhost:{container.published[9093]}",
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.certificates": authority.cert_pem.bytes().decode(),
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "admin",
+        "sasl.password": "secret",
+    }
+    connecting = Connecting.parse(settings, prefix="")
+    connection = BrokerConnection(
+        ("localhost", container.published[9093]),
+        SocketTransport(("localhost", container.published[9093]), 60, connecting),
+        connecting=connecting,
+    )
+    assert connection.features
+    connection.close()
+    assert "of the store" not in container.text and "secret" not in container.text
 
 
 def test_controller_and_brokers_form_one_cluster(tmp_path: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.addresses import Address, broker_address, client_address, joined_address, split_address
+from ottla.addresses import Address, bootstrap_addresses, broker_address, client_address, joined_address, split_address
 from ottla.arguments import BadArgument
 from ottla.broker.config.settings import connection_limits
 from ottla.broker.network.listener import parse_endpoints
 from ottla.client.errors import ClientError
-from ottla.client.security.client_config import addresses
+from ottla.client.security.client_config import Connecting
 from ottla.container.image import prepared
 
 ADDRESSES = [
@@ -38,18 +38,18 @@ MALFORMED = [
 def test_settings_commands_and_spark_options_parse_addresses_alike(text: str, address: Address) -> None:
     assert split_address(text) == broker_address(text) == address
     assert joined_address(address) == text
-    assert addresses(text) == [address]
+    assert bootstrap_addresses(text) == bootstrap_addresses(f" {text} ") == [address]
     (endpoint,) = parse_endpoints((f"PLAINTEXT://{text}",), "listeners")
     assert ((endpoint.host, endpoint.port), str(endpoint)) == (address, text)
 
 
 @pytest.mark.parametrize("text", MALFORMED)
 def test_settings_commands_and_spark_options_refuse_malformed_addresses(text: str) -> None:
-    for parse in (split_address, broker_address):
+    for parse in (split_address, broker_address, bootstrap_addresses):
         with pytest.raises(BadArgument):
             parse(text)
     with pytest.raises(ClientError):
-        addresses(text)
+        Connecting.parse({"kafka.bootstrap.servers": text})
     with pytest.raises(Exception, match="listeners"):
         parse_endpoints((f"PLAINTEXT://{text}",), "listeners")
 

@@ -149,6 +149,7 @@ PROGRAMS = {
         first=f"{_APPLICATION}\nbroker = Broker().start()\n", last="broker.close()\n"
     ),
     ("docs/handles.md", "from ottla import Cluster"): Program(first=_APPLICATION),
+    ("docs/security-in-tests.md", "from ottla import Acl, Broker"): Program(first="def run_my_application(broker): ..."),
     ("docs/internals/use-coordinator.md", "from itertools import count"): Program(is_slow=False),
     ("docs/internals/use-storage.md", "from pathlib import Path"): Program(first=_WRITTEN_PARTITION, is_slow=False),
     ("docs/internals/use-protocol.md", "from struct import unpack_from"): Program(is_slow=False),
@@ -165,6 +166,7 @@ PRINTED = {
 TESTS = {
     ("README.md", "from kafka import KafkaProducer"),
     ("docs/pytest.md", '@pytest.mark.ottla(settings={"num.partitions": 3}, features='),
+    ("docs/security-in-tests.md", "import pytest"),
 }
 """Python blocks that are tests with the plugin. test_programs.py runs all of them with pytest."""
 
@@ -180,6 +182,8 @@ SPARK_PROGRAMS = (
 _CONTAINERS = "tests/container/test_testcontainers.py::test_testcontainers_class_starts_the_image"
 _FAULTS = "tests/control/faults/test_fault_texts.py::test_faults_in_the_documentation_are_valid"
 
+_SECURED = "tests/wire/test_secured_programs.py::test_python_blocks_commit_and_read"
+
 ELSEWHERE = {
     ("docs/security.md", "ottla serve --user alice:secret \\"): (
         "tests/broker/handlers/test_first_users.py::test_user_can_authenticate_by_every_mechanism"
@@ -194,6 +198,15 @@ ELSEWHERE = {
         "tests/wire/test_prompt.py::test_quotas_are_set_listed_and_removed"
     ),
     ("docs/security.md", "listeners=SSL://0.0.0.0:9093"): "tests/broker/config/test_security.py::test_keys_may_be_files",
+    ("docs/security.md", "bootstrap.servers=broker.example:9093"): (
+        "tests/wire/test_secured_commands.py::test_each_command_connects_by_every_protocol"
+    ),
+    ("docs/security.md", "ottla topic list --command-config client.properties"): (
+        "tests/wire/test_secured_commands.py::test_acls_are_added_listed_and_removed"
+    ),
+    ("docs/security-in-tests.md", "from confluent_kafka import Consumer, Producer"): _SECURED,
+    ("docs/security-in-tests.md", "from kafka import KafkaConsumer, KafkaProducer"): _SECURED,
+    ("docs/security-in-tests.md", "import asyncio"): _SECURED,
     ("docs/troubleshooting.md", "ottla health --data-dir .ottla/data"): (
         "tests/wire/test_directories.py::test_stray_directory_is_named_and_its_records_are_read_again"
     ),
@@ -231,6 +244,16 @@ EXCERPTS = {
     ("docs/languages.md", 'const { start } = require("./ottla");'): "examples/node/ottla.test.js",
     ("docs/connect.md", "clusters = source, target"): "tests/wire/test_mirror.py",
     ("docs/streams.md", "Properties settings = new Properties();"): "tests/wire/streams/WordCount.java",
+    ("docs/security-in-tests.md", "settings.load(Files.newBufferedReader(Path.of(arguments[0]))"): (
+        "tests/wire/secured_clients/Secured.java"
+    ),
+    ("docs/security-in-tests.md", "trusted := x509.NewCertPool()"): "tests/wire/secured_clients/franz/main.go",
+    ("docs/security-in-tests.md", "config.Net.TLS.Enable, config.Net.TLS.Config = true, &tls.Co"): (
+        "tests/wire/secured_clients/sarama/main.go"
+    ),
+    ("docs/security-in-tests.md", "const kafka = new Kafka({ ...JSON.parse(process.argv[2]), lo"): (
+        "tests/wire/secured_clients/secured.js"
+    ),
 }
 """Blocks whose lines must occur in the same order in a tested file. A placeholder (``{...}``) in the file matches any text."""
 

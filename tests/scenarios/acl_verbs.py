@@ -128,8 +128,8 @@ def _situations(kind: ResourceType, name: str) -> Iterable[tuple[str, list[AclBi
 
 
 @verb
-def unanswered(world: World, words: Words) -> str:
-    """Send a Produce request with acks=0, and show whether the connection is still open. Command: ``unanswered t by=alice``."""
+def unacknowledged(world: World, words: Words) -> str:
+    """Send a Produce request with acks=0, and show whether the connection is still open. Command: ``unacknowledged t by=alice``."""
     name, index = world.partition(words.plain[0])
     data = PartitionProduceData(index=index, records=bytes(build_batch([(None, b"v")], world.broker.now_ms())))
     request = ProduceRequest(acks=0, timeout_ms=1_000, topic_data=[TopicProduceData(name=name, partition_data=[data])])

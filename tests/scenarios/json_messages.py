@@ -49,7 +49,7 @@ UNORDERED = {
     "credential_infos",
 }
 """Lists that Apache Kafka returns in the order of a hash map or of its shards. They are shown sorted."""
-UNORDERED_FOR_USERS = UNORDERED | {"responses", "topics", "partitions", "partition_responses"}
+UNORDERED_FOR_USERS = UNORDERED | {"responses", "topics", "partitions", "partition_responses", "resources", "acls", "matching_acls"}
 """The lists whose order depends on a hash map if Apache Kafka refuses parts of a request."""
 FIRST_TIME_MS = 1_000_000_000_000
 """Integers between this number and twice this number are shown as timestamps of the test run."""

@@ -25,7 +25,7 @@ class SecuredBroker:
     """A broker with one listener for each security protocol. Its log lines and its data are in a directory of the test."""
 
     def __init__(self, directory: Path, more: Mapping[str, str] | None = None, password: str = PASSWORD) -> None:
-        authority = trustme.CA()
+        authority = self.authority = trustme.CA()
         self.trusted = store(directory / "ca.pem", authority.cert_pem.bytes().decode())
         server = store(directory / "server.pem", pem_of(authority.issue_cert("localhost", "127.0.0.1"), "of the key"))
         self.own = store(directory / "client.pem", pem_of(authority.issue_cert(common_name="shop")))
@@ -58,7 +58,9 @@ class SecuredBroker:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, self.log.read_text()
-        self.listening: dict[str, str] = json.loads(line)["listening"]
+        self.ready: dict[str, Any] = json.loads(line)
+        self.listening: dict[str, str] = self.ready["listening"]
+        self.pid = self._process.pid
 
     @property
     def bootstrap(self) -> str:

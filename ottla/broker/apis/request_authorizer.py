@@ -25,6 +25,7 @@ from ottla.security.acl.codes import SUPPORTED_OPERATIONS, AclOperation, Resourc
 from ottla.security.acl.hosts import host_address
 from ottla.security.acl.principals import parse_super_users
 from ottla.security.acl.standard_authorizer import Decision, StandardAuthorizer
+from ottla.security.principal import INTERNAL
 
 WITH_PLAIN_MESSAGE = frozenset({49, 55, 80, 81, 83, 84, 85, 86, 87})
 """The keys of the APIs that need a permission on the cluster, and whose error has the message of its code. Kafka checks that of
@@ -101,7 +102,7 @@ class AclAuthorizer:
 
 def acl_authorizer(settings: Settings, index: AclIndex, clock: Clock) -> AclAuthorizer:
     """Build the authorizer that the settings configure. ``index`` has the ACLs of the cluster's metadata."""
-    super_users = parse_super_users(settings.super_users)
+    super_users = parse_super_users(settings.super_users) | {INTERNAL}
     allows = settings.allow_everyone_if_no_acl_found
     return AclAuthorizer(StandardAuthorizer(index, super_users, allows_without_acl=allows), clock)
 

@@ -5,6 +5,7 @@
   else.
 - `env`: the broker's only access to the outside world: clock, randomness, files, timers and sockets.
 - `lifecycle`: the phase of a broker between its start and its stop, which all its parts can read.
+- `local_sockets`: connections inside the broker's process, and from processes of its own user on its machine.
 - `logs`: writes log lines to stderr: JSON for machines, short coloured lines for a terminal.
 - `repeated_errors`: logs the errors of retried operations: each error once, and then its count at growing intervals.
 - `stepping`: runs coroutines step by step, between which the event loop serves other clients.

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from ottla.addresses import LOOPBACK, Address, joined_address
+from ottla.addresses import Address, joined_address
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import Settings
@@ -86,12 +86,9 @@ class Addresses:
         return tuple((e.name, *self.advertised(e.name), protocols[e.name].value) for e, _ in self._listening)
 
     @property
-    def from_within(self) -> dict[Address, Address]:
-        """The address at which this process reaches each listener, by advertised address.
-
-        The advertised address may be reachable only from outside, such as a port that a container publishes under another number.
-        """
-        return {self.advertised(e.name): (LOOPBACK.get(e.host, e.host), at.port) for e, at in self._listening}
+    def own(self) -> frozenset[Address]:
+        """The address of each listener that this broker advertises to clients."""
+        return frozenset(self.advertised(e.name) for e, _ in self._listening)
 
     @property
     def between_brokers(self) -> str:

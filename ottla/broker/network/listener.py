@@ -20,6 +20,8 @@ from ottla.broker.loop.env import Env, Timers
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.network.framing import ReceiveBuffers
 
+_MISSPELT = 0.75
+"""Similarity from which the name of a listener counts as a misspelt security protocol."""
 IDLE_TICK_MS = 1_000
 CLOSING_TICKS = 10
 """Number of ticks of `IDLE_TICK_MS` that a connection has after `Connection.close` to send its last responses."""
@@ -69,9 +71,7 @@ def client_endpoints(settings: Settings) -> list[Endpoint]:
         raise ConfigError("listeners: there is no listener for clients")
     for endpoint in endpoints:
         if endpoint.name not in protocols:
-            raise ConfigError(
-                f"listeners: {endpoint.name} is not in listener.security.protocol.map; give {endpoint.name}:PLAINTEXT"
-            )
+            raise _without_protocol(endpoint.name)
     names = [e.name for e in listeners]
     for advertised in parse_endpoints(settings.advertised_listeners or (), "advertised.listeners"):
         if advertised.name not in names and advertised.name not in controllers:
@@ -79,6 +79,16 @@ def client_endpoints(settings: Settings) -> list[Endpoint]:
         if advertised.host in _EVERY_INTERFACE:
             raise ConfigError(f"advertised.listeners: clients cannot connect to {advertised.host}; give a name or an address")
     return endpoints
+
+
+def _without_protocol(name: str) -> ConfigError:
+    """The error for a listener without a security protocol: its name may be a misspelt protocol."""
+    from difflib import get_close_matches
+
+    known = ", ".join(SecurityProtocol.__members__)
+    meant = get_close_matches(name[:200], SecurityProtocol.__members__, n=1, cutoff=_MISSPELT)
+    hint = f"did you mean {meant[0]}?" if meant else f"give {name}:PROTOCOL there, with one of {known}"
+    return ConfigError(f"listeners: {name} is not in listener.security.protocol.map; {hint}")
 
 
 def controller_endpoints(settings: Settings) -> list[Endpoint]:

@@ -1,14 +1,17 @@
-"""Creates the connections of all listeners, with or without TLS and SASL."""
+"""Creates the connections of all listeners, with or without TLS and SASL, and local connections."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.network.connection import Connection
+from ottla.broker.network.dispatch import AuthenticatingClient, Dispatcher, Dispatching
 from ottla.broker.network.listener import client_endpoints
+from ottla.security.principal import INTERNAL
 
 if TYPE_CHECKING:
     from ottla.broker.network.secured import Ports, SecuredListener
@@ -21,11 +24,12 @@ class ListenerSecurity:
         self._ports = ports
         self._secured: dict[str, SecuredListener] = {}
         protocols = security_protocols(config.settings.listener_security_protocol_map)
-        secured = {
-            endpoint.name: protocols[endpoint.name]
-            for endpoint in client_endpoints(config.settings)
-            if protocols[endpoint.name] is not SecurityProtocol.PLAINTEXT
-        }
+        names = [endpoint.name for endpoint in client_endpoints(config.settings)]
+        secured = {name: protocols[name] for name in names if protocols[name] is not SecurityProtocol.PLAINTEXT}
+        # Other brokers are reached by a plain listener, whose addresses a local client gets.
+        self._local = Local(ports, next((name for name in names if name not in secured), names[0]))
+        self.needs_credentials = names[0] in secured or bool(config.settings.authorizer_class_name)
+        """Whether a client of the first listener needs credentials or ACLs."""
         if secured:
             # Imported here, because plain listeners do not need these modules.
             from ottla.broker.network.secured import SecuredListener
@@ -38,3 +42,23 @@ class ListenerSecurity:
         """The protocol of a new connection of a listener."""
         secured = self._secured.get(listener)
         return Connection(self._ports, listener) if secured is None else secured.connection()
+
+    def local_connection(self) -> asyncio.BufferedProtocol:
+        """The protocol of a new local connection (`loop.local_sockets`)."""
+        return Connection(self._ports, self._local.listener, self._local)
+
+
+class Local:
+    """The clients of local connections (`dispatch.Secured`). They may do everything."""
+
+    def __init__(self, ports: Ports, listener: str) -> None:
+        self._ports = ports
+        self.listener = listener
+        """The listener whose addresses the clients get."""
+
+    def dispatcher(self, connection: AuthenticatingClient, limit_frames: Callable[[int], None]) -> Dispatching:
+        return Dispatcher(self._ports, self.listener, connection.as_client._replace(peer=LOOPBACK_PEER), INTERNAL)
+
+
+LOOPBACK_PEER = "127.0.0.1"
+"""The address of local clients in request logs and for ACLs."""

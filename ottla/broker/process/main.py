@@ -6,6 +6,9 @@ import asyncio
 import gc
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
 
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.first_topic import FirstTopic
@@ -18,11 +21,19 @@ from ottla.broker.process.serving import Serving
 from ottla.broker.process.steering import ControlEndpoint, Steering
 from ottla.broker.shared.shared_server import GiveUp, Host, Inherited
 
+if TYPE_CHECKING:
+    from ottla.broker.loop.local_sockets import LocalSocket
+
+log = structlog.get_logger("broker")
 NOT_STEERED = Steering()
 
 
 def _report_ready(
-    broker: BrokerServer, ready_file: ReadyFile, control_api: ControlEndpoint | None, started_lines: Sequence[str]
+    broker: BrokerServer,
+    ready_file: ReadyFile,
+    control_api: ControlEndpoint | None,
+    started_lines: Sequence[str],
+    local: LocalSocket | None,
 ) -> None:
     ready = {
         "event": "ready",
@@ -34,6 +45,8 @@ def _report_ready(
     }
     if broker.metrics_url is not None:
         ready["metrics"] = broker.metrics_url
+    if local is not None:
+        ready["local"] = local.path
     if control_api is not None:
         ready["control"] = {"url": control_api.url, "token": control_api.token}
         if control_api.pages_url is not None:
@@ -50,6 +63,22 @@ def _for_people(broker: BrokerServer, control_api: ControlEndpoint | None) -> st
         if control_api.pages_url is not None:
             lines.append(f"its console is at {control_api.pages_url}")
     return "\n".join([*lines, f"Ctrl-C, or kill {process_id()}, stops it; its data is kept"])
+
+
+async def _listen_locally(serving: Serving, ready_file: ReadyFile) -> LocalSocket | None:
+    """Listen beside the ready file for ``ottla health``, if a client of the first listener needs credentials."""
+    if ready_file.path is None or not serving.broker.security.needs_credentials:
+        return None
+    # Imported here, because plain brokers do not need it.
+    from ottla.broker.loop.local_sockets import listen_locally
+
+    path = f"{ready_file.path.absolute()}.sock"
+    try:
+        return await listen_locally(path, serving.local_connection)
+    except OSError as error:
+        hint = "ottla health needs --command-config for this broker"
+        log.warning("local_socket_failed", path=path, reason=error.strerror or str(error), hint=hint)
+        return None
 
 
 async def _serve(
@@ -85,12 +114,15 @@ async def _serve(
         return
     # The objects that the start has created live as long as the process, so the garbage collector need not traverse them.
     gc.freeze()
+    local = await _listen_locally(serving, ready_file)
     try:
         if control_api is not None:
             control_api.serve()
-        _report_ready(serving.broker, ready_file, control_api, started_lines)
+        _report_ready(serving.broker, ready_file, control_api, started_lines, local)
         await serving.stop_wanted.wait()
     finally:
+        if local is not None:
+            local.close()
         if control_api is not None:
             control_api.close()
         ready_file.remove()

@@ -29,28 +29,28 @@ class ReadyFile:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._path = path
+        self.path = path
         self._written: IO[str] | None = None
 
     def check(self) -> None:
         """Raise `ConfigError` if a foreign file would be replaced, or the file cannot be written."""
         reason = self._why_not()
         if reason:
-            raise ConfigError(f"--ready-file {self._path}: {reason}")
+            raise ConfigError(f"--ready-file {self.path}: {reason}")
 
     def _why_not(self) -> str:
-        if self._path is None:
+        if self.path is None:
             return ""
         try:
-            status = self._path.lstat()
+            status = self.path.lstat()
         except FileNotFoundError:
-            return "" if self._path.parent.is_dir() else f"{self._path.parent} is not a directory"
+            return "" if self.path.parent.is_dir() else f"{self.path.parent} is not a directory"
         except OSError as error:
             return error.strerror or str(error)
         if not stat.S_ISREG(status.st_mode):
             return "it is not a regular file; give another path"
         try:
-            with self._path.open("rb") as file:
+            with self.path.open("rb") as file:
                 beginning = file.read(len(_BEGINNING))
                 _lock(file, fcntl.LOCK_SH)
         except BlockingIOError:
@@ -61,21 +61,21 @@ class ReadyFile:
 
     def write(self, line: str, *, is_secret: bool = False) -> None:
         """Write the file. With ``is_secret`` only this user can read it. Raises OSError."""
-        if self._path is not None:
+        if self.path is not None:
             # Write a temporary file and rename it, so that a program that waits for the file never reads half of it.
-            half = self._path.with_name(f"{self._path.name}.tmp")
+            half = self.path.with_name(f"{self.path.name}.tmp")
             half.unlink(missing_ok=True)
             half.touch(mode=0o600 if is_secret else 0o666, exist_ok=False)
             self._written = half.open("w")
             _lock(self._written, fcntl.LOCK_EX)
             self._written.write(line)
             self._written.flush()
-            half.replace(self._path)
+            half.replace(self.path)
 
     def remove(self) -> None:
         """Remove the file if a broker has written it. A missing file is no error. Raises OSError."""
         if self._written is not None:
             self._written.close()
             self._written = None
-        if self._path is not None and not self._why_not():
-            self._path.unlink(missing_ok=True)
+        if self.path is not None and not self._why_not():
+            self.path.unlink(missing_ok=True)

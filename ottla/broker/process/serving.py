@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -21,6 +22,9 @@ from ottla.operations.snapshots import growing_snapshot, restore_snapshot, take_
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError, write_identity
 from ottla.storage.replacement import Replacement
+
+if TYPE_CHECKING:
+    from ottla.broker.loop.local_sockets import ClientEnd
 
 log = structlog.get_logger("broker")
 
@@ -57,6 +61,17 @@ class Serving:
     def directory(self) -> str:
         """The absolute path of the data directory."""
         return self.broker.directory.absolute_path
+
+    def open_connection(self) -> ClientEnd:
+        """Return the client's end of a new connection to the broker inside this process."""
+        # Imported here, because only the pages of the console need it.
+        from ottla.broker.loop.local_sockets import open_connection
+
+        return open_connection(self.local_connection)
+
+    def local_connection(self) -> asyncio.BufferedProtocol:
+        """The protocol of a new local connection to the current broker."""
+        return self.broker.security.local_connection()
 
     async def start(self) -> None:
         """Start the first broker. Raises the errors of `BrokerServer.start`."""

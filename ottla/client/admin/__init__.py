@@ -1,5 +1,6 @@
 """Operations of an administrator on a cluster, as functions on `cluster.BrokerConnections`.
 
+- `acls`: lists, creates and deletes ACLs.
 - `description`: describes the cluster as a whole.
 - `groups`: lists and describes groups of all types with their lag, and sets or deletes their offsets.
 - `leaderless`: partitions without a leader, with the reason and the remedy for each.
@@ -10,4 +11,5 @@
 - `strays`: lists the stray directories of a cluster's brokers: partition directories that belong to no topic.
 - `topics`: creates, lists, describes and deletes topics, and reads and changes configs of resources.
 - `transactions`: lists and describes transactions, aborts them as an operator, and finds hanging ones (KIP-664).
+- `users`: lists, adds and removes the users of SCRAM (KIP-554).
 """

@@ -1,7 +1,7 @@
 """Parses the address of a cluster and the client's credentials from options with Kafka's property names.
 
 In Spark these names have the prefix ``kafka.``, like options of Spark's own Kafka source. Only options for Java classes differ:
-certificate stores are PEM (KIP-651), and a token comes from a Python function. No ``repr`` and no error shows a secret.
+certificate stores are PEM (KIP-651) or PKCS12, and a token comes from a Python function. No ``repr`` and no error shows a secret.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import msgspec
 
-from ottla.addresses import MAX_PORT, Address, broker_address
+from ottla.addresses import bootstrap_addresses
 from ottla.arguments import BadArgument
 from ottla.client.errors import ClientError
 from ottla.client.security.http_client import check_url
-from ottla.client.security.jaas import JaasError, LoginModule, parse_jaas
+from ottla.security.jaas import PLAIN_MODULE, SCRAM_MODULE, JaasError, LoginModule, login_module
 
 PREFIX: Final = "kafka."
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -30,6 +30,8 @@ PROTOCOL: Final = "security.protocol"
 MECHANISM: Final = "sasl.mechanism"
 JAAS: Final = "sasl.jaas.config"
 HOSTNAMES: Final = "ssl.endpoint.identification.algorithm"
+TRUST_STORE: Final = "ssl.truststore"
+KEY_STORE: Final = "ssl.keystore"
 ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
 FUNCTION: Final = "sasl.oauthbearer.token.function"
 """ottla's replacement of Java's ``sasl.login.callback.handler.class``."""
@@ -50,11 +52,13 @@ TAKEN: Final = frozenset(
         "sasl.login.callback.handler.class",
         "ssl.truststore.type",
         "ssl.truststore.location",
+        "ssl.truststore.password",
         "ssl.truststore.certificates",
         "ssl.ca.location",
         "ssl.ca.pem",
         "ssl.keystore.type",
         "ssl.keystore.location",
+        "ssl.keystore.password",
         "ssl.keystore.certificate.chain",
         "ssl.keystore.key",
         "ssl.certificate.location",
@@ -86,8 +90,6 @@ WITHOUT_EFFECT: Final = frozenset(
 """Options of Java's client for which this client has no equivalent. They are ignored."""
 NOT_TAKEN: Final = MappingProxyType(
     {
-        "ssl.truststore.password": "a PEM store has no password",
-        "ssl.keystore.password": "a PEM store has none but that of its key, ssl.key.password",
         "ssl.cipher.suites": "it has Java's names of cipher suites; give ssl.enabled.protocols, or leave them to OpenSSL",
         "ssl.provider": "it names a class of Java",
         "ssl.engine.factory.class": "it names a class of Java",
@@ -113,11 +115,12 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 class Pem(msgspec.Struct, frozen=True):
-    """PEM text, in a file on the connecting machine or as the value of ``option``."""
+    """PEM text, in a file on the connecting machine or as the value of ``option``. With a ``password`` the file is PKCS12."""
 
     option: str
     location: str = ""
     text: Secret | None = None
+    password: Secret | None = None
 
 
 class Tls(msgspec.Struct, frozen=True):
@@ -193,7 +196,10 @@ class Connecting(msgspec.Struct, frozen=True):
         bootstrap = given.get(SERVERS)
         if not bootstrap:
             raise ClientError(f"{prefix}{SERVERS} is missing: give HOST:PORT,...")
-        addresses(str(bootstrap), prefix + SERVERS)
+        try:
+            bootstrap_addresses(str(bootstrap))
+        except BadArgument as error:
+            raise ClientError(f"{prefix}{SERVERS}: {error}") from None
         protocol = str(given.get(PROTOCOL, "PLAINTEXT")).upper()
         if protocol not in PROTOCOLS:
             raise ClientError(f"{prefix}{PROTOCOL} is {protocol!r}, but must be one of {', '.join(PROTOCOLS)}")
@@ -213,23 +219,6 @@ def _protocols_for(option: str, protocol: str) -> list[str]:
     has_tls = protocol.endswith("SSL") or option.startswith("ssl.")
     has_sasl = protocol.startswith("SASL") or option.startswith("sasl.")
     return [p for p in PROTOCOLS if p.endswith("SSL") >= has_tls and p.startswith("SASL") >= has_sasl]
-
-
-def addresses(bootstrap: str, what: str = "the brokers' addresses") -> list[Address]:
-    """Parse ``HOST:PORT[,HOST:PORT...]``. Raises `ClientError`, which names the option ``what``, for a malformed address."""
-    bootstrap_addresses = []
-    for part in bootstrap.split(","):
-        text = part.strip()
-        if "/" in text:
-            raise ClientError(f"{what} {bootstrap!r}: {text!r} is a URL or a path, not host:port")
-        host, _, number = text.rpartition(":")
-        if host and number.isascii() and number.isdigit() and not 0 < int(number[:6]) <= MAX_PORT:
-            raise ClientError(f"{what} {bootstrap!r}: {text!r} has no port between 1 and {MAX_PORT}")
-        try:
-            bootstrap_addresses.append(broker_address(text))
-        except BadArgument:
-            raise ClientError(f"{what} {bootstrap!r}: {text!r} is not host:port") from None
-    return bootstrap_addresses
 
 
 def _of_the_connection(options: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -257,16 +246,18 @@ def _of_the_connection(options: Mapping[str, Any], prefix: str) -> dict[str, Any
 
 
 def _tls(given: Mapping[str, Any], prefix: str) -> Tls:
-    _check_type(given, "ssl.truststore", prefix)
-    _check_type(given, "ssl.keystore", prefix)
-    trusted = _pem(given, ("ssl.truststore.location", "ssl.ca.location"), ("ssl.truststore.certificates", "ssl.ca.pem"), prefix)
+    trusts, keys = _store_password(given, TRUST_STORE, prefix), _store_password(given, KEY_STORE, prefix)
+    trusted = _pem(
+        given, (f"{TRUST_STORE}.location", "ssl.ca.location"), (f"{TRUST_STORE}.certificates", "ssl.ca.pem"), trusts, prefix
+    )
     certificate = _pem(
         given,
-        ("ssl.keystore.location", "ssl.certificate.location"),
-        ("ssl.keystore.certificate.chain", "ssl.certificate.pem"),
+        (f"{KEY_STORE}.location", "ssl.certificate.location"),
+        (f"{KEY_STORE}.certificate.chain", "ssl.certificate.pem"),
+        keys,
         prefix,
     )
-    key = _pem(given, ("ssl.keystore.location", "ssl.key.location"), ("ssl.keystore.key", "ssl.key.pem"), prefix)
+    key = _pem(given, (f"{KEY_STORE}.location", "ssl.key.location"), (f"{KEY_STORE}.key", "ssl.key.pem"), keys, prefix)
     if (certificate is None) != (key is None):
         one, other = ("certificate chain", "key") if key is None else ("key", "certificate chain")
         raise ClientError(
@@ -284,22 +275,36 @@ def _tls(given: Mapping[str, Any], prefix: str) -> Tls:
     return Tls(trusted, certificate, key, secret, hostnames == "https", versions, prefix)
 
 
-def _pem(given: Mapping[str, Any], locations: tuple[str, ...], texts: tuple[str, ...], prefix: str) -> Pem | None:
+def _pem(
+    given: Mapping[str, Any], locations: tuple[str, ...], texts: tuple[str, ...], password: Secret | None, prefix: str
+) -> Pem | None:
     named = [name for name in (*locations, *texts) if given.get(name)]
     if len(named) > 1:
         raise ClientError(f"{prefix}{named[0]} and {prefix}{named[1]} exclude each other: give one of them")
     if not named:
         return None
     value = str(given[named[0]])
-    if named[0] in locations:
-        return Pem(prefix + named[0], location=value)
-    return Pem(prefix + named[0], text=Secret(value))
+    if named[0] in texts:
+        return Pem(prefix + named[0], text=Secret(value))
+    return Pem(prefix + named[0], location=value, password=password if named[0] == locations[0] else None)
 
 
-def _check_type(given: Mapping[str, Any], store: str, prefix: str) -> None:
-    kind = str(given.get(f"{store}.type", "PEM")).upper()
-    if kind != "PEM":
-        raise ClientError(f"{prefix}{store}.type is {kind!r}, but must be PEM: {conversion(given.get(f'{store}.location'))}")
+def _store_password(given: Mapping[str, Any], store: str, prefix: str) -> Secret | None:
+    """Return the password of a PKCS12 store; None for PEM. Without a type, a password says that the store is PKCS12.
+
+    Java's default type is JKS, and Java reads PKCS12 with that type, too.
+    """
+    password = given.get(f"{store}.password")
+    kind = str(given.get(f"{store}.type", "PEM" if password is None else "PKCS12")).upper()
+    if kind not in ("PEM", "PKCS12", "JKS"):
+        raise ClientError(f"{prefix}{store}.type is {kind!r}, but must be PEM or PKCS12")
+    if kind == "PEM":
+        if password is not None:
+            raise ClientError(f"{prefix}{store}.password is given, but a PEM store has no password: see {prefix}ssl.key.password")
+        return None
+    if given.get(f"{store}.location") and password is None:
+        raise ClientError(f"{prefix}{store}.type is {kind}, but {prefix}{store}.password is missing: give it, or a PEM store")
+    return None if password is None else Secret(str(password))
 
 
 def conversion(location: object) -> str:
@@ -325,9 +330,9 @@ def _sasl(given: Mapping[str, Any], prefix: str) -> Sasl:
     if module is None:
         username, password = given.get("sasl.username"), given.get("sasl.password")
     else:
-        wanted = "PlainLoginModule" if mechanism == PLAIN else "ScramLoginModule"
-        if module.name != wanted:
-            raise ClientError(f"{prefix}{JAAS} has a {module.name}, but {prefix}{MECHANISM} {mechanism} needs a {wanted}")
+        wanted, name = (one.rpartition(".")[2] for one in (PLAIN_MODULE if mechanism == PLAIN else SCRAM_MODULE, module.name))
+        if name != wanted:
+            raise ClientError(f"{prefix}{JAAS} has a {name}, but {prefix}{MECHANISM} {mechanism} needs a {wanted}")
         username, password = module.options.get("username"), module.options.get("password")
     if not username or password is None:
         raise ClientError(
@@ -343,9 +348,9 @@ def _login_module(given: Mapping[str, Any], prefix: str) -> LoginModule | None:
     if "sasl.username" in given or "sasl.password" in given:
         raise ClientError(f"{prefix}{JAAS} and {prefix}sasl.username exclude each other: give one of them")
     try:
-        return parse_jaas(str(given[JAAS]))
+        return login_module(str(given[JAAS]))
     except JaasError as error:
-        raise ClientError(f"{prefix}{JAAS} {error}") from None
+        raise ClientError(f"{prefix}{JAAS}: {error}") from None
 
 
 def _token(given: Mapping[str, Any], login: Mapping[str, str], prefix: str) -> TokenFunction | TokenEndpoint | str:

@@ -11,7 +11,7 @@ import ssl
 from typing import Any, Final
 
 from ottla.addresses import Address
-from ottla.client.errors import ClientError
+from ottla.client.errors import ListenerMismatch
 from ottla.client.security.client_config import PROTOCOL, Connecting, Tls
 from ottla.client.security.tls import PROBE_TIMEOUT_S, context_of, refusal_of
 from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request_frame
@@ -28,9 +28,9 @@ _NO_MECHANISM: Final = "?"
 
 
 def explained(error: Exception, address: Address, connecting: Connecting) -> Exception:
-    """Return a `ClientError` that explains why the settings cannot work with the broker, else ``error``."""
+    """Return a `ListenerMismatch` that explains why the settings cannot work with the broker, else ``error``."""
     line = diagnosis(address, connecting)
-    return error if line is None else ClientError(line)
+    return error if line is None else ListenerMismatch(line)
 
 
 def diagnosis(address: Address, connecting: Connecting) -> str | None:
@@ -40,7 +40,7 @@ def diagnosis(address: Address, connecting: Connecting) -> str | None:
     if connecting.tls is not None:
         if _ask(address, API_VERSIONS, 0, ApiVersionsRequest()) is not None:
             return f"{where} does not use TLS on this listener, but {given}: give {connecting.protocol.replace('SSL', 'PLAINTEXT')}"
-        return _alert(address, connecting.tls)
+        return _rejection(address, connecting.tls)
     if _speaks_tls(address):
         return f"{where} uses TLS on this listener, but {given}: give {connecting.protocol.replace('PLAINTEXT', 'SSL')}"
     if connecting.sasl is None:
@@ -80,17 +80,30 @@ def _speaks_tls(address: Address) -> bool:
         return False
 
 
-def _alert(address: Address, tls: Tls) -> str | None:
-    """Explain why the broker rejects the client's certificate, if it does. In TLS 1.3 the broker sends this alert after the
-    handshake, so this function opens a new connection, sends nothing and reads the alert."""
+def _rejection(address: Address, tls: Tls) -> str | None:
+    """Explain why the broker rejects the client's certificate; None if it does not.
+
+    In TLS 1.3 the broker does so after the handshake, so a new connection is opened on which nothing is sent. Some brokers send an
+    alert, others only close the connection.
+    """
+    is_shaken = False
     try:
         with (
             socket.create_connection(address, PROBE_TIMEOUT_S) as raw,
             context_of(tls).wrap_socket(raw, server_hostname=address[0]) as connection,
         ):
-            connection.recv(1)
+            is_shaken = True
+            if connection.recv(1):
+                return None
+    except TimeoutError:
+        return None
     except ssl.SSLError as error:
         return refusal_of(error, tls, address)
     except OSError:
-        return None
-    return None
+        if not is_shaken:
+            return None
+    what = f"the broker at {address[0]}:{address[1]} closed the connection after the TLS handshake"
+    option = f"{tls.prefix}ssl.keystore.location"
+    if tls.certificate is None:
+        return f"{what}; if it requires a client certificate, give {option}"
+    return f"{what}; it does not seem to accept the client's certificate: see {option}"

@@ -61,11 +61,11 @@ def wrapped(raw: socket.socket, tls: Tls, address: Address) -> ssl.SSLSocket:
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """Return a TLS context with these settings. Raises `ClientError` for files that are missing or not PEM."""
+    """Return a TLS context with these settings. Raises `ClientError` for files that are missing, or neither PEM nor PKCS12."""
     contents = _Contents(
-        _read(tls.trusted),
-        _read(tls.certificate),
-        None if tls.key is None or tls.key == tls.certificate else _read(tls.key),
+        _read(tls.trusted, tls.key_password, has_key=False),
+        _read(tls.certificate, tls.key_password, has_key=True),
+        None if tls.key is None or tls.key == tls.certificate else _read(tls.key, tls.key_password, has_key=True),
         tls.key_password,
         tls.checks_hostname,
         tls.versions,
@@ -75,7 +75,8 @@ def context_of(tls: Tls) -> ssl.SSLContext:
     return _context(contents, "" if tls.trusted is None else tls.trusted.option)
 
 
-def _read(pem: Pem | None) -> Secret | None:
+def _read(pem: Pem | None, key_password: Secret | None, *, has_key: bool) -> Secret | None:
+    """Return the PEM text of a store. The key of a PKCS12 store is encrypted with ``key_password``, if there is one."""
     if pem is None:
         return None
     if pem.text is not None:
@@ -86,11 +87,27 @@ def _read(pem: Pem | None) -> Secret | None:
                 data = file.read(MAX_PEM_BYTES)
         except OSError as error:
             raise ClientError(f"{pem.option}: {pem.location} cannot be read on this machine ({error.strerror})") from None
+        if pem.password is not None:
+            data = _from_pkcs12(data, pem, pem.password.text, key_password, has_key=has_key)
     if _BEGIN not in data:
         kind = "is a JKS store" if data.startswith(_JKS) else "is a PKCS12 store" if data.startswith(b"0") else "is not PEM"
         where = pem.location or "what is given"
-        raise ClientError(f"{pem.option}: {where} {kind}, but must be PEM: {conversion(pem.location)}")
+        hint = f"give its password, {pem.option.removesuffix('location')}password" if kind.endswith("PKCS12 store") else ""
+        raise ClientError(f"{pem.option}: {where} {kind}, but must be PEM: {hint or conversion(pem.location)}")
     return Secret(data.decode("ascii", "ignore"))
+
+
+def _from_pkcs12(data: bytes, pem: Pem, password: str, key_password: Secret | None, *, has_key: bool) -> bytes:
+    """Convert a PKCS12 store to PEM. Raises `ClientError`."""
+    from ottla.security.tls.key_stores import KeyStoreError, certificates_of_store, from_store
+
+    try:
+        if not has_key:
+            return certificates_of_store(data, pem.location, password)
+        keys = from_store(data, pem.location, password, None if key_password is None else key_password.text.encode())
+    except KeyStoreError as error:
+        raise ClientError(f"{pem.option}: {pem.location}: {error}") from None
+    return keys.key + keys.chain
 
 
 @lru_cache(CONTEXTS)

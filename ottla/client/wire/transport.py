@@ -33,18 +33,21 @@ Connect = Callable[[Address, float], Transport]
 
 
 class SocketTransport:
-    """A TCP connection, with TLS if configured. Raises `ClientError` for a TLS error that a retry does not fix."""
+    """A connection over a socket, by default TCP, with TLS if configured.
 
-    def __init__(self, address: Address, timeout_s: float, connecting: Connecting | None = None) -> None:
+    Raises `ClientError` for a TLS error that a retry does not fix.
+
+    ``opened`` is a connected socket, which is used in place of a new one and closed with the transport.
+    """
+
+    def __init__(
+        self, address: Address, timeout_s: float, connecting: Connecting | None = None, *, opened: socket.socket | None = None
+    ) -> None:
         self._open = contextlib.ExitStack()
-        try:
-            raw = socket.create_connection(address, min(timeout_s, CONNECT_TIMEOUT_S))
-        except UnicodeError:
-            raise OSError(f"{address[0]!r} is not a host name") from None
+        raw = _connected(address, timeout_s) if opened is None else opened
         self._open.enter_context(raw)
         try:
             raw.settimeout(timeout_s)
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket = raw
             if connecting is not None and connecting.tls is not None:
                 self._socket = self._open.enter_context(_secured(raw, address, connecting))
@@ -65,6 +68,15 @@ class SocketTransport:
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._open.close()
+
+
+def _connected(address: Address, timeout_s: float) -> socket.socket:
+    try:
+        raw = socket.create_connection(address, min(timeout_s, CONNECT_TIMEOUT_S))
+    except UnicodeError:
+        raise OSError(f"{address[0]!r} is not a host name") from None
+    raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return raw
 
 
 def _secured(raw: socket.socket, address: Address, connecting: Connecting) -> socket.socket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -12,6 +13,11 @@ from ottla.protocol.messages import APIS
 ELEMENTS_SHOWN = 20
 """Maximum number of stored elements of each array of a request. Further elements are only counted."""
 CHARACTERS_SHOWN = 200
+SECRET_FIELDS = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
+"""Fields of requests with passwords, and with what passwords can be guessed from."""
+HIDDEN = "(hidden)"
+_SECRET_CONFIG = re.compile(r"password|secret|jaas|token|\.key$")
+"""Matches the names of configs whose values are secrets."""
 
 
 class Hit(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -52,7 +58,10 @@ def of_transaction(reached: Reached) -> Hit:
 def _shown(value: Any) -> Any:
     """Convert a field to a JSON value. Of a bytes field only the length is shown, because it contains records or opaque data."""
     if isinstance(value, msgspec.Struct):
-        return {name: _shown(getattr(value, name)) for name in value.__struct_fields__}
+        shown_fields = {name: HIDDEN if name in SECRET_FIELDS else _shown(getattr(value, name)) for name in value.__struct_fields__}
+        if _SECRET_CONFIG.search(str(shown_fields.get("name", ""))) and shown_fields.get("value") is not None:
+            shown_fields["value"] = HIDDEN
+        return shown_fields
     if isinstance(value, list):
         shown = [_shown(one) for one in value[:ELEMENTS_SHOWN]]
         return shown if len(value) <= ELEMENTS_SHOWN else [*shown, f"and {len(value) - ELEMENTS_SHOWN:,} more"]

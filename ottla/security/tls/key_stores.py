@@ -59,10 +59,10 @@ def certificates_of_pem(text: bytes) -> bytes:
     return _joined(trusted)
 
 
-def from_store(data: bytes, path: str, password: str, secret: bytes) -> KeyMaterial:
+def from_store(data: bytes, path: str, password: str, secret: bytes | None) -> KeyMaterial:
     """The key and the certificates in a PKCS12 file. Raises `KeyStoreError`.
 
-    ``secret`` encrypts the key in the result, so that it is never written anywhere without a password.
+    ``secret`` encrypts the key in the result, so that it is never written anywhere without a password; None for a plain key.
     """
     _check_pkcs12(data, path)
     pkcs12, serialization = _cryptography()
@@ -71,9 +71,8 @@ def from_store(data: bytes, path: str, password: str, secret: bytes) -> KeyMater
         raise KeyStoreError("it has no private key with a certificate")
     others = _ordered(store.cert.certificate, [other.certificate for other in store.additional_certs])
     chain = [certificate.public_bytes(serialization.Encoding.PEM) for certificate in (store.cert.certificate, *others)]
-    key = store.key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(secret)
-    )
+    encryption = serialization.NoEncryption() if secret is None else serialization.BestAvailableEncryption(secret)
+    key = store.key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
     return KeyMaterial(b"".join(chain), key, secret)
 
 

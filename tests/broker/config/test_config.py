@@ -205,7 +205,9 @@ def test_invalid_listeners_are_refused(text: str) -> None:
     [
         ({"listeners": "CONTROLLER://:1"}, "there is no listener for clients"),
         ({"listener.security.protocol.map": "PLAINTEXT:TLS"}, "unknown security protocol; give one of PLAINTEXT, SSL, SASL_"),
-        ({"listeners": "INSIDE://:1"}, "give INSIDE:PLAINTEXT"),
+        ({"listeners": "INSIDE://:1"}, "give INSIDE:PROTOCOL there, with one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ({"listeners": "SASL_PLAINTXT://:1"}, "SASL_PLAINTXT is not in .*; did you mean SASL_PLAINTEXT?"),
+        ({"listeners": "SSSL://:1"}, "did you mean SSL?"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "more than once"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "not NAME:PROTOCOL"),
         ({"advertised.listeners": "OUTSIDE://a:1"}, "OUTSIDE is not one of listeners, which are PLAINTEXT"),

@@ -10,6 +10,7 @@ import pytest
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.first_user import FirstUser
 from ottla.broker.handlers.support.first_users import create_first_users
+from ottla.security.sasl.scram import SALT_BYTES
 from ottla.simulation.broker import SimulatedBroker
 from tests.security.sasl.conversations import ScramClient
 
@@ -58,3 +59,9 @@ def test_member_of_a_cluster_creates_no_users() -> None:
 
 def test_representation_of_a_user_has_no_password() -> None:
     assert "hush" not in repr(FirstUser("alice", "hush"))
+
+
+def test_salt_is_as_long_as_that_of_an_unknown_user(broker: Any) -> None:
+    create_first_users(broker, [FirstUser("alice", "hush")])
+    credentials = broker.cluster_state.credentials.by_user["alice"].values()
+    assert {len(credential.salt) for credential in credentials} == {SALT_BYTES}

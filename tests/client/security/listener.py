@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ottla.client.security.client_config import Address
+from ottla.addresses import Address
 from ottla.protocol.codec import api, decode_body, read_client_id, response_parts
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.client.errors import ClientError
-from ottla.client.security.client_config import Connecting, Sasl, Secret, TokenEndpoint, addresses
+from ottla.client.security.client_config import Connecting, Pem, Sasl, Secret, TokenEndpoint
 
 WHERE = {"kafka.bootstrap.servers": "one:9092,two:9093"}
 IN_TLS = {**WHERE, "kafka.security.protocol": "SSL"}
@@ -62,6 +62,15 @@ def test_stores_are_pem_files_or_inline_pem() -> None:
     assert tls.checks_hostname
 
 
+@pytest.mark.parametrize("kind", ["PKCS12", "JKS", None])
+def test_stores_with_a_password_are_pkcs12(kind: str | None) -> None:
+    """Java reads PKCS12 also where the type is its default, JKS."""
+    stores = {"kafka.ssl.truststore.location": "/ca.p12", "kafka.ssl.truststore.password": "hidden"}
+    tls = Connecting.parse({**IN_TLS, **stores, "kafka.ssl.truststore.type": kind}).tls
+    assert tls is not None
+    assert tls.trusted == Pem("kafka.ssl.truststore.location", "/ca.p12", password=Secret("hidden"))
+
+
 @pytest.mark.parametrize("word", ["", "none"])
 def test_host_names_are_verified_unless_disabled(word: str) -> None:
     tls = Connecting.parse({**IN_TLS, "kafka.ssl.endpoint.identification.algorithm": word}).tls
@@ -86,7 +95,7 @@ def test_java_only_options_are_accepted() -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "nowhere": ({}, "kafka.bootstrap.servers is missing"),
-    "no port": ({"kafka.bootstrap.servers": "one"}, "kafka.bootstrap.servers 'one': 'one' is not host:port"),
+    "no port": ({"kafka.bootstrap.servers": "one"}, "kafka.bootstrap.servers: 'one' is not HOST:PORT"),
     "slip": (
         {**WHERE, "kafka.sasl.mechanisms": "PLAIN"},
         "unknown option kafka.sasl.mechanisms; did you mean kafka.sasl.mechanism?",
@@ -105,15 +114,22 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "kerberos' names": ({**WITH_SASL, "kafka.sasl.kerberos.service.name": "kafka"}, "Kerberos is not supported"),
     "nobody": ({**WITH_SASL, "kafka.sasl.mechanism": "PLAIN"}, "needs a user name and a password"),
     "other module": ({**SCRAM, "kafka.sasl.mechanism": "PLAIN"}, "has a ScramLoginModule, but .* needs a PlainLoginModule"),
-    "no module": ({**SCRAM, "kafka.sasl.jaas.config": "alice"}, "kafka.sasl.jaas.config is not of the form"),
+    "no module": ({**SCRAM, "kafka.sasl.jaas.config": "alice"}, "kafka.sasl.jaas.config: Login module control flag not specified"),
     "twice": ({**SCRAM, "kafka.sasl.username": "bob"}, "exclude each other"),
     "no token": (OAUTH, "needs kafka.sasl.oauthbearer.token.function"),
     "not a function": ({**OAUTH, "kafka.sasl.oauthbearer.token.function": "token"}, "as in my.module:function"),
     "no client": ({**OAUTH, ENDPOINT: "https://idp/token"}, "needs clientId and clientSecret"),
     "no url": ({**OAUTH, ENDPOINT: "file:///token"}, "must begin with https:// or http://"),
     "token for scram": ({**SCRAM, "kafka.sasl.oauthbearer.token.function": "a:b"}, "it needs OAUTHBEARER"),
-    "jks": ({**IN_TLS, "kafka.ssl.truststore.type": "JKS"}, "kafka.ssl.truststore.type is 'JKS', but must be PEM: `keytool"),
-    "store's password": ({**IN_TLS, "kafka.ssl.truststore.password": "x"}, "a PEM store has no password"),
+    "store type": ({**IN_TLS, "kafka.ssl.truststore.type": "BKS"}, "kafka.ssl.truststore.type is 'BKS', but must be PEM or PKCS12"),
+    "store's password": (
+        {**IN_TLS, "kafka.ssl.truststore.password": "x", "kafka.ssl.truststore.type": "pem"},
+        "a PEM store has no password",
+    ),
+    "no store's password": (
+        {**IN_TLS, "kafka.ssl.keystore.location": "x", "kafka.ssl.keystore.type": "PKCS12"},
+        "kafka.ssl.keystore.type is PKCS12, but kafka.ssl.keystore.password is missing",
+    ),
     "certificate alone": ({**IN_TLS, "kafka.ssl.keystore.certificate.chain": "x"}, "is given, but not its key"),
     "two stores": ({**IN_TLS, "kafka.ssl.ca.location": "x", "kafka.ssl.truststore.location": "y"}, "exclude each other"),
     "hostnames": ({**IN_TLS, "kafka.ssl.endpoint.identification.algorithm": "ldaps"}, "must be https"),
@@ -139,7 +155,3 @@ def test_secrets_are_hidden_and_serialized() -> None:
     for secret in ("pass-", "PRIVATE", "hidden"):
         assert secret not in shown
     assert pickle.loads(pickle.dumps(connecting)) == connecting
-
-
-def test_bootstrap_addresses_are_parsed() -> None:
-    assert addresses("one:1, two:2,[::1]:3") == [("one", 1), ("two", 2), ("::1", 3)]

@@ -23,7 +23,7 @@ from ottla.client.wire.transport import SocketTransport
 from ottla.protocol.codec import API_VERSIONS_KEY
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
-from tests.client.security.certificates import HOST, pem_of, server_context, store
+from tests.client.security.certificates import HOST, pem_of, pkcs12_store, server_context, store
 from tests.client.security.listener import answering, closed_broker, listening, open_broker, plain_broker, versions
 
 pytestmark = pytest.mark.wire
@@ -142,6 +142,24 @@ def test_client_certificate_is_presented_on_request(
         assert "does not accept the client's certificate" in refused(lambda: ask(secured(address, authority, **strange)))
 
 
+@pytest.mark.parametrize("key_password", ["", "of the key"])
+def test_pkcs12_stores_are_read(key_password: str, authority: trustme.CA, certificate: trustme.LeafCert, tmp_path: Path) -> None:
+    mine = {
+        "ssl__truststore__location": pkcs12_store(tmp_path / "ca.p12", authority, None, "hidden"),
+        "ssl__truststore__password": "hidden",
+        "ssl__keystore__location": pkcs12_store(tmp_path / "me.p12", authority, authority.issue_cert("me@here"), "hidden"),
+        "ssl__keystore__password": "hidden",
+        "ssl__keystore__type": "PKCS12",
+    }
+    if key_password:
+        mine["ssl__key__password"] = key_password
+    with listening(answering(open_broker), server_context(certificate, authority)) as address:
+        assert ask(connect(address, security__protocol="SSL", **mine)).error_code == 0
+        assert "its password is another one" in refused(
+            lambda: connect(address, security__protocol="SSL", **{**mine, "ssl__truststore__password": "secret"})
+        )
+
+
 def test_unusable_stores_are_refused(authority: trustme.CA, tmp_path: Path) -> None:
     mine = authority.issue_cert("me@here")
     encrypted = {"ssl__keystore__location": store(tmp_path / "me.pem", pem_of(mine, "hidden"))}
@@ -154,10 +172,23 @@ def test_unusable_stores_are_refused(authority: trustme.CA, tmp_path: Path) -> N
         )
         unfit = {"ssl__keystore__key": pem_of(trustme.CA().issue_cert("x@y")), "ssl__keystore__certificate__chain": pem_of(mine)}
         assert "do not belong together" in refused(lambda: secured(address, authority, **unfit))
-        for content, kind in ((b"\xfe\xed\xfe\xed\0", "is a JKS store"), (b"0\x82", "is a PKCS12 store"), (b"", "is not PEM")):
+        password = "give its password, kafka.ssl.truststore.password"
+        kinds = {
+            b"\xfe\xed\xfe\xed\0": "is a JKS store, but must be PEM: `keytool",
+            b"0\x82": f"is a PKCS12 store, but must be PEM: {password}",
+            b"": "is not PEM, but must be PEM: `keytool",
+        }
+        for content, kind in kinds.items():
             (tmp_path / "store").write_bytes(content)
             given = {"security__protocol": "SSL", "ssl__truststore__location": str(tmp_path / "store")}
-            assert f"store {kind}, but must be PEM: `keytool" in refused(lambda given=given: connect(address, **given))
+            assert f"store {kind}" in refused(lambda given=given: connect(address, **given))
+        (tmp_path / "store").write_bytes(b"0\x82")
+        given = {
+            "security__protocol": "SSL",
+            "ssl__keystore__location": str(tmp_path / "store"),
+            "ssl__keystore__password": "secret",
+        }
+        assert "it is not a PKCS12 file, or its password is another one" in refused(lambda: connect(address, **given))
         gone = {"security__protocol": "SSL", "ssl__truststore__location": "/nowhere.pem"}
         assert "/nowhere.pem cannot be read on this machine (No such file" in refused(lambda: connect(address, **gone))
         empty = {"security__protocol": "SSL", "ssl__truststore__certificates": "-----BEGIN CERTIFICATE-----\nx\n"}

@@ -12,6 +12,7 @@ from ottla.control.faults.api_names import request_type
 from ottla.control.faults.registry import Fault, FaultError
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.describe_acls import DescribeAclsRequest
 from ottla.simulation.client import Closed, SimulatedClient
 from tests.control.faulty import Faulty
 
@@ -28,6 +29,7 @@ ANSWERED: list[dict[str, Any]] = [
 ]
 SILENT: list[dict[str, Any]] = [{"drop_answer": True}, {"drop_request": True}]
 CLOSED: list[dict[str, Any]] = [{"cut": "before"}, {"cut": "after"}]
+DESCRIBE_ACLS = 29
 UNANSWERED = {0}
 """Produce has no response, because these requests have acks=0."""
 
@@ -38,6 +40,13 @@ def broker() -> Iterator[Faulty]:
     made.do("topic t")
     yield made
     made.close()
+
+
+def request_of(key: int) -> Any:
+    """A request with default values, or with the code ANY where the default closes the connection."""
+    if key == DESCRIBE_ACLS:
+        return DescribeAclsRequest(resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1)
+    return request_type(key)()
 
 
 def heard(client: SimulatedClient, request: Any, version: int, *, is_answered: bool) -> bool:
@@ -63,10 +72,10 @@ def test_every_api_supports_faults(broker: Faulty, key: int) -> None:
             with broker.broker.connect() as client:
                 if given in CLOSED:
                     with pytest.raises(Closed):
-                        heard(client, request_type(key)(), version, is_answered=key not in UNANSWERED)
+                        heard(client, request_of(key), version, is_answered=key not in UNANSWERED)
                 else:
                     is_answered = given in ANSWERED and (key not in UNANSWERED or "answer" in given)
-                    assert heard(client, request_type(key)(), version, is_answered=is_answered)
+                    assert heard(client, request_of(key), version, is_answered=is_answered)
             assert added.hits == (0 if {"topic", "partition"} & set(given) and added.matched == 0 else 1), given
             added.remove()
     assert broker.broker.broker.unexpected_errors == 0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import hmac
 
 import pytest
 
 from ottla.security.sasl.exchange import SaslFailed, SaslRefused
-from ottla.security.sasl.scram import HASHES, MIN_ITERATIONS, ScramMechanism
+from ottla.security.sasl.scram import HASHES, MIN_ITERATIONS, SALT_BYTES, ScramMechanism
 from tests.security.sasl.conversations import ScramClient, Stored, credential
 
 SHA_256 = "SCRAM-SHA-256"
@@ -151,3 +152,25 @@ def test_malformed_final_message_fails(message: bytes) -> None:
     exchange.respond(ScramClient(SHA_256, "alice", "secret").first(), 0)
     with pytest.raises(SaslFailed, match="client final message"):
         exchange.respond(message, 0)
+
+
+@pytest.mark.parametrize("name", HASHES)
+def test_unknown_user_costs_as_much_as_a_wrong_password(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work is counted, not timed: hashes of the second message, and the lengths of what is sent. Only the first message of an
+    unknown user needs one HMAC more, for its salt."""
+
+    def attempt(user: str) -> tuple[list[int], int, int]:
+        stored = Stored(b"s" * SALT_BYTES, *credential(name, "secret")[1:])
+        exchange = mechanism(name, alice=stored).exchange("server")
+        client = ScramClient(name, user, "wrong")
+        first = exchange.respond(client.first(), 0)
+        final = client.final(first)
+        hashed: list[int] = []
+        digest = hmac.digest
+        with monkeypatch.context() as patched:
+            patched.setattr(hmac, "digest", lambda key, text, kind: (hashed.append(len(text)), digest(key, text, kind))[1])
+            with pytest.raises(SaslFailed, match=r"^Invalid client credentials$"):
+                exchange.respond(final, 0)
+        return hashed, len(first), len(final)
+
+    assert attempt("alice") == attempt("mally")

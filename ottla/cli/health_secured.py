@@ -1,0 +1,49 @@
+"""Connects to secured brokers for ``ottla health``, and explains why a client without credentials cannot."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from ottla.addresses import split_address
+from ottla.cli.command_config import connecting
+from ottla.client.errors import ClientError
+from ottla.client.ready_line import NotReady
+from ottla.client.security.client_config import Connecting
+from ottla.client.security.listener_probe import diagnosis
+from ottla.client.wire.connection import BrokerConnection
+from ottla.client.wire.transport import SocketTransport
+
+CLIENT_ID = "ottla-health"
+
+
+class _Channel:
+    """The methods of a socket on an authenticated connection."""
+
+    def __init__(self, transport: SocketTransport) -> None:
+        self.sendall = transport.send
+        self.recv = transport.receive
+
+
+@contextmanager
+def secured(place: str, timeout_s: float) -> Iterator[_Channel]:
+    """Connect and authenticate as --command-config says. Raises OSError, and `NotReady` if the broker rejects the client."""
+    settings, address = connecting(place), split_address(place)
+    try:
+        with closing(SocketTransport(address, timeout_s, settings)) as transport:
+            BrokerConnection(address, transport, CLIENT_ID, connecting=settings)
+            yield _Channel(transport)
+    except ClientError as error:
+        raise NotReady(str(error)) from None
+
+
+def reason_of(place: str, failure: NotReady) -> NotReady:
+    """Return a better reason than ``failure`` if the listener needs credentials, else ``failure``."""
+    address = split_address(place)
+    try:
+        socket.create_connection(address, 1.0).close()
+    except (OSError, UnicodeError):
+        return failure
+    line = diagnosis(address, Connecting(place, prefix=""))
+    return failure if line is None else NotReady(f"{line} in a file for --command-config")

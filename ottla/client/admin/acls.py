@@ -1,0 +1,155 @@
+"""Lists, creates and deletes ACLs (DescribeAcls, CreateAcls, DeleteAcls)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeVar
+
+from ottla.arguments import BadArgument
+from ottla.client.cluster import BrokerConnections
+from ottla.client.errors import check
+from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsMatchingAcl, DeleteAclsRequest
+from ottla.protocol.messages.describe_acls import AclDescription, DescribeAclsRequest, DescribeAclsResource
+from ottla.security.acl.bindings import AclBinding, AclBindingFilter
+from ottla.security.acl.codes import (
+    CLUSTER_NAME,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+    of_code,
+)
+from ottla.security.principal import USER
+
+OPERATIONS: Final = tuple(o.name.lower().replace("_", "-") for o in AclOperation if o > AclOperation.ANY)
+"""The names of operations, as kafka-acls writes them."""
+Resources = Sequence[tuple[ResourceType, str]]
+T = TypeVar("T")
+
+
+def operation_of(text: str) -> AclOperation:
+    """Parse the name of an operation, in any case. Raises `BadArgument`."""
+    name = text.strip().lower().replace("_", "-")
+    if name not in OPERATIONS:
+        raise BadArgument(f"{text!r} is not an operation; give one of {', '.join(OPERATIONS)}")
+    return AclOperation[name.replace("-", "_").upper()]
+
+
+def principal_of(text: str) -> str:
+    """Parse ``User:alice`` or only ``alice``. Raises `BadArgument`."""
+    kind, colon, name = text.partition(":")
+    if not text or (colon and not (kind and name)):
+        raise BadArgument(f"{text!r} is not a principal; give User:NAME, or NAME")
+    return text if colon else f"{USER}:{text}"
+
+
+def resources(
+    topics: Iterable[str] = (), groups: Iterable[str] = (), transactional_ids: Iterable[str] = (), *, has_cluster: bool = False
+) -> Resources:
+    """Return the resources of ACLs by their types and names."""
+    named = [(ResourceType.TOPIC, name) for name in topics]
+    named += [(ResourceType.GROUP, name) for name in groups]
+    named += [(ResourceType.TRANSACTIONAL_ID, name) for name in transactional_ids]
+    return [*named, (ResourceType.CLUSTER, CLUSTER_NAME)] if has_cluster else named
+
+
+def list_acls(brokers: BrokerConnections, selected: AclBindingFilter) -> list[AclBinding]:
+    """Return the ACLs that the filter selects, in the order of their resources. Raises `KafkaAnswered`."""
+    what = "asking for the ACLs"
+    request = DescribeAclsRequest(
+        resource_type_filter=selected.resource_type,
+        resource_name_filter=selected.resource_name,
+        pattern_type_filter=selected.pattern_type,
+        principal_filter=selected.principal,
+        host_filter=selected.host,
+        operation=selected.operation,
+        permission_type=selected.permission,
+    )
+
+    def attempt() -> list[DescribeAclsResource]:
+        answer = brokers.ask(brokers.anyone(), request)
+        check(what, answer.error_code, answer.error_message)
+        found: list[DescribeAclsResource] = answer.resources
+        return found
+
+    return sorted(_binding(resource, acl) for resource in brokers.until_final(what, attempt) for acl in resource.acls)
+
+
+def add_acls(brokers: BrokerConnections, acls: Sequence[AclBinding]) -> None:
+    """Create ACLs; one that exists is left as it is. Raises `KafkaAnswered` for the first that is refused."""
+    request = CreateAclsRequest(
+        creations=[
+            AclCreation(
+                resource_type=acl.resource_type,
+                resource_name=acl.resource_name,
+                resource_pattern_type=acl.pattern_type,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+            for acl in acls
+        ]
+    )
+
+    def attempt() -> None:
+        for acl, result in zip(acls, brokers.ask(brokers.controller(), request).results, strict=True):
+            check(f"adding the ACL {sentence(acl)}", result.error_code, result.error_message)
+
+    brokers.until_final("adding ACLs", attempt)
+
+
+def remove_acls(brokers: BrokerConnections, filters: Sequence[AclBindingFilter]) -> list[AclBinding]:
+    """Delete the ACLs that any of the filters selects, and return them. Raises `KafkaAnswered`."""
+    what = "removing ACLs"
+    request = DeleteAclsRequest(
+        filters=[
+            DeleteAclsFilter(
+                resource_type_filter=selected.resource_type,
+                resource_name_filter=selected.resource_name,
+                pattern_type_filter=selected.pattern_type,
+                principal_filter=selected.principal,
+                host_filter=selected.host,
+                operation=selected.operation,
+                permission_type=selected.permission,
+            )
+            for selected in filters
+        ]
+    )
+
+    def attempt() -> list[AclBinding]:
+        removed = set()
+        for result in brokers.ask(brokers.controller(), request).filter_results:
+            check(what, result.error_code, result.error_message)
+            for acl in result.matching_acls:
+                check(what, acl.error_code, acl.error_message)
+                removed.add(_binding(acl, acl))
+        return sorted(removed)
+
+    return brokers.until_final(what, attempt)
+
+
+def _binding(resource: DescribeAclsResource | DeleteAclsMatchingAcl, acl: AclDescription | DeleteAclsMatchingAcl) -> AclBinding:
+    return AclBinding(
+        resource_type=of_code(ResourceType, resource.resource_type),
+        resource_name=resource.resource_name,
+        pattern_type=of_code(PatternType, resource.pattern_type),
+        principal=acl.principal,
+        host=acl.host,
+        operation=of_code(AclOperation, acl.operation),
+        permission=of_code(PermissionType, acl.permission_type),
+    )
+
+
+def named(code: AclOperation | PatternType | PermissionType | ResourceType) -> str:
+    """Return the name of a code as commands write it: ``transactional-id``."""
+    return code.name.lower().replace("_", "-")
+
+
+def sentence(acl: AclBinding) -> str:
+    """Describe an ACL: ``User:alice allow read topic orders``."""
+    prefix = "prefix " if acl.pattern_type is PatternType.PREFIXED else ""
+    host = "" if acl.host == "*" else f" from {acl.host}"
+    of = f"{acl.principal}{host} {named(acl.permission)} {named(acl.operation)}"
+    return f"{of} {named(acl.resource_type)} {prefix}{acl.resource_name}"

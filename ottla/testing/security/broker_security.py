@@ -1,0 +1,243 @@
+"""The security of one handle: settings of its brokers, users, and the files of its clients."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.testing.security.acls import Acl, BrokerAcls
+from ottla.testing.security.client_configs import CLIENTS, LOGIN, PLAIN, ClientCredentials, java, properties, quoted
+
+if TYPE_CHECKING:
+    from ottla.client.kafka_client import KafkaClient
+    from ottla.client.security.client_config import Connecting
+
+MTLS: Final = "mTLS"
+PROTOCOLS: Final = {
+    "PLAINTEXT": "PLAINTEXT",
+    "SSL": "SSL",
+    MTLS: "SSL",
+    "SASL_PLAINTEXT": "SASL_PLAINTEXT",
+    "SASL_SSL": "SASL_SSL",
+}
+"""Kafka's security protocol by the value of ``security``."""
+MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
+DEFAULT_MECHANISM: Final = "SCRAM-SHA-512"
+ADMIN: Final = "ottla-handle"
+"""The super user as whom the handle itself connects."""
+AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+COMMON_NAME: Final = "RULE:^CN=(.*?)(?:,.*)?$/$1/"
+"""The rule by which the common name of a client's certificate is the name of its principal."""
+CERTIFICATES: Final = ("valid", "expired", "other-host", "untrusted")
+OTHER_HOST: Final = "other-host.invalid"
+
+
+class BrokerSecurity:
+    """How the clients of a handle's brokers connect: protocol, users, ACLs, and certificates in the handle's directory.
+
+    ``users`` are passwords by name, or names for mTLS. Without ``acls`` the brokers have no authorizer. Raises ValueError for
+    arguments that exclude each other, and ImportError without the package cryptography if certificates are needed.
+    """
+
+    def __init__(
+        self,
+        protocol: str | None,
+        users: Mapping[str, str] | Iterable[str] | None,
+        acls: Sequence[Acl] | None,
+        *,
+        directory: Path,
+        host: str,
+    ) -> None:
+        self.name = protocol or "PLAINTEXT"
+        if self.name not in PROTOCOLS:
+            raise ValueError(f"security: {protocol!r} is not one of {', '.join(PROTOCOLS)}")
+        self.protocol = PROTOCOLS[self.name]
+        self._users = _users(self.name, users)
+        if acls is not None and not self._has_principals:
+            raise ValueError(f"acls: clients of {self.name} have no names; give security='SASL_SSL', 'SASL_PLAINTEXT' or 'mTLS'")
+        self._acls = None if acls is None else tuple(acls)
+        self._password = secrets.token_urlsafe(16)
+        self._directory = directory / "security"
+        self._host = host
+        self._authority: Any = None
+        self._client_certificates: dict[str, Path] = {}
+        if self.has_tls:
+            # Imported here, because other brokers need no certificates.
+            from ottla.testing.security.authority import Authority
+
+            self._authority = Authority("ottla tests")
+
+    @property
+    def is_plain(self) -> bool:
+        return self.protocol == "PLAINTEXT"
+
+    @property
+    def has_tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def _has_sasl(self) -> bool:
+        return self.protocol.startswith("SASL")
+
+    @property
+    def _has_principals(self) -> bool:
+        return self._has_sasl or self.name == MTLS
+
+    # the brokers
+
+    def prepare(self, settings: Mapping[str, object], *, has_users: bool = True) -> list[str]:
+        """Write the files, and return the arguments of ``ottla serve`` for them: with ``has_users`` also for users of SCRAM.
+
+        ``settings`` are those of the handle's user.
+        """
+        if self.is_plain:
+            return []
+        if not self._directory.is_dir():
+            self._directory.mkdir(mode=0o700)
+            self._client_certificates.clear()
+            if self.has_tls:
+                self._write("ca.pem", self._authority.certificate)
+                self.write_certificate("valid")
+        given = self._broker_settings(str(settings.get("super.users", "")))
+        arguments = [str(self._write("server.properties", properties(given)))]
+        if has_users and self._has_sasl and self._users:
+            lines = "".join(f"{name}:{password}\n" for name, password in self._users.items())
+            # A file, because other users of the machine can see arguments.
+            arguments += ["--users-file", str(self._write("users", lines))]
+        return arguments
+
+    def _broker_settings(self, super_users: str) -> dict[str, str]:
+        given: dict[str, str] = {}
+        if self.has_tls:
+            given |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self._directory / "server.pem")}
+            given |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self._directory / "ca.pem")}
+        if self.name == MTLS:
+            given |= {"ssl.client.auth": "required", "ssl.principal.mapping.rules": COMMON_NAME}
+        if self._has_sasl:
+            of = f"listener.name.{self.protocol.lower()}"
+            users = {**self._users, ADMIN: self._password}
+            options = " ".join(f"{quoted(f'user_{name}')}={quoted(password)}" for name, password in users.items())
+            given["sasl.enabled.mechanisms"] = ",".join(MECHANISMS)
+            given[f"{of}.plain.sasl.jaas.config"] = f"{LOGIN}.plain.PlainLoginModule required {options};"
+        if self._acls is not None:
+            given["authorizer.class.name"] = AUTHORIZER
+        if self._has_principals:
+            # Brokers of a cluster connect to each other without authentication, on 127.0.0.1.
+            given["super.users"] = ";".join(filter(None, (super_users, f"User:{ADMIN}", "User:ANONYMOUS")))
+        return given
+
+    def write_certificate(self, kind: str) -> None:
+        """Write the certificate that the brokers present from their next start on. Raises ValueError."""
+        if not self.has_tls:
+            raise ValueError(f"a broker with the security protocol {self.protocol} has no certificate")
+        if kind not in CERTIFICATES:
+            raise ValueError(f"certificate: {kind!r} is not one of {', '.join(CERTIFICATES)}")
+        hosts = [OTHER_HOST] if kind == "other-host" else list(dict.fromkeys(["localhost", "127.0.0.1", "::1", self._host]))
+        authority = type(self._authority)("another authority") if kind == "untrusted" else self._authority
+        self._write("server.pem", authority.issue("ottla", hosts, expired=kind == "expired"))
+
+    def add_users(self, cluster: Callable[[], AbstractContextManager[KafkaClient]]) -> None:
+        """Create the users of SCRAM in a running cluster. A single broker creates them from its arguments."""
+        if self._has_sasl:
+            from ottla.client.admin.users import set_password
+
+            with cluster() as client:
+                for name, password in self._users.items():
+                    set_password(client.brokers, name, password)
+
+    def add_acls(self, acls: BrokerAcls) -> None:
+        """Create the ACLs on brokers that have none yet."""
+        acls.add(*self._acls or ())
+
+    # the clients
+
+    def connecting(self, bootstrap: str) -> Connecting | None:
+        """Return how the handle itself connects; None for plain connections."""
+        if self.is_plain:
+            return None
+        from ottla.client.security.client_config import Connecting
+
+        return Connecting.parse(java(self._credentials(bootstrap, None, PLAIN, None)), prefix="")
+
+    def client_config(
+        self, bootstrap: str, client: str, user: str | None, mechanism: str | None, password: str | None
+    ) -> dict[str, Any]:
+        """Return the settings of a client library (`client_configs.CLIENTS`). Raises ValueError."""
+        if client not in CLIENTS:
+            raise ValueError(f"client: {client!r} is not one of {', '.join(CLIENTS)}")
+        return CLIENTS[client](self._credentials(bootstrap, user, mechanism, password))
+
+    def client_properties(self, bootstrap: str, user: str | None, mechanism: str | None) -> Path:
+        """Write the settings of Kafka's own tools, and return the file. Raises ValueError."""
+        settings = java(self._credentials(bootstrap, user, mechanism, None))
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        number = 1 + len(list(self._directory.glob("client-*.properties")))
+        return self._write(f"client-{number}.properties", properties(settings))
+
+    def _credentials(self, bootstrap: str, user: str | None, mechanism: str | None, password: str | None) -> ClientCredentials:
+        """Raise ValueError for a user or mechanism that the brokers do not have."""
+        made = ClientCredentials(
+            bootstrap=bootstrap, protocol=self.protocol, trusted=self._directory / "ca.pem" if self.has_tls else None
+        )
+        if not self._has_principals:
+            if user is not None:
+                raise ValueError(f"user: clients of {self.name} have no names; leave user= out")
+            return made
+        return self._authenticated(made, user, mechanism, password)
+
+    def _authenticated(
+        self, made: ClientCredentials, user: str | None, mechanism: str | None, password: str | None
+    ) -> ClientCredentials:
+        if self.name == MTLS:
+            return replace(made, own=self._client_certificate(user or ADMIN))
+        if user is not None and user not in self._users and password is None:
+            known = ", ".join(self._users) or "none"
+            raise ValueError(f"unknown user {user!r}; the users of this broker are {known}, and others need password=")
+        if mechanism is not None and mechanism not in MECHANISMS:
+            raise ValueError(f"mechanism: {mechanism!r} is not one of {', '.join(MECHANISMS)}")
+        if user is None:
+            if mechanism not in (None, PLAIN):
+                raise ValueError(f"mechanism: the handle's own user has {PLAIN} only; give user= as well")
+            # The handle's user exists before those of SCRAM.
+            return replace(made, mechanism=PLAIN, user=ADMIN, password=self._password)
+        known_password = self._users.get(user, "") if password is None else password
+        return replace(made, mechanism=mechanism or DEFAULT_MECHANISM, user=user, password=known_password)
+
+    def _client_certificate(self, name: str) -> Path:
+        if name not in self._client_certificates:
+            number = len(self._client_certificates)
+            self._client_certificates[name] = self._write(f"client-{number}.pem", self._authority.issue(name))
+        return self._client_certificates[name]
+
+    def _write(self, name: str, text: str) -> Path:
+        """Write a file that only this user can read."""
+        file = self._directory / name
+        file.touch(mode=0o600)
+        file.write_text(text)
+        return file
+
+    def listener(self, address: str) -> list[str]:
+        """Return the arguments of ``ottla serve`` for the listener of clients."""
+        return ["--listen", address] if self.is_plain else ["--set", f"listeners={self.protocol}://{address}"]
+
+
+def _users(protocol: str, users: Mapping[str, str] | Iterable[str] | None) -> dict[str, str]:
+    """Return passwords by name; empty ones for mTLS. Raises ValueError."""
+    if not users:
+        return {}
+    if protocol == MTLS:
+        if isinstance(users, Mapping):
+            raise ValueError('users: clients of mTLS have certificates, not passwords; give names, as in ["alice"]')
+        return dict.fromkeys(users, "")
+    if not protocol.startswith("SASL"):
+        raise ValueError(f"users: clients of {protocol} have no names; give security='SASL_SSL', 'SASL_PLAINTEXT' or 'mTLS'")
+    if not isinstance(users, Mapping) or not all(name and password for name, password in users.items()):
+        raise ValueError('users: give a password for each name, as in {"alice": "secret"}')
+    for name, password in users.items():
+        if ":" in name or not (name + password).isprintable():
+            raise ValueError(f"users: {name!r} has a colon in the name, or a control character in name or password")
+    return dict(users)

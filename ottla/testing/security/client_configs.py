@@ -1,0 +1,148 @@
+"""The settings with which each client library connects to a broker of a handle."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+PLAIN: Final = "PLAIN"
+LOGIN: Final = "org.apache.kafka.common.security"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCredentials:
+    """How one client connects. ``trusted`` is a PEM file with the authority, ``own`` one with the client's key and certificate."""
+
+    bootstrap: str
+    protocol: str
+    trusted: Path | None = None
+    own: Path | None = None
+    mechanism: str = ""
+    user: str = ""
+    password: str = ""
+
+    @property
+    def has_sasl(self) -> bool:
+        return self.protocol.startswith("SASL")
+
+
+def java(client: ClientCredentials) -> dict[str, Any]:
+    """The properties of Kafka's own clients and tools, and of ``--command-config``."""
+    settings: dict[str, Any] = {"bootstrap.servers": client.bootstrap, "security.protocol": client.protocol}
+    if client.trusted is not None:
+        settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(client.trusted)}
+    if client.own is not None:
+        settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(client.own)}
+    if client.has_sasl:
+        settings |= {"sasl.mechanism": client.mechanism, "sasl.jaas.config": jaas(client)}
+    return settings
+
+
+def jaas(client: ClientCredentials) -> str:
+    """The value of ``sasl.jaas.config``."""
+    module = "plain.PlainLoginModule" if client.mechanism == PLAIN else "scram.ScramLoginModule"
+    return f"{LOGIN}.{module} required username={quoted(client.user)} password={quoted(client.password)};"
+
+
+def quoted(text: str) -> str:
+    """Quote a text for JAAS."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def librdkafka(client: ClientCredentials) -> dict[str, Any]:
+    """The properties of librdkafka, for confluent-kafka and its relatives in other languages."""
+    settings: dict[str, Any] = {"bootstrap.servers": client.bootstrap, "security.protocol": client.protocol}
+    if client.trusted is not None:
+        settings["ssl.ca.location"] = str(client.trusted)
+    if client.own is not None:
+        settings |= {"ssl.certificate.location": str(client.own), "ssl.key.location": str(client.own)}
+    if client.has_sasl:
+        settings |= {"sasl.mechanism": client.mechanism, "sasl.username": client.user, "sasl.password": client.password}
+    return settings
+
+
+def kafka_python(client: ClientCredentials) -> dict[str, Any]:
+    """The keyword arguments of kafka-python's classes."""
+    settings = _of_python(client)
+    if client.trusted is not None:
+        settings["ssl_cafile"] = str(client.trusted)
+    if client.own is not None:
+        settings |= {"ssl_certfile": str(client.own), "ssl_keyfile": str(client.own)}
+    return settings
+
+
+def aiokafka(client: ClientCredentials) -> dict[str, Any]:
+    """The keyword arguments of aiokafka's classes."""
+    settings = _of_python(client)
+    if client.trusted is not None:
+        context = settings["ssl_context"] = ssl.create_default_context(cafile=str(client.trusted))
+        if client.own is not None:
+            context.load_cert_chain(client.own)
+    return settings
+
+
+def _of_python(client: ClientCredentials) -> dict[str, Any]:
+    settings: dict[str, Any] = {"bootstrap_servers": client.bootstrap, "security_protocol": client.protocol}
+    if client.has_sasl:
+        settings |= {
+            "sasl_mechanism": client.mechanism,
+            "sasl_plain_username": client.user,
+            "sasl_plain_password": client.password,
+        }
+    return settings
+
+
+def kafkajs(client: ClientCredentials) -> dict[str, Any]:
+    """The argument of kafkajs' class Kafka, in values that JSON has."""
+    settings: dict[str, Any] = {"brokers": client.bootstrap.split(",")}
+    if client.trusted is not None:
+        settings["ssl"] = {"ca": [client.trusted.read_text()]}
+        if client.own is not None:
+            settings["ssl"] |= {"key": client.own.read_text(), "cert": client.own.read_text()}
+    if client.has_sasl:
+        settings["sasl"] = {"mechanism": client.mechanism.lower(), "username": client.user, "password": client.password}
+    return settings
+
+
+def go(client: ClientCredentials) -> dict[str, Any]:
+    """The values for the options of franz-go and for the fields of sarama's Config, as JSON has them."""
+    settings: dict[str, Any] = {"seeds": client.bootstrap.split(",")}
+    if client.trusted is not None:
+        settings["tls"] = {"ca": str(client.trusted), "own": None if client.own is None else str(client.own)}
+    if client.has_sasl:
+        settings["sasl"] = {"mechanism": client.mechanism, "user": client.user, "password": client.password}
+    return settings
+
+
+CLIENTS: Final[Mapping[str, Callable[[ClientCredentials], dict[str, Any]]]] = MappingProxyType(
+    {
+        "java": java,
+        "confluent": librdkafka,
+        "kafka-python": kafka_python,
+        "aiokafka": aiokafka,
+        "franz-go": go,
+        "sarama": go,
+        "kafkajs": kafkajs,
+    }
+)
+"""The settings by the name of the client library."""
+
+
+def properties(settings: Mapping[str, str]) -> str:
+    """Format a Java properties file."""
+    return "".join(f"{name}={_escaped(value)}\n" for name, value in settings.items())
+
+
+def _escaped(value: str) -> str:
+    """Escape a value, with characters beyond ASCII as Java writes them."""
+    text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    return "".join(c if " " <= c <= "~" else _unicode_escape(c) for c in text)
+
+
+def _unicode_escape(character: str) -> str:
+    data = character.encode("utf-16-be")
+    return "".join(f"\\u{data[at]:02x}{data[at + 1]:02x}" for at in range(0, len(data), 2))

@@ -1,0 +1,140 @@
+"""The security of a handle without a broker: arguments that exclude each other, and the settings of clients."""
+
+from __future__ import annotations
+
+import ssl
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla import Acl, Broker
+from ottla.broker.config.sources import read_properties
+from ottla.client.security.client_config import Connecting
+from ottla.testing.security.broker_security import BrokerSecurity
+from ottla.testing.security.client_configs import properties
+
+READ = Acl("alice", "read", topic="orders")
+ALICE = {"alice": "secret"}
+PASSWORD = 'a "pass\\word" for 5 € = x'
+
+
+def made(directory: Path, protocol: str | None = "SASL_SSL", users: Any = ALICE, acls: Any = None) -> BrokerSecurity:
+    security = BrokerSecurity(protocol, users, acls, directory=directory, host="127.0.0.1")
+    security.prepare({})
+    return security
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"security": "TLS"}, "security: 'TLS' is not one of PLAINTEXT, SSL, mTLS, SASL_PLAINTEXT, SASL_SSL"),
+        ({"users": ALICE}, "users: clients of PLAINTEXT have no names"),
+        ({"security": "SSL", "users": ALICE}, "users: clients of SSL have no names"),
+        ({"security": "SSL", "acls": []}, "acls: clients of SSL have no names"),
+        ({"security": "mTLS", "users": ALICE}, "clients of mTLS have certificates, not passwords"),
+        ({"security": "SASL_PLAINTEXT", "users": ["alice"]}, "users: give a password for each name"),
+        ({"security": "SASL_PLAINTEXT", "users": {"alice": ""}}, "users: give a password for each name"),
+        ({"security": "SASL_PLAINTEXT", "users": {"a:b": "x"}}, "'a:b' has a colon in the name"),
+    ],
+)
+def test_arguments_that_exclude_each_other_are_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Broker(**given)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"topic": "t", "group": "g"}, "give one of topic="),
+        ({}, "give one of topic="),
+        ({"topic": "t", "operation": "reed"}, "'reed' is not an operation"),
+        ({"topic": "t", "principal": "User:"}, "is not a principal"),
+    ],
+)
+def test_acls_that_do_not_exist_are_refused(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Acl(**{"principal": "alice", "operation": "read", **arguments})
+
+
+def test_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.startswith("cryptography.hazmat.primitives.asymmetric")]:
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=r"pip install 'ottla\[security\]'"):
+        Broker(security="SSL")
+    Broker(security="SASL_PLAINTEXT", users=ALICE)
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "mTLS", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_handles_own_settings_are_those_of_kafkas_clients(tmp_path: Path, protocol: str) -> None:
+    security = made(tmp_path, protocol, None)
+    connecting = security.connecting("127.0.0.1:9092")
+    assert connecting is not None
+    assert connecting.protocol == security.protocol
+    file = security.client_properties("127.0.0.1:9092", None, None)
+    assert Connecting.parse(read_properties(file.read_text()), prefix="") == connecting
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_users_of_sasl_have_the_settings_of_each_client(tmp_path: Path) -> None:
+    security = made(tmp_path, "SASL_SSL", {"alice": PASSWORD})
+    configs = {
+        client: security.client_config("127.0.0.1:9092", client, "alice", None, None)
+        for client in ("confluent", "kafka-python", "aiokafka", "java", "franz-go", "sarama", "kafkajs")
+    }
+    assert configs["confluent"]["sasl.password"] == PASSWORD
+    assert configs["kafka-python"]["sasl_plain_password"] == configs["aiokafka"]["sasl_plain_password"] == PASSWORD
+    assert isinstance(configs["aiokafka"]["ssl_context"], ssl.SSLContext)
+    sasl = Connecting.parse(configs["java"], prefix="").sasl
+    assert sasl is not None
+    assert (sasl.username, sasl.password.text, sasl.mechanism) == ("alice", PASSWORD, "SCRAM-SHA-512")
+    assert configs["franz-go"] == configs["sarama"]
+    assert configs["kafkajs"]["sasl"]["mechanism"] == "scram-sha-512"
+    assert configs["kafkajs"]["ssl"]["ca"][0].startswith("-----BEGIN CERTIFICATE-----")
+
+
+def test_clients_of_mtls_have_certificates_of_their_own(tmp_path: Path) -> None:
+    security = made(tmp_path, "mTLS", ["alice"])
+    alice, again, bob = (security.client_config("h:1", "java", name, None, None) for name in ("alice", "alice", "bob"))
+    assert alice == again
+    assert alice["ssl.keystore.location"] != bob["ssl.keystore.location"]
+    assert "sasl.mechanism" not in alice
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("librdkafka", None, None, None), "client: 'librdkafka' is not one of java, confluent"),
+        (("java", "bob", None, None), "unknown user 'bob'; the users of this broker are alice"),
+        (("java", "alice", "SCRAM", None), "mechanism: 'SCRAM' is not one of PLAIN"),
+        (("java", None, "SCRAM-SHA-256", None), "the handle's own user has PLAIN only"),
+    ],
+)
+def test_unusable_arguments_of_client_configs_are_refused(tmp_path: Path, arguments: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        made(tmp_path).client_config("h:1", *arguments)
+
+
+def test_plain_broker_has_configurations_too(tmp_path: Path) -> None:
+    security = made(tmp_path, None, None)
+    assert security.client_config("h:1", "confluent", None, None, None) == {
+        "bootstrap.servers": "h:1",
+        "security.protocol": "PLAINTEXT",
+    }
+    assert security.connecting("h:1") is None
+    with pytest.raises(ValueError, match="leave user= out"):
+        security.client_config("h:1", "java", "alice", None, None)
+
+
+def test_passwords_are_neither_in_arguments_nor_in_representations(tmp_path: Path) -> None:
+    security = BrokerSecurity("SASL_SSL", {"alice": PASSWORD}, [READ], directory=tmp_path, host="127.0.0.1")
+    assert PASSWORD not in " ".join(security.prepare({}))
+    assert PASSWORD not in repr(security)
+    for file in (tmp_path / "security").iterdir():
+        assert file.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("value", ["plain", PASSWORD, "tab\tline\nbreak", "ü€"])
+def test_properties_are_read_back(value: str) -> None:
+    assert read_properties(properties({"key": value})) == {"key": value}

@@ -1,0 +1,4 @@
+"""Programs that commit a transaction and read it in a group with a handle's configuration, as docs/security-in-tests.md shows them.
+
+Their argument is the configuration: JSON, or a properties file for Java.
+"""

@@ -1,0 +1,166 @@
+"""Attacks on a running broker: half-open handshakes, and secrets that are looked for wherever the broker shows anything."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.client import ClientError, KafkaClient
+from ottla.client.admin.topics import ConfigKind, get_configs, set_configs
+from ottla.client.security.client_config import Connecting
+from ottla.console.values import VALUES
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from ottla.simulation.client import Closed
+from tests.security.sasl.conversations import ScramClient
+from tests.support import oracle
+from tests.support.raw_client import RawClient
+from tests.wire.secured import USER, SecuredBroker
+from tests.wire.test_console import Page
+from tests.wire.test_secured_commands import client_properties
+from tests.wire.test_tls import VERSIONS, read_response
+
+pytestmark = pytest.mark.wire
+
+HALF_OPEN = 2_000
+SCRAM_PASSWORD = "planted-scram"
+SECRETS = ("secret, of alice", "of the key", SCRAM_PASSWORD, "planted-config")
+"""The passwords of PLAIN, of the key and of SCRAM, and the value of a config."""
+HELD_BYTES = 300 << 20
+"""Upper bound on the memory that half-open handshakes may need. 500 of them exist at a time, with about 100 KB each."""
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    directory = tmp_path_factory.mktemp("secured")
+    more = {"ottla.control.port": "0", "ottla.console": "true", "listener.name.ssl.ssl.client.auth": "required"}
+    started = SecuredBroker(directory, more, SCRAM_PASSWORD)
+    yield started
+    started.close()
+
+
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@pytest.mark.full
+def test_two_thousand_half_open_handshakes(broker: SecuredBroker) -> None:
+    """Some are silent, some have sent half of a ClientHello. Meanwhile plain listeners serve, and TLS later."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 65_536, hard))
+    before_bytes = resident_bytes(broker.pid)
+    half = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100)
+    opened: list[socket.socket] = []
+    try:
+        for number in range(HALF_OPEN):
+            opened.append(socket.create_connection(broker.address("SASL_SSL"), 30))
+            if number % 2:
+                with contextlib.suppress(OSError):
+                    opened[-1].sendall(half)
+        assert resident_bytes(broker.pid) - before_bytes < HELD_BYTES
+        with socket.create_connection(broker.address("PLAINTEXT"), 30) as raw:
+            raw.sendall(VERSIONS)
+            assert read_response(raw).error_code == 0
+    finally:
+        for one in opened:
+            one.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    def is_served() -> bool:
+        with contextlib.suppress(OSError, AssertionError):
+            raw = socket.create_connection(broker.address("SASL_SSL"), 30)
+            with broker.context().wrap_socket(raw, server_hostname="localhost") as channel:
+                channel.sendall(VERSIONS)
+                return bool(read_response(channel).error_code == 0)
+        return False
+
+    oracle.wait_for("TLS is served again", is_served, bool)
+    assert not [line for line in broker.logged() if line["level"] in ("error", "critical")]
+
+
+def attempts(broker: SecuredBroker) -> list[str]:
+    """Authenticate wrongly and rightly in all ways, and return what the broker has answered."""
+    said = []
+    host, port = broker.address("SASL_PLAINTEXT")
+    plain = [f"\0{USER}\0{SECRETS[0]}x", f"{SECRETS[0]}", f"\0{SECRETS[0]}\0", f"\0{USER}\0{SECRETS[0]}"]
+    for token in plain:
+        client = RawClient(f"{host}:{port}")
+        with contextlib.suppress(Closed):
+            client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+            said.append(repr(client.call(SaslAuthenticateRequest(auth_bytes=token.encode()), 2)))
+        client.socket.close()
+    for password in (SCRAM_PASSWORD, "wrong"):
+        scram, client = ScramClient("SCRAM-SHA-512", USER, password), RawClient(f"{host}:{port}")
+        client.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-512"), 1)
+        first = client.call(SaslAuthenticateRequest(auth_bytes=scram.first()), 2)
+        said.append(repr(client.call(SaslAuthenticateRequest(auth_bytes=scram.final(bytes(first.auth_bytes))), 2)))
+        client.socket.close()
+    return said
+
+
+def described(broker: SecuredBroker) -> list[str]:
+    """Describe all configs of the broker, and change secret ones, which the broker refuses. Returns what it has answered."""
+    settings = Connecting.parse(client_properties(broker, "SSL"), prefix="")
+    said = []
+    with KafkaClient(settings.bootstrap, connecting=settings) as client:
+        configs = get_configs(client.brokers, ConfigKind.BROKER, "1")
+        said.append(repr(configs))
+        secret = [config for config in configs if config.sensitive]
+        assert {config.value for config in secret} == {None}
+        assert {"ssl.key.password", "sasl.jaas.config"} <= {config.name for config in secret}
+        for name in ("ssl.key.password", "listener.name.ssl.ssl.keystore.password"):
+            with contextlib.suppress(ClientError):
+                try:
+                    set_configs(client.brokers, ConfigKind.BROKER, "1", {name: "planted-config"})
+                except ClientError as error:
+                    said.append(str(error))
+                    raise
+    return said
+
+
+def controlled(broker: SecuredBroker) -> Iterator[str]:
+    """Yield every answer of the control API, and of each page of the console."""
+    control = broker.ready["control"]
+    headers = {"Authorization": f"Bearer {control['token']}"}
+    for path in ("state", "clock", "transactions", "transactions/x/history", "faults", "faults/1", "nothing"):
+        request = urllib.request.Request(f"{control['url']}/v1/{path}", headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                yield answer.read().decode()
+        except urllib.error.HTTPError as refused:
+            yield refused.read().decode()
+    for page in VALUES:
+        opened = Page(broker, page, topic="t", partition=0, group="g", id="x")  # type: ignore[arg-type]
+        if opened.status == 200:
+            yield json.dumps(opened.next())
+        opened.close()
+    with urllib.request.urlopen(urllib.request.Request(f"{control['url']}/metrics", headers=headers), timeout=30) as answer:
+        yield answer.read().decode()
+
+
+def test_no_secret_is_shown_anywhere(broker: SecuredBroker) -> None:
+    control = broker.ready["control"]
+    for api in ("SaslAuthenticate", "IncrementalAlterConfigs"):
+        fault = json.dumps({"api": api, "observe": True}).encode()
+        request = urllib.request.Request(
+            f"{control['url']}/v1/faults",
+            fault,
+            {"Authorization": f"Bearer {control['token']}", "Content-Type": "application/json"},
+        )
+        urllib.request.urlopen(request, timeout=30).close()
+    shown: list[Any] = [*attempts(broker), *described(broker), *controlled(broker), json.dumps(broker.ready["listening"])]
+    assert len(shown) > 20
+    shown.append(broker.log.read_text())
+    for secret in SECRETS:
+        for form in (secret, secret.encode().hex(), json.dumps(secret)[1:-1]):
+            assert not [text for text in shown if form in text], (secret, form)
+    assert not [line for line in broker.logged() if line["level"] in ("error", "critical")]

@@ -1,0 +1,291 @@
+"""Commands with ``--command-config`` on a broker all of whose listeners are secured, and their error lines."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.cli import main
+from tests.client.security.certificates import pkcs12_store
+from tests.wire.secured import LOGIN, PASSWORD, USER, SecuredBroker
+from tools.kafka import ApacheKafka, Unavailable, free_port
+
+pytestmark = [pytest.mark.wire, pytest.mark.xdist_group("secured_commands")]
+
+SETTINGS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": f"User:{USER};User:shop;User:ANONYMOUS",
+}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    started = SecuredBroker(tmp_path_factory.mktemp("secured"), SETTINGS)
+    yield started
+    started.close()
+    assert not [line for line in started.logged() if line["level"] in ("error", "critical")]
+
+
+def client_properties(broker: SecuredBroker, protocol: str, **more: str) -> dict[str, str]:
+    """Return settings of Kafka's clients, by name and password or by certificate."""
+    host, port = broker.address(protocol)
+    given = {"bootstrap.servers": f"{host}:{port}", "security.protocol": protocol}
+    if protocol.endswith("SSL"):
+        given |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": broker.trusted}
+    if protocol == "SSL":
+        given |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": broker.own}
+    if protocol.startswith("SASL"):
+        module = f'{LOGIN}.scram.ScramLoginModule required username="{USER}" password="{PASSWORD}";'
+        given |= {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": module}
+    return given | {name.replace("__", "."): value for name, value in more.items()}
+
+
+class Commands:
+    """Runs commands in this process with one file of settings."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], path: Path, given: dict[str, str]) -> None:
+        self._capsys, self.path = capsys, path
+        path.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        code = main([*arguments, "--command-config", str(self.path)])
+        out, err = self._capsys.readouterr()
+        assert PASSWORD not in out + err
+        return code, out, err
+
+    def text(self, *arguments: str) -> str:
+        code, out, err = self.run(*arguments)
+        assert (code, err) == (0, "")
+        return out
+
+    def document(self, *arguments: str) -> Any:
+        return json.loads(self.text(*arguments, "--json"))
+
+    def refused(self, *arguments: str) -> str:
+        code, out, err = self.run(*arguments)
+        (line,) = err.splitlines()
+        assert code == 2 and out == ""
+        return line
+
+
+@pytest.fixture
+def commands(broker: SecuredBroker, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Commands:
+    return Commands(capsys, tmp_path / "client.properties", client_properties(broker, "SASL_SSL"))
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_each_command_connects_by_every_protocol(
+    protocol: str, broker: SecuredBroker, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    commands = Commands(capsys, tmp_path / "client.properties", client_properties(broker, protocol))
+    topic = f"t-{protocol.lower().replace('_', '-')}"
+    assert commands.document("topic", "create", topic, "--partitions", "1") == {"topic": topic, "created": True}
+    assert commands.document("produce", topic, "--value", "hello")["topic"] == topic
+    assert commands.text("consume", topic, "--values") == "hello\n"
+    assert topic in [listed["topic"] for listed in commands.document("topic", "list")]
+    assert commands.document("topic", "describe", topic)["partitions"][0]["high_watermark"] == 1
+    assert commands.document("config", "get", "topic", topic) == []
+    assert isinstance(commands.document("group", "list"), list)
+    assert isinstance(commands.document("txn", "list"), list)
+    assert [each["id"] for each in commands.document("cluster")["brokers"]] == [1]
+    assert commands.document("user", "list", USER)[0]["user"] == USER
+    assert commands.document("health")["healthy"]
+    assert "group 'nobody'" in commands.refused("why", "nobody")
+    assert commands.document("topic", "delete", topic) == {"deleted": [topic]}
+
+
+def test_pkcs12_stores_are_those_of_kafkas_tools(broker: SecuredBroker, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    stores = {
+        "ssl.truststore.location": pkcs12_store(tmp_path / "trusted.p12", broker.authority, None, "changeit"),
+        "ssl.truststore.password": "changeit",
+        "ssl.keystore.location": pkcs12_store(
+            tmp_path / "shop.p12", broker.authority, broker.authority.issue_cert(common_name="shop"), "changeit"
+        ),
+        "ssl.keystore.password": "changeit",
+        "ssl.key.password": "changeit",
+    }
+    given = {name: value for name, value in client_properties(broker, "SSL").items() if not name.startswith("ssl.")}
+    commands = Commands(capsys, tmp_path / "client.properties", {**given, **stores})
+    assert commands.document("cluster")["brokers"]
+
+
+def test_addresses_of_the_command_line_take_precedence(commands: Commands, broker: SecuredBroker) -> None:
+    host, port = broker.address("SASL_PLAINTEXT")
+    line = commands.refused("topic", "list", "--bootstrap", f"{host}:{port}")
+    assert "does not use TLS on this listener, but security.protocol is SASL_SSL: give SASL_PLAINTEXT" in line
+
+
+def test_acls_are_added_listed_and_removed(commands: Commands) -> None:
+    read = {"principal": "User:bob", "permission": "allow", "operation": "read", "host": "*"}
+    orders = {"resource": "topic", "name": "orders", "pattern": "literal"}
+    added = commands.document("acl", "add", "--principal", "bob", "--operation", "read", "--topic", "orders", "--group", "g")
+    assert added == [{**read, **orders}, {**read, "resource": "group", "name": "g", "pattern": "literal"}]
+    said = commands.text(
+        "acl",
+        "add",
+        "--principal",
+        "User:eve",
+        "--operation",
+        "WRITE",
+        "--topic",
+        "ord",
+        "--prefixed",
+        "--deny",
+        "--host",
+        "10.0.0.1",
+    )
+    assert said == "added: User:eve from 10.0.0.1 deny write topic prefix ord\n"
+    assert len(commands.document("acl", "list")) == 3
+    assert [acl["principal"] for acl in commands.document("acl", "list", "--topic", "orders")] == ["User:eve", "User:bob"]
+    assert "User:bob   allow       read       group     g" in commands.text("acl", "list", "--principal", "bob")
+    assert commands.document("acl", "remove", "--principal", "bob", "--topic", "orders") == [{**read, **orders}]
+    assert commands.run("acl", "remove", "--principal", "bob", "--topic", "orders")[::2] == (
+        1,
+        "ottla: no ACL matches; ottla acl list shows the ACLs\n",
+    )
+    assert len(commands.document("acl", "remove", "--all")) == 2
+    assert commands.run("acl", "list")[::2] == (0, "there are no such ACLs; ottla acl add adds one\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["add", "--principal", "bob", "--topic", "t"], "give --operation, and one of --topic"),
+        (["add", "--principal", "bob", "--operation", "reed", "--topic", "t"], "'reed' is not an operation; give one of all, read"),
+        (["add", "--principal", "User:", "--operation", "read", "--topic", "t"], "'User:' is not a principal"),
+        (["remove"], "or only --all"),
+        (["remove", "--all", "--topic", "t"], "or only --all"),
+        (["remove", "--allow", "--deny"], "exclude each other"),
+    ],
+)
+def test_unusable_acls_are_refused(commands: Commands, arguments: list[str], says: str) -> None:
+    assert says in commands.refused("acl", *arguments)
+
+
+def test_users_are_added_listed_and_removed(commands: Commands, broker: SecuredBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    password = commands.path.with_name("password")
+    password.write_text("of carol\nnot this\n")
+    assert commands.text("user", "add", "carol", "--password-file", str(password)) == (
+        "user carol can authenticate by SCRAM-SHA-256 and SCRAM-SHA-512\n"
+    )
+    assert [one["user"] for one in commands.document("user", "list")] == [USER, "carol"]
+    as_carol = Commands(commands._capsys, commands.path.with_name("carol.properties"), {})
+    module = f'{LOGIN}.scram.ScramLoginModule required username="carol" password="of carol";'
+    given = client_properties(broker, "SASL_SSL", sasl__jaas__config=module)
+    as_carol = Commands(commands._capsys, as_carol.path, given)
+    assert "CLUSTER_AUTHORIZATION_FAILED" in as_carol.refused("acl", "list")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"another\n")))
+    commands.text("user", "add", "carol", "--mechanism", "SCRAM-SHA-512", "--iterations", "5000")
+    assert commands.document("user", "list", "carol") == [
+        {"user": "carol", "iterations": {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 5000}}
+    ]
+    assert "authentication of 'carol' by SCRAM-SHA-512" in as_carol.refused("topic", "list")
+    assert commands.document("user", "remove", "carol") == {"removed": ["carol"]}
+    assert "user 'carol': RESOURCE_NOT_FOUND" in commands.refused("user", "remove", "carol")
+    assert "the password is empty" in commands.refused("user", "add", "carol", "--password-file", "/dev/null")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "changed", "says"),
+    [
+        (
+            "SASL_SSL",
+            {"sasl.jaas.config": f'{LOGIN}.scram.ScramLoginModule required username="a" password="b";'},
+            "'a' by SCRAM-SHA-512",
+        ),
+        ("SASL_SSL", {"ssl.truststore.location": None}, "that is not trusted (unable to get local issuer certificate)"),
+        (
+            "SASL_SSL",
+            {"security.protocol": "SASL_PLAINTEXT", "ssl.truststore.location": None, "ssl.truststore.type": None},
+            "give SASL_SSL",
+        ),
+        ("SASL_PLAINTEXT", {"security.protocol": "SASL_SSL"}, "does not use TLS on this listener"),
+        ("SSL", {"ssl.keystore.location": None, "ssl.keystore.type": None}, "requires a client certificate"),
+        ("SSL", {"ssl.truststore.location": "/none"}, "ssl.truststore.location: /none cannot be read on this machine"),
+        ("SSL", {"security.protocl": "SSL"}, "unknown option security.protocl; did you mean security.protocol?"),
+        ("SSL", {"bootstrap.servers": "here"}, "--bootstrap: 'here' is not HOST:PORT"),
+    ],
+)
+def test_wrong_settings_are_one_line(
+    protocol: str,
+    changed: dict[str, str | None],
+    says: str,
+    broker: SecuredBroker,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    given = {**client_properties(broker, protocol), **changed}
+    commands = Commands(capsys, tmp_path / "client.properties", {n: v for n, v in given.items() if v is not None})
+    for arguments in (["topic", "list"], ["consume", "t"], ["txn", "list"], ["acl", "list"]):
+        assert says in commands.refused(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "says"),
+    [
+        ("SSL", "uses TLS on this listener, but security.protocol is PLAINTEXT: give SSL in a file for --command-config"),
+        ("SASL_SSL", "uses TLS on this listener, but security.protocol is PLAINTEXT: give SSL in a file for --command-config"),
+        ("SASL_PLAINTEXT", "requires clients to authenticate"),
+    ],
+)
+def test_command_without_a_file_names_the_option(
+    protocol: str, says: str, broker: SecuredBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host, port = broker.address(protocol)
+    for command in (["topic", "list"], ["health"]):
+        assert main([*command, "--bootstrap", f"{host}:{port}"]) in (1, 2)
+        (line,) = capsys.readouterr().err.splitlines()
+        assert says in line
+        assert "--command-config" in line
+
+
+KAFKA = {
+    **SETTINGS,
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": (f'{LOGIN}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'),
+    "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": f"{LOGIN}.scram.ScramLoginModule required;",
+}
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    port = free_port()
+    made = ApacheKafka(
+        tmp_path_factory.mktemp("kafka"), settings=KAFKA, format_arguments=("--standalone",), listeners={"SASL_PLAINTEXT": port}
+    )
+    try:
+        made.start()
+    except Unavailable as missing:
+        pytest.skip(f"Apache Kafka: {missing}")
+    yield f"127.0.0.1:{port}"
+    made.stop()
+
+
+@pytest.mark.java
+def test_commands_work_with_a_secured_apache_kafka(kafka: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    module = f'{LOGIN}.plain.PlainLoginModule required username="{USER}" password="{PASSWORD}";'
+    plain = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": module}
+    commands = Commands(capsys, tmp_path / "client.properties", {"bootstrap.servers": kafka, **plain})
+    assert commands.document("topic", "create", "orders", "--partitions", "1")["created"]
+    assert commands.document("produce", "orders", "--value", "hello")["topic"] == "orders"
+    assert commands.text("consume", "orders", "--values") == "hello\n"
+    assert commands.document("health")["healthy"]
+    (tmp_path / "password").write_text("of carol")
+    commands.text("user", "add", "carol", "--password-file", str(tmp_path / "password"))
+    assert commands.document("user", "list") == [{"user": "carol", "iterations": {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 4096}}]
+    module = f'{LOGIN}.scram.ScramLoginModule required username="carol" password="of carol";'
+    scram = {**plain, "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": module}
+    as_carol = Commands(capsys, tmp_path / "carol.properties", {"bootstrap.servers": kafka, **scram})
+    assert as_carol.document("topic", "list") == []
+    added = commands.document("acl", "add", "--principal", "carol", "--operation", "read", "--topic", "ord", "--prefixed")
+    assert commands.document("acl", "list", "--topic", "orders") == added
+    assert as_carol.text("consume", "orders", "--values") == "hello\n"
+    assert commands.document("acl", "remove", "--principal", "carol") == added
+    assert "TOPIC_AUTHORIZATION_FAILED" in as_carol.refused("produce", "orders", "--value", "x")
+    assert commands.document("user", "remove", "carol") == {"removed": ["carol"]}
+    assert "authentication of 'carol' by SCRAM-SHA-512" in as_carol.refused("topic", "list")
