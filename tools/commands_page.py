@@ -19,7 +19,8 @@ HEAD = """# The command line
 <!-- Written by `python -m tools.commands_page`; tests/tools/test_pages.py compares. -->
 
 Every command prints this help by `--help`. Commands with `--bootstrap` work with any Kafka, and take `$OTTLA_BOOTSTRAP` where none
-is given; with `--command-config` also with a [secured one](security.md#use-commands-with-a-secured-cluster). What is wrong is said in one line, with exit code 2.
+is given. With `--command-config` they work with a [secured cluster](security.md#use-commands-with-a-secured-cluster). An error is one
+line, with exit code 2.
 
 """
 

@@ -282,7 +282,7 @@ class ApacheKafka:
         if self._listeners:
             # Kafka maps the listener CONTROLLER to PLAINTEXT by default only if all other listeners are PLAINTEXT.
             protocols = ",".join(f"{protocol}:{protocol}" for protocol in ("PLAINTEXT", *self._listeners))
-            settings["listener.security.protocol.map"] = f"{protocols},CONTROLLER:PLAINTEXT"
+            settings.setdefault("listener.security.protocol.map", f"{protocols},CONTROLLER:PLAINTEXT")
         self.data_dir.mkdir(parents=True, exist_ok=True)
         path = self.data_dir / "server.properties"
         path.write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
@@ -334,10 +334,11 @@ class ApacheKafka:
         from ottla.client.errors import ClientError
         from ottla.testing.cluster_queries import Questions
 
-        if not answers("127.0.0.1", self._controller_port if self._is_controller else self._port, 1.0):
-            return False
         if self._is_controller:
-            return True
+            with socket.socket() as probe:
+                return probe.connect_ex(self.controller) == 0
+        if not answers("127.0.0.1", self._port, 1.0):
+            return False
         try:
             # A fenced broker responds, but is not in Metadata responses and gets no partitions.
             return self._node_id in Questions(lambda: self.bootstrap).in_service()

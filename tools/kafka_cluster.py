@@ -21,7 +21,7 @@ from ottla.control.remote import ControlError
 from ottla.protocol.uuids import uuid_text
 from ottla.testing.cluster_handle import CONTROLLER
 from ottla.testing.cluster_queries import Questions, wait_for
-from tools.kafka import ORACLE_VERSION, QUICK_JVM, ApacheKafka, Jvm
+from tools.kafka import ORACLE_VERSION, QUICK_JVM, ApacheKafka, Jvm, free_port
 from tools.ottla_node import OttlaNode
 
 T = TypeVar("T")
@@ -78,7 +78,8 @@ class ApacheKafkas:
     """Apache Kafka brokers with the ids 1, 2, 3 and so on, and their controller (`CONTROLLER`).
 
     ``settings`` apply to all processes; ``settings_of`` has further settings by node id, such as ``broker.rack``. The nodes in
-    ``ottla_nodes``, brokers or the controller, run ottla. A process that is still paused is killed at the end.
+    ``ottla_nodes``, brokers or the controller, run ottla. Nodes connect to each other by the security protocol ``between``,
+    by default PLAINTEXT. A process that is still paused is killed at the end.
     """
 
     def __init__(
@@ -92,15 +93,22 @@ class ApacheKafkas:
         heap: str = "256M",
         jvm: Jvm = QUICK_JVM,
         version: str = ORACLE_VERSION,
+        between: str | None = None,
     ) -> None:
         shared = defaults(brokers) | {key: _text(value) for key, value in (settings or {}).items()}
+        if between is not None:
+            shared["listener.security.protocol.map"] = f"PLAINTEXT:PLAINTEXT,{between}:{between},CONTROLLER:{between}"
+        self._secured: dict[int, int] = {}
         own = settings_of or {}
         directory = Path(data_dir)
 
         def node(node_id: int, name: str, under: tuple[str, str] | None) -> ApacheKafka | OttlaNode:
-            configured = shared | dict(own.get(node_id, {}))
+            configured, listeners = shared | dict(own.get(node_id, {})), dict[str, int]()
+            if between is not None and under is not None:
+                listeners[between] = self._secured[node_id] = free_port()
+                configured["inter.broker.listener.name"] = between
             if node_id in ottla_nodes:
-                return OttlaNode(directory / name, node_id=node_id, settings=configured, under=under)
+                return OttlaNode(directory / name, node_id=node_id, settings=configured, under=under, listeners=listeners)
             return ApacheKafka(
                 directory / name,
                 settings=configured,
@@ -110,6 +118,7 @@ class ApacheKafkas:
                 node_id=node_id,
                 under=under,
                 is_controller=under is None,
+                listeners=listeners,
             )
 
         controller = node(CONTROLLER, "controller", None)
@@ -139,6 +148,13 @@ class ApacheKafkas:
 
     def address(self, broker: int) -> str:
         return self._nodes[broker].bootstrap
+
+    def secured(self, broker: int) -> str:
+        """Return the address of a broker's listener with the security protocol ``between``."""
+        return f"127.0.0.1:{self._secured[broker]}"
+
+    def node(self, broker: int) -> ApacheKafka | OttlaNode:
+        return self._nodes[broker]
 
     def pid(self, broker: int) -> int:
         pid = self._nodes[broker].pid

@@ -36,6 +36,8 @@ class OttlaNode:
     """A node of a cluster. For a broker ``under`` is the cluster's id, and the controller as ``ID@HOST:PORT``. For a controller it
     is None.
 
+    ``listeners`` are a broker's ports by security protocol, besides PLAINTEXT; ``settings`` configure the rest of them.
+
     ``data_dir`` contains the log file (``broker.log``, JSON lines), the ready file of the newest process, and the log directory.
     """
 
@@ -46,6 +48,7 @@ class OttlaNode:
         node_id: int,
         settings: Mapping[str, str],
         under: tuple[str, str] | None = None,
+        listeners: Mapping[str, int] | None = None,
     ) -> None:
         self.data_dir = data_dir
         self.log_dir = data_dir / "logs"
@@ -65,14 +68,16 @@ class OttlaNode:
                 "controller.quorum.voters": f"{node_id}@{self.bootstrap}",
             }
         else:
+            further = "".join(f",{protocol}://127.0.0.1:{port}" for protocol, port in (listeners or {}).items())
             own |= {
                 "process.roles": "broker",
-                "listeners": f"{CLIENT_LISTENER}://{self.bootstrap}",
-                "inter.broker.listener.name": CLIENT_LISTENER,
+                "listeners": f"{CLIENT_LISTENER}://{self.bootstrap}{further}",
+                "inter.broker.listener.name": settings.get("inter.broker.listener.name", CLIENT_LISTENER),
                 "controller.quorum.voters": under[1],
                 "ottla.control.port": "0",
             }
-        self._settings = {**settings, **own}
+        self.settings = {**settings, **own}
+        """The settings of the next start."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -121,7 +126,7 @@ class OttlaNode:
         self._ready_file.unlink(missing_ok=True)
         command = [sys.executable, "-P", "-m", "ottla", "serve", "--log-format", "json", "--owner-pid", str(os.getpid())]
         command += ["--ready-file", str(self._ready_file)]
-        for key, value in self._settings.items():
+        for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
         environment = {key: value for key, value in os.environ.items() if not key.startswith(NOT_INHERITED)}
         with self.log_file.open("ab") as output:

@@ -55,7 +55,7 @@ def marked() -> frozenset[str]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "entry":
                 rules |= {str(argument.value) for argument in node.args if isinstance(argument, ast.Constant)}
-    for path in sorted((TESTS / "scenarios" / "transcripts").glob("*.txt")):
+    for path in sorted([*(TESTS / "scenarios" / "transcripts").glob("*.txt"), *TESTS.rglob("transcript.txt")]):
         for line in path.read_text().splitlines():
             head = re.match(r"(?:[A-Z]{3}-\d\d )+", line)
             rules |= set(head[0].split()) if head else set()

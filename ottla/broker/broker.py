@@ -30,7 +30,7 @@ from ottla.broker.metadata.placement import SolePlacement
 from ottla.broker.metadata.producer_ids import highest_known_id
 from ottla.broker.metadata.request_topics import KnownTopics
 from ottla.broker.metadata.strays import Strays
-from ottla.broker.network.listener import IDLE_TICK_MS
+from ottla.broker.network.listener import IDLE_TICK_MS, client_endpoints
 from ottla.broker.network.listener_security import ListenerSecurity
 from ottla.broker.partitions.disk_errors import problems_of
 from ottla.broker.partitions.disk_health import log_unwritten
@@ -80,7 +80,7 @@ class BrokerServer:
         self.directory, self.disk, self.barrier, self.counters = kernel.directory, kernel.disk, kernel.barrier, kernel.counters
         self.interception, self.transaction_listener = host.interception, host.transaction_listener
         self.addresses, self.connections, self.descriptors = shared.addresses, shared.connections, shared.descriptors
-        self.security = ListenerSecurity(self, config)
+        self.security = ListenerSecurity(self, config, client_endpoints(config.settings))
         self.response_budget = self.connections.response_budget
         self.log_levels, self.apis, self.placement = LOG_LEVELS, BROKER_APIS, SolePlacement(self.settings.node_id)
         self.takeovers = Takeovers(env, host.transaction_listener)

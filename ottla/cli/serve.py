@@ -209,7 +209,14 @@ def command(
         from ottla.broker.process import controller_main
 
         return controller_main.run(
-            config, levels, ready_file=ready_file, as_json=as_json, log_level=log_level, warnings=warnings, owner=owner
+            config,
+            levels,
+            ready_file=ready_file,
+            as_json=as_json,
+            log_level=log_level,
+            warnings=warnings,
+            owner=owner,
+            first_users=users,
         )
     from ottla.broker.process.main import run
 

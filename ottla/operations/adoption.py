@@ -372,6 +372,7 @@ def _records(state: ClusterState, plan: AdoptionPlan) -> Iterable[list[LogRecord
     fresh.configs = {(TOPIC_RESOURCE, name): configs for name, configs in plan.configs.items() if configs}
     fresh.configs |= plan.kept.configs
     fresh.client_quotas, fresh.credentials, fresh.acls = plan.kept.client_quotas, plan.kept.credentials, plan.kept.acls
+    fresh.tokens.by_id.update(plan.kept.tokens.by_id)
     fresh.next_producer_id = max(state.next_producer_id, plan.next_producer_id)
     records = fresh.snapshot()
     return [records[at : at + RECORDS_PER_BATCH] for at in range(0, len(records), RECORDS_PER_BATCH)]

@@ -1,4 +1,4 @@
-"""Metadata that an adoption imports with the topics: quotas, credentials, ACLs, configs of groups and client metrics."""
+"""Metadata that an adoption imports with the topics: quotas, credentials, tokens, ACLs, configs of groups and client metrics."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ottla.coordinator.metadata.acls import MAX_ACLS, Acls
 from ottla.coordinator.metadata.client_quotas import MAX_ENTITIES, ClientQuotas
 from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, ClusterState
 from ottla.coordinator.metadata.config_totals import MAX_KEPT, MAX_KEPT_CHARACTERS, characters_of
+from ottla.coordinator.metadata.delegation_tokens import MAX_TOKENS, DelegationTokens
 from ottla.coordinator.metadata.scram_credentials import MAX_USERS, ScramCredentials
 from ottla.security.acl.bindings import AclBinding
 from ottla.storage.identity import DirectoryError
@@ -24,6 +25,7 @@ class KeptEntries:
 
     client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
     credentials: ScramCredentials = field(default_factory=ScramCredentials)
+    tokens: DelegationTokens = field(default_factory=DelegationTokens)
     acls: Acls = field(default_factory=Acls)
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
 
@@ -32,6 +34,7 @@ class KeptEntries:
         kinds: dict[str, Collection[object]] = {
             "quotas of clients and users": self.client_quotas.by_entity,
             "credentials of users": self.credentials.by_user,
+            "delegation tokens": self.tokens.by_id,
             "ACLs": dict.fromkeys(self.acls.by_id.values()),
         }
         return kinds | {words: [name for of, name in self.configs if of == kind] for kind, words in CONFIGURED.items()}
@@ -43,7 +46,7 @@ class KeptEntries:
 
 def kept_by(state: ClusterState) -> KeptEntries:
     configs = {resource: of_one for resource, of_one in state.configs.items() if resource[0] in CONFIGURED}
-    return KeptEntries(state.client_quotas, state.credentials, state.acls, configs)
+    return KeptEntries(state.client_quotas, state.credentials, state.tokens, state.acls, configs)
 
 
 def notes_of_source(state: ClusterState, *, is_taken: bool) -> list[str]:
@@ -72,10 +75,12 @@ def keep_own(kept: KeptEntries, state: ClusterState, target: str) -> list[str]:
         kept.client_quotas.by_entity.pop(entity, None)
     for user in own.credentials.by_user:
         kept.credentials.by_user.pop(user, None)
+    for token_id in own.tokens.by_id:
+        kept.tokens.by_id.pop(token_id, None)
     kept.acls.drop_known(own.acls)
     for resource in own.configs:
         kept.configs.pop(resource, None)
-    limits = (MAX_ENTITIES, MAX_USERS, MAX_ACLS, MAX_KEPT, MAX_KEPT)
+    limits = (MAX_ENTITIES, MAX_USERS, MAX_TOKENS, MAX_ACLS, MAX_KEPT, MAX_KEPT)
     for (words, names), owned, limit in zip(kept.by_kind().items(), own.by_kind().values(), limits, strict=True):
         _check(words, len(names) + len(owned), limit, target)
     for kind, words in CONFIGURED.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 from collections.abc import Callable
 
 from ottla.broker.loop.timed_calls import TimedCall
@@ -65,8 +66,14 @@ class SimulatedEnv:
         return self.network.listen(host, port or FREE_PORT, factory)
 
     def connect(
-        self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.BufferedProtocol],
+        failed: Callable[[OSError], None],
+        tls: ssl.SSLContext | None = None,
     ) -> TimedCall:
+        assert tls is None, "a simulated network has no TLS"
         attempt = TimedCall(lambda: self.network.connect(host, port, factory, failed, self.call_soon))
         self.call_soon(attempt.make)
         return attempt

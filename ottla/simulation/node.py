@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -133,8 +134,14 @@ class NodeEnv:
         )
 
     def connect(
-        self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.BufferedProtocol],
+        failed: Callable[[OSError], None],
+        tls: ssl.SSLContext | None = None,
     ) -> NodeAttempt:
+        assert tls is None, "a simulated network has no TLS"
         attempt = NodeAttempt()
 
         def refused() -> None:

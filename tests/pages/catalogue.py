@@ -194,6 +194,10 @@ ELSEWHERE = {
     ("docs/security.md", "authorizer.class.name=org.apache.kafka.metadata.authorizer.S"): (
         "tests/broker/handlers/test_authorisation.py::test_super_user_may_do_everything"
     ),
+    ("docs/security.md", "kafka-configs --bootstrap-server localhost:9092 --alter --en"): (
+        "tests/wire/test_reloaded_certificates.py::test_new_connections_get_the_new_certificate_and_old_ones_stay"
+    ),
+    ("docs/security.md", "listeners=SASL_SSL://broker1.example:9093"): ("tests/wire/test_secured_nodes.py::test_cluster_of_ottla"),
     ("docs/security.md", "ottla quota set --user alice --client-id app producer_byte_r"): (
         "tests/wire/test_prompt.py::test_quotas_are_set_listed_and_removed"
     ),

@@ -29,8 +29,8 @@ from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import Connections
 from ottla.broker.partitions.kernel import make_kernel
 from ottla.broker.partitions.partitions import Partition, Partitions
-from ottla.broker.peers.directory import BrokerPeers
-from ottla.broker.peers.peer import Timings
+from ottla.broker.peers.directory import BrokerListener, BrokerPeers
+from ottla.broker.peers.peer import PeerLimits
 from ottla.broker.peers.requests import Failure, PeerFailure, Then
 from ottla.broker.replication.manager import ReplicaManager
 from ottla.coordinator.controller import elections, heartbeats, in_sync, registrations
@@ -110,10 +110,10 @@ class ReplicaServer:
             cast(Any, env),
             lambda: self.state.registrations,
             own_id=self.broker_id,
-            listener=lambda: "PLAINTEXT",
+            listener=BrokerListener("PLAINTEXT"),
             buffers=self.connections.buffers,
             bug=self.bug,
-            timings=Timings(connect_ms=1_000, request_ms=2_000),
+            limits=PeerLimits(connect_ms=1_000, request_ms=2_000),
         )
         self.replicas = ReplicaManager(
             kernel,

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.broker import BrokerServer
 from ottla.broker.network.framing import ReceiveBuffers
-from ottla.broker.peers.peer import Peer, PeerEnv, Timings
+from ottla.broker.peers.peer import Peer, PeerEnv, PeerLimits
 from ottla.broker.peers.requests import Failure, PeerFailure
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.simulation.env import START_MS
@@ -35,7 +35,7 @@ class Ground:
             client_id="0",
             bug=lambda: pytest.fail("an unexpected error was reported"),
             buffers=ReceiveBuffers(),
-            timings=Timings(connect_ms=1_000, request_ms=2_000),
+            limits=PeerLimits(connect_ms=1_000, request_ms=2_000),
         )
 
     def _node(self, node_id: int) -> Node[BrokerServer]:

@@ -43,6 +43,8 @@ class RequestContext(msgspec.Struct):
     listener: str
     principal: KafkaPrincipal = ANONYMOUS
     """The authenticated identity of the client."""
+    is_by_token: bool = False
+    """Whether the client has authenticated with a delegation token (KIP-48)."""
 
 
 S = TypeVar("S")
@@ -80,6 +82,8 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     is_small: Callable[[S, Any, RequestContext], bool] | None = None
     authorise: Authorise | None = None
     """Checks the permissions that every request of the API needs, before the request is handled."""
+    refused: Callable[[S, Any, RequestContext], Any] | None = None
+    """Returns the response of a request that the broker refuses before it forwards it to a controller; None for others."""
     checks_itself: bool = False
     """Whether the handler checks permissions, because its response has a result for each resource."""
 

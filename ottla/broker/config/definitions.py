@@ -21,6 +21,15 @@ LISTENER_PREFIX = "listener.name."
 MECHANISM_PREFIXES = frozenset({"gssapi", "plain", "scram-sha-256", "scram-sha-512", "oauthbearer"})
 """SASL mechanisms that a listener's key may name as its second prefix. The key then applies only to that mechanism."""
 
+RELOADABLE = frozenset(
+    {
+        *(f"ssl.keystore.{part}" for part in ("type", "location", "password", "key", "certificate.chain")),
+        *(f"ssl.truststore.{part}" for part in ("type", "location", "password", "certificates")),
+        "ssl.key.password",
+    }
+)
+"""Keys that may change while the broker runs, with the prefix of a listener only (SslConfigs.RECONFIGURABLE_CONFIGS)."""
+
 Value = bool | int | float | str | tuple[str, ...] | None
 
 

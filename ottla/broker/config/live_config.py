@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
 
 import structlog
 
@@ -17,16 +18,34 @@ MAX_REPORTED = 1_000
 """Maximum number of keys without effect that are logged. Clients may send any number of unknown broker keys."""
 
 
+class Reconfigurable(Protocol):
+    """A part of the server that uses dynamic configs which must be loaded (BrokerReconfigurable)."""
+
+    def check(self, config: BrokerConfig) -> None:
+        """Raise `ConfigError` if this part cannot use a configuration."""
+        ...
+
+    def use(self, config: BrokerConfig) -> None:
+        """Use a new configuration. One that cannot be used is logged and ignored."""
+        ...
+
+    def uses(self, name: str) -> bool:
+        """Whether a dynamic config of one listener has an effect on this part."""
+        ...
+
+
 class LiveConfig:
     """Holds the configuration. Every change replaces ``current`` as a whole."""
 
-    __slots__ = ("_on_change", "_reported", "current")
+    __slots__ = ("_on_change", "_reported", "current", "parts")
 
     def __init__(self, config: BrokerConfig, on_change: Callable[[Settings], None] | None = None) -> None:
         """``on_change`` is called with the settings of each new configuration."""
         self.current = config
         self._reported: set[tuple[int, str]] = set()
         self._on_change = on_change
+        self.parts: list[Reconfigurable] = []
+        """The parts that check and use each new configuration."""
 
     @property
     def settings(self) -> Settings:
@@ -46,6 +65,14 @@ class LiveConfig:
             log.error("dynamic_config_ignored", reason=reason)
         if self._on_change is not None:
             self._on_change(self.current.settings)
+        for part in self.parts:
+            part.use(self.current)
+
+    def check(self, dynamic: Mapping[str, str]) -> None:
+        """Raise `ConfigError` if these dynamic configs of this node cannot be used."""
+        config = self.current.with_dynamic(dynamic)
+        for part in self.parts:
+            part.check(config)
 
     def report_without_effect(self, resource_type: int, names: Collection[str]) -> None:
         """Log the configs without effect that a client has set, each key once."""
@@ -54,8 +81,8 @@ class LiveConfig:
         # Imported here because most brokers get no config from a client, and the import would slow down every start.
         from ottla.broker.config.effects import RESOURCES, without_effect
 
-        # Keys of one listener have an effect only at the start.
-        of_listeners = (name for name in names if name.startswith(LISTENER_PREFIX))
+        # Other keys of one listener have an effect only at the start.
+        of_listeners = (n for n in names if n.startswith(LISTENER_PREFIX) and not any(part.uses(n) for part in self.parts))
         for name in sorted({*without_effect(resource_type, names), *of_listeners}):
             if (resource_type, name) not in self._reported and len(self._reported) < MAX_REPORTED:
                 self._reported.add((resource_type, name))

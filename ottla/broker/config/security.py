@@ -84,13 +84,32 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
         return f"TlsSettings(client_auth={self.client_auth!r}, protocols={self.protocols!r})"
 
 
-def tls_settings(config: BrokerConfig, listener: str, protocol: SecurityProtocol, secret: bytes) -> TlsSettings:
-    """The TLS settings of a listener. ``secret``: see `key_stores.from_store`. Reads the key stores. Raises `ConfigError`."""
+Texts = Callable[[str], "str | None"]
+"""The value of a key for one listener; None if it has none, or is empty."""
+
+
+def texts_of(config: BrokerConfig, listener: str) -> Texts:
+    """The values of keys for one listener."""
 
     def text(name: str) -> str | None:
         value = config.of_listener(listener, name)
         return None if value is None or value == "" else str(value)
 
+    return text
+
+
+def tls_versions(config: BrokerConfig, listener: str) -> tuple[str, ...]:
+    """The enabled versions of TLS. Raises `ConfigError`."""
+    protocols = cast("tuple[str, ...]", config.of_listener(listener, "ssl.enabled.protocols"))
+    for name in protocols:
+        if name not in TLS_VERSIONS:
+            raise ConfigError(f"ssl.enabled.protocols: {name} is not supported; give {' or '.join(TLS_VERSIONS)}")
+    return protocols or TLS_VERSIONS
+
+
+def tls_settings(config: BrokerConfig, listener: str, protocol: SecurityProtocol, secret: bytes) -> TlsSettings:
+    """The TLS settings of a listener. ``secret``: see `key_stores.from_store`. Reads the key stores. Raises `ConfigError`."""
+    text = texts_of(config, listener)
     client_auth = text("ssl.client.auth") or "none"
     prefixed = f"{LISTENER_PREFIX}{listener.lower()}.ssl.client.auth"
     if protocol.has_sasl and prefixed not in config.given:
@@ -101,22 +120,26 @@ def tls_settings(config: BrokerConfig, listener: str, protocol: SecurityProtocol
         principals = PrincipalMapping(rules)
     except RuleError as error:
         raise ConfigError(f"ssl.principal.mapping.rules: {error}") from None
-    protocols = cast("tuple[str, ...]", config.of_listener(listener, "ssl.enabled.protocols"))
-    for name in protocols:
-        if name not in TLS_VERSIONS:
-            raise ConfigError(f"ssl.enabled.protocols: {name} is not supported; give {' or '.join(TLS_VERSIONS)}")
+    keys = keys_of(text, secret)
+    if keys is None:
+        raise ConfigError(
+            f"listeners: {listener} needs a certificate for TLS; give ssl.keystore.location, and ssl.keystore.type=PEM"
+        )
     return TlsSettings(
-        keys=_keys(text, listener, secret),
-        trusted=_trusted(text),
+        keys=keys,
+        trusted=trusted_of(text),
         client_auth=client_auth,
-        protocols=protocols or TLS_VERSIONS,
+        protocols=tls_versions(config, listener),
         cipher_suites=cast("tuple[str, ...]", config.of_listener(listener, "ssl.cipher.suites")),
         principals=principals,
     )
 
 
-def _keys(text: Callable[[str], str | None], listener: str, secret: bytes) -> KeyMaterial:
-    """The key and the certificates of the server, with the checks of DefaultSslEngineFactory. Raises `ConfigError`."""
+def keys_of(text: Texts, secret: bytes) -> KeyMaterial | None:
+    """The key and the certificates of this node, with the checks of DefaultSslEngineFactory; None if there are none.
+
+    Raises `ConfigError`.
+    """
     kind = _store_type(text, "ssl.keystore.type")
     path, password = text("ssl.keystore.location"), text("ssl.keystore.password")
     key, chain, key_password = text("ssl.keystore.key"), text("ssl.keystore.certificate.chain"), text("ssl.key.password")
@@ -132,9 +155,7 @@ def _keys(text: Callable[[str], str | None], listener: str, secret: bytes) -> Ke
             raise ConfigError("SSL key store password cannot be specified with PEM format, only key password may be specified.")
         return _read("ssl.keystore.key", lambda: from_pem(f"{key}\n{chain}".encode(), key_password))
     if path is None:
-        raise ConfigError(
-            f"listeners: {listener} needs a certificate for TLS; give ssl.keystore.location, and ssl.keystore.type=PEM"
-        )
+        return None
     data = _file("ssl.keystore.location", path)
     if kind == PEM:
         if password is not None:
@@ -145,7 +166,8 @@ def _keys(text: Callable[[str], str | None], listener: str, secret: bytes) -> Ke
     return _read("ssl.keystore.location", lambda: from_store(data, path, password, secret))
 
 
-def _trusted(text: Callable[[str], str | None]) -> bytes | None:
+def trusted_of(text: Texts) -> bytes | None:
+    """The trusted certificates in PEM; None if there are none. Raises `ConfigError`."""
     kind = _store_type(text, "ssl.truststore.type")
     path, password, inline = text("ssl.truststore.location"), text("ssl.truststore.password"), text("ssl.truststore.certificates")
     if inline is not None:
@@ -164,7 +186,7 @@ def _trusted(text: Callable[[str], str | None]) -> bytes | None:
     return _read("ssl.truststore.location", lambda: certificates_of_store(data, path, password or ""))
 
 
-def _store_type(text: Callable[[str], str | None], name: str) -> str:
+def _store_type(text: Texts, name: str) -> str:
     kind = (text(name) or JKS).upper()
     if kind not in TYPES:
         raise ConfigError(f"{name}: {kind} is not supported; give one of {', '.join(TYPES)}")

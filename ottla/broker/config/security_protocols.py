@@ -24,6 +24,12 @@ class SecurityProtocol(Enum):
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
+def protocol_of(text: str, listener: str) -> SecurityProtocol:
+    """The security protocol of a listener by listener.security.protocol.map. As in Kafka, a controller's listener is plain unless
+    the map says otherwise. Raises `ConfigError`."""
+    return security_protocols(text).get(listener, SecurityProtocol.PLAINTEXT)
+
+
 def security_protocols(text: str) -> dict[str, SecurityProtocol]:
     """Parse listener.security.protocol.map: security protocols by listener name. Raises `ConfigError`."""
     protocols: dict[str, SecurityProtocol] = {}

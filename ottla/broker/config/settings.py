@@ -9,7 +9,15 @@ from typing import Any
 import msgspec
 
 from ottla.addresses import is_ipv6
-from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError, Value, broker_definition, broker_definitions, unknown
+from ottla.broker.config.definitions import (
+    LISTENER_PREFIX,
+    RELOADABLE,
+    ConfigError,
+    Value,
+    broker_definition,
+    broker_definitions,
+    unknown,
+)
 from ottla.coordinator.group.assignors.named import ASSIGNORS
 from ottla.security.acl.principals import parse_super_users
 
@@ -77,6 +85,10 @@ class Settings(msgspec.Struct, frozen=True):
     auto_leader_rebalance_enable: bool
     leader_imbalance_check_interval_seconds: int
     unclean_leader_election_interval_ms: int
+    delegation_token_expiry_check_interval_ms: int
+    delegation_token_expiry_time_ms: int
+    delegation_token_max_lifetime_ms: int
+    delegation_token_secret_key: str | None
     default_replication_factor: int
     log_dirs: str
     socket_request_max_bytes: int
@@ -325,13 +337,16 @@ class BrokerConfig:
     def of_listener(self, listener: str, name: str, mechanism: str | None = None) -> Value:
         """The value of a key for one listener, and for one of its SASL mechanisms.
 
-        The key with the most specific prefix wins, as in ``listener.name.sasl_ssl.plain.sasl.jaas.config``.
+        The key with the most specific prefix wins, as in ``listener.name.sasl_ssl.plain.sasl.jaas.config``. Of the dynamic configs
+        only those of `RELOADABLE` have an effect.
         """
         prefix = f"{LISTENER_PREFIX}{listener.lower()}."
         keys = [f"{prefix}{name}", name]
         if mechanism is not None:
             keys.insert(0, f"{prefix}{mechanism.lower()}.{name}")
         text = next((self.given[key] for key in keys if key in self.given), self.text(name))
+        if name in RELOADABLE:
+            text = self.dynamic.get(f"{prefix}{name}", text)
         return None if text is None else broker_definitions()[name].parse(text)
 
     def value(self, name: str) -> Value:

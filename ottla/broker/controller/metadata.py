@@ -43,6 +43,8 @@ class ControllerMetadata:
         self._cluster_id = cluster_id
         self.node_id = config.settings.node_id
         self.state = ClusterState(self.node_id, server_config=config.topic_config)
+        if config.settings.delegation_token_secret_key:
+            self.state.tokens.use_key(config.settings.delegation_token_secret_key)
         self._decisions = DecisionLog(self.state)
         self.heartbeats = Heartbeats(config.settings.broker_session_timeout_ms)
         self.log = LocalMetadataLog(kernel, self.state, self._carry_out_effect)
@@ -188,6 +190,10 @@ class ControllerMetadata:
         """Record in which log directories a broker keeps its replicas. Raises STALE_BROKER_EPOCH."""
         cause = caused_by(broker_id, "moved its replica to another log directory")
         return self._execute(directories.assign_directories(self.state, broker_id, broker_epoch, asked), cause)
+
+    def sweep_tokens(self) -> None:
+        """Remove expired delegation tokens."""
+        self.cluster.sweep_tokens(self._env.now_ms())
 
     def rebalance_leaders(self) -> bool:
         """Elect preferred leaders; returns whether more partitions are left."""

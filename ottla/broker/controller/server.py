@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import structlog
 
 from ottla.broker.apis.api import RequestContext
 from ottla.broker.apis.authorizer_port import ALLOW_ALL, RequestAuthorizer
 from ottla.broker.apis.request_authorizer import acl_authorizer, enforcing
+from ottla.broker.config.first_user import FirstUser
 from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.controller.handlers.registry import CONTROLLER_APIS
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.placement import ControllerPlacement
 from ottla.broker.controller.services import ControllerServices
 from ottla.broker.controller.sessions import TimedDecisions
+from ottla.broker.handlers.support.first_users import create_first_users
 from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.loop.env import Clock, Env, Randomness, Timers
 from ottla.broker.loop.logs import LOG_LEVELS
 from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
 from ottla.broker.metadata.request_topics import KnownTopics
-from ottla.broker.network.connection import Connection
 from ottla.broker.network.dispatch import Client, Dispatcher
 from ottla.broker.network.listener import IDLE_TICK_MS, controller_endpoints
+from ottla.broker.network.listener_security import ListenerSecurity
 from ottla.broker.partitions.disk_errors import take_offline
 from ottla.broker.partitions.disk_health import log_unwritten
 from ottla.broker.shared.shared_server import NO_HOST, Host, SharedServer
 from ottla.coordinator.metadata.broker_registration import ControllerRegistration, ListenerEndpoint
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
 from ottla.protocol.primitives import NO_UUID
 from ottla.storage.filesystem import Damaged, described
 
-PLAINTEXT_PROTOCOL = 0
 KRAFT_VERSION = "kraft.version"
 """Kafka stores this feature in control records of the log and not among the other levels."""
 
@@ -49,8 +51,10 @@ class ControllerServer:
         *,
         cluster_id: str | None = None,
         host: Host = NO_HOST,
+        first_users: Sequence[FirstUser] = (),
     ) -> None:
-        """``cluster_id`` is written into a new directory; with None an id is generated. A used directory keeps its own."""
+        """``cluster_id`` is written into a new directory; with None an id is generated. A used directory keeps its own.
+        ``first_users`` are created before brokers connect, which may be some of them."""
         endpoints = controller_endpoints(config.settings)
         shared = self._shared = SharedServer(env, config, host, sync_refused=self._sync_refused, endpoints=endpoints)
         kernel = self._kernel = shared.kernel
@@ -64,10 +68,15 @@ class ControllerServer:
         self.directory, self.disk, self.barrier, self.counters = kernel.directory, kernel.disk, kernel.barrier, kernel.counters
         self.interception, self.transaction_listener = host.interception, host.transaction_listener
         self.addresses, self.connections = shared.addresses, shared.connections
+        self.security = ListenerSecurity(self, config, endpoints)
         self.response_budget = self.connections.response_budget
         self.log_levels, self.apis = LOG_LEVELS, CONTROLLER_APIS
-        self._features = dict(features or {})
+        self._features, self._first_users = dict(features or {}), first_users
         self.cluster_id, self.directory_id = cluster_id or "", NO_UUID
+
+    @property
+    def cluster_state(self) -> ClusterState:
+        return self.controller.state
 
     @property
     def settings(self) -> Settings:
@@ -98,7 +107,7 @@ class ControllerServer:
             if self.settings.authorizer_class_name:
                 self.authorizer = acl_authorizer(self.settings, self.controller.state.acls.index, self.env)
                 self.apis = CONTROLLER_APIS.changed_by(enforcing(self.authorizer))
-            await self.addresses.listen(lambda listener: Connection(self, listener))
+            await self.addresses.listen(self.security.connection)
             # The controller registers its listeners, whose ports are known only now. Requests wait until this function has ended.
             self._shared.metrics.open_for_controller(self.controller.report)
             self._load()
@@ -113,10 +122,10 @@ class ControllerServer:
     def _load(self) -> None:
         levels = levels_with(DEFAULT_FEATURES, self._features)
         levels.pop(KRAFT_VERSION, None)
-        listeners = []
-        for name in self.addresses.bound:
-            host, port = self.addresses.advertised(name)
-            listeners.append(ListenerEndpoint(name=name, host=host, port=port, security_protocol=PLAINTEXT_PROTOCOL))
+        listeners = [
+            ListenerEndpoint(name=name, host=host, port=port, security_protocol=protocol)
+            for name, host, port, protocol in self.addresses.all_advertised
+        ]
         registration = ControllerRegistration(
             controller_id=self.settings.node_id,
             incarnation_id=self.env.random_uuid(),
@@ -124,6 +133,8 @@ class ControllerServer:
             features=dict(SUPPORTED_FEATURES),
         )
         self.controller.load(levels, registration)
+        if self._first_users:
+            create_first_users(self, self._first_users)
         self.directory.loaded()
 
     def _begin_timed_work(self) -> None:
@@ -135,6 +146,7 @@ class ControllerServer:
             self.lifecycle,
             rebalance_interval_ms=settings.leader_imbalance_check_interval_seconds * 1_000 if is_rebalancing else None,
             unclean_interval_ms=settings.unclean_leader_election_interval_ms,
+            token_interval_ms=settings.delegation_token_expiry_check_interval_ms if settings.delegation_token_secret_key else None,
         )
         self._timed.start()
         self._idle_timer = self.env.call_later(IDLE_TICK_MS, self._close_idle)

@@ -1,4 +1,4 @@
-"""The periodic decisions of a controller: ends brokers' sessions, elects preferred leaders and unclean leaders."""
+"""The periodic decisions of a controller: ends sessions, elects preferred and unclean leaders, removes expired tokens."""
 
 from __future__ import annotations
 
@@ -40,13 +40,16 @@ class TimedDecisions:
         *,
         rebalance_interval_ms: int | None,
         unclean_interval_ms: int,
+        token_interval_ms: int | None,
     ) -> None:
-        """``rebalance_interval_ms`` is None if preferred leaders are not elected (``auto.leader.rebalance.enable``)."""
+        """``rebalance_interval_ms`` is None if preferred leaders are not elected (``auto.leader.rebalance.enable``),
+        ``token_interval_ms`` without delegation tokens."""
         self._env = env
         self._metadata = metadata
         self._lifecycle = lifecycle
         self._rebalance_interval_ms = rebalance_interval_ms
         self._unclean_interval_ms = unclean_interval_ms
+        self._token_interval_ms = token_interval_ms
         self._timers: dict[str, Timer] = {}
         self._errors = RepeatedErrors(env, log)
 
@@ -55,6 +58,8 @@ class TimedDecisions:
         if self._rebalance_interval_ms is not None:
             self._again("rebalance", self._rebalance_interval_ms, self._rebalance)
         self._again("unclean_elections", self._unclean_interval_ms, self._elect_unclean)
+        if self._token_interval_ms is not None:
+            self._again("delegation_tokens", self._token_interval_ms, self._sweep_tokens)
         self._again("observers", OBSERVER_SESSION_MS, self._forget_observers)
 
     def stop(self) -> None:
@@ -93,6 +98,11 @@ class TimedDecisions:
     def _rebalance(self) -> int:
         assert self._rebalance_interval_ms is not None
         return MORE_ELECTIONS_MS if self._metadata.rebalance_leaders() else self._rebalance_interval_ms
+
+    def _sweep_tokens(self) -> int:
+        assert self._token_interval_ms is not None
+        self._metadata.sweep_tokens()
+        return self._token_interval_ms
 
     def _forget_observers(self) -> int:
         self._metadata.log.forget_observers(self._env.now_ms() - OBSERVER_SESSION_MS)

@@ -1,7 +1,7 @@
-"""CreateDelegationToken, versions 1 to 3 (KIP-48): refused, because delegation tokens are disabled.
+"""CreateDelegationToken, versions 1 to 3 (KIP-48): creates a credential for other processes of the client.
 
-All versions behave alike, except that in 3 (KIP-373) the token may be for another user, which needs CREATE_TOKENS on that user, and
-that its response has the owner and the requester.
+From version 3 on (KIP-373) a client may create a token for another owner, if it has CREATE_TOKENS for that user. Error responses
+have the owner and the requester as well.
 """
 
 from __future__ import annotations
@@ -11,42 +11,97 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
-from ottla.broker.handlers.support.delegation_tokens import refusal, time_ms
-from ottla.protocol.errors import Code
+from ottla.broker.handlers.support import token_requests
+from ottla.broker.loop.env import Clock
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.coordinator.metadata.delegation_tokens import MAX_RENEWERS
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from ottla.security.acl.codes import AclOperation, ResourceType
-from ottla.security.principal import ANONYMOUS, KafkaPrincipal
+from ottla.security.principal import ANONYMOUS, USER, KafkaPrincipal
 
-OWNER_FROM = 3
-"""The first version in which a client may request a token for another user."""
+NO_TIME_MS = -1
 
 
 class Ports(Protocol):
     authorizer: RequestAuthorizer
+    cluster: ClusterCommands
+    clock: Clock
 
 
 async def handle(ports: Ports, request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse:
-    requester, code = context.principal, refusal(context)
-    owner = requester
-    if context.version >= OWNER_FROM and request.owner_principal_name:
-        owner = KafkaPrincipal(request.owner_principal_type or "", request.owner_principal_name)
-    may_request = code is not Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    is_for_another = may_request and owner != requester
-    if is_for_another and not ports.authorizer.allows(context, AclOperation.CREATE_TOKENS, ResourceType.USER, str(owner)):
-        code = Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED
-    return _refused(owner, requester, code)
+    return refused(ports, request, context) or await execute(ports, request, context)
 
 
-def _refused(owner: KafkaPrincipal, requester: KafkaPrincipal, code: Code) -> CreateDelegationTokenResponse:
+def refused(ports: Ports, request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse | None:
+    """The response of a request that is refused before it is handled or forwarded; None for others."""
+    code = token_requests.refusal(context)
+    if code == Code.NONE:
+        code = _check(ports, request, context)
+    return None if code == Code.NONE else _failed(request, context.principal, code, time_ms=NO_TIME_MS)
+
+
+def _check(ports: Ports, request: CreateDelegationTokenRequest, context: RequestContext) -> Code:
+    """Whether the client may create a token for the owner, and whether its renewers are users."""
+    owner = _owner(request, context.principal)
+    may_create = owner == context.principal or ports.authorizer.allows(
+        context, AclOperation.CREATE_TOKENS, ResourceType.USER, str(owner)
+    )
+    if not may_create:
+        return Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    is_of_users = all(renewer.principal_type == USER for renewer in request.renewers)
+    return Code.NONE if is_of_users else Code.INVALID_PRINCIPAL_TYPE
+
+
+async def execute(ports: Ports, request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse:
+    """Handle a request at the controller."""
+    code = _check(ports, request, context)
+    if code != Code.NONE:
+        return _failed(request, context.principal, code, time_ms=NO_TIME_MS)
+    requester = KafkaPrincipal(context.principal.type, context.principal.name)
+    renewers = [KafkaPrincipal(renewer.principal_type, renewer.principal_name) for renewer in request.renewers[: MAX_RENEWERS + 1]]
+    try:
+        token = ports.cluster.create_token(
+            _owner(request, requester), requester, renewers, request.max_lifetime_ms, ports.clock.now_ms()
+        )
+    except KafkaError as error:
+        return _failed(request, requester, error.code, time_ms=0)
+    return CreateDelegationTokenResponse(
+        error_code=Code.NONE,
+        principal_type=token.owner.type,
+        principal_name=token.owner.name,
+        token_requester_principal_type=requester.type,
+        token_requester_principal_name=requester.name,
+        issue_timestamp_ms=token.issued_ms,
+        expiry_timestamp_ms=token.expires_ms,
+        max_timestamp_ms=token.max_ms,
+        token_id=token.token_id,
+        hmac=ports.cluster.state.tokens.hmac_of(token.token_id),
+        throttle_time_ms=0,
+    )
+
+
+def _owner(request: CreateDelegationTokenRequest, requester: KafkaPrincipal) -> KafkaPrincipal:
+    """The owner in a request of version 3; by default the requester."""
+    if not request.owner_principal_name:
+        return requester
+    return KafkaPrincipal(request.owner_principal_type or "", request.owner_principal_name)
+
+
+def _failed(
+    request: CreateDelegationTokenRequest, requester: KafkaPrincipal, code: Code, *, time_ms: int
+) -> CreateDelegationTokenResponse:
+    """``time_ms``: the times of a response without a token, which are 0 where Kafka's controller makes it."""
+    owner = _owner(request, requester)
     return CreateDelegationTokenResponse(
         error_code=code,
         principal_type=owner.type,
         principal_name=owner.name,
         token_requester_principal_type=requester.type,
         token_requester_principal_name=requester.name,
-        issue_timestamp_ms=time_ms(code),
-        expiry_timestamp_ms=time_ms(code),
-        max_timestamp_ms=time_ms(code),
+        issue_timestamp_ms=time_ms,
+        expiry_timestamp_ms=time_ms,
+        max_timestamp_ms=time_ms,
         token_id="",
         hmac=b"",
         throttle_time_ms=0,
@@ -54,7 +109,14 @@ def _refused(owner: KafkaPrincipal, requester: KafkaPrincipal, code: Code) -> Cr
 
 
 def failed(request: CreateDelegationTokenRequest, version: int, code: Code) -> CreateDelegationTokenResponse:
-    return _refused(ANONYMOUS, ANONYMOUS, code)
+    return _failed(request, ANONYMOUS, code, time_ms=NO_TIME_MS)
 
 
-API = Declaration(key=38, handle=handle, failed=failed, authorisation=authorisations("CREATE_TOKENS USER"), checks_itself=True)
+API = Declaration(
+    key=38,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("CREATE_TOKENS USER"),
+    checks_itself=True,
+    refused=refused,
+)

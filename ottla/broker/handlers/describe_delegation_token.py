@@ -1,21 +1,94 @@
-"""DescribeDelegationToken, versions 1 to 3 (KIP-48): refused, because delegation tokens are disabled.
+"""DescribeDelegationToken, versions 1 to 3 (KIP-48): lists tokens with their HMACs.
 
-All versions behave alike.
+A client sees the tokens of which it is owner, requester or renewer, those on which it has DESCRIBE, and those of users for whom it
+has DESCRIBE_TOKENS (KIP-373; DelegationTokenManager.filterToken). All versions behave alike, except that the response of 3 has the
+requester.
 """
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
-from ottla.broker.handlers.support.delegation_tokens import refusal
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
+from ottla.broker.handlers.support import token_requests
+from ottla.broker.handlers.support.each import each, made
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.coordinator.metadata.delegation_tokens import Token
 from ottla.protocol.errors import Code
-from ottla.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
+from ottla.protocol.messages.describe_delegation_token import (
+    DescribedDelegationToken,
+    DescribedDelegationTokenRenewer,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+)
+from ottla.security.acl.codes import AclOperation, ResourceType
+from ottla.security.principal import KafkaPrincipal
+
+TOKEN_WORK = 10
+"""The cost of a token, in units of `protocol.steps.Pace`."""
 
 
-async def handle(
-    ports: object, request: DescribeDelegationTokenRequest, context: RequestContext
-) -> DescribeDelegationTokenResponse:
-    return failed(request, context.version, refusal(context))
+class Ports(Protocol):
+    authorizer: RequestAuthorizer
+    cluster: ClusterCommands
+
+
+async def handle(ports: Ports, request: DescribeDelegationTokenRequest, context: RequestContext) -> DescribeDelegationTokenResponse:
+    code, tokens = token_requests.refusal(context), ports.cluster.state.tokens
+    if code == Code.NONE and not tokens.is_enabled:
+        code = Code.DELEGATION_TOKEN_AUTH_DISABLED
+    if code != Code.NONE:
+        return failed(request, context.version, code)
+    asked = request.owners
+    owners = None
+    if asked is not None:
+        owners = await made(lambda: {KafkaPrincipal(owner.principal_type, owner.principal_name) for owner in asked}, len(asked))
+
+    def one(token: Token) -> DescribedDelegationToken | None:
+        return _described(token, tokens.hmac_of(token.token_id)) if _is_visible(ports, token, owners, context) else None
+
+    return await each(
+        [] if owners == set() else list(tokens.by_id.values()),
+        one,
+        lambda described: DescribeDelegationTokenResponse(
+            error_code=Code.NONE, tokens=[token for token in described if token is not None], throttle_time_ms=0
+        ),
+        work=TOKEN_WORK,
+    )
+
+
+def _is_visible(ports: Ports, token: Token, owners: set[KafkaPrincipal] | None, context: RequestContext) -> bool:
+    """Whether the token belongs to one of the requested owners, and the client may see it."""
+    if owners is not None and owners.isdisjoint(token.visible_to):
+        return False
+    if context.principal in token.visible_to:
+        return True
+
+    def allows(operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+        return ports.authorizer.allows(context, operation, resource_type, name, logs_denied=owners is not None)
+
+    return allows(AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id) or allows(
+        AclOperation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner)
+    )
+
+
+def _described(token: Token, hmac: bytes) -> DescribedDelegationToken:
+    return DescribedDelegationToken(
+        principal_type=token.owner.type,
+        principal_name=token.owner.name,
+        token_requester_principal_type=token.requester.type,
+        token_requester_principal_name=token.requester.name,
+        issue_timestamp=token.issued_ms,
+        expiry_timestamp=token.expires_ms,
+        max_timestamp=token.max_ms,
+        token_id=token.token_id,
+        hmac=hmac,
+        renewers=[
+            DescribedDelegationTokenRenewer(principal_type=renewer.type, principal_name=renewer.name) for renewer in token.renewers
+        ],
+    )
 
 
 def failed(request: DescribeDelegationTokenRequest, version: int, code: Code) -> DescribeDelegationTokenResponse:

@@ -1,23 +1,51 @@
-"""ExpireDelegationToken, versions 1 and 2 (KIP-48): refused, because delegation tokens are disabled.
+"""ExpireDelegationToken, versions 1 and 2 (KIP-48): ends a token of which the client is the owner or a renewer.
 
-All versions behave alike.
+Both versions behave alike.
 """
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import UNRESTRICTED
-from ottla.broker.handlers.support.delegation_tokens import refusal, time_ms
-from ottla.protocol.errors import Code
+from ottla.broker.handlers.support import token_requests
+from ottla.broker.loop.env import Clock
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 
+NO_TIME_MS = -1
 
-async def handle(ports: object, request: ExpireDelegationTokenRequest, context: RequestContext) -> ExpireDelegationTokenResponse:
-    return failed(request, context.version, refusal(context))
+
+class Ports(Protocol):
+    cluster: ClusterCommands
+    clock: Clock
+
+
+async def handle(ports: Ports, request: ExpireDelegationTokenRequest, context: RequestContext) -> ExpireDelegationTokenResponse:
+    return refused(ports, request, context) or await execute(ports, request, context)
+
+
+def refused(ports: Ports, request: ExpireDelegationTokenRequest, context: RequestContext) -> ExpireDelegationTokenResponse | None:
+    """The response of a request that is refused before it is handled or forwarded; None for others."""
+    code = token_requests.refusal(context)
+    return None if code == Code.NONE else failed(request, context.version, code)
+
+
+async def execute(ports: Ports, request: ExpireDelegationTokenRequest, context: RequestContext) -> ExpireDelegationTokenResponse:
+    """Handle a request at the controller."""
+    hmac, now_ms = bytes(request.hmac), ports.clock.now_ms()
+    try:
+        expires_ms = ports.cluster.expire_token(hmac, context.principal, request.expiry_time_period_ms, now_ms)
+    except KafkaError as error:
+        # Kafka's controller does not set the time.
+        return ExpireDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=0, throttle_time_ms=0)
+    return ExpireDelegationTokenResponse(error_code=Code.NONE, expiry_timestamp_ms=expires_ms, throttle_time_ms=0)
 
 
 def failed(request: ExpireDelegationTokenRequest, version: int, code: Code) -> ExpireDelegationTokenResponse:
-    return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=time_ms(code), throttle_time_ms=0)
+    return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME_MS, throttle_time_ms=0)
 
 
-API = Declaration(key=40, handle=handle, failed=failed, authorisation=UNRESTRICTED)
+API = Declaration(key=40, handle=handle, failed=failed, authorisation=UNRESTRICTED, refused=refused)

@@ -1,23 +1,51 @@
-"""RenewDelegationToken, versions 1 and 2 (KIP-48): refused, because delegation tokens are disabled.
+"""RenewDelegationToken, versions 1 and 2 (KIP-48): extends the lifetime of a token of which the client is the owner or a renewer.
 
-All versions behave alike.
+Both versions behave alike.
 """
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import UNRESTRICTED
-from ottla.broker.handlers.support.delegation_tokens import refusal, time_ms
-from ottla.protocol.errors import Code
+from ottla.broker.handlers.support import token_requests
+from ottla.broker.loop.env import Clock
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 
+NO_TIME_MS = -1
 
-async def handle(ports: object, request: RenewDelegationTokenRequest, context: RequestContext) -> RenewDelegationTokenResponse:
-    return failed(request, context.version, refusal(context))
+
+class Ports(Protocol):
+    cluster: ClusterCommands
+    clock: Clock
+
+
+async def handle(ports: Ports, request: RenewDelegationTokenRequest, context: RequestContext) -> RenewDelegationTokenResponse:
+    return refused(ports, request, context) or await execute(ports, request, context)
+
+
+def refused(ports: Ports, request: RenewDelegationTokenRequest, context: RequestContext) -> RenewDelegationTokenResponse | None:
+    """The response of a request that is refused before it is handled or forwarded; None for others."""
+    code = token_requests.refusal(context)
+    return None if code == Code.NONE else failed(request, context.version, code)
+
+
+async def execute(ports: Ports, request: RenewDelegationTokenRequest, context: RequestContext) -> RenewDelegationTokenResponse:
+    """Handle a request at the controller."""
+    hmac, now_ms = bytes(request.hmac), ports.clock.now_ms()
+    try:
+        expires_ms = ports.cluster.renew_token(hmac, context.principal, request.renew_period_ms, now_ms)
+    except KafkaError as error:
+        # Kafka's controller does not set the time.
+        return RenewDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=0, throttle_time_ms=0)
+    return RenewDelegationTokenResponse(error_code=Code.NONE, expiry_timestamp_ms=expires_ms, throttle_time_ms=0)
 
 
 def failed(request: RenewDelegationTokenRequest, version: int, code: Code) -> RenewDelegationTokenResponse:
-    return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=time_ms(code), throttle_time_ms=0)
+    return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME_MS, throttle_time_ms=0)
 
 
-API = Declaration(key=39, handle=handle, failed=failed, authorisation=UNRESTRICTED)
+API = Declaration(key=39, handle=handle, failed=failed, authorisation=UNRESTRICTED, refused=refused)

@@ -10,6 +10,7 @@ import errno
 import os
 import resource
 import socket
+import ssl
 import time
 import uuid
 from collections.abc import Callable, Generator
@@ -86,11 +87,17 @@ class Env(Clock, Randomness, Timers, Protocol):
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening: ...
 
     def connect(
-        self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.BufferedProtocol],
+        failed: Callable[[OSError], None],
+        tls: ssl.SSLContext | None = None,
     ) -> ConnectionAttempt:
         """Connect to a host. Either the protocol that ``factory`` creates is connected, or ``failed`` is called with the error.
 
-        If the host does not answer, neither happens for a long time, so the caller must cancel the attempt.
+        With ``tls`` the protocol is connected after the handshake. If the host does not answer, neither happens for a long time,
+        so the caller must cancel the attempt.
         """
         ...
 
@@ -145,19 +152,29 @@ class _RealAttempt:
     """A connection attempt, as an asyncio task."""
 
     def __init__(
-        self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.BufferedProtocol],
+        failed: Callable[[OSError], None],
+        tls: ssl.SSLContext | None,
     ) -> None:
         self._failed = failed
         loop = asyncio.get_running_loop()
-        self._task = loop.create_task(self._connect(loop, host, port, factory))
+        self._task = loop.create_task(self._connect(loop, host, port, factory, tls))
         _CONNECTING.add(self._task)
         self._task.add_done_callback(_CONNECTING.discard)
 
     async def _connect(
-        self, loop: asyncio.AbstractEventLoop, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.BufferedProtocol],
+        tls: ssl.SSLContext | None,
     ) -> None:
         try:
-            await loop.create_connection(factory, host, port)
+            await loop.create_connection(factory, host, port, ssl=tls)
         except OSError as error:
             self._failed(error)
         except (OverflowError, ValueError) as error:
@@ -272,9 +289,14 @@ class RealEnv:
         return _RealListening(servers)
 
     def connect(
-        self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.BufferedProtocol],
+        failed: Callable[[OSError], None],
+        tls: ssl.SSLContext | None = None,
     ) -> ConnectionAttempt:
-        return _RealAttempt(host, port, factory, failed)
+        return _RealAttempt(host, port, factory, failed, tls)
 
     def waiter(self) -> Waiter:
         return _LoopWaiter()

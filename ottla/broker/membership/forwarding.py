@@ -9,12 +9,13 @@ import msgspec
 import structlog
 
 from ottla.broker.apis.api import Declared, RequestContext, RequestRefused
+from ottla.broker.config.definitions import LISTENER_PREFIX
 from ottla.broker.loop.env import Clock
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.peers.peer import Peer
 from ottla.broker.peers.principals import principal_bytes
 from ottla.broker.peers.requests import Failure, PeerFailure
-from ottla.coordinator.metadata.cluster import BROKER_LOGGER_RESOURCE
+from ottla.coordinator.metadata.cluster import BROKER_LOGGER_RESOURCE, BROKER_RESOURCE
 from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request_frame
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.envelope import EnvelopeRequest
@@ -22,8 +23,10 @@ from ottla.protocol.remedies import name_of
 from ottla.protocol.steps import Pause, in_thread
 
 ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
-FORWARDED = frozenset({19, 20, 30, 31, ALTER_CONFIGS, 37, 43, INCREMENTAL_ALTER_CONFIGS, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94})
-"""The keys of the APIs that only a controller handles. Kafka also forwards the delegation token APIs, which ottla refuses."""
+FORWARDED = frozenset(
+    {19, 20, 30, 31, ALTER_CONFIGS, 37, 38, 39, 40, 43, INCREMENTAL_ALTER_CONFIGS, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94}
+)
+"""The keys of the APIs that only a controller handles."""
 SIZE_BYTES = 4
 TIMEOUT_MS = 30_000
 """Timeout of the controller's response, in ms (request.timeout.ms)."""
@@ -45,7 +48,8 @@ class Forwarding:
             return api
 
         async def forward(services: Any, request: Any, context: RequestContext) -> Any:
-            return await self._forwarded(api, request, context)
+            refused = None if api.refused is None else api.refused(services, request, context)
+            return await self._forwarded(api, request, context) if refused is None else refused
 
         async def split(services: Any, request: Any, context: RequestContext) -> Any:
             return await self._with_loggers(api, services, request, context)
@@ -54,12 +58,19 @@ class Forwarding:
         return msgspec.structs.replace(api, handle=split if is_split else forward)
 
     async def _with_loggers(self, api: Declared[Any], services: Any, request: Any, context: RequestContext) -> Any:
-        """Handle a request for configs: this process handles loggers, the controller all other resources (ConfigAdminManager)."""
+        """Handle a request for configs: this process handles the loggers, and the controller the rest (ConfigAdminManager).
+
+        This process also checks the configs of its own listeners, because the controller cannot read its key stores.
+        """
         loggers = [r for r in request.resources if r.resource_type == BROKER_LOGGER_RESOURCE]
-        if not loggers:
+        checked = [r for r in request.resources if _is_of_listener(r, str(services.live_config.settings.node_id))]
+        if not loggers and not checked:
             return await self._forwarded(api, request, context)
         own = await api.handle(services, msgspec.structs.replace(request, resources=loggers), context)
-        others = [r for r in request.resources if r.resource_type != BROKER_LOGGER_RESOURCE]
+        check = msgspec.structs.replace(request, resources=checked, validate_only=True)
+        own.responses += [r for r in (await api.handle(services, check, context)).responses if r.error_code]
+        answered = {(r.resource_type, r.resource_name) for r in own.responses}
+        others = [r for r in request.resources if (r.resource_type, r.resource_name) not in answered]
         if not others:
             return own
         response = await self._forwarded(api, msgspec.structs.replace(request, resources=others), context)
@@ -76,7 +87,7 @@ class Forwarding:
         await in_thread(lambda: frames.append(request_frame(api.key, context.version, correlation_id, context.client_id, request)))
         envelope = EnvelopeRequest(
             request_data=frames[0][SIZE_BYTES:],
-            request_principal=principal_bytes(context.principal),
+            request_principal=principal_bytes(context.principal, is_by_token=context.is_by_token),
             client_host_address=_address(context.client_host),
         )
         answered: Pause[Any] = Pause(is_parked=True)
@@ -103,6 +114,12 @@ class Forwarding:
         # The client has not sent the envelope, so it gets only these of the envelope's errors (ForwardingManagerImpl).
         known = (Code.UNSUPPORTED_VERSION, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER)
         return api.failed(request, context.version, Code(code) if code in known else Code.UNKNOWN_SERVER_ERROR)
+
+
+def _is_of_listener(resource: Any, node_id: str) -> bool:
+    """Whether a resource with configs has some of this node's listeners."""
+    is_own = resource.resource_type == BROKER_RESOURCE and resource.resource_name == node_id
+    return is_own and any(config.name.startswith(LISTENER_PREFIX) for config in resource.configs)
 
 
 def _address(host: str) -> bytes:

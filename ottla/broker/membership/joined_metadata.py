@@ -7,12 +7,14 @@ it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import structlog
 
 from ottla.addresses import broker_address, joined_address
 from ottla.arguments import BadArgument
 from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.security_protocols import SecurityProtocol, protocol_of
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.env import Waiter
 from ottla.broker.loop.repeated_errors import RepeatedErrors
@@ -36,7 +38,7 @@ from ottla.broker.metadata.producer_ids import ProducerIds
 from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.partitions.kernel import Kernel
-from ottla.broker.peers.directory import BrokerPeers
+from ottla.broker.peers.directory import BrokerListener, BrokerPeers
 from ottla.broker.peers.peer import Peer
 from ottla.broker.replication.manager import ReplicaManager
 from ottla.coordinator.metadata.cluster import ClusterState
@@ -47,6 +49,11 @@ from ottla.storage.identity import DirectoryError
 from ottla.storage.identity import DirectoryIdentity as StoredIdentity
 from ottla.storage.transaction_history import TransactionHistory
 
+if TYPE_CHECKING:
+    from ottla.broker.peers.security import PeerSecurity
+
+BETWEEN_BROKERS, OF_CONTROLLER = "sasl.mechanism.inter.broker.protocol", "sasl.mechanism.controller.protocol"
+"""The keys with the mechanism of SASL by which this broker authenticates."""
 IDS_AHEAD = 100
 """Number of producer ids left at which the next block is requested (RPCProducerIdManager)."""
 CONTROLLED_SHUTDOWN_MS = 20_000
@@ -92,12 +99,18 @@ class JoinedMetadata:
         self._address = controller_address(settings)
         self._timeout_ms = settings.initial_broker_registration_timeout_ms
         self.state = ClusterState(settings.node_id, ignores_case=kernel.directory.ignores_case(), is_member=True)
+        if settings.delegation_token_secret_key:
+            self.state.tokens.use_key(settings.delegation_token_secret_key)
         self.lifecycle = BrokerLifecycle(
             _identity(settings, identity, addresses, env.random_uuid(), kernel.directory.previous_epoch), _intervals(settings)
         )
 
+        of_controller = _security(kernel, (settings.controller_listener_names or ("CONTROLLER",))[0].upper(), OF_CONTROLLER)
+        of_brokers = _security(kernel, addresses.between_brokers, BETWEEN_BROKERS)
+
         def peer(purpose: str) -> Peer:
-            return Peer(env, self._address, client_id=f"broker-{settings.node_id}-{purpose}", bug=bug, buffers=buffers)
+            client_id = f"broker-{settings.node_id}-{purpose}"
+            return Peer(env, self._address, client_id=client_id, bug=bug, buffers=buffers, security=of_controller)
 
         self._in_sync_changes, self._directories = peer("in-sync"), peer("directories")
         self._assignments = DirectoryAssignments(env, self._directories, self.lifecycle, self.state, identity.directory_uuid)
@@ -105,7 +118,7 @@ class JoinedMetadata:
             env,
             lambda: self.state.registrations,
             own_id=settings.node_id,
-            listener=lambda: addresses.between_brokers,
+            listener=BrokerListener(addresses.between_brokers, of_brokers),
             buffers=buffers,
             bug=bug,
         )
@@ -275,6 +288,22 @@ class JoinedMetadata:
     def topics_born(self) -> dict[str, int]:
         """Return nothing: creation times are unknown here, so no topic counts as newer than a transaction."""
         return {}
+
+
+def _security(kernel: Kernel, listener: str, mechanism_key: str) -> PeerSecurity | None:
+    """TLS and SASL of the connections to a listener of other nodes; None for a plain one. Raises `ConfigError`."""
+    config = kernel.config.current
+    protocol = protocol_of(config.settings.listener_security_protocol_map, listener)
+    if protocol is SecurityProtocol.PLAINTEXT:
+        return None
+    # Imported here, because plain connections do not need these modules.
+    from ottla.broker.config.node_security import node_security
+    from ottla.broker.peers.security import PeerSecurity
+
+    secret = (kernel.env.random_uuid() + kernel.env.random_uuid()).hex().encode()
+    security = PeerSecurity(kernel.env, lambda new: node_security(new, listener, protocol, mechanism_key, secret), config)
+    kernel.config.parts.append(security)
+    return security
 
 
 def _identity(

@@ -18,7 +18,7 @@ from ottla.broker.membership.metadata_replica import MetadataLost, MetadataRepli
 from ottla.broker.membership.snapshot_fetch import SnapshotFetch, SnapshotRefused
 from ottla.broker.membership.states import BrokerState
 from ottla.broker.peers.peer import Peer
-from ottla.broker.peers.requests import PeerFailure
+from ottla.broker.peers.requests import Failure, PeerFailure
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
 from ottla.protocol.remedies import name_of
@@ -141,7 +141,7 @@ class Membership:
         before = (lifecycle.state, lifecycle.is_fenced, lifecycle.is_registered)
         if isinstance(answer, PeerFailure):
             lifecycle.failed(now_ms, chance)
-            self._failed(answer.reason)
+            self._failed(answer.reason, is_logged=answer.kind is Failure.REFUSED)
             if lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN and lifecycle.is_left_alone(now_ms):
                 # No controller can move the leaderships, so there is nothing to wait for.
                 lifecycle.begin_shutdown()
@@ -164,9 +164,10 @@ class Membership:
             log.info("broker_state_changed", state=lifecycle.state.name, is_fenced=lifecycle.is_fenced)
             self._owner.state_changed()
 
-    def _failed(self, reason: str) -> None:
+    def _failed(self, reason: str, *, is_logged: bool = False) -> None:
         self.last_failure = reason
-        self._beat_errors.failed("controller_not_reached", reason, controller=repr(self._heartbeats))
+        if not is_logged:
+            self._beat_errors.failed("controller_not_reached", reason, controller=repr(self._heartbeats))
 
     def _refuses_cluster(self, code: int) -> bool:
         """Whether the controller belongs to another cluster. Then a broker at its start gives up, because no retry can help.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 import structlog
 
@@ -22,7 +22,12 @@ from ottla.protocol import steps
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.steps import in_thread, next_turn
+from ottla.protocol.uuids import uuid_text
 from ottla.security.acl.bindings import AclBinding, AclBindingFilter
+from ottla.security.principal import KafkaPrincipal
+
+if TYPE_CHECKING:
+    from ottla.coordinator.metadata.delegation_tokens import Lifetimes, Token
 
 SUPPORTED_FEATURES = {
     "eligible.leader.replicas.version": (0, 1),
@@ -42,6 +47,9 @@ ACL_WORK = 4
 
 A step takes 8 ms, because this is a quarter of the actual cost, 30 us: shorter steps would write many more batches.
 """
+
+MAX_IDS_LOGGED = 10
+"""Maximum number of expired delegation tokens that one log line names."""
 
 T = TypeVar("T")
 
@@ -191,6 +199,51 @@ class ClusterCommands:
     def remove_credential(self, name: str, mechanism: int) -> None:
         """Remove a SCRAM credential of a user."""
         self._execute(self.state.credentials.remove(name, mechanism))
+
+    # delegation tokens
+
+    def create_token(
+        self,
+        owner: KafkaPrincipal,
+        requester: KafkaPrincipal,
+        renewers: Sequence[KafkaPrincipal],
+        max_lifetime_ms: int,
+        now_ms: int,
+    ) -> Token:
+        """Create a delegation token. On `KafkaError` nothing has changed."""
+        result = self.state.tokens.create(
+            uuid_text(self._randomness.random_uuid()),
+            owner,
+            requester,
+            renewers,
+            now_ms=now_ms,
+            max_lifetime_ms=max_lifetime_ms,
+            lifetimes=self._token_lifetimes,
+            metadata_version=self.state.metadata_version,
+        )
+        return self._execute(result)
+
+    def renew_token(self, hmac: bytes, requester: KafkaPrincipal, period_ms: int, now_ms: int) -> int:
+        """Renew a delegation token; returns when it expires. On `KafkaError` nothing has changed."""
+        return self._execute(self.state.tokens.renew(hmac, requester, period_ms, now_ms=now_ms, lifetimes=self._token_lifetimes))
+
+    def expire_token(self, hmac: bytes, requester: KafkaPrincipal, period_ms: int, now_ms: int) -> int:
+        """Expire a delegation token; returns when it expires (`DelegationTokens.expire`). On `KafkaError` nothing has changed."""
+        return self._execute(self.state.tokens.expire(hmac, requester, period_ms, now_ms=now_ms))
+
+    def sweep_tokens(self, now_ms: int) -> None:
+        """Remove expired delegation tokens. On `KafkaError` nothing has changed."""
+        result = self.state.tokens.sweep(now_ms)
+        if result.records:
+            removed = self._execute(result)
+            log.info("delegation_tokens_expired", count=len(removed), token_ids=removed[:MAX_IDS_LOGGED])
+
+    @property
+    def _token_lifetimes(self) -> Lifetimes:
+        from ottla.coordinator.metadata.delegation_tokens import Lifetimes
+
+        settings = self._config.settings
+        return Lifetimes(max_ms=settings.delegation_token_max_lifetime_ms, renew_ms=settings.delegation_token_expiry_time_ms)
 
     # ACLs
 

@@ -33,9 +33,11 @@ class OwnMetadata:
 
     def __init__(self, kernel: Kernel) -> None:
         node_id = kernel.config.settings.node_id
-        self._directory = kernel.directory
+        self._kernel, self._directory = kernel, kernel.directory
         self._was_clean = kernel.directory.was_clean
         self.state = ClusterState(node_id, ignores_case=kernel.directory.ignores_case())
+        if kernel.config.settings.delegation_token_secret_key:
+            self.state.tokens.use_key(kernel.config.settings.delegation_token_secret_key)
         self.local_partitions = LocalPartitions(kernel, self.state, SoleReplicas(node_id))
         self.publisher = MetadataPublisher(self.state, kernel.config, self.local_partitions)
         self.log = LocalMetadataLog(kernel, self.state)
@@ -70,7 +72,10 @@ class OwnMetadata:
             raise metadata_not_written(error) from error
 
     def begin_housekeeping(self, repeat: Repeat) -> None:
-        """Do nothing: a sole replica has no periodic tasks."""
+        if self._kernel.config.settings.delegation_token_secret_key:
+            now_ms = self._kernel.env.now_ms
+            interval_ms = lambda settings: settings.delegation_token_expiry_check_interval_ms  # noqa: E731
+            repeat("delegation_tokens", interval_ms, lambda: self.cluster.sweep_tokens(now_ms()))
 
     async def serve(self) -> None:
         """Do nothing: no controller elsewhere waits for this broker."""

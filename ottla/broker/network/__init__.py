@@ -11,6 +11,7 @@
 - `listener`: the settings of listeners, and the connections of all listeners with their limits.
 - `listener_security`: creates the connections of all listeners, with or without TLS and SASL.
 - `pause_reasons`: the reasons why a connection temporarily handles no requests.
+- `reloading`: loads the keys and certificates of a listener with TLS again while the broker runs (KIP-226).
 - `request_history`: reports the responses to requests about transactional ids to a `TransactionListener`.
 - `sasl_dispatch`: dispatches the requests of one connection on a listener with SASL: authenticates the client first.
 - `secured`: how the clients of one listener with TLS or SASL connect and authenticate.

@@ -8,10 +8,10 @@ from typing import cast
 
 from ottla.addresses import Address, joined_address
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
+from ottla.broker.config.security_protocols import SecurityProtocol, protocol_of
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.env import Env, Listening, why_not_bound
-from ottla.broker.network.listener import Endpoint, check_between_nodes, client_endpoints, parse_endpoints
+from ottla.broker.network.listener import Endpoint, client_endpoints, parse_endpoints
 
 
 class Closing(asyncio.BufferedProtocol):
@@ -82,8 +82,8 @@ class Addresses:
     @property
     def all_advertised(self) -> tuple[tuple[str, str, int, int], ...]:
         """Name, advertised host, advertised port and number of the security protocol of each open listener."""
-        protocols = security_protocols(self._settings.listener_security_protocol_map)
-        return tuple((e.name, *self.advertised(e.name), protocols[e.name].value) for e, _ in self._listening)
+        protocols = self._settings.listener_security_protocol_map
+        return tuple((e.name, *self.advertised(e.name), protocol_of(protocols, e.name).value) for e, _ in self._listening)
 
     @property
     def own(self) -> frozenset[Address]:
@@ -95,16 +95,14 @@ class Addresses:
         """The name of the listener for other brokers: ``inter.broker.listener.name``, the name of
         ``security.inter.broker.protocol``, or the first listener.
 
-        Raises `ConfigError` if other brokers cannot connect to it.
+        Raises `ConfigError` if there is no such listener.
         """
         settings = self._settings
         protocol = settings.security_inter_broker_protocol
         by_protocol = protocol if protocol != SecurityProtocol.PLAINTEXT.name else None
         name = (settings.inter_broker_listener_name or by_protocol or self._endpoints[0].name).upper()
-        endpoint = next((e for e in self._endpoints if e.name == name), None)
-        if endpoint is None:
+        if all(endpoint.name != name for endpoint in self._endpoints):
             raise ConfigError(f"inter.broker.listener.name: {name} is not one of listeners")
-        check_between_nodes(endpoint, security_protocols(settings.listener_security_protocol_map)[name])
         return name
 
     @property

@@ -112,6 +112,8 @@ class Client(NamedTuple):
     peer: str
     connection_id: int
     throttle: Callable[[int], None]
+    is_by_token: bool = False
+    """Whether the client has authenticated with a delegation token (KIP-48)."""
 
 
 class AuthenticatingClient(Protocol):
@@ -201,6 +203,7 @@ class Dispatcher:
             connection_id=self._client.connection_id,
             listener=self._listener,
             principal=self._principal,
+            is_by_token=self._client.is_by_token,
         )
         listener = self._ports.transaction_listener
         report = None if listener is None else reporter(api, listener, context)

@@ -94,24 +94,11 @@ def _without_protocol(name: str) -> ConfigError:
 def controller_endpoints(settings: Settings) -> list[Endpoint]:
     """The listeners of a controller, to which brokers connect. Raises `ConfigError`."""
     controllers = {name.upper() for name in settings.controller_listener_names or ()}
-    protocols = security_protocols(settings.listener_security_protocol_map)
     endpoints = [e for e in parse_endpoints(settings.listeners, "listeners") if e.name in controllers]
     if not endpoints:
         names = ", ".join(sorted(controllers))
         raise ConfigError(f"listeners: none of them is for a controller, whose names are {names} (controller.listener.names)")
-    for endpoint in endpoints:
-        # As in Kafka, a controller's listener is PLAINTEXT unless the map says otherwise.
-        check_between_nodes(endpoint, protocols.get(endpoint.name, SecurityProtocol.PLAINTEXT))
     return endpoints
-
-
-def check_between_nodes(endpoint: Endpoint, security: SecurityProtocol) -> None:
-    """Raise `ConfigError` if the other nodes of the cluster cannot connect to a listener."""
-    if security is not SecurityProtocol.PLAINTEXT:
-        raise ConfigError(
-            f"listeners: {endpoint.name}://{endpoint} has the security protocol {security.name} (listener.security.protocol.map),"
-            " but ottla's nodes connect to each other only by PLAINTEXT, without TLS and SASL; give a PLAINTEXT listener"
-        )
 
 
 _EVERY_INTERFACE = ("0.0.0.0", "::")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
+from ottla.broker.config.security_protocols import SecurityProtocol, protocol_of
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.dispatch import AuthenticatingClient, Dispatcher, Dispatching
-from ottla.broker.network.listener import client_endpoints
+from ottla.broker.network.listener import Endpoint
 from ottla.security.principal import INTERNAL
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 class ListenerSecurity:
     """Knows how the clients of each listener connect and authenticate. Raises `ConfigError` for settings that cannot be used."""
 
-    def __init__(self, ports: Ports, config: BrokerConfig) -> None:
+    def __init__(self, ports: Ports, config: BrokerConfig, endpoints: Sequence[Endpoint]) -> None:
         self._ports = ports
         self._secured: dict[str, SecuredListener] = {}
-        protocols = security_protocols(config.settings.listener_security_protocol_map)
-        names = [endpoint.name for endpoint in client_endpoints(config.settings)]
-        secured = {name: protocols[name] for name in names if protocols[name] is not SecurityProtocol.PLAINTEXT}
+        protocols = {e.name: protocol_of(config.settings.listener_security_protocol_map, e.name) for e in endpoints}
+        secured = {name: protocol for name, protocol in protocols.items() if protocol is not SecurityProtocol.PLAINTEXT}
+        names = [endpoint.name for endpoint in endpoints]
         # Other brokers are reached by a plain listener, whose addresses a local client gets.
         self._local = Local(ports, next((name for name in names if name not in secured), names[0]))
         self.needs_credentials = names[0] in secured or bool(config.settings.authorizer_class_name)

@@ -34,8 +34,8 @@ class Client(Protocol):
     @property
     def peer(self) -> str: ...
 
-    def dispatcher(self, principal: KafkaPrincipal) -> Dispatcher:
-        """A dispatcher that handles the requests of an authenticated principal."""
+    def dispatcher(self, principal: KafkaPrincipal, *, is_by_token: bool = False) -> Dispatcher:
+        """A dispatcher that handles the requests of an authenticated principal. ``is_by_token``: see `RequestContext`."""
         ...
 
     def limit_frames(self, *, is_authenticated: bool) -> None: ...
@@ -157,7 +157,7 @@ class SaslDispatcher:
         answer = server.token(token, client.now_ms(), client.steady_ms())
         if server.state is State.COMPLETE:
             if not was_again:
-                self._inner = client.dispatcher(server.principal)
+                self._inner = client.dispatcher(server.principal, is_by_token=server.is_by_token)
                 client.authenticated(server.principal, server.mechanism)
             client.limit_frames(is_authenticated=True)
         return answer

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
+import hmac
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Protocol
 
 import structlog
 
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.config.security import SaslSettings, sasl_settings, tls_settings
+from ottla.broker.config.security import SaslSettings, sasl_settings
 from ottla.broker.config.security_protocols import SecurityProtocol
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import Env
@@ -18,29 +19,35 @@ from ottla.broker.network import connection as connections
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.dispatch import AuthenticatingClient, Dispatcher, Dispatching
 from ottla.broker.network.key_sets import KeySource
+from ottla.broker.network.reloading import ReloadedTls
 from ottla.broker.network.sasl_dispatch import SaslDispatcher
-from ottla.broker.network.tls import Handshakes, TlsHandshake, certificate_of, server_context
+from ottla.broker.network.tls import Handshakes, TlsHandshake, certificate_of
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.protocol.steps import Pause
 from ottla.security.principal import ANONYMOUS, USER, KafkaPrincipal
 from ottla.security.sasl.exchange import Mechanism
 from ottla.security.sasl.oauthbearer import OAUTHBEARER, OAuthBearerMechanism, TokenValidator
 from ottla.security.sasl.plain import PLAIN, PlainMechanism
-from ottla.security.sasl.scram import NUMBERS, Credential, ScramMechanism
+from ottla.security.sasl.scram import NUMBERS, Credential, ScramMechanism, TokenCredential, token_credential
 from ottla.security.sasl.server import SaslTerms
 from ottla.security.sasl.signed_tokens import KeySetError, SignedTokens
 from ottla.security.sasl.unsecured_tokens import OptionError, UnsecuredTokens
 from ottla.security.tls.distinguished_name import MalformedCertificate, subject_of
 from ottla.security.tls.principal_mapping import NoRuleMatches
 
+MAX_TOKEN_CREDENTIALS = 1_000
+"""Number of delegation tokens whose credentials a listener keeps. One costs a few milliseconds of hashing."""
+
 log = structlog.get_logger("connection")
 
 
 class Ports(connections.Ports[Any], Protocol):
-    """The broker whose listeners are secured."""
+    """The broker or controller whose listeners are secured."""
 
     env: Env
-    cluster_state: ClusterState
+
+    @property
+    def cluster_state(self) -> ClusterState: ...
 
 
 class SecuredListener:
@@ -56,18 +63,18 @@ class SecuredListener:
             self.max_receive_bytes = sasl.max_receive_bytes
             mechanisms = {mechanism: self._mechanism(mechanism, sasl) for mechanism in sasl.modules}
             self._terms = SaslTerms(mechanisms=mechanisms, max_session_ms=sasl.max_session_ms)
-        self._context: ssl.SSLContext | None = None
+        self._tls: ReloadedTls | None = None
         if protocol.has_tls:
             # Password for the copy of the private key in memory. It is hexadecimal, because OpenSSL takes text.
-            tls = tls_settings(config, name, protocol, self._secret.hex().encode())
-            self._context, self._principals = server_context(tls), tls.principals
+            self._tls = ReloadedTls(config, name, protocol, self._secret.hex().encode())
+            ports.live_config.parts.append(self._tls)
 
     def _mechanism(self, name: str, sasl: SaslSettings) -> Mechanism:
         if name == PLAIN:
             return PlainMechanism(sasl.modules[name].users)
         if name == OAUTHBEARER:
             return OAuthBearerMechanism(self._tokens(sasl))
-        return ScramMechanism(name, self._credential_of(NUMBERS[name]), self._secret)
+        return ScramMechanism(name, self._credential_of(NUMBERS[name]), self._secret, self._token_of(name))
 
     def _tokens(self, sasl: SaslSettings) -> TokenValidator:
         """The validator of OAUTHBEARER. Raises `ConfigError`."""
@@ -86,21 +93,41 @@ class SecuredListener:
         """A function that looks up the credential of a user in the cluster's metadata."""
         return lambda user: self.ports.cluster_state.credentials.by_user.get(user, {}).get(mechanism)
 
+    def _token_of(self, mechanism: str) -> Callable[[str], TokenCredential | None]:
+        """A function that looks up the credential of a delegation token in the cluster's metadata."""
+
+        @lru_cache(MAX_TOKEN_CREDENTIALS)
+        def credential(token_id: str) -> Credential:
+            tokens = self.ports.cluster_state.tokens
+            # Not the salt of an unknown user of that name, because a token's salt is known to its clients only.
+            salt = hmac.digest(self._secret, b"token " + token_id.encode(), "sha256")
+            return token_credential(mechanism, tokens.hmac_of(token_id), salt)
+
+        def token_of(token_id: str) -> TokenCredential | None:
+            tokens = self.ports.cluster_state.tokens
+            token = tokens.by_id.get(token_id)
+            if token is None or not tokens.is_enabled:
+                return None
+            return TokenCredential(token.owner.name, token.expires_ms, credential(token_id))
+
+        return token_of
+
     def connection(self) -> asyncio.BufferedProtocol:
-        if self._context is not None:
-            return TlsHandshake(self._context, self._handshakes, self._after_handshake)
+        if self._tls is not None:
+            return TlsHandshake(self._tls.context, self._handshakes, self._after_handshake)
         return Connection(self.ports, self.name, self)
 
     def _after_handshake(self, transport: asyncio.Transport) -> asyncio.BufferedProtocol | None:
         """The protocol of a connection after its handshake; None to refuse a client because of its certificate."""
         if self._terms is not None:
             return Connection(self.ports, self.name, self)
+        assert self._tls is not None
         peer = str(transport.get_extra_info("peername")[0])
         try:
             certificate = certificate_of(transport)
             principal = ANONYMOUS
             if certificate is not None:
-                principal = KafkaPrincipal(USER, self._principals.name_of(subject_of(certificate)))
+                principal = KafkaPrincipal(USER, self._tls.settings.principals.name_of(subject_of(certificate)))
         except (MalformedCertificate, NoRuleMatches) as error:
             self._handshakes.failed(peer, f"the client's certificate has no principal: {error}")
             return None
@@ -140,8 +167,9 @@ class SaslClient:
     def peer(self) -> str:
         return self._connection.peer
 
-    def dispatcher(self, principal: KafkaPrincipal) -> Dispatcher:
-        return Dispatcher(self._listener.ports, self._listener.name, self._connection.as_client, principal)
+    def dispatcher(self, principal: KafkaPrincipal, *, is_by_token: bool = False) -> Dispatcher:
+        client = self._connection.as_client._replace(is_by_token=is_by_token)
+        return Dispatcher(self._listener.ports, self._listener.name, client, principal)
 
     def limit_frames(self, *, is_authenticated: bool) -> None:
         settings = self._listener.ports.live_config.settings

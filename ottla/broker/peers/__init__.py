@@ -1,11 +1,13 @@
 """Connections of this process to other brokers and to the controller.
 
+- `authentication`: one authentication of a connection to a peer by SASL, without a socket.
 - `backoff`: the delay before a reconnect, which grows with each failure and has random jitter (Kafka's ExponentialBackoff).
 - `channel`: the transport of one connection to a peer: bytes to frames, and frames to bytes.
 - `directory`: the connections to the other brokers of the cluster, by their ids.
 - `peer`: the connection to another broker or the controller: sends requests, and reconnects after the connection is lost.
 - `principals`: encodes the principal of a client in an envelope.
 - `requests`: the unsent requests of one connection to a peer, and the requests in flight.
+- `security`: TLS and SASL of connections to one listener of the other nodes.
 - `states`: the states of a connection to a peer, and the allowed transitions.
 - `versions`: chooses the version of each API for requests to a peer (Kafka's NodeApiVersions).
 """

@@ -27,6 +27,8 @@ class Channel(asyncio.BufferedProtocol):
 
     def __init__(self, owner: ChannelOwner, buffers: ReceiveBuffers, max_frame_bytes: int) -> None:
         self._owner: ChannelOwner | None = owner
+        self.error: Exception | None = None
+        """The error by which the connection was lost; None if the peer closed it, or if this side did."""
         self._frames = Frames(buffers, max_frame_bytes)
         self._transport: asyncio.Transport | None = None
 
@@ -41,6 +43,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self.error = exc
         self._frames.discard()
         self._end(str(exc) if exc is not None and str(exc) else "the peer closed the connection")
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from ottla.broker.network.framing import ReceiveBuffers
-from ottla.broker.peers.peer import Peer, PeerEnv, Timings
+from ottla.broker.peers.peer import Peer, PeerEnv, PeerLimits
 from ottla.coordinator.metadata.broker_registration import BrokerRegistration
+
+if TYPE_CHECKING:
+    from ottla.broker.peers.security import PeerSecurity
 
 FETCH = "fetch"
 """Purpose of the connection for followers' fetches, which wait at the leader for records."""
@@ -22,6 +27,14 @@ class KnownBrokers(Protocol):
     def brokers(self) -> Mapping[int, BrokerRegistration]: ...
 
 
+class BrokerListener(msgspec.Struct, frozen=True):
+    """The listener of every broker for other brokers (``inter.broker.listener.name``). ``security``: None if it has neither TLS nor
+    SASL."""
+
+    name: str
+    security: PeerSecurity | None = None
+
+
 class BrokerPeers:
     """One connection for each broker and purpose, created at its first use.
 
@@ -34,22 +47,19 @@ class BrokerPeers:
         known: Callable[[], KnownBrokers],
         *,
         own_id: int,
-        listener: Callable[[], str],
+        listener: BrokerListener,
         buffers: ReceiveBuffers,
         bug: Callable[[], None],
-        timings: Timings | None = None,
+        limits: PeerLimits | None = None,
     ) -> None:
-        """``listener`` returns the name of the listener for other brokers (``inter.broker.listener.name``).
-
-        ``bug`` is called in an ``except`` block when a callback of a request raises.
-        """
+        """``bug`` is called in an ``except`` block when a callback of a request raises."""
         self._env = env
         self._known = known
         self._own_id = own_id
         self._listener = listener
         self._buffers = buffers
         self._bug = bug
-        self._timings = timings
+        self._limits = limits
         # Each connection with the incarnation id that its broker had when the connection was created.
         self._peers: dict[tuple[int, str], tuple[Peer, bytes]] = {}
         self._is_closed = False
@@ -69,7 +79,15 @@ class BrokerPeers:
         if known is not None:
             known[0].close()
         client_id = f"broker-{self._own_id}-{purpose}"
-        peer = Peer(self._env, address, client_id=client_id, bug=self._bug, buffers=self._buffers, timings=self._timings)
+        peer = Peer(
+            self._env,
+            address,
+            client_id=client_id,
+            bug=self._bug,
+            buffers=self._buffers,
+            security=self._listener.security,
+            limits=self._limits,
+        )
         self._peers[broker_id, purpose] = (peer, broker.incarnation_id)
         return peer
 
@@ -105,5 +123,4 @@ class BrokerPeers:
         broker = self._known().brokers.get(broker_id)
         if broker is None or broker_id == self._own_id:
             return None
-        listener = self._listener()
-        return next(((e.host, e.port) for e in broker.listeners if e.name == listener), None)
+        return next(((e.host, e.port) for e in broker.listeners if e.name == self._listener.name), None)

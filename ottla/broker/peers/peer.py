@@ -1,16 +1,18 @@
 """The connection to another broker or the controller: sends requests, and reconnects after the connection is lost.
 
 The first request opens the connection. ApiVersions is sent first on each new connection, because the peer may run another release
-by then. If the connection cannot be opened or is lost, its requests fail: only their sender knows whether they may be sent again
-(Kafka's NetworkClient and InterBrokerSendThread).
+by then. With SASL this node then authenticates, and again before its session ends (KIP-368). If the connection cannot be opened or
+is lost, its requests fail: only their sender knows whether they may be sent again (Kafka's NetworkClient and
+InterBrokerSendThread).
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from math import ceil
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import structlog
@@ -21,12 +23,25 @@ from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.backoff import Backoff
 from ottla.broker.peers.channel import Channel
-from ottla.broker.peers.requests import Failure, OutOfOrder, PeerFailure, Request, RequestLimits, Requests, Then
+from ottla.broker.peers.requests import (
+    AuthenticationRefused,
+    Failure,
+    OutOfOrder,
+    PeerFailure,
+    Request,
+    RequestLimits,
+    Requests,
+    Then,
+)
 from ottla.broker.peers.states import PeerState, check_transition
 from ottla.broker.peers.versions import Versions, decode_greeting, greeting_after, key_of, newest_own
 from ottla.protocol.codec import API_VERSIONS_KEY, DECODE_FAILURES, decode_response_frame, request_frame
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+
+if TYPE_CHECKING:
+    from ottla.broker.peers.authentication import Authentication
+    from ottla.broker.peers.security import PeerSecurity
 
 SOFTWARE = "ottla"
 SOFTWARE_VERSION = "0.1.0"
@@ -38,17 +53,24 @@ class PeerEnv(Clock, Randomness, Timers, Protocol):
     """The part of `broker.loop.env.Env` that a peer uses."""
 
     def connect(
-        self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.BufferedProtocol],
+        failed: Callable[[OSError], None],
+        tls: ssl.SSLContext | None = None,
     ) -> ConnectionAttempt: ...
 
 
-class Timings(msgspec.Struct, frozen=True, kw_only=True):
-    """Time limits in ms. ``connect_ms``: connecting, including ApiVersions. ``request_ms``: default timeout of a request."""
+class PeerLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of one connection, times in ms. ``connect_ms``: connecting, including ApiVersions and SASL. ``request_ms``: default
+    timeout of a request."""
 
     connect_ms: float = 10_000
     request_ms: float = 30_000
     first_backoff_ms: float = 50
     longest_backoff_ms: float = 1_000
+    requests: RequestLimits = RequestLimits()
 
 
 class Peer:
@@ -62,20 +84,24 @@ class Peer:
         client_id: str,
         bug: Callable[[], None],
         buffers: ReceiveBuffers,
-        limits: RequestLimits | None = None,
-        timings: Timings | None = None,
+        security: PeerSecurity | None = None,
+        limits: PeerLimits | None = None,
     ) -> None:
-        """``bug`` is called in an ``except`` block when a callback raises. ``buffers`` are shared by all connections."""
+        """``bug`` is called in an ``except`` block when a callback raises. ``buffers`` are shared by all connections. ``security``:
+        None for a peer without TLS and SASL."""
         self._env = env
         self._errors = RepeatedErrors(env, log)
         self.host, self.port = address
         self._client_id = client_id
         self._bug = bug
         self._buffers = buffers
-        self._timings = Timings() if timings is None else timings
-        self._limits = RequestLimits() if limits is None else limits
-        self._requests = Requests(self._limits)
-        self._backoff = Backoff(first_ms=self._timings.first_backoff_ms, longest_ms=self._timings.longest_backoff_ms)
+        self._security = security
+        self._authentication: Authentication | None = None
+        # When this node authenticates again; None if its session does not end.
+        self._renew_ms: float | None = None
+        self._limits = PeerLimits() if limits is None else limits
+        self._requests = Requests(self._limits.requests)
+        self._backoff = Backoff(first_ms=self._limits.first_backoff_ms, longest_ms=self._limits.longest_backoff_ms)
         self.state = PeerState.IDLE
         self._attempt: ConnectionAttempt | None = None
         self._channel: Channel | None = None
@@ -105,7 +131,7 @@ class Peer:
         The version is the newest that both sides support, from ``least_version`` to ``most_version``. The timeout includes the time
         of connecting.
         """
-        timeout_ms = self._timings.request_ms if timeout_ms is None else timeout_ms
+        timeout_ms = self._limits.request_ms if timeout_ms is None else timeout_ms
         request = Request(
             key=key_of(message),
             message=message,
@@ -147,6 +173,10 @@ class Peer:
 
     def _send_waiting(self) -> None:
         while self.state is PeerState.READY and self._channel is not None and self._versions is not None:
+            if self._renew_ms is not None and len(self._requests) and self._env.monotonic_ms() >= self._renew_ms:
+                if not self._requests.in_flight_bytes:
+                    self._authenticate(self._channel, self._versions)
+                return
             request = self._requests.next()
             if request is None:
                 return
@@ -168,19 +198,20 @@ class Peer:
 
     def _connect(self) -> None:
         self._become(PeerState.CONNECTING)
-        self._phase_timer = self._env.call_later(self._timings.connect_ms, self._connecting_timed_out)
-        self._attempt = self._env.connect(self.host, self.port, self._new_channel, self._not_connected)
+        self._phase_timer = self._env.call_later(self._limits.connect_ms, self._connecting_timed_out)
+        tls = None if self._security is None else self._security.tls
+        self._attempt = self._env.connect(self.host, self.port, self._new_channel, self._not_connected, tls)
 
     def _new_channel(self) -> Channel:
-        self._channel = Channel(self, self._buffers, self._limits.response_bytes)
+        self._channel = Channel(self, self._buffers, self._limits.requests.response_bytes)
         return self._channel
 
     def _not_connected(self, error: OSError) -> None:
         self._attempt = None
-        self._lose(str(error))
+        self._lose_by(error, str(error))
 
     def _connecting_timed_out(self) -> None:
-        self._lose(f"no connection within {self._timings.connect_ms:.0f} ms")
+        self._lose(f"no connection within {self._limits.connect_ms:.0f} ms")
 
     def opened(self, channel: Channel) -> None:
         """Implements `channel.ChannelOwner`."""
@@ -199,6 +230,8 @@ class Peer:
         try:
             if self.state is PeerState.GREETING:
                 self._greeted(channel, frame)
+            elif self.state is PeerState.AUTHENTICATING:
+                self._authenticated(channel, frame)
             else:
                 self._answered(channel, frame)
         except (OutOfOrder, *DECODE_FAILURES) as error:
@@ -216,10 +249,52 @@ class Peer:
         if response.error_code != Code.NONE:
             channel.fail(f"ApiVersions failed with error {response.error_code}")
             return
-        self._end_phase()
         self._versions = Versions(response)
+        self._authenticate(channel, self._versions)
+
+    def _authenticate(self, channel: Channel, versions: Versions) -> None:
+        """Begin to authenticate, if the peer requires it."""
+        try:
+            address = (self.host, self.port)
+            begun = None if self._security is None else self._security.authentication(address, versions, self._client_id)
+        except AuthenticationRefused as error:
+            self._lose(str(error), Failure.REFUSED)
+            return
+        if begun is None:
+            self._accepted()
+            return
+        self._become(PeerState.AUTHENTICATING)
+        self._authentication = begun
+        if self._phase_timer is None:
+            self._phase_timer = self._env.call_later(self._limits.connect_ms, self._connecting_timed_out)
+        channel.write(begun.frame)
+
+    def _authenticated(self, channel: Channel, frame: memoryview) -> None:
+        """Take a response to a request of the authentication."""
+        begun = self._authentication
+        assert begun is not None
+        try:
+            following = begun.take(frame)
+        except AuthenticationRefused as error:
+            self._lose(str(error), Failure.REFUSED)
+            return
+        if following is not None:
+            channel.write(following)
+            return
+        self._renew_ms = None
+        if begun.session_ms:
+            from ottla.broker.peers.security import RENEW_AT
+
+            self._renew_ms = self._env.monotonic_ms() + begun.session_ms * RENEW_AT
+        self._accepted()
+
+    def _accepted(self) -> None:
+        self._authentication = None
+        self._end_phase()
         self._become(PeerState.READY)
         self._backoff.reset()
+        if self._security is not None:
+            self._security.accepted(repr(self))
         self._send_waiting()
 
     def _answered(self, channel: Channel, frame: memoryview) -> None:
@@ -233,9 +308,19 @@ class Peer:
 
     def lost(self, channel: Channel, reason: str) -> None:
         """Implements `channel.ChannelOwner`."""
-        self._lose(reason)
+        self._lose_by(channel.error, reason)
 
-    def _lose(self, reason: str) -> None:
+    def _lose_by(self, error: Exception | None, reason: str) -> None:
+        """Handle a connection that was lost by an error, which may be one of TLS."""
+        refusal = None
+        if error is not None and self._security is not None:
+            refusal = self._security.refusal(error, (self.host, self.port))
+        if refusal is None:
+            self._lose(reason)
+        else:
+            self._lose(refusal, Failure.REFUSED)
+
+    def _lose(self, reason: str, kind: Failure = Failure.DISCONNECTED) -> None:
         """Handle a lost connection: requests in flight fail. Waiting requests also fail if the connection was never ready."""
         was_ready = self.state is PeerState.READY
         failed = self._requests.take_in_flight() if was_ready else self._requests.take_all()
@@ -244,13 +329,15 @@ class Peer:
             # Peers close connections that were idle for long. The next request opens another connection.
             self._become(PeerState.IDLE)
             return
-        self._back_off(reason)
+        self._back_off(reason, kind)
         for request in failed:
-            self._fail_soon(request, Failure.DISCONNECTED, f"{self}: {reason}")
+            self._fail_soon(request, kind, f"{self}: {reason}")
 
-    def _back_off(self, reason: str) -> None:
+    def _back_off(self, reason: str, kind: Failure = Failure.DISCONNECTED) -> None:
         self._become(PeerState.BACKING_OFF)
-        if not self._backoff.failures:
+        if kind is Failure.REFUSED and self._security is not None:
+            self._security.refused(repr(self), reason)
+        elif not self._backoff.failures:
             self._errors.failed("peer_disconnected", reason, level="info", peer=repr(self))
         chance = int.from_bytes(self._env.random_uuid()[:4], "big") / (1 << 32)
         self._phase_timer = self._env.call_later(self._backoff.next_ms(chance), self._try_again)
@@ -264,7 +351,7 @@ class Peer:
 
     def _disconnect(self) -> None:
         self._end_phase()
-        self._versions = None
+        self._versions = self._authentication = self._renew_ms = None
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             attempt.cancel()

@@ -7,11 +7,12 @@ from ottla.protocol.primitives import compact_string, read_compact_string
 from ottla.security.principal import KafkaPrincipal
 
 _VERSION = b"\0\0"
-_NO_TOKEN_AND_NO_TAGS = b"\0\0"
+_NO_TAGS = b"\0"
 
 
-def principal_bytes(principal: KafkaPrincipal) -> bytes:
-    return _VERSION + compact_string(principal.type) + compact_string(principal.name) + _NO_TOKEN_AND_NO_TAGS
+def principal_bytes(principal: KafkaPrincipal, *, is_by_token: bool = False) -> bytes:
+    """``is_by_token``: whether the client has authenticated with a delegation token."""
+    return _VERSION + compact_string(principal.type) + compact_string(principal.name) + bytes([is_by_token]) + _NO_TAGS
 
 
 def principal_of(raw: bytes) -> KafkaPrincipal:

@@ -21,6 +21,8 @@ class Failure(Enum):
     """The peer supports no version of the API in which the request can be sent."""
     TOO_MANY = "too many"
     """Too many requests are already waiting."""
+    REFUSED = "refused"
+    """The two sides do not accept each other's certificate or credentials, which the connection has logged."""
     CLOSED = "closed"
     """This side has closed the connection for good."""
 
@@ -32,6 +34,10 @@ class PeerFailure(Exception):
         super().__init__(reason)
         self.kind = kind
         self.reason = reason
+
+
+class AuthenticationRefused(Exception):
+    """The peer and this node do not accept each other (`Failure.REFUSED`). The text is one line for a person."""
 
 
 Then = Callable[[Any], None]

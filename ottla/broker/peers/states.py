@@ -11,6 +11,8 @@ class PeerState(Enum):
     CONNECTING = "connecting"
     GREETING = "greeting"
     """Connected. The response to ApiVersions has not arrived, so no other request is sent."""
+    AUTHENTICATING = "authenticating"
+    """This node authenticates by SASL, for the first time or again. No other request is sent."""
     READY = "ready"
     BACKING_OFF = "backing off"
     """The last connection failed. The next attempt waits for its backoff."""
@@ -20,8 +22,9 @@ class PeerState(Enum):
 FOLLOWING: dict[PeerState, frozenset[PeerState]] = {
     PeerState.IDLE: frozenset({PeerState.CONNECTING, PeerState.CLOSED}),
     PeerState.CONNECTING: frozenset({PeerState.GREETING, PeerState.BACKING_OFF, PeerState.CLOSED}),
-    PeerState.GREETING: frozenset({PeerState.READY, PeerState.BACKING_OFF, PeerState.CLOSED}),
-    PeerState.READY: frozenset({PeerState.IDLE, PeerState.BACKING_OFF, PeerState.CLOSED}),
+    PeerState.GREETING: frozenset({PeerState.READY, PeerState.AUTHENTICATING, PeerState.BACKING_OFF, PeerState.CLOSED}),
+    PeerState.AUTHENTICATING: frozenset({PeerState.READY, PeerState.BACKING_OFF, PeerState.CLOSED}),
+    PeerState.READY: frozenset({PeerState.IDLE, PeerState.AUTHENTICATING, PeerState.BACKING_OFF, PeerState.CLOSED}),
     PeerState.BACKING_OFF: frozenset({PeerState.CONNECTING, PeerState.IDLE, PeerState.CLOSED}),
     PeerState.CLOSED: frozenset(),
 }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ottla.broker.config.first_user import FirstUser
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.controller.server import ControllerServer
 from ottla.broker.loop.env import RealEnv, process_id
@@ -34,10 +35,16 @@ def _report_ready(controller: ControllerServer, ready_file: ReadyFile) -> None:
 
 
 async def _serve(
-    config: BrokerConfig, features: Mapping[str, int], cluster_id: str | None, ready_file: ReadyFile, owner: Owner | None
+    config: BrokerConfig,
+    features: Mapping[str, int],
+    cluster_id: str | None,
+    ready_file: ReadyFile,
+    owner: Owner | None,
+    first_users: Sequence[FirstUser],
 ) -> None:
     ready_file.check()
-    controller = ControllerServer(RealEnv(), config, features, cluster_id=cluster_id, host=Host(serve_metrics=serve_metrics))
+    host = Host(serve_metrics=serve_metrics)
+    controller = ControllerServer(RealEnv(), config, features, cluster_id=cluster_id, host=host, first_users=first_users)
     controller.directory.acquire()
     # Remove the file of a killed controller. This controller has the directory's lock, so no running controller uses the file.
     ready_file.remove()
@@ -64,13 +71,15 @@ def run(
     warnings: Mapping[str, str | None] | None = None,
     owner: Owner | None = None,
     node: str | None = None,
+    first_users: Sequence[FirstUser] = (),
 ) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code of `run_process`.
 
-    ``cluster_id`` is written into a new directory; if it is None, an id is generated. A used directory keeps its own id.
+        ``cluster_id`` is written into a new directory; if it is None, an id is generated. A used directory keeps its own id.
+    ``first_users`` are created at the start.
     """
     return run_process(
-        lambda: _serve(config, features, cluster_id, ReadyFile(ready_file), owner),
+        lambda: _serve(config, features, cluster_id, ReadyFile(ready_file), owner, first_users),
         as_json=as_json,
         log_level=log_level,
         warnings=warnings or {},

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
-from ottla.addresses import Address
+from ottla.addresses import Address, joined_address
 from ottla.client.errors import ClientError
 from ottla.client.security.client_config import MECHANISM, OAUTHBEARER, PLAIN, PROTOCOL, Connecting, Sasl
 from ottla.client.security.sasl import Conversation, SaslFailure, oauthbearer, plain, scram
@@ -22,10 +22,22 @@ def authenticate(exchange: Callable[[Any], Any], connecting: Connecting, address
 
     ``exchange`` sends a request and returns the response. Raises `ClientError` if the broker rejects the client.
     """
+    steps = authentication(connecting, address)
+    request = next(steps)
+    while True:
+        try:
+            request = steps.send(exchange(request))
+        except StopIteration as ended:
+            return float(ended.value)
+
+
+def authentication(connecting: Connecting, address: Address) -> Generator[Any, Any, float]:
+    """The requests of one authentication. The generator yields each request, receives its response, and returns the lifetime of the
+    session in seconds; 0 if it does not end. Raises `ClientError`."""
     sasl = connecting.sasl
     assert sasl is not None
-    where = f"the broker at {address[0]}:{address[1]}"
-    shaken = exchange(SaslHandshakeRequest(mechanism=sasl.mechanism))
+    where = f"the broker at {joined_address(address)}"
+    shaken = yield SaslHandshakeRequest(mechanism=sasl.mechanism)
     if shaken.error_code == Code.ILLEGAL_SASL_STATE:
         raise ClientError(
             f"{where} does not authenticate clients on this listener, but {connecting.prefix}{PROTOCOL} is {connecting.protocol}:"
@@ -40,16 +52,17 @@ def authenticate(exchange: Callable[[Any], Any], connecting: Connecting, address
         conversation = _conversation(sasl)
         said = next(conversation)
         while True:
-            answer = exchange(SaslAuthenticateRequest(auth_bytes=said))
+            answer = yield SaslAuthenticateRequest(auth_bytes=said)
             if answer.error_code:
                 raise SaslFailure(f"{name_of(answer.error_code)}: {(answer.error_message or '')[:500]}")
+            lifetime_s = answer.session_lifetime_ms / 1_000
             said = conversation.send(answer.auth_bytes)
     except StopIteration:
-        return float(answer.session_lifetime_ms / 1_000)
+        return float(lifetime_s)
     except SaslFailure as failure:
         who = f" of {sasl.username!r}" if sasl.username else ""
         line = " ".join(str(failure).split())
-        raise ClientError(f"authentication{who} by {sasl.mechanism} at {address[0]}:{address[1]} failed: {line}") from None
+        raise ClientError(f"authentication{who} by {sasl.mechanism} at {joined_address(address)} failed: {line}") from None
 
 
 def _conversation(sasl: Sasl) -> Conversation:

@@ -52,7 +52,7 @@ def wrapped(raw: socket.socket, tls: Tls, address: Address) -> ssl.SSLSocket:
     try:
         return context.wrap_socket(raw, server_hostname=address[0])
     except ssl.SSLCertVerificationError as error:
-        raise ClientError(_distrust(error, tls, address)) from None
+        raise ClientError(distrust_of(error, tls, address, shown_certificate(address))) from None
     except ssl.SSLError as error:
         refusal = refusal_of(error, tls, address)
         if refusal is None:
@@ -177,9 +177,9 @@ def refusal_of(error: ssl.SSLError, tls: Tls, address: Address) -> str | None:
     return None
 
 
-def _distrust(error: ssl.SSLCertVerificationError, tls: Tls, address: Address) -> str:
+def distrust_of(error: ssl.SSLCertVerificationError, tls: Tls, address: Address, certificate: dict[str, Any]) -> str:
+    """Return the reason that the broker's certificate is not trusted. ``certificate``: see `shown_certificate`."""
     host, port = address
-    certificate = shown_certificate(address)
     if error.verify_code in _OTHER_HOST:
         names = ", ".join(value for _, value in certificate.get("subjectAltName", ())) or _name(certificate.get("subject"))
         return (

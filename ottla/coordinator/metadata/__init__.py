@@ -6,6 +6,7 @@
 - `cluster`: cluster metadata: topics, configs, feature levels, registrations and producer-id blocks, in KRaft's record schemas.
 - `config_totals`: limits the total size of configs for groups and client metrics subscriptions, because clients may choose any
   name.
+- `delegation_tokens`: delegation tokens (KIP-48), credentials that clients create for other processes.
 - `eligible_replicas`: clears eligible leader replicas when ``min.insync.replicas`` changes (KIP-966).
 - `metadata_delta`: the changes of a sequence of metadata records, for components that follow the cluster's metadata.
 - `metadata_records`: frames a record of the cluster's metadata log: frame version, type and version, then the message.

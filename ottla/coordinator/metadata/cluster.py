@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.metadata import eligible_replicas
 from ottla.coordinator.metadata.acls import Acls
@@ -17,7 +17,13 @@ from ottla.coordinator.metadata.config_totals import ConfigTotals, characters_of
 from ottla.coordinator.metadata.metadata_delta import MetadataDelta
 from ottla.coordinator.metadata.metadata_records import FRAME_VERSION, SKIPPED, metadata_record, record_version
 from ottla.coordinator.metadata.metadata_transaction import MetadataTransaction
-from ottla.coordinator.metadata.partition_registration import PartitionRegistration, changed, merged, registered, sole_replica
+from ottla.coordinator.metadata.partition_registration import (
+    AlikePartition,
+    PartitionRegistration,
+    merged,
+    registered,
+    sole_replica,
+)
 from ottla.coordinator.metadata.scram_credentials import ScramCredentials
 from ottla.coordinator.metadata.server_config import MIN_INSYNC_REPLICAS, ServerConfig, no_server
 from ottla.coordinator.metadata.topic_names import TakenNames, check_creatable, check_topic_name
@@ -38,6 +44,9 @@ from ottla.protocol.messages import (
 )
 from ottla.protocol.primitives import read_uvarint
 
+if TYPE_CHECKING:
+    from ottla.coordinator.metadata.delegation_tokens import DelegationTokens
+
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 BROKER_LOGGER_RESOURCE = 8
@@ -53,21 +62,6 @@ NEWEST_METADATA_VERSION = 33
 def as_allotted(producer_id: int) -> int:
     """Return ``producer_id``, or -1 for an id that a client invented: allocation after such an id would run out of ids."""
     return producer_id if producer_id <= LARGEST_ALLOTTED_PRODUCER_ID else -1
-
-
-class _Alike(NamedTuple):
-    """The last decoded partition record, split around the partition's number.
-
-    Most partition records differ only in this number and the topic's id, and a topic may have 10,000 partitions. So an otherwise
-    equal record is not decoded again. ``at`` is the position of the number; ``head`` and ``tail`` are the bytes around it, and
-    ``tail`` starts with the topic's id.
-    """
-
-    at: int
-    head: bytes
-    tail: bytes
-    topic_id: bytes
-    partition: PartitionRegistration
 
 
 class ClusterState:
@@ -89,15 +83,23 @@ class ClusterState:
         self.features: dict[str, int] = {}
         self.client_quotas = ClientQuotas()
         self.credentials = ScramCredentials()
+        self._tokens: DelegationTokens | None = None
         self.acls = Acls()
         self.registrations = Registrations()
         self.next_producer_id = 0
         self.server_config = server_config
         self.delta: MetadataDelta | None = None
         """Collects the changes of a replay, or None."""
-        self._alike: _Alike | None = None
+        self._alike: AlikePartition | None = None
         self._shared = SharedPartitions()
         self._transaction = MetadataTransaction()
+
+    @property
+    def tokens(self) -> DelegationTokens:
+        """Their module is imported at the first use, because most clusters have no delegation tokens."""
+        if self._tokens is None:
+            self._tokens = import_module("ottla.coordinator.metadata.delegation_tokens").DelegationTokens()
+        return self._tokens
 
     # commands
 
@@ -192,6 +194,7 @@ class ClusterState:
         for (kind, name), configs in self.configs.items():
             records += [self._config(kind, name, key, value) for key, value in configs.items()]
         records += self.client_quotas.snapshot() + self.credentials.snapshot() + self.acls.snapshot()
+        records += [] if self._tokens is None else self._tokens.snapshot()
         message = producer_ids_record.ProducerIdsRecord(
             broker_id=self.node_id, broker_epoch=0, next_producer_id=self.next_producer_id
         )
@@ -265,7 +268,7 @@ class ClusterState:
             self.delta.note(kind, message, self.topics_by_id)
         take(self, message, offset)
         if kind == partition_record.RECORD_TYPE:
-            self._alike = _Alike(
+            self._alike = AlikePartition(
                 at=pos,
                 head=raw[:pos],
                 tail=raw[pos + 4 :],
@@ -308,13 +311,7 @@ class ClusterState:
         topic.partitions[index] = self._shared.of(merged(topic.partitions[index], message))
 
     def _replay_clear_elr(self, message: Any, offset: int) -> None:
-        topics = [self.topics.get(message.topic_name)] if message.topic_name else self.topics.values()
-        for topic in topics:
-            if topic is None:
-                raise DecodeError(f"the record clears eligible leader replicas of topic {message.topic_name}, which does not exist")
-            for index, partition in enumerate(topic.partitions):
-                if partition.elr or partition.last_known_elr:
-                    topic.partitions[index] = self._shared.of(changed(partition, elr=(), last_known_elr=()))
+        eligible_replicas.replay(self.topics, self._shared, message)
 
     def _set_partition(self, topic_id: bytes, index: int, partition: PartitionRegistration) -> None:
         topic = self.topics_by_id.get(topic_id)
@@ -394,12 +391,14 @@ _RARE: dict[int, tuple[str, Callable[[ClusterState, Any, int], None]]] = {
     5: ("partition_change_record", ClusterState._replay_partition_change),
     7: ("fence_broker_record", lambda state, message, _: state.registrations.replay_fencing(message, is_fenced=True)),
     8: ("unfence_broker_record", lambda state, message, _: state.registrations.replay_fencing(message, is_fenced=False)),
+    10: ("delegation_token_record", lambda state, message, _: state.tokens.replay(message)),
     17: ("broker_registration_change_record", lambda state, message, _: state.registrations.replay_change(message)),
     18: ("access_control_entry_record", lambda state, message, _: state.acls.replay(message)),
     19: ("remove_access_control_entry_record", lambda state, message, _: state.acls.replay_removal(message)),
     23: ("begin_transaction_record", ClusterState._replay_begin),
     24: ("end_transaction_record", ClusterState._replay_end),
     25: ("abort_transaction_record", ClusterState._replay_abort),
+    26: ("remove_delegation_token_record", lambda state, message, _: state.tokens.replay_removal(message)),
     27: ("register_controller_record", lambda state, message, _: state.registrations.replay_controller(message)),
     28: ("clear_elr_record", ClusterState._replay_clear_elr),
     29: ("unregister_controller_record", lambda state, message, _: state.registrations.replay_controller_removal(message)),

@@ -27,10 +27,8 @@ _VERSIONS: dict[int, tuple[tuple[int, int], ...]] = {
 
 
 SKIPPED = {
-    10: "delegation_token_record",  # ottla has no delegation tokens.
     20: "no_op_record",  # It only advances the log end offset, to show that the controller is alive.
     21: "zk_migration_state_record",  # The migration from ZooKeeper ended before the first version of ottla.
-    26: "remove_delegation_token_record",
 }
 """Record types of Apache Kafka's controllers that are ignored on purpose, by name."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -148,3 +148,18 @@ def _directories(directories: tuple[bytes, ...], replica_count: int) -> tuple[by
     if len(directories) != replica_count:
         raise DecodeError(f"the partition has {replica_count} replicas, but {len(directories)} directories")
     return directories
+
+
+class AlikePartition(NamedTuple):
+    """The last decoded partition record, split around the partition's number.
+
+    Most partition records differ only in this number and the topic's id, and a topic may have 10,000 partitions. So an otherwise
+    equal record is not decoded again. ``at`` is the position of the number; ``head`` and ``tail`` are the bytes around it, and
+    ``tail`` starts with the topic's id.
+    """
+
+    at: int
+    head: bytes
+    tail: bytes
+    topic_id: bytes
+    partition: PartitionRegistration

@@ -20,6 +20,8 @@ class Exchange(Protocol):
     """Whether the client is authenticated, and sends no further token."""
     user: str
     """The name of the authenticated user. Empty until the exchange is complete."""
+    is_token: bool
+    """Whether the client's credential is a delegation token, and ``user`` its owner."""
     expires_ms: int | None
     """When the client's credential expires, in ms since 1970; None if it does not."""
 

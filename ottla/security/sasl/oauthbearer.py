@@ -60,12 +60,12 @@ class OAuthBearerMechanism:
 class OAuthBearerExchange:
     """One exchange of OAUTHBEARER."""
 
-    __slots__ = ("_error", "_validator", "expires_ms", "is_complete", "user")
+    __slots__ = ("_error", "_validator", "expires_ms", "is_complete", "is_token", "user")
 
     def __init__(self, validator: TokenValidator) -> None:
         self._validator = validator
         self._error = ""
-        self.is_complete, self.user = False, ""
+        self.is_complete, self.is_token, self.user = False, False, ""
         self.expires_ms: int | None = None
 
     def respond(self, token: bytes, now_ms: int) -> bytes:

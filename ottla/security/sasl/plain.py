@@ -25,11 +25,11 @@ class PlainMechanism:
 class PlainExchange:
     """One exchange of PLAIN, which has a single token."""
 
-    __slots__ = ("_passwords", "expires_ms", "is_complete", "user")
+    __slots__ = ("_passwords", "expires_ms", "is_complete", "is_token", "user")
 
     def __init__(self, passwords: Mapping[str, bytes]) -> None:
         self._passwords = passwords
-        self.is_complete, self.user = False, ""
+        self.is_complete, self.is_token, self.user = False, False, ""
         self.expires_ms: int | None = None
 
     def respond(self, token: bytes, now_ms: int) -> bytes:

@@ -15,7 +15,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ottla.security.sasl.exchange import SaslFailed, SaslRefused
 
@@ -54,15 +54,53 @@ class Credential(Protocol):
     def iterations(self) -> int: ...
 
 
+class TokenCredential(NamedTuple):
+    """The credential of a delegation token, which authenticates its owner (KIP-48)."""
+
+    owner: str
+    expires_ms: int
+    credential: Credential
+
+
+def token_credential(name: str, hmac_bytes: bytes, salt: bytes) -> StoredCredential:
+    """The credential by which a client proves that it has the HMAC of a token; its password is the HMAC in base64. This takes about
+    a thousand times as long as the proof."""
+    digest, password = HASHES[name], base64.b64encode(hmac_bytes)
+    salted = hashlib.pbkdf2_hmac(digest, password, salt, MIN_ITERATIONS)
+    return StoredCredential(
+        salt=salt,
+        stored_key=hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest(),
+        server_key=hmac.digest(salted, b"Server Key", digest),
+        iterations=MIN_ITERATIONS,
+    )
+
+
+class StoredCredential(NamedTuple):
+    """A `Credential` that was computed here."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
 class ScramMechanism:
-    """One SCRAM mechanism. ``credential_of`` returns the credential of a user; None for an unknown user.
+    """One SCRAM mechanism. ``credential_of`` returns the credential of a user; None for an unknown user. ``token_of`` does the same
+    for the id of a delegation token.
 
     ``secret`` are random bytes from which the salts of unknown users are derived, so that each of them always gets the same one.
     """
 
-    def __init__(self, name: str, credential_of: Callable[[str], Credential | None], secret: bytes) -> None:
+    def __init__(
+        self,
+        name: str,
+        credential_of: Callable[[str], Credential | None],
+        secret: bytes,
+        token_of: Callable[[str], TokenCredential | None] = lambda token_id: None,
+    ) -> None:
         self.hash = HASHES[name]
         self.credential_of = credential_of
+        self.token_of = token_of
         self._secret = secret
 
     def exchange(self, nonce: str) -> ScramExchange:
@@ -84,6 +122,7 @@ class ScramExchange:
         "_user",
         "expires_ms",
         "is_complete",
+        "is_token",
         "user",
     )
 
@@ -91,7 +130,7 @@ class ScramExchange:
         self._mechanism, self._nonce = mechanism, nonce
         self._credential: Credential | None = None
         self._client_first_bare = self._server_first = self._user = ""
-        self.is_complete, self.user = False, ""
+        self.is_complete, self.is_token, self.user = False, False, ""
         self.expires_ms: int | None = None
 
     def respond(self, token: bytes, now_ms: int) -> bytes:
@@ -105,9 +144,12 @@ class ScramExchange:
             raise SaslFailed("Invalid SCRAM client first message format")
         extensions = dict(pair.split("=", 1) for pair in found["extensions"].split(",")[1:])
         user = found["name"].replace("=2C", ",").replace("=3D", "=")
-        if extensions.get("tokenauth", "").lower() == "true":
-            raise SaslFailed("Token Authentication failed: Invalid tokenId")
-        credential = self._mechanism.credential_of(user)
+        self.is_token = extensions.get("tokenauth", "").lower() == "true"
+        token = self._mechanism.token_of(user) if self.is_token else None
+        if self.is_token and token is None:
+            raise SaslFailed(f"Token Authentication failed: Invalid tokenId : {user}")
+        credential = self._mechanism.credential_of(user) if token is None else token.credential
+        owner, self.expires_ms = (user, None) if token is None else (token.owner, token.expires_ms)
         if credential is not None and credential.iterations < MIN_ITERATIONS:
             raise SaslFailed(f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS}")
         if found["authzid"] and found["authzid"] != user:
@@ -118,7 +160,7 @@ class ScramExchange:
         self._client_first_bare = f"n={found['name']},r={found['nonce']}{found['extensions']}"
         self._nonce = found["nonce"] + self._nonce
         self._server_first = f"r={self._nonce},s={base64.b64encode(salt).decode()},i={iterations}"
-        self._user, self._credential = user, credential
+        self._user, self._credential = owner, credential
         return self._server_first.encode()
 
     def _final(self, message: str) -> bytes:

@@ -50,6 +50,7 @@ class SaslServer:
         "_terms",
         "ends_ms",
         "has_headers",
+        "is_by_token",
         "mechanism",
         "principal",
         "state",
@@ -66,7 +67,7 @@ class SaslServer:
         """The mechanism that the client has chosen."""
         self.has_headers = False
         """Whether tokens come in SaslAuthenticate requests (SaslHandshake 1, KIP-152), or as bare frames (SaslHandshake 0)."""
-        self.principal = ANONYMOUS
+        self.principal, self.is_by_token = ANONYMOUS, False
         self.ends_ms: int | None = None
         """When the session ends, in ms of a steady clock; None if it does not."""
 
@@ -151,7 +152,7 @@ class SaslServer:
                 f"Cannot change principals during re-authentication from {before.type}.{before.name}:"
                 f" {principal.type}.{principal.name}"
             )
-        self.principal = principal
+        self.principal, self.is_by_token = principal, exchange.is_token
 
     def _session_ms(self, exchange: Exchange, now_ms: int) -> int | None:
         """How long the session may last; None without a limit. The shorter limit counts."""

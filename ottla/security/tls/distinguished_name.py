@@ -1,4 +1,5 @@
-"""The subject of a certificate as text (RFC 2253), as Java writes it (javax.security.auth.x500.X500Principal.getName).
+"""The subject of a certificate as text (RFC 2253), as Java writes it (javax.security.auth.x500.X500Principal.getName), and its
+alternative names.
 
 Principals and ACLs contain this text, so it must be the same as Kafka's to the letter. Python's ssl module has no such text, and
 libraries escape other characters.
@@ -23,7 +24,9 @@ _KEYWORDS = {
 _ENCODINGS = {0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1C: "utf-32-be", 0x1E: "utf-16-be"}
 """The encodings of the string types of ASN.1, by tag."""
 _ESCAPED = frozenset(',=+<>#;"\\')
-_SEQUENCE, _EXPLICIT_VERSION = 0x30, 0xA0
+_SEQUENCE, _EXPLICIT_VERSION, _EXTENSIONS = 0x30, 0xA0, 0xA3
+_ALTERNATIVE_NAMES = b"\x55\x1d\x11"
+"""The object identifier 2.5.29.17 of the extension subjectAltName."""
 
 
 class MalformedCertificate(ValueError):
@@ -33,14 +36,33 @@ class MalformedCertificate(ValueError):
 def subject_of(certificate: bytes) -> str:
     """The subject of a certificate in DER. Raises `MalformedCertificate`."""
     try:
-        outer = next(_elements(certificate))[1]
-        signed = next(_elements(outer))[1]
-        fields = [field for field in _elements(signed) if field[0] != _EXPLICIT_VERSION]
+        fields = _fields(certificate)
         # Serial number, signature algorithm, issuer and validity come before the subject.
         name = fields[4][1]
         return ",".join(_relative_name(relative) for _, relative, _ in reversed([*_elements(name)]))
     except (IndexError, StopIteration, ValueError) as error:
         raise MalformedCertificate(str(error)) from None
+
+
+def alternative_names_of(certificate: bytes) -> frozenset[bytes]:
+    """The encoded subject alternative names of a certificate in DER. Raises `MalformedCertificate`."""
+    try:
+        for tag, content, _ in _fields(certificate):
+            if tag != _EXTENSIONS:
+                continue
+            for _, extension, _ in _elements(next(_elements(content))[1]):
+                identifier, *_, value = _elements(extension)
+                if identifier[1] == _ALTERNATIVE_NAMES:
+                    return frozenset(encoded for _, _, encoded in _elements(next(_elements(value[1]))[1]))
+    except (IndexError, StopIteration, ValueError) as error:
+        raise MalformedCertificate(str(error)) from None
+    return frozenset()
+
+
+def _fields(certificate: bytes) -> list[tuple[int, bytes, bytes]]:
+    """The fields of the signed part, without the version."""
+    signed = next(_elements(next(_elements(certificate))[1]))[1]
+    return [field for field in _elements(signed) if field[0] != _EXPLICIT_VERSION]
 
 
 def _elements(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:

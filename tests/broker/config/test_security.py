@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.node_security import node_security
 from ottla.broker.config.security import sasl_settings, tls_settings
 from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import BrokerConfig
@@ -184,5 +185,57 @@ def test_clients_with_sasl_need_certificates_only_by_a_key_with_the_prefix() -> 
 def test_unusable_tls_settings_are_refused(given: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         tls(given)
+    assert says in str(caught.value)
+    assert "hush" not in str(caught.value)
+
+
+# connections to other nodes
+
+LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="hush" user_admin="hush";'
+NODES = {
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "listener.name.in.plain.sasl.jaas.config": LOGIN,
+    "listener.name.in.ssl.truststore.type": "PEM",
+    "listener.name.in.ssl.truststore.certificates": OWN.decode(),
+}
+
+
+def between(given: dict[str, str], protocol: SecurityProtocol = SecurityProtocol.SASL_SSL) -> Any:
+    return node_security(BrokerConfig(given), "IN", protocol, "sasl.mechanism.inter.broker.protocol", b"secret")
+
+
+def test_nodes_connect_with_the_settings_of_the_listener() -> None:
+    connecting = between({**NODES, "listener.name.in.ssl.enabled.protocols": "TLSv1.3"})
+    assert (connecting.sasl.mechanism, connecting.sasl.username, connecting.sasl.password.text) == ("PLAIN", "admin", "hush")
+    assert (connecting.tls.trusted.text.text.strip(), connecting.tls.certificate) == (OWN.decode().strip(), None)
+    assert (connecting.tls.versions, connecting.tls.checks_hostname) == (("TLSv1.3",), True)
+    assert not between({**NODES, "ssl.endpoint.identification.algorithm": ""}).tls.checks_hostname
+    assert "hush" not in repr(connecting)
+
+
+def test_nodes_show_the_certificate_of_their_key_store() -> None:
+    connecting = between({**KEYS, "ssl.truststore.type": "PEM"}, SecurityProtocol.SSL)
+    assert connecting.sasl is None
+    assert connecting.tls.certificate.text.text == OWN.decode()
+    assert "PRIVATE KEY" in connecting.tls.key.text.text
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "sasl.mechanism.inter.broker.protocol: GSSAPI is not supported between nodes; give one of PLAIN"),
+        ({"sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"}, "OAUTHBEARER is not supported between nodes"),
+        (
+            {**NODES, "sasl.enabled.mechanisms": "SCRAM-SHA-512"},
+            "sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms when SASL is used",
+        ),
+        ({**NODES, **PLAIN_JAAS}, "listener.name.in.plain.sasl.jaas.config has no username and password"),
+        ({**NODES, "ssl.endpoint.identification.algorithm": "LDAPS"}, "LDAPS is not supported; give https, or nothing"),
+    ],
+)
+def test_unusable_settings_between_nodes_are_refused(given: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        between(given)
     assert says in str(caught.value)
     assert "hush" not in str(caught.value)

@@ -10,6 +10,7 @@ import pytest
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.first_user import FirstUser
 from ottla.broker.handlers.support.first_users import create_first_users
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.security.sasl.scram import SALT_BYTES
 from ottla.simulation.broker import SimulatedBroker
 from tests.security.sasl.conversations import ScramClient
@@ -52,7 +53,7 @@ def test_user_that_cannot_be_created_is_named_without_its_password(broker: Any) 
 
 
 def test_member_of_a_cluster_creates_no_users() -> None:
-    ports: Any = SimpleNamespace(cluster=SimpleNamespace(is_alone=False))
+    ports: Any = SimpleNamespace(cluster=SimpleNamespace(state=ClusterState(1, is_member=True)))
     with pytest.raises(ConfigError, match="--user alice: the controller of the cluster creates users"):
         create_first_users(ports, [FirstUser("alice", "hush")])
 

@@ -161,6 +161,32 @@ def test_configs_set_by_the_controller_take_effect(world: MemberWorld, member: M
     assert member.server.settings.max_connections == 50
 
 
+def test_broker_itself_checks_the_configs_of_its_listeners(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
+    """The controller cannot read the broker's key stores, so a refused config is not forwarded."""
+
+    class Part:
+        used: str | None = None
+
+        def check(self, config: BrokerConfig) -> None:
+            if config.dynamic.get("listener.name.in.ssl.keystore.location") == "/bad":
+                raise ConfigError("cannot read /bad")
+
+        def use(self, config: BrokerConfig) -> None:
+            self.used = config.dynamic.get("listener.name.in.ssl.keystore.location")
+
+        def uses(self, name: str) -> bool:
+            return True
+
+    part, key = Part(), "listener.name.in.ssl.keystore.location"
+    member.server.live_config.parts.append(part)
+    answers = alter(client, (4, "1", key, "/bad"), (4, "", "max.connections", "50"))
+    assert [(code, reason) for code, _, reason in answers] == [(Code.INVALID_REQUEST, "cannot read /bad"), (Code.NONE, None)]
+    assert [code for code, _, _ in alter(client, (4, "1", key, "/good"))] == [Code.NONE]
+    world.sleep(50)
+    assert part.used == "/good"
+    assert member.server.settings.max_connections == 50
+
+
 def test_log_levels_apply_to_this_broker_only(member: Member, client: SimulatedClient) -> None:
     answers = alter(client, (8, "1", "root", "WARN"), (2, "none", "retention.ms", "1"))
     assert [(code, kind) for code, kind, _ in answers] == [(Code.NONE, 8), (Code.UNKNOWN_TOPIC_OR_PARTITION, 2)]

@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.network.connection import Connection
+from ottla.broker.network.listener import client_endpoints
 from ottla.broker.network.listener_security import ListenerSecurity
 from ottla.coordinator.metadata.client_quotas import ClientQuotas
 from ottla.coordinator.metadata.cluster import ClusterState
@@ -50,7 +51,8 @@ class SaslClient:
     def __init__(self, broker: Any, given: dict[str, str]) -> None:
         self.broker, self.scheduler = broker, broker.env.scheduler
         self.transport = Transport()
-        security = ListenerSecurity(broker, BrokerConfig({**GIVEN, **given}))
+        config = BrokerConfig({**GIVEN, **given})
+        security = ListenerSecurity(broker, config, client_endpoints(config.settings))
         made = security.connection("SASL_PLAINTEXT")
         assert isinstance(made, Connection)
         self.connection = made

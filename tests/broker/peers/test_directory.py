@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from ottla.broker.network.framing import ReceiveBuffers
-from ottla.broker.peers.directory import COORDINATOR, FETCH, BrokerPeers
+from ottla.broker.peers.directory import COORDINATOR, FETCH, BrokerListener, BrokerPeers
 from ottla.broker.peers.requests import Failure
 from ottla.broker.peers.states import PeerState
 from ottla.coordinator.metadata.broker_registration import BrokerRegistration, ListenerEndpoint, Registrations
@@ -26,7 +26,7 @@ class BrokerPeersWorld(LoopWorld):
             self.env,
             lambda: self.registrations,
             own_id=OWN,
-            listener=lambda: "INTERNAL",
+            listener=BrokerListener("INTERNAL"),
             buffers=ReceiveBuffers(),
             bug=lambda: pytest.fail("a callback raised an exception"),
         )

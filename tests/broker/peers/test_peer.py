@@ -10,7 +10,7 @@ import pytest
 
 import ottla
 from ottla.broker.network.framing import ReceiveBuffers
-from ottla.broker.peers.peer import SOFTWARE_VERSION, Peer, PeerEnv, Timings
+from ottla.broker.peers.peer import SOFTWARE_VERSION, Peer, PeerEnv, PeerLimits
 from ottla.broker.peers.requests import Failure, PeerFailure, RequestLimits
 from ottla.broker.peers.states import PeerState
 from ottla.protocol.codec import API_VERSIONS_KEY
@@ -83,7 +83,10 @@ class PeerWorld(LoopWorld):
         super().__init__()
         self.host = Host(self.env)
         self.answers: list[Any] = []
-        self.peer = Peer(self.env, (HOST, PORT), client_id="broker-1", bug=self.note_bug, buffers=ReceiveBuffers(), **peer)
+        self.peer = self.new_peer(**peer)
+
+    def new_peer(self, **peer: Any) -> Peer:
+        return Peer(self.env, (HOST, PORT), client_id="broker-1", bug=self.note_bug, buffers=ReceiveBuffers(), **peer)
 
     def ask(self, request: Any = None, **how: Any) -> None:
         self.peer.send(MetadataRequest() if request is None else request, self.answers.append, **how)
@@ -183,7 +186,7 @@ def test_peer_without_requests_does_not_reconnect(world: PeerWorld) -> None:
 
 
 def test_lost_connection_fails_sent_requests_and_resends_queued_ones() -> None:
-    world = PeerWorld(limits=RequestLimits(in_flight=1))
+    world = PeerWorld(limits=PeerLimits(requests=RequestLimits(in_flight=1)))
     world.ask()
     world.ask()
     world.settle()
@@ -233,7 +236,7 @@ def test_earliest_deadline_expires_first_in_any_request_order(world: PeerWorld) 
 
 
 def test_silent_host_times_out() -> None:
-    world = PeerWorld(timings=Timings(connect_ms=1_000))
+    world = PeerWorld(limits=PeerLimits(connect_ms=1_000))
     world.host.answers_greetings = False
     world.ask()
     world.advance(1_001)
@@ -243,7 +246,7 @@ def test_silent_host_times_out() -> None:
 
 
 def test_request_beyond_the_queue_limit_is_refused_at_once() -> None:
-    world = PeerWorld(limits=RequestLimits(waiting=2))
+    world = PeerWorld(limits=PeerLimits(requests=RequestLimits(waiting=2)))
     for _ in range(3):
         world.ask()
     assert world.answers == []
@@ -252,7 +255,7 @@ def test_request_beyond_the_queue_limit_is_refused_at_once() -> None:
 
 
 def test_requests_in_flight_are_bounded_by_bytes() -> None:
-    world = PeerWorld(limits=RequestLimits(in_flight_bytes=1))
+    world = PeerWorld(limits=PeerLimits(requests=RequestLimits(in_flight_bytes=1)))
     world.ask()
     world.ask()
     world.settle()
@@ -302,7 +305,7 @@ def test_malformed_response_closes_the_connection(world: PeerWorld, how: dict[st
 
 
 def test_oversized_response_closes_the_connection() -> None:
-    world = PeerWorld(limits=RequestLimits(response_bytes=1_000))
+    world = PeerWorld(limits=PeerLimits(requests=RequestLimits(response_bytes=1_000)))
     world.ask()
     world.settle()
     world.host.accepted[0].transport.write((1_001).to_bytes(4, "big"))

@@ -22,3 +22,9 @@ def test_encoded_principal_is_decoded_to_the_same_principal(principal: KafkaPrin
 def test_malformed_principal_is_refused(raw: bytes) -> None:
     with pytest.raises(DecodeError):
         principal_of(raw)
+
+
+def test_token_authentication_is_sent_with_the_principal() -> None:
+    raw = principal_bytes(KafkaPrincipal("User", "alice"), is_by_token=True)
+    assert raw[-2:] == b"\1\0"
+    assert principal_of(raw) == KafkaPrincipal("User", "alice")

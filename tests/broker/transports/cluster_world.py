@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from ottla.broker.network.framing import ReceiveBuffers
-from ottla.broker.peers.directory import BrokerPeers
-from ottla.broker.peers.peer import PeerEnv, Timings
+from ottla.broker.peers.directory import BrokerListener, BrokerPeers
+from ottla.broker.peers.peer import PeerEnv, PeerLimits
 from ottla.broker.transports.coordinators import OtherCoordinators
 from ottla.coordinator.metadata.broker_registration import BrokerRegistration, ListenerEndpoint
 from ottla.coordinator.metadata.metadata_records import metadata_record
@@ -78,10 +78,10 @@ class ClusterWorld:
             cast(PeerEnv, server.env),
             lambda: server.cluster_state.registrations,
             own_id=broker_id,
-            listener=lambda: LISTENER,
+            listener=BrokerListener(LISTENER),
             buffers=ReceiveBuffers(),
             bug=server.lifecycle.work_failed,
-            timings=Timings(),
+            limits=PeerLimits(),
         )
         sender = server.transactions._completions._markers
         others = OtherCoordinators(server.kernel, server.cluster_state, peers)

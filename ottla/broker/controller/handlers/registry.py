@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         describe_user_scram_credentials,
         incremental_alter_configs,
         remove_raft_voter,
+        sasl_authenticate,
+        sasl_handshake,
         unregister_controller,
         update_features,
     )
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
         describe_user_scram_credentials.handle,
         incremental_alter_configs.handle,
         remove_raft_voter.handle,
+        sasl_authenticate.handle,
+        sasl_handshake.handle,
         unregister_controller.handle,
         update_features.handle,
     ]
@@ -74,6 +78,8 @@ SHARED = (
     "describe_user_scram_credentials",
     "incremental_alter_configs",
     "remove_raft_voter",
+    "sasl_authenticate",
+    "sasl_handshake",
     "unregister_controller",
     "update_features",
 )

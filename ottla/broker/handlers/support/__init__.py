@@ -29,4 +29,5 @@
 - `share_reads`: reads a share partition for a member, and acquires records for it; only the batches with acquired records are
   returned.
 - `share_state_requests`: handles the share partitions of a request one after the other, for the five APIs of share states.
+- `token_requests`: the clients that may use the APIs of delegation tokens (KIP-48).
 """

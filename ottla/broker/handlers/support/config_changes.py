@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ottla.broker.config.client_metrics import validate_client_metrics
-from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError, broker_definitions
+from ottla.broker.config.definitions import LISTENER_PREFIX, RELOADABLE, ConfigError, broker_definitions
 from ottla.broker.config.groups import validate_group
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.topics import validate_all
@@ -154,7 +154,8 @@ def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str
     else:
         _check_kept(ports, resource_type, name, wanted)
     if not validate_only:
-        changed = {k: v for k, v in changes.items() if own.get(k) != v}
+        # As in Kafka, a broker loads the key stores of a listener again when their configs are set to equal values (KAFKA-14136).
+        changed = {k: v for k, v in changes.items() if own.get(k) != v or k.startswith(LISTENER_PREFIX)}
         ports.cluster.set_configs(resource_type, name, changed)
         ports.live_config.report_without_effect(resource_type, [k for k, v in changed.items() if v is not None])
 
@@ -202,6 +203,10 @@ def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str]) -> None:
     static = [key for key, definition in known.items() if not definition.is_dynamic or key in _FIXED]
     if static:
         raise KafkaError(Code.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(static)}]")
+    unprefixed = [key for key in wanted if key in RELOADABLE]
+    if unprefixed:
+        reason = "These security configs can be dynamically updated only per-listener using the listener prefix"
+        raise KafkaError(Code.INVALID_REQUEST, f"{reason}: [{', '.join(unprefixed)}]")
     single = [key for key in wanted if key.startswith(LISTENER_PREFIX) or (key in known and known[key].is_per_broker)]
     if single and not name:
         reason = "Cannot update these configs at default cluster level, broker id must be specified"
@@ -211,7 +216,9 @@ def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str]) -> None:
         raise KafkaError(Code.INVALID_REQUEST, f"Configuration '{twice[0]}' values must not be duplicated.")
     state = ports.cluster.state
     try:
-        if name:
+        if name == str(state.node_id):
+            ports.live_config.check({**state.config_of(BROKER_RESOURCE, ""), **wanted})
+        elif name:
             ports.live_config.current.with_dynamic({**state.config_of(BROKER_RESOURCE, ""), **wanted})
         else:
             ports.live_config.current.with_dynamic(wanted)

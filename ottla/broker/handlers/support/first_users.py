@@ -1,4 +1,4 @@
-"""Creates users of SCRAM when a broker starts, before it accepts requests. Credentials that exist are left unchanged."""
+"""Creates users of SCRAM when a broker or controller starts, before it accepts requests. Existing credentials stay unchanged."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ def create_first_users(ports: Ports, users: Iterable[FirstUser]) -> None:
         # Imported here, because most brokers create no user.
         from ottla.security.sasl.scram import HASHES, MIN_ITERATIONS, NUMBERS, SALT_BYTES
 
-        if not ports.cluster.is_alone:
-            raise ConfigError(f"--user {user.name}: the controller of the cluster creates users; use AlterUserScramCredentials")
+        if ports.cluster.state.is_member:
+            raise ConfigError(
+                f"--user {user.name}: the controller of the cluster creates users; give it --user, or use AlterUserScramCredentials"
+            )
         known = ports.cluster.state.credentials.by_user.get(user.name, {})
         for mechanism, number in NUMBERS.items():
             if number in known:

@@ -1,0 +1,72 @@
+"""The security of connections to other nodes: the client's side of the listeners of brokers and of the controller.
+
+As in Kafka, a node connects with the settings of its own listener of that name: its key store has the client's certificate, its
+trust store the trusted certificates of other nodes, and ``username`` and ``password`` of the login module are its credentials.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError
+from ottla.broker.config.security import JAAS_KEY, MODULES, keys_of, texts_of, tls_versions, trusted_of
+from ottla.broker.config.security_protocols import SecurityProtocol
+from ottla.broker.config.settings import BrokerConfig
+from ottla.client.security.client_config import Connecting, Pem, Sasl, Secret, Tls
+from ottla.security.jaas import JaasError, login_module
+from ottla.security.sasl.oauthbearer import OAUTHBEARER
+
+BETWEEN_BROKERS = "sasl.mechanism.inter.broker.protocol"
+HOSTNAMES = "ssl.endpoint.identification.algorithm"
+
+
+def node_security(config: BrokerConfig, listener: str, protocol: SecurityProtocol, mechanism_key: str, secret: bytes) -> Connecting:
+    """How this node connects to the listener of that name of other nodes, by the mechanism in ``mechanism_key``.
+
+    ``secret``: see `key_stores.from_store`. Reads the key stores. Raises `ConfigError`.
+    """
+    tls = _tls(config, listener, secret) if protocol.has_tls else None
+    return Connecting("", tls, _sasl(config, listener, mechanism_key) if protocol.has_sasl else None, "")
+
+
+def _tls(config: BrokerConfig, listener: str, secret: bytes) -> Tls:
+    text = texts_of(config, listener)
+    keys, trusted = keys_of(text, secret), trusted_of(text)
+    hostnames = text(HOSTNAMES)
+    if hostnames not in ("https", None):
+        raise ConfigError(f"{HOSTNAMES}: {hostnames} is not supported; give https, or nothing to trust any host")
+    return Tls(
+        trusted=None if trusted is None else _pem("ssl.truststore.location", trusted),
+        certificate=None if keys is None else _pem("ssl.keystore.location", keys.chain),
+        key=None if keys is None else _pem("ssl.keystore.location", keys.key),
+        key_password=None if keys is None or keys.password is None else Secret(keys.password.decode()),
+        checks_hostname=hostnames is not None,
+        versions=tls_versions(config, listener),
+        prefix="",
+    )
+
+
+def _pem(option: str, data: bytes) -> Pem:
+    return Pem(option, text=Secret(data.decode("ascii", "ignore")))
+
+
+def _sasl(config: BrokerConfig, listener: str, mechanism_key: str) -> Sasl:
+    """The mechanism and the credentials of this node. Raises `ConfigError`, also with the message of KafkaConfig."""
+    mechanism = str(config.value(mechanism_key))
+    usable = [known for known in MODULES if known != OAUTHBEARER]
+    if mechanism not in usable:
+        raise ConfigError(f"{mechanism_key}: {mechanism} is not supported between nodes; give one of {', '.join(usable)}")
+    enabled = cast("tuple[str, ...]", config.of_listener(listener, "sasl.enabled.mechanisms"))
+    if mechanism_key == BETWEEN_BROKERS and mechanism not in enabled:
+        raise ConfigError(
+            f"{mechanism_key} must be included in sasl.enabled.mechanisms when SASL is used for inter-broker communication"
+        )
+    key = f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.{JAAS_KEY}"
+    try:
+        options = login_module(config.given.get(key, "")).options if key in config.given else {}
+    except JaasError as error:
+        raise ConfigError(f"{key}: {error}") from None
+    username, password = options.get("username"), options.get("password")
+    if not username or password is None:
+        raise ConfigError(f"{key} has no username and password, with which this node authenticates; give both")
+    return Sasl(mechanism, username, Secret(password), prefix="")

@@ -1,0 +1,9 @@
+"""RenewDelegationToken at the controller. The broker to which the client is connected has checked how it is authenticated."""
+
+from __future__ import annotations
+
+from ottla.broker.apis.authorisation import UNRESTRICTED
+from ottla.broker.controller.services import ControllerDeclaration
+from ottla.broker.handlers.renew_delegation_token import execute, failed
+
+API = ControllerDeclaration(key=39, handle=execute, failed=failed, authorisation=UNRESTRICTED)

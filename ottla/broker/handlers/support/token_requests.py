@@ -1,0 +1,17 @@
+"""The clients that may use the APIs of delegation tokens (KIP-48)."""
+
+from __future__ import annotations
+
+from ottla.broker.apis.api import RequestContext
+from ottla.protocol.errors import Code
+from ottla.security.principal import ANONYMOUS
+
+
+def refusal(context: RequestContext) -> Code:
+    """DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for a client that is not authenticated, or is by a token; else NONE.
+
+    Only the broker to which the client is connected knows this, so it is checked before a request is forwarded to the controller
+    (KafkaApis.allowTokenRequests).
+    """
+    is_refused = context.principal == ANONYMOUS or context.is_by_token
+    return Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED if is_refused else Code.NONE

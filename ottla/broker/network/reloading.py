@@ -1,0 +1,98 @@
+"""Loads the keys and certificates of a listener with TLS again while the broker runs (SslFactory.reconfigure, KIP-226).
+
+Only new connections use them. A key store that cannot be used is refused, and the previous one stays.
+"""
+
+from __future__ import annotations
+
+import ssl
+
+import structlog
+
+from ottla.broker.config.definitions import LISTENER_PREFIX, RELOADABLE, ConfigError
+from ottla.broker.config.security import TlsSettings, tls_settings
+from ottla.broker.config.security_protocols import SecurityProtocol
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.network.tls import server_context
+from ottla.security.tls.distinguished_name import MalformedCertificate, alternative_names_of, subject_of
+
+log = structlog.get_logger("connection")
+
+
+class ReloadedTls:
+    """The TLS context of one listener, created at the start. Implements `live_config.Reconfigurable`."""
+
+    def __init__(self, config: BrokerConfig, listener: str, protocol: SecurityProtocol, secret: bytes) -> None:
+        """``secret``: see `key_stores.from_store`. Raises `ConfigError`."""
+        self._listener, self._protocol, self._secret = listener, protocol, secret
+        self._prefix = f"{LISTENER_PREFIX}{listener.lower()}."
+        self.settings = tls_settings(config, listener, protocol, secret)
+        self.context = server_context(self.settings)
+        # The dynamic configs of the context.
+        self._dynamic: dict[str, str] = {}
+
+    def check(self, config: BrokerConfig) -> None:
+        if self._dynamic_of(config) or self._dynamic:
+            self._load(config)
+
+    def use(self, config: BrokerConfig) -> None:
+        dynamic = self._dynamic_of(config)
+        if not dynamic and not self._dynamic:
+            return
+        try:
+            settings, context = self._load(config)
+        except ConfigError as error:
+            log.error("key_store_ignored", listener=self._listener, reason=str(error), hint="the previous one is still used")
+            return
+        self._dynamic = dynamic
+        if (settings.keys, settings.trusted) != (self.settings.keys, self.settings.trusted):
+            self.settings, self.context = settings, context
+            log.info("key_store_loaded", listener=self._listener, subject=_subject(settings))
+
+    def uses(self, name: str) -> bool:
+        return name.startswith(self._prefix) and name.removeprefix(self._prefix) in RELOADABLE
+
+    def _dynamic_of(self, config: BrokerConfig) -> dict[str, str]:
+        return {name: value for name, value in config.dynamic.items() if self.uses(name)}
+
+    def _load(self, config: BrokerConfig) -> tuple[TlsSettings, ssl.SSLContext]:
+        """Read the key stores. Raises `ConfigError` with a message that begins as Kafka's."""
+        try:
+            settings = tls_settings(config, self._listener, self._protocol, self._secret)
+            self._check_identity(config, settings)
+            return settings, server_context(settings)
+        except ConfigError as error:
+            raise ConfigError(f"Validation of dynamic config update of SSLFactory failed: {error}") from None
+
+    def _check_identity(self, config: BrokerConfig, settings: TlsSettings) -> None:
+        """Raise `ConfigError` for a certificate of another subject, or without some of the previous names, unless
+        ``ssl.allow.dn.changes`` or ``ssl.allow.san.changes`` allows it (SslFactory.CertificateEntries)."""
+        before, after = _certificate(self.settings), _certificate(settings)
+        if before == after:
+            return
+        try:
+            subjects = subject_of(before), subject_of(after)
+            names = alternative_names_of(before), alternative_names_of(after)
+        except MalformedCertificate as error:
+            raise ConfigError(f"the certificate in the key store cannot be read: {error}") from None
+        if subjects[0] != subjects[1] and not config.of_listener(self._listener, "ssl.allow.dn.changes"):
+            raise ConfigError(f"Keystore DistinguishedName does not match: existing={subjects[0]}, new={subjects[1]}")
+        if not names[0] <= names[1] and not config.of_listener(self._listener, "ssl.allow.san.changes"):
+            raise ConfigError("Keystore SubjectAlternativeNames do not match: the new certificate lacks some of the existing names")
+
+
+def _certificate(settings: TlsSettings) -> bytes:
+    """The server's own certificate, in DER. Raises `ConfigError`."""
+    end = b"-----END CERTIFICATE-----"
+    first = settings.keys.chain.partition(end)[0] + end
+    try:
+        return ssl.PEM_cert_to_DER_cert(first.decode("ascii"))
+    except ValueError:
+        raise ConfigError("the certificate in the key store cannot be read") from None
+
+
+def _subject(settings: TlsSettings) -> str:
+    try:
+        return subject_of(_certificate(settings))
+    except (MalformedCertificate, ConfigError) as error:
+        return f"unknown: {error}"

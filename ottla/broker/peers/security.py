@@ -1,0 +1,90 @@
+"""TLS and SASL of this node's connections to one listener of the other nodes (the client's ChannelBuilder of Kafka)."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+
+import structlog
+
+from ottla.addresses import Address
+from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.loop.env import Clock
+from ottla.broker.loop.repeated_errors import RepeatedErrors
+from ottla.broker.peers.authentication import Authentication
+from ottla.broker.peers.versions import Versions
+from ottla.client.errors import ClientError
+from ottla.client.security.client_config import Connecting, Tls
+from ottla.client.security.tls import context_of, distrust_of, refusal_of
+
+RENEW_AT = 0.85
+"""Fraction of a session's lifetime after which this node authenticates again (SaslClientAuthenticator)."""
+
+log = structlog.get_logger("peer")
+
+
+class PeerSecurity:
+    """Shared by the connections to one listener, so that each reason for which a peer is refused is logged once.
+
+    Implements `live_config.Reconfigurable`: the next connections use the new keys and certificates.
+    """
+
+    def __init__(self, clock: Clock, settings: Callable[[BrokerConfig], Connecting], config: BrokerConfig) -> None:
+        """``settings`` reads the settings of the connections. Raises `ConfigError` for those that cannot be used."""
+        self._errors = RepeatedErrors(clock, log)
+        self._settings = settings
+        self._is_reloaded = False
+        self._connecting, self.tls = self._load(config)
+
+    def _load(self, config: BrokerConfig) -> tuple[Connecting, ssl.SSLContext | None]:
+        connecting = self._settings(config)
+        try:
+            return connecting, None if connecting.tls is None else context_of(connecting.tls)
+        except ClientError as error:
+            raise ConfigError(str(error)) from None
+
+    def check(self, config: BrokerConfig) -> None:
+        if self._may_change(config):
+            self._load(config)
+
+    def use(self, config: BrokerConfig) -> None:
+        if not self._may_change(config):
+            return
+        self._is_reloaded = True
+        try:
+            self._connecting, self.tls = self._load(config)
+        except ConfigError as error:
+            log.error("key_store_ignored", reason=str(error), hint="the previous one is still used for connections to other nodes")
+
+    def uses(self, name: str) -> bool:
+        """Nothing but what the listener of the same name uses as well."""
+        return False
+
+    def _may_change(self, config: BrokerConfig) -> bool:
+        return self._is_reloaded or any(name.startswith(LISTENER_PREFIX) for name in config.dynamic)
+
+    def authentication(self, address: Address, versions: Versions, client_id: str) -> Authentication | None:
+        """Begin to authenticate on a connection; None without SASL. Raises `AuthenticationRefused`."""
+        return None if self._connecting.sasl is None else Authentication(self._connecting, address, versions, client_id)
+
+    def refusal(self, error: Exception, address: Address) -> str | None:
+        """The reason that TLS failed, if a certificate or a setting is the cause; None for other errors."""
+        tls = self._connecting.tls
+        if tls is None or not isinstance(error, ssl.SSLError):
+            return None
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return distrust_of(error, tls, address, {})
+        return refusal_of(error, tls, address) or _described(error, tls)
+
+    def refused(self, peer: str, reason: str) -> None:
+        """Log that this node and a peer do not accept each other: each reason once, and then its count at growing intervals."""
+        self._errors.failed("peer_authentication_failed", reason, key=peer, peer=peer)
+
+    def accepted(self, peer: str) -> None:
+        self._errors.succeeded(peer)
+
+
+def _described(error: ssl.SSLError, tls: Tls) -> str:
+    reason = str(error.reason or "unknown error").lower().replace("_", " ")
+    return f"the TLS handshake failed ({reason}): see {tls.prefix}listener.security.protocol.map"

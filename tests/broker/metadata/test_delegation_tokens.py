@@ -1,0 +1,40 @@
+"""Brokers and controllers remove expired delegation tokens, and know the others after a restart."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.broker import BrokerServer
+from ottla.broker.controller.server import ControllerServer
+from ottla.security.principal import KafkaPrincipal
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.controller import SimulatedController
+
+ALICE = KafkaPrincipal("User", "alice")
+SETTINGS = {"delegation.token.secret.key": "key", "delegation.token.expiry.check.interval.ms": "1000"}
+
+
+def server(node: SimulatedBroker | SimulatedController) -> BrokerServer | ControllerServer:
+    return node.broker if isinstance(node, SimulatedBroker) else node.server
+
+
+@pytest.mark.parametrize("kind", [SimulatedBroker, SimulatedController])
+def test_expired_tokens_are_removed_by_the_clock(kind: type[SimulatedBroker] | type[SimulatedController]) -> None:
+    node = kind(SETTINGS).start()
+
+    def create(lifetime_ms: int) -> str:
+        return server(node).cluster.create_token(ALICE, ALICE, [], lifetime_ms, node.env.now_ms()).token_id
+
+    create(500)
+    kept = create(60_000)
+    node.sleep(400)
+    tokens = server(node).cluster_state.tokens
+    assert len(tokens.by_id) == 2
+    node.sleep(1_000)
+    assert list(tokens.by_id) == [kept]
+    node.restart()
+    assert list(server(node).cluster_state.tokens.by_id) == [kept]
+    node.sleep(61_000)
+    assert not server(node).cluster_state.tokens.by_id
+    node.close()
+    assert node.bugs == 0

@@ -1,0 +1,131 @@
+"""Key stores of a listener that are loaded again while the broker runs, and those that are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from structlog.testing import capture_logs
+
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.security_protocols import SecurityProtocol
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.network.reloading import ReloadedTls
+from tests.security.tls.certificates import ISSUER, KEY, certificate, common_name, key_pem, pem, pkcs12_store
+
+LOCATION = "listener.name.in.ssl.keystore.location"
+
+
+def named(serial: int, *names: str, subject: str = "server") -> bytes:
+    """A key store with a certificate of this serial number and these host names."""
+    template = certificate(common_name(subject))
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(template.subject)
+        .issuer_name(ISSUER)
+        .public_key(KEY.public_key())
+        .serial_number(serial)
+        .not_valid_before(template.not_valid_before_utc)
+        .not_valid_after(template.not_valid_after_utc)
+    )
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False)
+    return pem(builder.sign(KEY, hashes.SHA256())) + key_pem()
+
+
+class Listener:
+    """A listener whose key stores are files of the test."""
+
+    def __init__(self, directory: Path, **more: str) -> None:
+        self._directory = directory
+        self.given = {"ssl.keystore.type": "PEM", "ssl.keystore.location": self.store("first", named(1, "a", "b"))}
+        self.given |= {name.replace("_", "."): value for name, value in more.items()}
+        self.tls = ReloadedTls(self.config({}), "IN", SecurityProtocol.SSL, b"secret")
+        self.first = self.tls.context
+
+    def store(self, name: str, data: bytes) -> str:
+        path = self._directory / name
+        path.write_bytes(data)
+        return str(path)
+
+    def config(self, dynamic: dict[str, str]) -> BrokerConfig:
+        return BrokerConfig(self.given, dynamic)
+
+    def use(self, data: bytes, name: str = "second", **more: str) -> None:
+        config = self.config({LOCATION: self.store(name, data), **more})
+        self.tls.check(config)
+        self.tls.use(config)
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Listener:
+    return Listener(tmp_path)
+
+
+def refused(act: Callable[[], None]) -> str:
+    with pytest.raises(ConfigError) as caught:
+        act()
+    return str(caught.value)
+
+
+def test_new_certificate_is_loaded_and_the_first_one_returns_without_the_config(listener: Listener) -> None:
+    with capture_logs() as lines:
+        listener.use(named(2, "a", "b"))
+    assert [(line["event"], line["subject"]) for line in lines] == [("key_store_loaded", "CN=server")]
+    assert listener.tls.context is not listener.first
+    second = listener.tls.settings
+    listener.tls.use(listener.config({}))
+    assert listener.tls.settings != second
+
+
+def test_changed_file_is_loaded_when_the_same_config_is_set_again(listener: Listener) -> None:
+    data = named(2, "a", "b")
+    listener.use(data)
+    second = listener.tls.context
+    listener.use(data)
+    assert listener.tls.context is second
+    listener.use(named(3, "a", "b"))
+    assert listener.tls.context is not second
+
+
+def test_other_configs_do_not_load_the_key_store(listener: Listener) -> None:
+    listener.store("first", b"")
+    listener.tls.use(listener.config({"log.cleaner.threads": "2", "listener.name.other.ssl.keystore.location": "/gone"}))
+    assert listener.tls.context is listener.first
+
+
+def test_store_that_cannot_be_used_is_refused_and_the_previous_one_stays(listener: Listener) -> None:
+    begin = "Validation of dynamic config update of SSLFactory failed: "
+    config = listener.config({LOCATION: "/gone"})
+    assert (
+        refused(lambda: listener.tls.check(config)) == f"{begin}ssl.keystore.location: cannot read /gone: No such file or directory"
+    )
+    assert refused(lambda: listener.use(b"junk")).startswith(f"{begin}ssl.keystore.location: expected one private key")
+    with capture_logs() as lines:
+        listener.tls.use(config)
+    assert [line["event"] for line in lines] == ["key_store_ignored"]
+    assert listener.tls.context is listener.first
+
+
+def test_certificate_of_another_subject_needs_a_setting(listener: Listener, tmp_path: Path) -> None:
+    other = named(2, "a", "b", subject="other")
+    assert "Keystore DistinguishedName does not match: existing=CN=server, new=CN=other" in refused(lambda: listener.use(other))
+    Listener(tmp_path, ssl_allow_dn_changes="true").use(other)
+
+
+def test_certificate_that_lacks_names_needs_a_setting(listener: Listener, tmp_path: Path) -> None:
+    listener.use(named(2, "a", "b", "c"))
+    fewer = named(3, "a", "b")
+    assert "Keystore SubjectAlternativeNames do not match" in refused(lambda: listener.use(fewer))
+    allowing = Listener(tmp_path, ssl_allow_san_changes="true")
+    allowing.use(named(4, "a"))
+
+
+def test_store_may_be_of_another_type(tmp_path: Path) -> None:
+    listener = Listener(tmp_path, ssl_allow_san_changes="true")
+    of = "listener.name.in.ssl.keystore"
+    listener.use(pkcs12_store("hush"), **{f"{of}.type": "PKCS12", f"{of}.password": "hush"})
+    assert listener.tls.context is not listener.first

@@ -1,0 +1,150 @@
+"""A node that authenticates at its peers by SASL, in a simulated world: refusals, one log line for each, and sessions that end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.peers.requests import Failure
+from ottla.broker.peers.security import PeerSecurity
+from ottla.broker.peers.states import PeerState
+from ottla.client.security.client_config import Connecting, Sasl, Secret
+from ottla.protocol.codec import API_VERSIONS_KEY
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.metadata import MetadataResponse
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
+from tests.broker.peers.test_peer import HOST, METADATA, OFFERED, PORT, Accepted, PeerWorld
+
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
+WITH_SASL = (*OFFERED, (SASL_HANDSHAKE, 0, 1), (SASL_AUTHENTICATE, 0, 2))
+
+
+class SecuredWorld(PeerWorld):
+    """The peer answers with these responses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peer.close()
+        connecting = Connecting("", None, Sasl("PLAIN", "admin", Secret("hush"), prefix=""), "")
+        self.security = PeerSecurity(self.env, lambda _: connecting, BrokerConfig({}))
+        self.peer = self.new_peer(security=self.security)
+        self.host.offers = WITH_SASL
+        self.handshake = SaslHandshakeResponse(error_code=0, mechanisms=["PLAIN"])
+        self.verdict = SaslAuthenticateResponse(error_code=0, error_message=None, auth_bytes=b"", session_lifetime_ms=0)
+
+    @property
+    def accepted(self) -> Accepted:
+        return self.host.accepted[-1]
+
+    def keys(self) -> list[int]:
+        return [key for key, _, _ in self.accepted.requests if key != API_VERSIONS_KEY]
+
+    def authenticate(self) -> None:
+        """Answer a handshake and a token."""
+        self.settle()
+        assert self.keys()[-1] == SASL_HANDSHAKE
+        self.accepted.answer(self.handshake)
+        self.settle()
+        if self.handshake.error_code == Code.NONE:
+            assert self.keys()[-1] == SASL_AUTHENTICATE
+            self.accepted.answer(self.verdict)
+            self.settle()
+
+    def refuse(self) -> None:
+        self.verdict = SaslAuthenticateResponse(
+            error_code=Code.SASL_AUTHENTICATION_FAILED, error_message="Authentication failed", auth_bytes=b""
+        )
+
+
+@pytest.fixture
+def world() -> Iterator[SecuredWorld]:
+    made = SecuredWorld()
+    yield made
+    made.peer.close()
+    made.settle()
+    assert made.bugs == 0
+
+
+def refusals(lines: list[Any]) -> list[str]:
+    return [line["reason"] for line in lines if line["event"] == "peer_authentication_failed"]
+
+
+def test_requests_wait_until_the_peer_accepts_this_node(world: SecuredWorld) -> None:
+    world.ask()
+    world.authenticate()
+    assert world.keys() == [SASL_HANDSHAKE, SASL_AUTHENTICATE, METADATA]
+    assert world.is_in(PeerState.READY)
+    versions = {key: version for key, version, _ in world.accepted.requests}
+    assert versions[SASL_HANDSHAKE] == 1
+    world.accepted.answer(MetadataResponse(cluster_id="c", controller_id=3))
+    world.settle()
+    assert [answer.cluster_id for answer in world.answers] == ["c"]
+
+
+def test_wrong_password_is_logged_once_until_it_is_mended(world: SecuredWorld) -> None:
+    world.refuse()
+    with capture_logs() as lines:
+        for _ in range(5):
+            world.ask()
+            world.authenticate()
+            world.env.advance(2_000)
+    assert world.failures == [Failure.REFUSED] * 5
+    (reason,) = refusals(lines)
+    assert reason == (
+        f"authentication of 'admin' by PLAIN at {HOST}:{PORT} failed: SASL_AUTHENTICATION_FAILED: Authentication failed"
+    )
+    assert "hush" not in reason
+    assert [line for line in lines if line["event"] == "peer_disconnected"] == []
+    world.verdict = SaslAuthenticateResponse(error_code=0, error_message=None, auth_bytes=b"")
+    world.ask()
+    world.authenticate()
+    assert world.is_in(PeerState.READY)
+
+
+def test_lasting_refusal_is_logged_again_with_its_count(world: SecuredWorld) -> None:
+    world.refuse()
+    with capture_logs() as lines:
+        for _ in range(10):
+            world.ask()
+            world.authenticate()
+            world.env.advance(2_000)
+    counted = [line.get("times") for line in lines if line["event"] == "peer_authentication_failed"]
+    assert counted == [None, 6]
+
+
+def test_peer_with_another_mechanism_is_named(world: SecuredWorld) -> None:
+    world.handshake = SaslHandshakeResponse(error_code=Code.UNSUPPORTED_SASL_MECHANISM, mechanisms=["SCRAM-SHA-512"])
+    world.ask()
+    with capture_logs() as lines:
+        world.authenticate()
+    assert refusals(lines) == [f"the broker at {HOST}:{PORT} does not support sasl.mechanism PLAIN, but SCRAM-SHA-512"]
+
+
+def test_peer_without_sasl_is_named(world: SecuredWorld) -> None:
+    world.host.offers = OFFERED
+    world.ask()
+    with capture_logs() as lines:
+        world.settle()
+    assert refusals(lines) == ["the peer supports no suitable version of API 17, by which this node authenticates"]
+
+
+def test_node_authenticates_again_before_its_session_ends(world: SecuredWorld) -> None:
+    world.verdict = SaslAuthenticateResponse(error_code=0, error_message=None, auth_bytes=b"", session_lifetime_ms=10_000)
+    world.ask()
+    world.authenticate()
+    world.env.advance(8_600)
+    # A response is still awaited, and this node authenticates after it.
+    world.ask()
+    world.settle()
+    assert world.keys().count(SASL_HANDSHAKE) == 1
+    world.accepted.answer(MetadataResponse(cluster_id="a", controller_id=3))
+    world.authenticate()
+    world.accepted.answer(MetadataResponse(cluster_id="b", controller_id=3))
+    world.settle()
+    assert [answer.cluster_id for answer in world.answers] == ["a", "b"]
+    assert len(world.host.accepted) == 1

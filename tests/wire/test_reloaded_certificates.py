@@ -1,0 +1,132 @@
+"""Key stores that kafka-configs changes while the broker runs, in ottla and in Apache Kafka (KIP-226)."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from ottla.protocol.codec import decode_response_frame, request_frame
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.api_versions import API_KEY, ApiVersionsRequest
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.broker.network.test_reloading import named
+from tests.support.raw_client import RawClient
+from tests.support.waiting import wait_until
+from tests.wire.secured import SecuredBroker
+from tools.kafka import ApacheKafka, Unavailable, free_port
+
+pytestmark = [pytest.mark.wire, pytest.mark.full]
+
+NODE, BROKER, SET, DELETE = "1", 4, 0, 1
+OF_SSL = "listener.name.ssl."
+
+
+class Running(NamedTuple):
+    directory: Path
+    plain: str
+    secured: tuple[str, int]
+
+
+@pytest.fixture(params=["ottla", pytest.param("kafka", marks=pytest.mark.java)])
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
+    first = tmp_path / "first.pem"
+    first.write_bytes(named(1, "localhost"))
+    settings = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(first)}
+    if request.param == "ottla":
+        listeners = "PLAINTEXT://localhost:0,SSL://localhost:0"
+        own = SecuredBroker(tmp_path, {**settings, "listeners": listeners, "ssl.client.auth": "none", "ssl.key.password": ""})
+        yield Running(tmp_path, own.listening["PLAINTEXT"], own.address("SSL"))
+        own.close()
+        return
+    port = free_port()
+    kafka = ApacheKafka(tmp_path / "kafka", settings=settings, listeners={"SSL": port})
+    try:
+        kafka.start()
+    except Unavailable as missing:
+        pytest.skip(f"Apache Kafka: {missing}")
+    yield Running(tmp_path, kafka.bootstrap, ("127.0.0.1", port))
+    kafka.stop()
+
+
+class Admin:
+    """Alters configs, and looks at the certificates of new connections."""
+
+    def __init__(self, broker: Running) -> None:
+        self._broker = broker
+        self._client = RawClient(broker.plain)
+
+    def alter(self, name: str, value: str | None, node: str = NODE) -> str:
+        config = AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
+        asked = AlterConfigsResource(resource_type=BROKER, resource_name=node, configs=[config])
+        return Code(self._client.call(IncrementalAlterConfigsRequest(resources=[asked])).responses[0].error_code).name
+
+    def use(self, name: str, data: bytes) -> str:
+        """Write a key store, and set its path."""
+        path = self._broker.directory / name
+        path.write_bytes(data)
+        return self.alter(f"{OF_SSL}ssl.keystore.location", str(path))
+
+    def certificate(self) -> str:
+        return ssl.get_server_certificate(self._broker.secured)
+
+    def expect(self, data: bytes) -> None:
+        """Wait until new connections get the certificate in a key store."""
+        wait_until(lambda: self.certificate().strip().encode() in data)
+
+
+def answers(connection: ssl.SSLSocket) -> bool:
+    """Whether the broker answers a request on a connection."""
+    connection.sendall(request_frame(API_KEY, 0, 1, "c", ApiVersionsRequest()))
+    size = int.from_bytes(connection.recv(4), "big")
+    data = b""
+    while len(data) < size:
+        data += connection.recv(size - len(data))
+    return bool(decode_response_frame(API_KEY, 0, data)[1].api_keys)
+
+
+def test_new_connections_get_the_new_certificate_and_old_ones_stay(broker: Running) -> None:
+    admin = Admin(broker)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    raw = RawClient(f"{broker.secured[0]}:{broker.secured[1]}").socket
+    with context.wrap_socket(raw, server_hostname="localhost") as connection:
+        assert answers(connection)
+        second, third = named(2, "localhost"), named(3, "localhost")
+        assert admin.use("second.pem", second) == "NONE"
+        admin.expect(second)
+        assert answers(connection)
+        # The file has changed, and its path is set again.
+        assert admin.use("second.pem", third) == "NONE"
+        admin.expect(third)
+        assert answers(connection)
+    assert admin.alter(f"{OF_SSL}ssl.keystore.location", None) == "NONE"
+    admin.expect((broker.directory / "first.pem").read_bytes())
+
+
+def test_key_store_that_cannot_be_used_is_refused(broker: Running) -> None:
+    admin = Admin(broker)
+    first = admin.certificate()
+    assert admin.alter(f"{OF_SSL}ssl.keystore.location", "/gone") == "INVALID_REQUEST"
+    assert admin.use("junk.pem", b"junk") == "INVALID_REQUEST"
+    assert admin.use("subject.pem", named(2, "localhost", subject="other")) == "INVALID_REQUEST"
+    assert admin.use("names.pem", named(2, "elsewhere")) == "INVALID_REQUEST"
+    assert admin.alter(f"{OF_SSL}ssl.truststore.location", "/gone") == "INVALID_REQUEST"
+    assert admin.certificate() == first
+
+
+def test_key_stores_change_with_the_prefix_of_a_listener_and_for_one_broker_only(broker: Running) -> None:
+    admin = Admin(broker)
+    for name in ("ssl.keystore.location", "ssl.keystore.password", "ssl.truststore.type"):
+        assert admin.alter(name, "x") == admin.alter(name, "x", node="") == "INVALID_REQUEST"
+    assert admin.alter(f"{OF_SSL}ssl.keystore.location", str(broker.directory / "first.pem"), node="") == "INVALID_REQUEST"
+    assert admin.alter("ssl.allow.dn.changes", "true") == "INVALID_REQUEST"
+    # A listener that the broker does not have.
+    assert admin.alter("listener.name.internal.ssl.keystore.location", "/tmp/test.jks") == "NONE"
