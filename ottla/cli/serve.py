@@ -216,7 +216,7 @@ def command(
             log_level=log_level,
             warnings=warnings,
             owner=owner,
-            first_users=users,
+            first_users=first_users,
         )
     from ottla.broker.process.main import run
 

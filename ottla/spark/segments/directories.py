@@ -39,8 +39,7 @@ class Directories:
                     raise PipelineError(f"{topic}-{index} is in {other.path} and in {directory.path}: give one of them")
                 lies_in[index] = directory
         if not lies_in or not lies_in.keys() >= set(chosen):
-            for directory in self._all:
-                lies_in = dict.fromkeys(partitions_without_records(directory, topic)) | lies_in
+            lies_in = dict.fromkeys(partitions_without_records(self._all, topic)) | lies_in
         if not lies_in:
             raise PipelineError(f"no partition of topic {topic!r} is in {self._paths}")
         for index in sorted(set(chosen) - lies_in.keys()):

@@ -5,7 +5,7 @@ ottla creates the directory of a partition with the first record, so a partition
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ottla.protocol.codec import decode_body
@@ -21,17 +21,19 @@ from ottla.storage.identity import DirectoryError, read_identity
 _DECODERS: Final = {module.RECORD_TYPE: module.decode for module in (partition_record, remove_topic_record, topic_record)}
 
 
-def partitions_without_records(directory: Directory, topic: str) -> set[int]:
-    """Return the partitions of a topic that have a replica on the directory's broker, but no directory yet.
+def partitions_without_records(directories: Sequence[Directory], topic: str) -> set[int]:
+    """Return the partitions of a topic that have a replica on the broker of the directories, but no directory yet.
 
     The set is empty without a metadata log. Raises `PipelineError` for a damaged directory, and if the directory of a partition
     that had records is missing.
     """
-    written = set(directory.partitions(topic))
-    created = _created(directory, topic) - written if directory.partitions(METADATA_TOPIC) else set()
-    points = read_offsets(directory.fs, f"{directory.path}/{RECOVERY_POINTS}")
-    for index in sorted(index for index in created if points.get((topic, index), 0) > 0):
-        raise PipelineError(f"{directory.path}/{topic}-{index} is missing, but the partition had records; restore it")
+    created = {index for one in directories if one.partitions(METADATA_TOPIC) for index in _created(one, topic)}
+    for directory in directories:
+        created -= set(directory.partitions(topic))
+    for directory in directories:
+        points = read_offsets(directory.fs, f"{directory.path}/{RECOVERY_POINTS}")
+        for index in sorted(index for index in created if points.get((topic, index), 0) > 0):
+            raise PipelineError(f"{directory.path}/{topic}-{index} is missing, but the partition had records; restore it")
     return created
 
 

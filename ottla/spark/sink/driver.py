@@ -71,8 +71,10 @@ class DriverTransaction:
         self._writer: TaskWriter | None = None
         """The writer of the open transaction."""
         self._added: set[TopicPartition] = set()
-        self._batch_bytes: dict[str, int] | None = None
-        """Maximum batch sizes, in bytes, of topics that accept only small batches; None before the first batch."""
+        self._topics: set[str] = set()
+        """The topics whose limits `_batch_bytes` has."""
+        self._batch_bytes: dict[str, int] = {}
+        """Maximum batch sizes, in bytes, of topics that accept only small batches."""
 
     @property
     def producer(self) -> DriverTransaction:
@@ -87,14 +89,16 @@ class DriverTransaction:
         self._adds_partitions = self._requests.version() < WANTED_VERSION
         self._producer = self._requests.initialize(SharedProducer(self.transactional_id, -1, -1))
         self._is_new = True
-        self._batch_bytes = None
+        self._topics.clear()
+        self._batch_bytes.clear()
         return last_mark(self._cluster, self.transactional_id, self._progress)
 
     def write(self, rows: Iterable[Row], partitions: Mapping[str, int]) -> list[Written]:
         """Write all rows in a new transaction. ``partitions`` has the partition count by topic."""
-        if self._batch_bytes is None:
-            self._batch_bytes = small_batches(self._cluster, list(partitions))
-        writer = self._begun(self._batch_bytes)
+        if unknown := partitions.keys() - self._topics:
+            self._batch_bytes |= small_batches(self._cluster, sorted(unknown))
+            self._topics |= unknown
+        writer = self._begun()
         now_ms = time.time_ns() // 1_000_000
         left, count = iter(rows), 0
         while some := list(itertools.islice(left, ROWS_AT_ONCE)):
@@ -104,14 +108,14 @@ class DriverTransaction:
             count += len(some)
         return writer.finish()
 
-    def _begun(self, batch_bytes: Mapping[str, int]) -> TaskWriter:
+    def _begun(self) -> TaskWriter:
         """Return a writer for the next transaction, whose sequences begin at 0."""
         if not self._is_new:
             self._producer = self._requests.initialize(self._producer)
         self._is_new = self._has_begun = False
         self._added.clear()
         options = self._options
-        self._writer = TaskWriter(options.connecting, self._producer, options.compression, batch_bytes, self._cluster)
+        self._writer = TaskWriter(options.connecting, self._producer, options.compression, self._batch_bytes, self._cluster)
         return self._writer
 
     def _add(self, partitions: set[TopicPartition]) -> None:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_OFFSETS: Final = 10_000
-"""Maximum number of input offsets of a gathered batch, and of rows of each Spark partition, as rows may multiply (explode)."""
-MAX_RECORD_BYTES: Final = 16 << 10
 """Maximum number of input offsets of a gathered batch, and of rows of a Spark partition, since rows may multiply (explode)."""
+MAX_RECORD_BYTES: Final = 16 << 10
+"""Maximum size of a gathered record (key, value and headers), in bytes. `MAX_OFFSETS` such records limit the memory of the JVM."""
 MAX_BYTES: Final = 64 << 20
 """Maximum size, in bytes, of the gathered rows of a batch."""
 PAUSE_BATCHES: Final = 100

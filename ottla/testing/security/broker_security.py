@@ -230,7 +230,7 @@ def _users(protocol: str, users: Mapping[str, str] | Iterable[str] | None) -> di
     if not users:
         return {}
     if protocol == MTLS:
-        if isinstance(users, Mapping):
+        if isinstance(users, Mapping | str):
             raise ValueError('users: clients of mTLS have certificates, not passwords; give names, as in ["alice"]')
         return dict.fromkeys(users, "")
     if not protocol.startswith("SASL"):

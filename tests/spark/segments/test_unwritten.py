@@ -14,6 +14,7 @@ from ottla.spark.errors import PipelineError
 from ottla.spark.segments.directories import EMPTY
 from ottla.spark.segments.reading import ReadRequest, Split, plan
 from ottla.spark.segments.streaming import SegmentStream
+from ottla.storage.checkpoints import RECOVERY_POINTS
 
 pytestmark = pytest.mark.wire
 
@@ -74,6 +75,17 @@ def test_missing_directory_of_a_written_partition_is_reported(broker: Broker) ->
     shutil.rmtree(Path(broker.data_dir) / "partly-1")
     with pytest.raises(PipelineError, match="partly-1 is missing, but the partition had records; restore it"):
         planned(broker, "partly")
+
+
+def test_missing_directory_in_another_log_directory_is_reported(broker: Broker, tmp_path: Path) -> None:
+    broker.stop()
+    data, other = Path(broker.data_dir), tmp_path / "other"
+    other.mkdir()
+    shutil.copy(data / "meta.properties", other)
+    (data / RECOVERY_POINTS).rename(other / RECOVERY_POINTS)
+    shutil.rmtree(data / "partly-1")
+    with pytest.raises(PipelineError, match="other/partly-1 is missing, but the partition had records; restore it"):
+        plan(ReadRequest(f"{data},{other}", "partly"))
 
 
 def test_read_without_splits_has_no_rows(broker: Broker) -> None:

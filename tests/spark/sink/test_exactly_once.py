@@ -358,6 +358,18 @@ def test_driver_writer_behaves_like_task_writers(driven: Callable[[], ExactlyOnc
         assert "gone" not in {topic.name for topic in cluster.topics()}
 
 
+def test_driver_writer_reads_the_limits_of_topics_that_it_has_not_written_before(
+    driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker
+) -> None:
+    """A renewal, which writes no records, may come before the first batch."""
+    broker.create_topic("small", partitions=1, configs={"max.message.bytes": "4000"})
+    sink = driven()
+    sink.start()
+    sink.write("q", 0, lambda me: me.write([], {}), ends(0))
+    sink.write("q", 1, lambda me: me.write([("small", None, os.urandom(370), [], 0)] * 100, {"small": 1}), ends(1))
+    assert len(broker.records("small")) == 100
+
+
 def test_failed_abort_loses_and_duplicates_no_records(broker: Broker, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The transaction is still open and has used sequence numbers: other records with them would be dropped as duplicates."""
     sink = stream(broker)
