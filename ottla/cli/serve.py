@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +20,9 @@ from ottla.cli.imports import import_packages
 from ottla.cli.options import DEFAULT_BOOTSTRAP, LISTENER, PATH, PORT, READY_FILE_VARIABLE, Checked
 from ottla.cli.steering import MACHINE, steering, with_still_defaults
 from ottla.process import OwnerProcess
+
+if TYPE_CHECKING:
+    from ottla.broker.config.settings import Settings
 
 HELP = """Run a broker in the foreground until SIGTERM or Ctrl-C; exit with 0.
 
@@ -169,6 +173,8 @@ def command(
     try:
         by_flags = _settings_of_flags(listen, data_dir, metrics_port, control_port, has_console=has_console)
         config, ignored = load(properties, os.environ, list(settings), by_flags)
+        if listen is not None:
+            _check_listen(load(properties, os.environ, list(settings), {})[0].settings)
         first_topics = [*from_environment(os.environ), *topics]
         first_users = [*users_of_file(users_file), *users]
         check_names(first_users)
@@ -248,3 +254,16 @@ def _settings_of_flags(
         "ottla.console": "true" if has_console else None,
     }
     return {key: str(value) for key, value in given.items() if value is not None}
+
+
+def _check_listen(settings: Settings) -> None:
+    """Raise `BadArgument` if ``--listen``, which has one plain listener, would replace listeners with TLS or SASL."""
+    from ottla.broker.config.security_protocols import SecurityProtocol, protocol_of
+
+    for listener in settings.listeners:
+        name = listener.partition("://")[0]
+        protocol = protocol_of(settings.listener_security_protocol_map, name)
+        if protocol is not SecurityProtocol.PLAINTEXT:
+            raise BadArgument(
+                f"--listen would replace {listener} by a listener without {protocol.name}; leave --listen out, or change listeners"
+            )

@@ -65,6 +65,10 @@ def test_serve_help_lists_its_defaults(capsys: pytest.CaptureFixture[str]) -> No
         (["serve", "--set", "num.partitions=\u00b2"], "Not a number of type INT"),
         (["serve", "--users-file", "/none"], "1 ottla: --users-file: cannot read /none: No such file"),
         (["serve", "--user", "alice:a", "--user", "alice:b"], "1 ottla: --user alice is given twice; give each user once"),
+        (
+            ["serve", "--listen", "127.0.0.1:0", "--set", "listeners=SASL_SSL://127.0.0.1:0"],
+            "1 ottla: --listen would replace SASL_SSL://127.0.0.1:0 by a listener without SASL_SSL; leave --listen out",
+        ),
         (["serve", "--feature", "transaction.version=\u00b2"], "is not NAME=LEVEL"),
         (["serve", "--feature", "transaction.version=9"], "transaction.version 0-2"),
         (["serve", "--data-dir", ""], "'log.dirs' must not be empty"),

@@ -95,19 +95,30 @@ def certificate_of(transport: asyncio.Transport) -> bytes | None:
 
 
 class Handshakes:
-    """Counts the unfinished handshakes of a broker."""
+    """The unfinished handshakes of a broker, at most `MAX_HANDSHAKES`.
+
+    A further handshake ends the oldest one, so that silent connections do not shut out clients that finish theirs in time.
+    """
 
     def __init__(self, errors: RepeatedErrors) -> None:
-        self.count = 0
         self._errors = errors
+        self._unfinished: dict[asyncio.Transport, str] = {}
+        """Transports, the oldest first, with the addresses of the clients."""
 
-    def begin(self, peer: str) -> bool:
-        """Count a handshake; False if there are too many."""
-        if self.count >= MAX_HANDSHAKES:
-            self._errors.failed("connection_aborted", "there are too many unfinished TLS handshakes", key=peer, peer=peer)
-            return False
-        self.count += 1
-        return True
+    @property
+    def count(self) -> int:
+        return len(self._unfinished)
+
+    def begin(self, transport: asyncio.Transport, peer: str) -> None:
+        if len(self._unfinished) >= MAX_HANDSHAKES:
+            oldest = next(iter(self._unfinished))
+            ended = self._unfinished.pop(oldest)
+            oldest.abort()
+            self._errors.failed("connection_aborted", "there are too many unfinished TLS handshakes", key=ended, peer=ended)
+        self._unfinished[transport] = peer
+
+    def end(self, transport: asyncio.Transport) -> None:
+        self._unfinished.pop(transport, None)
 
     def failed(self, peer: str, reason: str) -> None:
         self._errors.failed("tls_handshake_failed", reason, key=peer, level="info", peer=peer)
@@ -141,9 +152,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self._peer = client_address(peer[0]) if peer else "unknown"
         raw = cast(asyncio.Transport, transport)
-        if not self._handshakes.begin(self._peer):
-            raw.abort()
-            return
+        self._handshakes.begin(raw, self._peer)
         starting = asyncio.get_running_loop().start_tls(
             raw,
             self,
@@ -152,20 +161,20 @@ class TlsHandshake(asyncio.BufferedProtocol):
             ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
             ssl_shutdown_timeout=SHUTDOWN_TIMEOUT_S,
         )
-        self._drive(starting)
+        self._drive(raw, starting)
 
-    def _drive(self, starting: Coroutine[Any, Any, asyncio.Transport | None]) -> None:
+    def _drive(self, raw: asyncio.Transport, starting: Coroutine[Any, Any, asyncio.Transport | None]) -> None:
         """Run the upgrade up to its first wait. A task would begin too late, and lose bytes that arrive earlier."""
         try:
             waiter: asyncio.Future[Any] = starting.send(None)
         except StopIteration as ended:
-            self._handshakes.count -= 1
+            self._handshakes.end(raw)
             self._done(ended.value)
         except (OSError, ssl.SSLError) as error:
-            self._handshakes.count -= 1
+            self._handshakes.end(raw)
             self._handshakes.failed(self._peer, _described(error))
         else:
-            waiter.add_done_callback(lambda _: self._drive(starting))
+            waiter.add_done_callback(lambda _: self._drive(raw, starting))
 
     def _done(self, transport: asyncio.Transport | None) -> None:
         """Give the connection to the protocol of clients."""
