@@ -114,6 +114,7 @@ def test_explicit_settings_apply_to_all_nodes() -> None:
         (3, {"process.roles": "broker"}, "process.roles"),
         (3, {"advertised.listeners": "INTERNAL://a:1"}, "advertised.listeners"),
         (3, {"listeners": "INTERNAL://127.0.0.1:1"}, "listeners"),
+        (3, {"authorizer.class.name": "StandardAuthorizer", "super.users": "User:admin"}, "super.users: .* add User:ANONYMOUS"),
         (3, {"listeners": "PLAINTEXT://127.0.0.1:65534"}, "there are not enough ports from 65534 on"),
         (3, {"advertised.listeners": "PLAINTEXT://a:65534"}, "there are not enough ports from 65534 on"),
         (3, {"ottla.control.port": "65534"}, "there are not enough ports from 65534 on"),

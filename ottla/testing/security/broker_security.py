@@ -59,6 +59,8 @@ class BrokerSecurity:
         self._users = _users(self.name, users)
         if acls is not None and not self._has_principals:
             raise ValueError(f"acls: clients of {self.name} have no names; give security='SASL_SSL', 'SASL_PLAINTEXT' or 'mTLS'")
+        if not all(isinstance(acl, Acl) for acl in acls or ()):
+            raise ValueError('acls: give Acl values, as in [Acl("alice", "read", topic="orders")]')
         self._acls = None if acls is None else tuple(acls)
         self._password = secrets.token_urlsafe(16)
         self._directory = directory / "security"
