@@ -70,7 +70,7 @@ def plan(
             raise ConfigError(f"{name}: with --brokers each process has its own; leave it out")
     if config.settings.authorizer_class_name and "User:ANONYMOUS" not in config.settings.super_users.split(";"):
         raise ConfigError(
-            "super.users: with --brokers and an authorizer add User:ANONYMOUS, as whom the brokers connect to each other on 127.0.0.1"
+            "super.users: with --brokers and an authorizer add User:ANONYMOUS, the principal of the brokers on 127.0.0.1"
         )
     client = _endpoint(config.settings.listeners, "listeners")
     client_endpoints(config.settings)
