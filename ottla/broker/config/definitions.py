@@ -30,6 +30,12 @@ RELOADABLE = frozenset(
 )
 """Keys that may change while the broker runs, with the prefix of a listener only (SslConfigs.RECONFIGURABLE_CONFIGS)."""
 
+
+def reloadable_of(listener: str) -> frozenset[str]:
+    """The keys of one listener that may change while the broker runs."""
+    return frozenset(f"{LISTENER_PREFIX}{listener.lower()}.{name}" for name in RELOADABLE)
+
+
 Value = bool | int | float | str | tuple[str, ...] | None
 
 

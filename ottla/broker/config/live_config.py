@@ -21,12 +21,13 @@ MAX_REPORTED = 1_000
 class Reconfigurable(Protocol):
     """A part of the server that uses dynamic configs which must be loaded (BrokerReconfigurable)."""
 
-    def check(self, config: BrokerConfig) -> None:
-        """Raise `ConfigError` if this part cannot use a configuration."""
+    def check(self, config: BrokerConfig, names: Collection[str]) -> None:
+        """Raise `ConfigError` if this part cannot use a configuration. ``names``: the configs that a client sets or deletes."""
         ...
 
-    def use(self, config: BrokerConfig) -> None:
-        """Use a new configuration. One that cannot be used is logged and ignored."""
+    def use(self, config: BrokerConfig, names: Collection[str]) -> None:
+        """Use a new configuration. One that cannot be used is logged and ignored. ``names``: the configs that were set or deleted,
+        perhaps to the values that they had."""
         ...
 
     def uses(self, name: str) -> bool:
@@ -58,21 +59,27 @@ class LiveConfig:
         """
         return effective(name, {}, self.current) or ""
 
-    def set_dynamic(self, dynamic: Mapping[str, str]) -> None:
-        """Apply dynamic configs after they were loaded or changed. An invalid config is logged and ignored."""
+    def set_dynamic(self, dynamic: Mapping[str, str], named: Collection[str] = ()) -> None:
+        """Apply dynamic configs after they were loaded or changed. An invalid config is logged and ignored.
+
+        ``named``: the configs that a client has set, perhaps to the values that they had.
+        """
+        before = self.current.dynamic
         self.current, refused = self.current.with_usable(dynamic)
+        current = self.current.dynamic
+        names = {*named, *(name for name in {*before, *current} if before.get(name) != current.get(name))}
         for reason in refused:
             log.error("dynamic_config_ignored", reason=reason)
         if self._on_change is not None:
             self._on_change(self.current.settings)
         for part in self.parts:
-            part.use(self.current)
+            part.use(self.current, names)
 
-    def check(self, dynamic: Mapping[str, str]) -> None:
-        """Raise `ConfigError` if these dynamic configs of this node cannot be used."""
+    def check(self, dynamic: Mapping[str, str], names: Collection[str]) -> None:
+        """Raise `ConfigError` if these dynamic configs of this node cannot be used. ``names``: the configs of the request."""
         config = self.current.with_dynamic(dynamic)
         for part in self.parts:
-            part.check(config)
+            part.check(config, names)
 
     def report_without_effect(self, resource_type: int, names: Collection[str]) -> None:
         """Log the configs without effect that a client has set, each key once."""

@@ -191,9 +191,9 @@ class ControllerMetadata:
         cause = caused_by(broker_id, "moved its replica to another log directory")
         return self._execute(directories.assign_directories(self.state, broker_id, broker_epoch, asked), cause)
 
-    def sweep_tokens(self) -> None:
-        """Remove expired delegation tokens."""
-        self.cluster.sweep_tokens(self._env.now_ms())
+    def sweep_tokens(self) -> bool:
+        """Remove expired delegation tokens; returns whether more are left."""
+        return self.cluster.sweep_tokens(self._env.now_ms())
 
     def rebalance_leaders(self) -> bool:
         """Elect preferred leaders; returns whether more partitions are left."""

@@ -11,6 +11,7 @@ from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.loop.env import Clock, Timer, Timers
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.repeated_errors import RepeatedErrors
+from ottla.broker.metadata.cluster import NEXT_SWEEP_MS
 from ottla.protocol.errors import KafkaError
 
 SHORTEST_WAIT_MS = 10
@@ -101,8 +102,7 @@ class TimedDecisions:
 
     def _sweep_tokens(self) -> int:
         assert self._token_interval_ms is not None
-        self._metadata.sweep_tokens()
-        return self._token_interval_ms
+        return NEXT_SWEEP_MS if self._metadata.sweep_tokens() else self._token_interval_ms
 
     def _forget_observers(self) -> int:
         self._metadata.log.forget_observers(self._env.now_ms() - OBSERVER_SESSION_MS)

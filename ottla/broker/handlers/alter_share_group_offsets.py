@@ -6,11 +6,11 @@ from collections.abc import Collection
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorisation import authorisations, denied, needs
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import Refusals, ShareGroupStates
-from ottla.broker.handlers.support.common import share_error_message, topic_id
+from ottla.broker.handlers.support.common import denied_topics, share_error_message, topic_id
 from ottla.broker.handlers.support.each import made
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
@@ -22,7 +22,6 @@ from ottla.protocol.messages.alter_share_group_offsets import (
 )
 from ottla.security.acl.codes import AclOperation, ResourceType
 
-_DENIED = KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
 _UNKNOWN = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
 
@@ -41,10 +40,11 @@ async def handle(ports: Ports, request: AlterShareGroupOffsetsRequest, context: 
             raise KafkaError(Code.UNSUPPORTED_VERSION, "The version of API is not supported.")
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID, "The group id is invalid.")
+        unreadable = await denied_topics(ports.authorizer, context, AclOperation.READ, [name for name, _ in asked])
         shard, runtime = ports.groups.shard(request.group_id)
         shard.check_share_group(request.group_id)
-        topics, denied = ports.cluster.state.topics, _denied(ports, context, asked)
-        known = [(name, offsets) for name, offsets in asked if name in topics and name not in denied]
+        topics = ports.cluster.state.topics
+        known = [(name, offsets) for name, offsets in asked if name in topics and name not in unreadable]
         altered = runtime.execute(shard.shares.alter_offsets(request.group_id, known))
     except KafkaError as error:
         return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=share_error_message(error))
@@ -60,7 +60,7 @@ async def handle(ports: Ports, request: AlterShareGroupOffsetsRequest, context: 
         return AlterShareGroupOffsetsResponse(
             responses=[
                 _denied_topic(name, identities[name], offsets)
-                if name in denied
+                if name in unreadable
                 else _topic(name, identities[name], offsets, altered.unknown.get(name), refusals)
                 for name, offsets in ordered
             ]
@@ -77,17 +77,10 @@ def _asked(request: AlterShareGroupOffsetsRequest) -> list[tuple[str, dict[int, 
     return list(asked.items())
 
 
-def _denied(ports: Ports, context: RequestContext, asked: list[tuple[str, dict[int, int]]]) -> set[str]:
-    """The names of the topics that the client may not read."""
-    authorizer = ports.authorizer
-    if not authorizer.is_enabled:
-        return set()
-    return {name for name, _ in asked if not authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, name)}
-
-
 def _denied_topic(name: str, identity: bytes, offsets: dict[int, int]) -> AlterShareGroupOffsetsResponseTopic:
+    error = denied(ResourceType.TOPIC)
     partitions = [
-        AlterShareGroupOffsetsResponsePartition(partition_index=index, error_code=_DENIED.code, error_message=_DENIED.message)
+        AlterShareGroupOffsetsResponsePartition(partition_index=index, error_code=error.code, error_message=error.message)
         for index in offsets
     ]
     return AlterShareGroupOffsetsResponseTopic(topic_name=name, topic_id=identity, partitions=partitions)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorisation import authorisations, denied, needs
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import ShareGroupStates
-from ottla.broker.handlers.support.common import share_error_message
+from ottla.broker.handlers.support.common import denied_topics, share_error_message
 from ottla.broker.handlers.support.each import made
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_share_group_offsets import (
@@ -20,8 +20,6 @@ from ottla.protocol.messages.delete_share_group_offsets import (
 from ottla.protocol.primitives import NO_UUID
 from ottla.security.acl.codes import AclOperation, ResourceType
 
-_DENIED = KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
-
 
 class Ports(Protocol):
     authorizer: RequestAuthorizer
@@ -30,17 +28,18 @@ class Ports(Protocol):
 
 
 async def handle(ports: Ports, request: DeleteShareGroupOffsetsRequest, context: RequestContext) -> DeleteShareGroupOffsetsResponse:
-    group_id, groups, authorizer = request.group_id, ports.groups, ports.authorizer
+    group_id, groups = request.group_id, ports.groups
     try:
         if not groups.offers_share_protocol:
             raise KafkaError(Code.UNSUPPORTED_VERSION, "The version of API is not supported.")
         if not group_id:
             raise KafkaError(Code.INVALID_GROUP_ID, "The group id is invalid.")
+        names = [topic.topic_name for topic in request.topics]
+        unreadable = await denied_topics(ports.authorizer, context, AclOperation.READ, names)
         shard, runtime = groups.shard(group_id)
         shard.check_share_group(group_id)
-        names = [topic.topic_name for topic in request.topics]
-        allowed = [name for name in names if authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, name)]
-        deletion = runtime.execute(shard.shares.delete_offsets(group_id, allowed))
+        readable = [name for name in names if name not in unreadable]
+        deletion = runtime.execute(shard.shares.delete_offsets(group_id, readable))
         refusals = await ports.share_groups.delete(group_id, deletion.partitions)
         deleted = [topic_id for topic_id in deletion.partitions if topic_id not in refusals]
         if deleted:
@@ -54,7 +53,7 @@ async def handle(ports: Ports, request: DeleteShareGroupOffsetsRequest, context:
         done = [_topic(names_by_id[topic_id], topic_id) for topic_id in deleted]
         refused = [_topic(name, NO_UUID, error) for name, error in deletion.refusals.items()]
         refused += [_topic(names_by_id[topic_id], topic_id, error) for topic_id, error in refusals.items()]
-        refused += [_topic(name, NO_UUID, _DENIED) for name in names if name not in allowed]
+        refused += [_topic(name, NO_UUID, denied(ResourceType.TOPIC)) for name in names if name in unreadable]
         return DeleteShareGroupOffsetsResponse(responses=done + refused)
 
     return await made(answer, len(request.topics))

@@ -65,13 +65,11 @@ def _is_visible(ports: Ports, token: Token, owners: set[KafkaPrincipal] | None, 
         return False
     if context.principal in token.visible_to:
         return True
-
-    def allows(operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
-        return ports.authorizer.allows(context, operation, resource_type, name, logs_denied=owners is not None)
-
-    return allows(AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id) or allows(
-        AclOperation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner)
-    )
+    authorizer = ports.authorizer
+    if authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id, logs_denied=False):
+        return True
+    is_named = owners is not None and token.owner in owners
+    return authorizer.allows(context, AclOperation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner), logs_denied=is_named)
 
 
 def _described(token: Token, hmac: bytes) -> DescribedDelegationToken:

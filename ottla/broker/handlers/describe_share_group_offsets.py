@@ -92,8 +92,9 @@ async def _topics(
     for name, partitions in wanted:
         if pace.spend(TOPIC_WORK):
             await next_turn()
-        if not ports.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
-            if asked.topics is not None:
+        is_named = asked.topics is not None
+        if not ports.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name, logs_denied=is_named):
+            if is_named:
                 denied.append(_denied(name, partitions))
             continue
         identity = topic_id(ports.cluster, name)

@@ -301,7 +301,7 @@ def _security(kernel: Kernel, listener: str, mechanism_key: str) -> PeerSecurity
     from ottla.broker.peers.security import PeerSecurity
 
     secret = (kernel.env.random_uuid() + kernel.env.random_uuid()).hex().encode()
-    security = PeerSecurity(kernel.env, lambda new: node_security(new, listener, protocol, mechanism_key, secret), config)
+    security = PeerSecurity(kernel.env, lambda new: node_security(new, listener, protocol, mechanism_key, secret), config, listener)
     kernel.config.parts.append(security)
     return security
 

@@ -50,6 +50,8 @@ A step takes 8 ms, because this is a quarter of the actual cost, 30 us: shorter 
 
 MAX_IDS_LOGGED = 10
 """Maximum number of expired delegation tokens that one log line names."""
+NEXT_SWEEP_MS = 10
+"""Delay before the next sweep if one sweep has not removed all expired delegation tokens, in ms."""
 
 T = TypeVar("T")
 
@@ -231,12 +233,14 @@ class ClusterCommands:
         """Expire a delegation token; returns when it expires (`DelegationTokens.expire`). On `KafkaError` nothing has changed."""
         return self._execute(self.state.tokens.expire(hmac, requester, period_ms, now_ms=now_ms))
 
-    def sweep_tokens(self, now_ms: int) -> None:
-        """Remove expired delegation tokens. On `KafkaError` nothing has changed."""
+    def sweep_tokens(self, now_ms: int) -> bool:
+        """Remove expired delegation tokens; returns whether more are left. On `KafkaError` nothing has changed."""
         result = self.state.tokens.sweep(now_ms)
-        if result.records:
-            removed = self._execute(result)
-            log.info("delegation_tokens_expired", count=len(removed), token_ids=removed[:MAX_IDS_LOGGED])
+        if not result.records:
+            return False
+        removed = self._execute(result)
+        log.info("delegation_tokens_expired", count=len(removed), token_ids=removed[:MAX_IDS_LOGGED])
+        return any(token.has_expired(now_ms) for token in self.state.tokens.by_id.values())
 
     @property
     def _token_lifetimes(self) -> Lifetimes:

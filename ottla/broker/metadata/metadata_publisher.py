@@ -68,7 +68,9 @@ class MetadataPublisher:
 
     def _apply_configs(self, delta: MetadataDelta) -> None:
         if any(kind == BROKER_RESOURCE for kind, _ in delta.configs):
-            self._config.set_dynamic(self.dynamic_broker_configs)
+            self._config.set_dynamic(
+                self.dynamic_broker_configs, delta.configs.get((BROKER_RESOURCE, str(self._state.node_id)), ())
+            )
             self._local.set_log_configs(self._state.topics)
             return
         new = {self._state.topics_by_id[topic_id].name for topic_id in delta.created}

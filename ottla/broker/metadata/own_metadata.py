@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.config.settings import Settings
+from ottla.broker.metadata.cluster import NEXT_SWEEP_MS, ClusterCommands
 from ottla.broker.metadata.local_partitions import LocalPartitions, SoleReplicas
 from ottla.broker.metadata.metadata_listener import MetadataListener
 from ottla.broker.metadata.metadata_log import LocalMetadataLog, metadata_not_written
@@ -45,6 +46,8 @@ class OwnMetadata:
             randomness=kernel.env, config=kernel.config, state=self.state, metadata_log=self.log, publish=self.publisher.publish
         )
         self.producer_ids = ProducerIds(self.cluster)
+        # Whether the last sweep has left expired delegation tokens.
+        self._has_expired_tokens = False
 
     async def load(self, features: Mapping[str, int], listener: MetadataListener) -> None:
         is_new = self.log.load()
@@ -73,9 +76,13 @@ class OwnMetadata:
 
     def begin_housekeeping(self, repeat: Repeat) -> None:
         if self._kernel.config.settings.delegation_token_secret_key:
-            now_ms = self._kernel.env.now_ms
-            interval_ms = lambda settings: settings.delegation_token_expiry_check_interval_ms  # noqa: E731
-            repeat("delegation_tokens", interval_ms, lambda: self.cluster.sweep_tokens(now_ms()))
+            repeat("delegation_tokens", self._next_sweep_ms, self._sweep_tokens)
+
+    def _sweep_tokens(self) -> None:
+        self._has_expired_tokens = self.cluster.sweep_tokens(self._kernel.env.now_ms())
+
+    def _next_sweep_ms(self, settings: Settings) -> int:
+        return NEXT_SWEEP_MS if self._has_expired_tokens else settings.delegation_token_expiry_check_interval_ms
 
     async def serve(self) -> None:
         """Do nothing: no controller elsewhere waits for this broker."""

@@ -6,10 +6,11 @@ Only new connections use them. A key store that cannot be used is refused, and t
 from __future__ import annotations
 
 import ssl
+from collections.abc import Collection
 
 import structlog
 
-from ottla.broker.config.definitions import LISTENER_PREFIX, RELOADABLE, ConfigError
+from ottla.broker.config.definitions import ConfigError, reloadable_of
 from ottla.broker.config.security import TlsSettings, tls_settings
 from ottla.broker.config.security_protocols import SecurityProtocol
 from ottla.broker.config.settings import BrokerConfig
@@ -25,35 +26,29 @@ class ReloadedTls:
     def __init__(self, config: BrokerConfig, listener: str, protocol: SecurityProtocol, secret: bytes) -> None:
         """``secret``: see `key_stores.from_store`. Raises `ConfigError`."""
         self._listener, self._protocol, self._secret = listener, protocol, secret
-        self._prefix = f"{LISTENER_PREFIX}{listener.lower()}."
+        self._keys = reloadable_of(listener)
         self.settings = tls_settings(config, listener, protocol, secret)
         self.context = server_context(self.settings)
-        # The dynamic configs of the context.
-        self._dynamic: dict[str, str] = {}
 
-    def check(self, config: BrokerConfig) -> None:
-        if self._dynamic_of(config) or self._dynamic:
+    def check(self, config: BrokerConfig, names: Collection[str]) -> None:
+        if not self._keys.isdisjoint(names):
             self._load(config)
 
-    def use(self, config: BrokerConfig) -> None:
-        dynamic = self._dynamic_of(config)
-        if not dynamic and not self._dynamic:
+    def use(self, config: BrokerConfig, names: Collection[str]) -> None:
+        if self._keys.isdisjoint(names):
             return
         try:
             settings, context = self._load(config)
         except ConfigError as error:
             log.error("key_store_ignored", listener=self._listener, reason=str(error), hint="the previous one is still used")
             return
-        self._dynamic = dynamic
-        if (settings.keys, settings.trusted) != (self.settings.keys, self.settings.trusted):
+        # The PEM of an equal key in a PKCS12 file differs, because its encryption has a new salt.
+        if (settings.keys.digest, settings.trusted) != (self.settings.keys.digest, self.settings.trusted):
             self.settings, self.context = settings, context
             log.info("key_store_loaded", listener=self._listener, subject=_subject(settings))
 
     def uses(self, name: str) -> bool:
-        return name.startswith(self._prefix) and name.removeprefix(self._prefix) in RELOADABLE
-
-    def _dynamic_of(self, config: BrokerConfig) -> dict[str, str]:
-        return {name: value for name, value in config.dynamic.items() if self.uses(name)}
+        return name in self._keys
 
     def _load(self, config: BrokerConfig) -> tuple[TlsSettings, ssl.SSLContext]:
         """Read the key stores. Raises `ConfigError` with a message that begins as Kafka's."""

@@ -153,11 +153,13 @@ class SaslDispatcher:
     def _take(self, token: bytes) -> TokenAnswer:
         """Handle a token of the client. After the last token, the client's requests have its principal."""
         server, client = self._server, self._client
-        was_again = server.is_again
+        was_again, was_by_token = server.is_again, server.is_by_token
         answer = server.token(token, client.now_ms(), client.steady_ms())
         if server.state is State.COMPLETE:
-            if not was_again:
+            # A re-authentication keeps the principal, but the same user may use a password first and a delegation token later.
+            if not was_again or server.is_by_token != was_by_token:
                 self._inner = client.dispatcher(server.principal, is_by_token=server.is_by_token)
+            if not was_again:
                 client.authenticated(server.principal, server.mechanism)
             client.limit_frames(is_authenticated=True)
         return answer

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import structlog
 
 from ottla.addresses import Address
-from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError
+from ottla.broker.config.definitions import ConfigError, reloadable_of
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import Clock
 from ottla.broker.loop.repeated_errors import RepeatedErrors
@@ -30,11 +30,14 @@ class PeerSecurity:
     Implements `live_config.Reconfigurable`: the next connections use the new keys and certificates.
     """
 
-    def __init__(self, clock: Clock, settings: Callable[[BrokerConfig], Connecting], config: BrokerConfig) -> None:
-        """``settings`` reads the settings of the connections. Raises `ConfigError` for those that cannot be used."""
+    def __init__(self, clock: Clock, settings: Callable[[BrokerConfig], Connecting], config: BrokerConfig, listener: str) -> None:
+        """``settings`` reads the settings of the connections, which are loaded again when a key store of ``listener`` changes.
+
+        Raises `ConfigError` for settings that cannot be used.
+        """
         self._errors = RepeatedErrors(clock, log)
         self._settings = settings
-        self._is_reloaded = False
+        self._keys = reloadable_of(listener)
         self._connecting, self.tls = self._load(config)
 
     def _load(self, config: BrokerConfig) -> tuple[Connecting, ssl.SSLContext | None]:
@@ -44,14 +47,13 @@ class PeerSecurity:
         except ClientError as error:
             raise ConfigError(str(error)) from None
 
-    def check(self, config: BrokerConfig) -> None:
-        if self._may_change(config):
+    def check(self, config: BrokerConfig, names: Collection[str]) -> None:
+        if not self._keys.isdisjoint(names):
             self._load(config)
 
-    def use(self, config: BrokerConfig) -> None:
-        if not self._may_change(config):
+    def use(self, config: BrokerConfig, names: Collection[str]) -> None:
+        if self._keys.isdisjoint(names):
             return
-        self._is_reloaded = True
         try:
             self._connecting, self.tls = self._load(config)
         except ConfigError as error:
@@ -60,9 +62,6 @@ class PeerSecurity:
     def uses(self, name: str) -> bool:
         """Nothing but what the listener of the same name uses as well."""
         return False
-
-    def _may_change(self, config: BrokerConfig) -> bool:
-        return self._is_reloaded or any(name.startswith(LISTENER_PREFIX) for name in config.dynamic)
 
     def authentication(self, address: Address, versions: Versions, client_id: str) -> Authentication | None:
         """Begin to authenticate on a connection; None without SASL. Raises `AuthenticationRefused`."""

@@ -20,7 +20,7 @@ from ottla.security.principal import USER, KafkaPrincipal
 MAX_TOKENS = 10_000
 MAX_RENEWERS = 100
 MAX_NAME_CHARACTERS = 1_000
-"""Maximum number of characters in the name of an owner or renewer."""
+"""Maximum number of characters in the name, and in the type, of an owner or renewer."""
 OLDEST_METADATA_VERSION = 14
 """Level 3.6-IV2 of ``metadata.version``, from which delegation tokens are in the log (isDelegationTokenSupported)."""
 SWEPT_AT_ONCE = 1_000
@@ -104,8 +104,10 @@ class DelegationTokens:
             raise KafkaError(Code.INVALID_PRINCIPAL_TYPE)
         if len(self.by_id) >= MAX_TOKENS or len(renewers) > MAX_RENEWERS:
             raise KafkaError(Code.POLICY_VIOLATION, f"at most {MAX_TOKENS} tokens, with {MAX_RENEWERS} renewers each, are allowed")
-        if any(len(principal.name) > MAX_NAME_CHARACTERS for principal in (owner, *renewers)):
-            raise KafkaError(Code.POLICY_VIOLATION, f"a principal has at most {MAX_NAME_CHARACTERS} characters")
+        if any(max(len(principal.type), len(principal.name)) > MAX_NAME_CHARACTERS for principal in (owner, *renewers)):
+            raise KafkaError(
+                Code.POLICY_VIOLATION, f"the type and the name of a principal have at most {MAX_NAME_CHARACTERS} characters"
+            )
         max_ms = now_ms + (min(lifetimes.max_ms, max_lifetime_ms) if max_lifetime_ms > 0 else lifetimes.max_ms)
         token = Token(
             token_id=token_id,

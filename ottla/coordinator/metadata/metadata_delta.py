@@ -33,8 +33,8 @@ class MetadataDelta:
         """New and changed partitions of topics that are not new, by topic id."""
         self.grown: dict[bytes, None] = {}
         """The ids of the topics in `partitions` that have new partitions."""
-        self.configs: dict[tuple[int, str], None] = {}
-        """The type and name of each resource with changed configs."""
+        self.configs: dict[tuple[int, str], set[str]] = {}
+        """The names of the configs that were set or deleted, perhaps to equal values, by the type and name of their resource."""
         self.features: dict[str, None] = {}
         self.has_changed_brokers = False
 
@@ -85,7 +85,7 @@ class MetadataDelta:
             self.deleted.append(topic)
 
     def _config(self, message: Any, topics: Topics) -> None:
-        self.configs[message.resource_type, message.resource_name] = None
+        self.configs.setdefault((message.resource_type, message.resource_name), set()).add(message.name)
 
     def _feature(self, message: Any, topics: Topics) -> None:
         self.features[message.name] = None

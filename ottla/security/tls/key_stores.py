@@ -8,6 +8,7 @@ such a file is read here as well.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Any
 
@@ -32,6 +33,8 @@ class KeyMaterial(msgspec.Struct, frozen=True):
     chain: bytes
     key: bytes
     password: bytes | None
+    digest: bytes
+    """Digest of the key store, which tells whether it has changed."""
 
     def __repr__(self) -> str:
         return "KeyMaterial(...)"
@@ -49,7 +52,9 @@ def from_pem(text: bytes, password: str | None) -> KeyMaterial:
     is_encrypted = b"ENCRYPTED" in keys[0][:200]
     if is_encrypted and password is None:
         raise KeyStoreError("the private key is encrypted; give its password in ssl.key.password")
-    return KeyMaterial(_joined(chain), keys[0] + b"\n", password.encode() if password is not None and is_encrypted else None)
+    return KeyMaterial(
+        _joined(chain), keys[0] + b"\n", password.encode() if password is not None and is_encrypted else None, _digest(text)
+    )
 
 
 def certificates_of_pem(text: bytes) -> bytes:
@@ -74,7 +79,7 @@ def from_store(data: bytes, path: str, password: str, secret: bytes | None) -> K
     chain = [certificate.public_bytes(serialization.Encoding.PEM) for certificate in (store.cert.certificate, *others)]
     encryption = serialization.NoEncryption() if secret is None else serialization.BestAvailableEncryption(secret)
     key = store.key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
-    return KeyMaterial(b"".join(chain), key, secret)
+    return KeyMaterial(b"".join(chain), key, secret, _digest(data))
 
 
 def certificates_of_store(data: bytes, path: str, password: str) -> bytes:
@@ -86,6 +91,10 @@ def certificates_of_store(data: bytes, path: str, password: str) -> bytes:
     if not trusted:
         raise KeyStoreError("it has no trusted certificate")
     return b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in trusted)
+
+
+def _digest(store: bytes) -> bytes:
+    return hashlib.sha256(store).digest()
 
 
 def _joined(blocks: list[bytes]) -> bytes:

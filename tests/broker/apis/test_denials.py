@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from ottla.broker.apis import denials as limits
+from ottla.broker.apis.api import RequestContext
 from ottla.broker.apis.authorizer_port import ALLOW_ALL
+from ottla.broker.handlers import describe_delegation_token
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from ottla.protocol.messages.describe_delegation_token import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
+from ottla.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+)
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.security.principal import KafkaPrincipal
 from ottla.simulation.broker import SimulatedBroker
-from tests.broker.handlers.authorised_broker import ANONYMOUS, authorised, grant, may
+from tests.broker.handlers.authorised_broker import ANONYMOUS, authorised, grant, may, revoke_all
+from tests.security.acl.acls import acl
 
 
 def ask(broker: SimulatedBroker, *topics: str) -> None:
@@ -41,3 +60,58 @@ def test_number_and_length_of_denials_are_limited(monkeypatch: pytest.MonkeyPatc
 
 def test_broker_without_an_authorizer_denies_nothing() -> None:
     assert ALLOW_ALL.denials() == ()
+
+
+# denials that are no refusals
+
+ALICE, BOB, CAROL = (KafkaPrincipal("User", name) for name in ("alice", "bob", "carol"))
+
+
+def denied(broker: SimulatedBroker) -> list[tuple[str, str]]:
+    return [(denial.operation, denial.resource) for denial in broker.broker.authorizer.denials()]
+
+
+def described_tokens(broker: SimulatedBroker, owner: KafkaPrincipal) -> list[str]:
+    """The ids of the tokens that Alice sees, if she asks for those of one owner."""
+    ports: Any = SimpleNamespace(authorizer=broker.broker.authorizer, cluster=broker.broker.cluster)
+    owners = [DescribeDelegationTokenOwner(principal_type=owner.type, principal_name=owner.name)]
+    context = RequestContext(version=3, client_id="c", client_host="10.0.0.1", connection_id=1, listener="IN", principal=ALICE)
+    with pytest.raises(StopIteration) as ended:
+        describe_delegation_token.handle(ports, DescribeDelegationTokenRequest(owners), context).send(None)
+    return [token.token_id for token in ended.value.value.tokens]
+
+
+def test_token_that_one_of_two_permissions_shows_is_no_denial() -> None:
+    broker = authorised({"delegation.token.secret.key": "key"})
+    token = broker.broker.cluster.create_token(CAROL, CAROL, [BOB], -1, broker.env.now_ms())
+    assert described_tokens(broker, BOB) == [] == denied(broker), "the client did not name the owner of the token"
+    grant(broker, acl("User:carol", "DESCRIBE_TOKENS", principal="User:alice", resource_type="USER"))
+    assert described_tokens(broker, CAROL) == [token.token_id]
+    assert denied(broker) == []
+    revoke_all(broker)
+    assert described_tokens(broker, CAROL) == []
+    assert denied(broker) == [("DESCRIBE_TOKENS", "User:carol")]
+    broker.stop()
+
+
+def test_hidden_topics_of_a_share_group_are_no_denials() -> None:
+    broker = authorised()
+    broker.with_coordinators()
+    for name in ("open", "secret"):
+        broker.broker.cluster.create_topic(name, 1, {})
+    grant(broker, may("GROUP", "g", "ALL"), may("TOPIC", "open", "READ"), may("TOPIC", "secret", "READ"))
+    topics = [
+        AlterShareGroupOffsetsRequestTopic(topic_name=name, partitions=[AlterShareGroupOffsetsRequestPartition(partition_index=0)])
+        for name in ("open", "secret")
+    ]
+    with broker.connect() as client:
+        assert client.call(AlterShareGroupOffsetsRequest(group_id="g", topics=topics)).error_code == Code.NONE
+        revoke_all(broker)
+        grant(broker, may("GROUP", "g", "ALL"), may("TOPIC", "open", "READ"))
+        for named in (None, [DescribeShareGroupOffsetsRequestTopic(topic_name="secret", partitions=[0])]):
+            assert denied(broker) == []
+            asked = DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=named)
+            (group,) = client.call(DescribeShareGroupOffsetsRequest(groups=[asked])).groups
+            assert [topic.topic_name for topic in group.topics] == (["open"] if named is None else ["secret"])
+    assert denied(broker) == [("DESCRIBE", "secret")]
+    broker.stop()

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from ottla.broker.handlers.registry import declaration
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from ottla.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsRequestTopic
 from ottla.simulation.client import api_key
-from tests.broker.handlers.authorised_broker import AUTHORIZER
+from tests.broker.handlers.authorised_broker import AUTHORIZER, grant, may
 from tests.broker.holds import LOOP_HELD, MeasuredBroker
 from tests.broker.large_requests import LINES, MANY, REQUESTS
 from tests.support.counting import Meter, check_best
+
+MANY_TOPICS = 50_000
 
 
 @pytest.fixture
@@ -36,3 +46,40 @@ def test_denied_request_with_many_elements_holds_the_loop_briefly(broker: Measur
             client.call(request, version)
 
     check_best(broker.meter, LOOP_HELD.with_lines(LINES.get(name, LOOP_HELD.lines)), attempt)
+
+
+def alter(names: list[str]) -> AlterShareGroupOffsetsRequest:
+    return AlterShareGroupOffsetsRequest(
+        group_id="g",
+        topics=[
+            AlterShareGroupOffsetsRequestTopic(
+                topic_name=name, partitions=[AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=0)]
+            )
+            for name in names
+        ],
+    )
+
+
+def delete(names: list[str]) -> DeleteShareGroupOffsetsRequest:
+    topics = [DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in names]
+    return DeleteShareGroupOffsetsRequest(group_id="g", topics=topics)
+
+
+@pytest.mark.parametrize("request_of", [alter, delete])
+def test_share_offsets_of_many_denied_topics_hold_the_loop_briefly(
+    broker: MeasuredBroker, request_of: Callable[[list[str]], Any]
+) -> None:
+    """The client may use the group, but none of the topics that it names."""
+    grant(broker, may("GROUP", "g", "ALL"), may("TOPIC", "readable", "READ"))
+    names = [f"t{index}" for index in range(broker.meter.size(MANY_TOPICS))]
+    with broker.connect() as client:
+        broker.broker.cluster.create_topic("readable", 1, {})
+        assert client.call(alter(["readable"])).error_code == Code.NONE
+
+    def attempt(_: int) -> None:
+        with broker.connect() as client:
+            broker.meter.longest = 0.0
+            responses = client.call(request_of(names)).responses
+        assert [topic.topic_name for topic in responses] == names
+
+    check_best(broker.meter, LOOP_HELD, attempt)

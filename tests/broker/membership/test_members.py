@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, cast
 
 import pytest
@@ -167,11 +167,11 @@ def test_broker_itself_checks_the_configs_of_its_listeners(world: MemberWorld, m
     class Part:
         used: str | None = None
 
-        def check(self, config: BrokerConfig) -> None:
+        def check(self, config: BrokerConfig, names: Collection[str]) -> None:
             if config.dynamic.get("listener.name.in.ssl.keystore.location") == "/bad":
                 raise ConfigError("cannot read /bad")
 
-        def use(self, config: BrokerConfig) -> None:
+        def use(self, config: BrokerConfig, names: Collection[str]) -> None:
             self.used = config.dynamic.get("listener.name.in.ssl.keystore.location")
 
         def uses(self, name: str) -> bool:

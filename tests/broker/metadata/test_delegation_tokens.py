@@ -6,6 +6,7 @@ import pytest
 
 from ottla.broker.broker import BrokerServer
 from ottla.broker.controller.server import ControllerServer
+from ottla.coordinator.metadata import delegation_tokens
 from ottla.security.principal import KafkaPrincipal
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.controller import SimulatedController
@@ -36,5 +37,28 @@ def test_expired_tokens_are_removed_by_the_clock(kind: type[SimulatedBroker] | t
     assert list(server(node).cluster_state.tokens.by_id) == [kept]
     node.sleep(61_000)
     assert not server(node).cluster_state.tokens.by_id
+    node.close()
+    assert node.bugs == 0
+
+
+@pytest.mark.parametrize("kind", [SimulatedBroker, SimulatedController])
+def test_tokens_that_one_sweep_leaves_are_removed_soon(
+    kind: type[SimulatedBroker] | type[SimulatedController], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delegation_tokens, "SWEPT_AT_ONCE", 2)
+    node = kind({**SETTINGS, "delegation.token.expiry.check.interval.ms": "3600000"}).start()
+    for _ in range(7):
+        server(node).cluster.create_token(ALICE, ALICE, [], 500, node.env.now_ms())
+    tokens = server(node).cluster_state.tokens
+    node.sleep(3_599_000)
+    assert len(tokens.by_id) == 7
+    node.sleep(2_000)
+    assert not tokens.by_id
+    # The next sweep is after the interval again.
+    server(node).cluster.create_token(ALICE, ALICE, [], 500, node.env.now_ms())
+    node.sleep(3_590_000)
+    assert len(tokens.by_id) == 1
+    node.sleep(20_000)
+    assert not tokens.by_id
     node.close()
     assert node.bugs == 0

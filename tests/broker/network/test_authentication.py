@@ -5,6 +5,7 @@ What Apache Kafka answers was found by the same requests (tests/wire/test_authen
 
 from __future__ import annotations
 
+import base64
 import struct
 from collections.abc import Callable, Iterator
 from itertools import repeat
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.registry import ApiRegistry
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.network.connection import Connection
@@ -20,6 +23,7 @@ from ottla.broker.network.listener import client_endpoints
 from ottla.broker.network.listener_security import ListenerSecurity
 from ottla.coordinator.metadata.client_quotas import ClientQuotas
 from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.delegation_tokens import Token
 from ottla.coordinator.quota.precedence import of_user
 from ottla.protocol.codec import api, decode_response_frame, request_frame
 from ottla.protocol.errors import Code
@@ -102,8 +106,6 @@ def principals(monkeypatch: pytest.MonkeyPatch) -> list[KafkaPrincipal]:
     versions = lambda ports, request, context: ApiVersionsResponse()  # noqa: E731
     refused = lambda request, version, code: HeartbeatResponse(throttle_time_ms=0, error_code=code)  # noqa: E731
     apis = {HEARTBEAT: declared(HEARTBEAT, beat, refused), VERSIONS: declared(VERSIONS, versions, refused)}
-    from ottla.broker.apis.registry import ApiRegistry
-
     found = ApiRegistry.declaration
     monkeypatch.setattr(ApiRegistry, "declaration", lambda registry, key: apis.get(key) or found(registry, key))
     return seen
@@ -306,6 +308,48 @@ def test_other_user_at_reauthentication_is_refused(sessions: SaslClient, princip
     message = sessions.delayed(AUTHENTICATE, 2).error_message
     assert message == "Cannot change principals during re-authentication from User.alice: User.bob"
     assert principals == []
+
+
+@pytest.fixture
+def contexts(principals: list[KafkaPrincipal], monkeypatch: pytest.MonkeyPatch) -> list[RequestContext]:
+    """The contexts of the heartbeats that were handled."""
+    seen: list[RequestContext] = []
+    beat = lambda ports, request, context: seen.append(context) or HeartbeatResponse()  # noqa: E731
+    found = ApiRegistry.declaration
+    api_of_heartbeats = declared(HEARTBEAT, beat, lambda request, version, code: HeartbeatResponse(error_code=code))
+    monkeypatch.setattr(
+        ApiRegistry, "declaration", lambda registry, key: api_of_heartbeats if key == HEARTBEAT else found(registry, key)
+    )
+    return seen
+
+
+def test_token_at_reauthentication_marks_the_following_requests(
+    connect: Callable[..., SaslClient], broker: Any, contexts: list[RequestContext]
+) -> None:
+    """A client that has authenticated by a token may not manage tokens, even if its first authentication was by a password."""
+    tokens = broker.cluster_state.tokens
+    tokens.use_key("cluster secret")
+    alice, now_ms = KafkaPrincipal("User", "alice"), broker.env.now_ms()
+    tokens.by_id["t"] = Token(
+        token_id="t", owner=alice, requester=alice, renewers=(), issued_ms=now_ms, expires_ms=1 << 50, max_ms=1 << 50
+    )
+    password = base64.b64encode(tokens.hmac_of("t")).decode()
+    client = connect(connections_max_reauth_ms=str(SESSION_MS))
+
+    def authenticate(scram: ScramClient) -> None:
+        client.handshake("SCRAM-SHA-256")
+        first = client.authenticate(scram.first())
+        assert client.authenticate(scram.final(bytes(first.auth_bytes))).error_code == Code.NONE
+        client.beat()
+
+    by_password = lambda: ScramClient("SCRAM-SHA-256", "alice", "hush")  # noqa: E731
+    authenticate(by_password())
+    client.scheduler.advance(2_000)
+    authenticate(ScramClient("SCRAM-SHA-256", "t", password, extensions=",tokenauth=true"))
+    client.scheduler.advance(2_000)
+    authenticate(by_password())
+    assert [context.is_by_token for context in contexts] == [False, True, False]
+    assert {context.principal for context in contexts} == {alice}
 
 
 def test_second_handshake_without_sessions_is_an_illegal_state(client: SaslClient) -> None:

@@ -56,8 +56,8 @@ class Listener:
 
     def use(self, data: bytes, name: str = "second", **more: str) -> None:
         config = self.config({LOCATION: self.store(name, data), **more})
-        self.tls.check(config)
-        self.tls.use(config)
+        self.tls.check(config, config.dynamic)
+        self.tls.use(config, config.dynamic)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_new_certificate_is_loaded_and_the_first_one_returns_without_the_config(
     assert [(line["event"], line["subject"]) for line in lines] == [("key_store_loaded", "CN=server")]
     assert listener.tls.context is not listener.first
     second = listener.tls.settings
-    listener.tls.use(listener.config({}))
+    listener.tls.use(listener.config({}), [LOCATION])
     assert listener.tls.settings != second
 
 
@@ -93,19 +93,44 @@ def test_changed_file_is_loaded_when_the_same_config_is_set_again(listener: List
 
 def test_other_configs_do_not_load_the_key_store(listener: Listener) -> None:
     listener.store("first", b"")
-    listener.tls.use(listener.config({"log.cleaner.threads": "2", "listener.name.other.ssl.keystore.location": "/gone"}))
+    config = listener.config({"log.cleaner.threads": "2", "listener.name.other.ssl.keystore.location": "/gone"})
+    listener.tls.use(config, config.dynamic)
     assert listener.tls.context is listener.first
+
+
+def test_other_configs_may_change_while_the_loaded_key_store_is_missing(listener: Listener, tmp_path: Path) -> None:
+    listener.use(named(2, "a", "b"))
+    second = listener.tls.context
+    (tmp_path / "second").unlink()
+    config = listener.config({LOCATION: str(tmp_path / "second"), "log.cleaner.threads": "2"})
+    other = ["log.cleaner.threads", "listener.name.in.max.connections", "listener.name.other.ssl.keystore.location"]
+    with capture_logs() as lines:
+        listener.tls.check(config, other)
+        listener.tls.use(config, other)
+    assert lines == [] and listener.tls.context is second
+
+
+def test_equal_pkcs12_store_keeps_the_context(tmp_path: Path) -> None:
+    listener = Listener(tmp_path, ssl_allow_san_changes="true")
+    store, of = pkcs12_store("hush"), "listener.name.in.ssl.keystore"
+    more = {f"{of}.type": "PKCS12", f"{of}.password": "hush"}
+    listener.use(store, **more)
+    first = listener.tls.context
+    with capture_logs() as lines:
+        listener.use(store, **more)
+    assert lines == [] and listener.tls.context is first
 
 
 def test_store_that_cannot_be_used_is_refused_and_the_previous_one_stays(listener: Listener) -> None:
     begin = "Validation of dynamic config update of SSLFactory failed: "
     config = listener.config({LOCATION: "/gone"})
     assert (
-        refused(lambda: listener.tls.check(config)) == f"{begin}ssl.keystore.location: cannot read /gone: No such file or directory"
+        refused(lambda: listener.tls.check(config, config.dynamic))
+        == f"{begin}ssl.keystore.location: cannot read /gone: No such file or directory"
     )
     assert refused(lambda: listener.use(b"junk")).startswith(f"{begin}ssl.keystore.location: expected one private key")
     with capture_logs() as lines:
-        listener.tls.use(config)
+        listener.tls.use(config, config.dynamic)
     assert [line["event"] for line in lines] == ["key_store_ignored"]
     assert listener.tls.context is listener.first
 

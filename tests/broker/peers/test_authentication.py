@@ -31,7 +31,7 @@ class SecuredWorld(PeerWorld):
         super().__init__()
         self.peer.close()
         connecting = Connecting("", None, Sasl("PLAIN", "admin", Secret("hush"), prefix=""), "")
-        self.security = PeerSecurity(self.env, lambda _: connecting, BrokerConfig({}))
+        self.security = PeerSecurity(self.env, lambda _: connecting, BrokerConfig({}), "SASL_PLAINTEXT")
         self.peer = self.new_peer(security=self.security)
         self.host.offers = WITH_SASL
         self.handshake = SaslHandshakeResponse(error_code=0, mechanisms=["PLAIN"])
@@ -148,3 +148,19 @@ def test_node_authenticates_again_before_its_session_ends(world: SecuredWorld) -
     world.settle()
     assert [answer.cluster_id for answer in world.answers] == ["a", "b"]
     assert len(world.host.accepted) == 1
+
+
+def test_key_stores_are_read_again_only_if_a_client_sets_their_configs(world: SecuredWorld) -> None:
+    read: list[BrokerConfig] = []
+    connecting = Connecting("", None, None, "")
+    security = PeerSecurity(world.env, lambda config: read.append(config) or connecting, BrokerConfig({}), "IN")  # type: ignore[func-returns-value]
+    key = "listener.name.in.ssl.keystore.location"
+    config = BrokerConfig({}, {key: "/a", "listener.name.in.max.connections": "5"})
+    del read[:]
+    for names in (["log.cleaner.threads"], ["listener.name.in.max.connections"], ["listener.name.other.ssl.keystore.location"]):
+        security.check(config, names)
+        security.use(config, names)
+    assert read == []
+    security.check(config, [key])
+    security.use(config, [key])
+    assert read == [config, config]

@@ -39,10 +39,17 @@ class World:
             self.log.append(record)
         return result.response
 
-    def create(self, token_id: str = "t", max_ms: int = -1, renewers: tuple[KafkaPrincipal, ...] = (), version: int = 33) -> Token:
+    def create(
+        self,
+        token_id: str = "t",
+        max_ms: int = -1,
+        renewers: tuple[KafkaPrincipal, ...] = (),
+        version: int = 33,
+        owner: KafkaPrincipal = ALICE,
+    ) -> Token:
         made = self.state.tokens.create(
             token_id,
-            ALICE,
+            owner,
             ALICE,
             renewers,
             now_ms=NOW_MS,
@@ -124,6 +131,7 @@ def test_refused_requests_change_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert refused(lambda: world.create(renewers=(KafkaPrincipal("Group", "g"),))) == Code.INVALID_PRINCIPAL_TYPE
     assert refused(lambda: world.create(renewers=(BOB,) * 101)) == Code.POLICY_VIOLATION
     assert refused(lambda: world.create(renewers=(KafkaPrincipal("User", "x" * 1_001),))) == Code.POLICY_VIOLATION
+    assert refused(lambda: world.create(owner=KafkaPrincipal("x" * 1_001, "alice"))) == Code.POLICY_VIOLATION
     monkeypatch.setattr(delegation_tokens, "MAX_TOKENS", 0)
     assert refused(world.create) == Code.POLICY_VIOLATION
     assert world.log == []

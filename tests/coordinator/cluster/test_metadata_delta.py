@@ -58,7 +58,7 @@ def test_delta_of_a_created_topic_lists_no_partitions(state: ClusterState) -> No
     replay(state, change(2, B))
     delta = noted(state)
     assert (list(delta.created), delta.partitions, delta.grown) == ([B], {}, {})
-    assert list(delta.configs) == [(TOPIC_RESOURCE, "b")]
+    assert delta.configs == {(TOPIC_RESOURCE, "b"): {"retention.ms"}}
 
 
 def test_delta_separates_new_partitions_from_changed_ones(state: ClusterState) -> None:

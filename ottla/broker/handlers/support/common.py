@@ -15,6 +15,8 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 NOT_ASKED = -2147483648
+CHECK_WORK = 10
+"""The cost of a permission check whose denial is logged, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -79,6 +81,19 @@ async def check_described(authorizer: RequestAuthorizer, context: RequestContext
             await next_turn()
         if not authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
             raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+
+
+async def denied_topics(
+    authorizer: RequestAuthorizer, context: RequestContext, operation: AclOperation, names: Iterable[str]
+) -> set[str]:
+    """The topics, of which there may be many, on which the client may not perform an operation."""
+    pace, found = Pace(double_first=True), set[str]()
+    for name in names if authorizer.is_enabled else ():
+        if pace.spend(CHECK_WORK):
+            await next_turn()
+        if not authorizer.allows(context, operation, ResourceType.TOPIC, name):
+            found.add(name)
+    return found
 
 
 def topic_id(cluster: ClusterCommands, name: str) -> bytes:

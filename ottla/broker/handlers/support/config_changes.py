@@ -7,7 +7,7 @@ org.apache.kafka.controller.ConfigurationControlManager.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from ottla.broker.config.client_metrics import validate_client_metrics
@@ -149,7 +149,7 @@ def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str
         if name not in ports.cluster.state.topics:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     elif resource_type == BROKER_RESOURCE:
-        _check_broker(ports, name, wanted)
+        _check_broker(ports, name, wanted, changes)
         _check_min_insync_replicas(ports.cluster.state, name, changes)
     else:
         _check_kept(ports, resource_type, name, wanted)
@@ -196,8 +196,11 @@ def _check_kept(ports: Ports, resource_type: int, name: str, wanted: Mapping[str
         raise KafkaError(Code.POLICY_VIOLATION, reason)
 
 
-def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str]) -> None:
-    """Raise INVALID_REQUEST (DynamicBrokerConfig.validate). Unknown names are accepted, because plugins of Kafka may use them."""
+def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str], names: Collection[str]) -> None:
+    """Raise INVALID_REQUEST (DynamicBrokerConfig.validate). Unknown names are accepted, because plugins of Kafka may use them.
+
+    ``names``: the configs that the request sets or deletes.
+    """
     check_count(len(wanted))
     known = {key: broker_definitions()[key] for key in wanted if key in broker_definitions()}
     static = [key for key, definition in known.items() if not definition.is_dynamic or key in _FIXED]
@@ -217,7 +220,7 @@ def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str]) -> None:
     state = ports.cluster.state
     try:
         if name == str(state.node_id):
-            ports.live_config.check({**state.config_of(BROKER_RESOURCE, ""), **wanted})
+            ports.live_config.check({**state.config_of(BROKER_RESOURCE, ""), **wanted}, names)
         elif name:
             ports.live_config.current.with_dynamic({**state.config_of(BROKER_RESOURCE, ""), **wanted})
         else:
