@@ -274,7 +274,7 @@ class BrokerServer:
     def bootstrap(self) -> str:
         return self.addresses.bootstrap
 
-    # end
+    # shutdown
 
     async def stop(self) -> None:
         """Accept no further requests, write all state to disk, and mark the directory clean. A second call does nothing."""

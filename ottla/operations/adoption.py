@@ -127,7 +127,10 @@ def plan_adoption(
         if wanted and topic not in wanted:
             continue
         if index >= MAX_PARTITIONS_PER_TOPIC:
-            raise DirectoryError(f"{path}: a topic has at most {MAX_PARTITIONS_PER_TOPIC} partitions; rename or remove it")
+            raise DirectoryError(
+                f"{path} is the directory of partition {index}, but a topic has at most {MAX_PARTITIONS_PER_TOPIC} partitions;"
+                " rename or remove the directory"
+            )
         adopted, highest = _partition(fs, path, (topic, index), ends, plan.notes)
         plan.partitions[topic, index] = adopted
         plan.next_producer_id = max(plan.next_producer_id, highest + 1)

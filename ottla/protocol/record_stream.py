@@ -70,7 +70,10 @@ class RecordTooLarge(KafkaError):
 
 
 def whole_records(data: bytes, start: int, at_most: int) -> tuple[int, int]:
-    """The position after the whole records in ``data`` from ``start``, and their number, at most ``at_most``."""
+    """Skip the whole records in ``data`` from position ``start``, at most ``at_most`` records.
+
+    Returns the position after the last skipped record, and the number of skipped records.
+    """
     at, size = start, len(data)
     for count in range(at_most):
         try:
@@ -95,7 +98,10 @@ def whole_records(data: bytes, start: int, at_most: int) -> tuple[int, int]:
 
 
 def whole_headers(data: bytes, start: int, at_most: int) -> tuple[int, int]:
-    """The position after a record's whole headers in ``data`` from ``start``, and their number, at most ``at_most``."""
+    """Skip the whole headers of a record in ``data`` from position ``start``, at most ``at_most`` headers.
+
+    Returns the position after the last skipped header, and the number of skipped headers.
+    """
     at, size = start, len(data)
     for count in range(at_most):
         try:

@@ -283,9 +283,9 @@ class Segment:
     def _reach_end(self, index_interval_bytes: int) -> bool:
         """Whether the indexes cover the segment up to its end.
 
-        The offset index covers the end if the log after the last entry is not longer than ``index.interval.bytes``, or than the
-        smallest distance of two entries, which were perhaps written with a larger interval. The time index covers the end if no
-        batch there has a larger timestamp than the last entry.
+        The offset index covers the end if the distance from its last entry to the last batch is at most ``index.interval.bytes``.
+        If that setting has been lowered, entries may be further apart. So a distance below the smallest distance of two entries is
+        also sufficient. The time index covers the end if no batch after the last entry has a larger timestamp than this entry.
         """
         position = self.offset_index.lookup(self.base_offset + MAX_RELATIVE_OFFSET)
         self._bytes_since_index = self.log.size - position
