@@ -45,7 +45,10 @@ class CopyEnv(Clock, Randomness, Protocol):
 
 
 class MetadataCopy:
-    """The copy, opened by a start before the first fetch. ``end_offset`` and ``last_epoch`` are 0 for an empty copy."""
+    """This broker's copy of the cluster's metadata log. A broker that starts opens its copy before it fetches from the controller.
+
+    ``end_offset`` and ``last_epoch`` are 0 for an empty copy.
+    """
 
     def __init__(self, env: CopyEnv, directory: LogDirectory) -> None:
         self._env = env
