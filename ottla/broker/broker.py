@@ -267,7 +267,7 @@ class BrokerServer:
     # addresses
 
     def advertised(self, listener: str) -> tuple[str, int]:
-        """The host and port that the broker advertises to clients of a listener."""
+        """Return the host and port that the broker advertises to clients of a listener."""
         return self.addresses.advertised(listener)
 
     @property

@@ -81,7 +81,7 @@ class MetadataCopy:
         self.end_offset, self.last_epoch = self._log.log_end_offset, last_epoch
 
     def _newest_snapshot(self) -> tuple[str, int, int] | None:
-        """Path, end offset and epoch of the newest snapshot, if any."""
+        """Return the path, end offset and epoch of the newest snapshot, if any."""
         newest = max(filter(None, map(parse_snapshot_name, self._directory.fs.list_dir(self._log.directory))), default=None)
         return None if newest is None else (f"{self._log.directory}/{snapshot_name(*newest)}", *newest)
 

@@ -102,7 +102,7 @@ class Handshakes:
         self._errors = errors
 
     def begin(self, peer: str) -> bool:
-        """Count a handshake; False if there are too many."""
+        """Count a handshake. Returns False if there are too many."""
         if self.count >= MAX_HANDSHAKES:
             self._errors.failed("connection_aborted", "there are too many unfinished TLS handshakes", key=peer, peer=peer)
             return False

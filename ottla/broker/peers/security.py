@@ -31,7 +31,7 @@ class PeerSecurity:
     """
 
     def __init__(self, clock: Clock, settings: Callable[[BrokerConfig], Connecting], config: BrokerConfig) -> None:
-        """``settings`` reads the settings of the connections. Raises `ConfigError` for those that cannot be used."""
+        """``settings`` reads the settings of the connections. Raises `ConfigError` for unusable settings."""
         self._errors = RepeatedErrors(clock, log)
         self._settings = settings
         self._is_reloaded = False

@@ -26,7 +26,7 @@ from ottla.protocol.messages import APIS
 __all__ = ["AddedFault", "Fault", "FaultError", "FaultView", "Faults", "parse_faults"]
 
 MAX_FAULTS = 200
-"""Maximum number of faults of one broker, including spent faults."""
+"""Maximum number of faults of one broker, including faults that have reached their maximum number of hits."""
 KILLED = 137
 """The exit code that a shell reports for a process that SIGKILL has ended."""
 
