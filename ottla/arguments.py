@@ -21,7 +21,7 @@ def as_text(argument: str) -> str:
 
 
 def as_path(text: str) -> str:
-    """Undo `as_text` for the path of a file, because Python encodes paths by the locale."""
+    """Return a text of `as_text` as a path for Python's file functions, which encode paths by the locale."""
     return os.fsdecode(text.encode("utf-8", "surrogateescape"))
 
 

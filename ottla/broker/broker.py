@@ -267,14 +267,14 @@ class BrokerServer:
     # addresses
 
     def advertised(self, listener: str) -> tuple[str, int]:
-        """The host and port that the broker advertises to clients of a listener."""
+        """Return the host and port that the broker advertises to clients of a listener."""
         return self.addresses.advertised(listener)
 
     @property
     def bootstrap(self) -> str:
         return self.addresses.bootstrap
 
-    # end
+    # shutdown
 
     async def stop(self) -> None:
         """Accept no further requests, write all state to disk, and mark the directory clean. A second call does nothing."""

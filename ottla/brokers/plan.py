@@ -19,7 +19,7 @@ MAX_BROKERS = 20
 CONTROLLER_NAME = CONTROLLER_DIRECTORY
 CONTROLLER_LISTENER = "CONTROLLER"
 CLIENT_LISTENER = "PLAINTEXT"
-"""The listener by which brokers connect to each other, and clients, unless they have a secured one."""
+"""The listener for other brokers, and for clients unless a secured listener is configured."""
 LOCALHOST = "127.0.0.1"
 
 _OF_EACH_NODE = (
@@ -67,7 +67,7 @@ def plan(
         raise ConfigError(f"--brokers {broker_count}: give a number from 1 to {MAX_BROKERS}")
     for name in _OF_EACH_NODE:
         if name in config.given:
-            raise ConfigError(f"{name}: with --brokers each process has its own; leave it out")
+            raise ConfigError(f"{name}: --brokers gives each process a value of its own; leave this setting out")
     if config.settings.authorizer_class_name and "User:ANONYMOUS" not in config.settings.super_users.split(";"):
         raise ConfigError(
             "super.users: with --brokers and an authorizer add User:ANONYMOUS, the principal of the brokers on 127.0.0.1"
@@ -123,7 +123,9 @@ def _racks(given: str | None, broker_count: int) -> list[str] | None:
         return None
     racks = [rack.strip() for rack in given.split(",")]
     if len(racks) not in (1, broker_count):
-        raise ConfigError(f"broker.rack={given}: give one rack, or with --brokers {broker_count} as many, separated by commas")
+        raise ConfigError(
+            f"broker.rack={given}: give one rack, or one rack for each of the {broker_count} brokers, separated by commas"
+        )
     return racks * broker_count if len(racks) == 1 else racks
 
 
@@ -135,7 +137,7 @@ def _endpoint(texts: tuple[str, ...], key: str) -> Endpoint:
     """Parse the endpoint of the first broker."""
     endpoints = parse_endpoints(texts, key)
     if len(endpoints) != 1:
-        raise ConfigError(f"{key}: with --brokers give one, {CLIENT_LISTENER}://HOST:PORT of the first broker")
+        raise ConfigError(f"{key}: with --brokers give one listener, {CLIENT_LISTENER}://HOST:PORT of the first broker")
     return endpoints[0]
 
 

@@ -23,7 +23,7 @@ def first_topic(text: str) -> FirstTopic:
     for assignment in rest[1:]:
         key, equals, value = assignment.partition("=")
         if not equals or not key:
-            raise BadArgument(f"{text!r}: {WANTED}")
+            raise BadArgument(f"{text!r}: {assignment!r} is not KEY=VALUE; {WANTED}")
         configs[key] = value
     return FirstTopic(
         name=_name(name, text), partitions=_partitions(rest[0], text) if rest else 1, configs=configs, said=f"--topic {text}"

@@ -24,7 +24,10 @@ class Position:
     number: int = 0
 
     def offsets(self, brokers: BrokerConnections, topic: str, indexes: Iterable[int]) -> dict[int, int]:
-        """Return the position's offset in each partition. For a time after all records this is the end of the partition."""
+        """Return the offset in each partition that the position resolves to.
+
+        The offset of a time is that of the first record with this or a later time, or the end of a partition without such a record.
+        """
         from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
 
         indexes = list(indexes)

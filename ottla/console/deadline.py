@@ -25,7 +25,7 @@ READING_TIMEOUT_S: Final = 10.0
 _RECORDS: Final = threading.Lock()
 """Ensures that only one page reads records at a time."""
 _CHECK_S: Final = 0.1
-"""Interval, in seconds, at which a page that waits for another page's reading checks its deadline."""
+"""Interval, in seconds, at which a page checks its deadline while another page reads records."""
 
 
 class Late(ClientError):
@@ -33,18 +33,21 @@ class Late(ClientError):
 
 
 class Deadline:
-    """The deadline of a page's current reading, which also ends if the browser disconnects or the control API closes."""
+    """The deadline by which a page must have read its values.
+
+    The page also stops if the browser disconnects or the control API closes.
+    """
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
         self.begin()
 
     def begin(self) -> None:
-        """Restart the deadline for a new reading."""
+        """Restart the deadline, because the page begins to read its values again."""
         self._end_s = time.monotonic() + READING_TIMEOUT_S
 
     def check(self) -> None:
-        """Raise `Late` if the reading must end."""
+        """Raise `Late` if the page must stop reading its values."""
         if time.monotonic() >= self._end_s or self._reach.is_closed.is_set() or self._reach.has_left():
             raise Late(f"the broker did not return everything for this page within {READING_TIMEOUT_S:.0f} s")
 

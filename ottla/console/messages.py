@@ -17,10 +17,10 @@ from ottla.protocol.inflating import Allowance
 
 MESSAGES_SHOWN: Final = 100
 OFFSETS_SEARCHED: Final = 20_000
-"""Maximum number of offsets that one reading searches for `MESSAGES_SHOWN` records, because few records may be visible."""
+"""Maximum number of offsets that a page searches at once for `MESSAGES_SHOWN` records, because few records may be visible."""
 BYTES_READ: Final = 32 << 20
-"""Maximum size of the inflated batches of one page, in bytes. Without a limit, a small batch might inflate to 256 MiB at each
-reading."""
+"""Maximum size of the inflated batches of one page, in bytes. Without a limit, a small batch might inflate to 256 MiB each
+time the page reads it."""
 BYTES_SHOWN: Final = 1_000
 """Maximum number of bytes shown for a key or a value."""
 HEADERS_SHOWN: Final = 20

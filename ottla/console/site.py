@@ -28,11 +28,11 @@ MAX_PAGES: Final = 5
 """Maximum number of open pages. A page occupies a connection of the control server, and one of a browser's six connections to a
 host; commands need other connections."""
 INTERVAL_S: Final = 0.25
-"""Delay between two readings of a page's values, in seconds."""
+"""Delay, in seconds, after which a page reads its values again."""
 PLACE_TIMEOUT_S: Final = 2 * INTERVAL_S
 """Maximum time, in seconds, that a new page waits for another page to close."""
 REST: Final = 3.0
-"""The delay is at least this multiple of the last reading's duration, so that slow values are read less often."""
+"""The delay is at least this multiple of the time that the page's values took to read. So slow values are read less often."""
 LONGEST_INTERVAL_S: Final = 10.0
 MAX_EVENT_BYTES: Final = 4 << 20
 """Maximum size of a page's values, in bytes. Each page limits the number of its rows, but not the length of all names."""
@@ -96,7 +96,7 @@ class OpenPage:
         raise StopIteration
 
     def _may_go_on(self) -> bool:
-        """Wait until the time of the next reading. Returns False if the page was closed."""
+        """Wait until the page may read its values again. Returns False if the page was closed."""
         while (left_s := self._next_s - time.monotonic()) > 0:
             if self._reach.is_closed.wait(min(left_s, INTERVAL_S)) or self._reach.has_left():
                 return False
@@ -120,7 +120,7 @@ class OpenPage:
         except CommandRefused as error:
             refused = error
         except ClientError as error:
-            # The broker may have been restarted, so the next reading opens new connections.
+            # The broker may have been restarted, so the page opens new connections when it reads again.
             self._drop_client()
             refused = CommandRefused(404 if _is_missing(error) else 409, str(error))
         except KafkaError as error:

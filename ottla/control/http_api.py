@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 COMMAND_TIMEOUT_S = 60.0
 """Timeout of a command on the event loop, in seconds."""
 READ_TIMEOUT_S = 3.0
-"""Timeout of a read on the event loop, in seconds. A held loop answers no reads; pages retry."""
+"""Timeout, in seconds, of a request that reads state on the event loop, which may be busy or paused. The console tries again."""
 PAUSE_TIMEOUT_S = 5.0
 """Timeout, in seconds, until a busy event loop begins a pause."""
 MAX_WAITING = MAX_CONNECTIONS // 2

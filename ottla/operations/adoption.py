@@ -127,7 +127,10 @@ def plan_adoption(
         if wanted and topic not in wanted:
             continue
         if index >= MAX_PARTITIONS_PER_TOPIC:
-            raise DirectoryError(f"{path}: a topic has at most {MAX_PARTITIONS_PER_TOPIC} partitions; rename or remove it")
+            raise DirectoryError(
+                f"{path} is the directory of partition {index}, but a topic has at most {MAX_PARTITIONS_PER_TOPIC} partitions;"
+                " rename or remove the directory"
+            )
         adopted, highest = _partition(fs, path, (topic, index), ends, plan.notes)
         plan.partitions[topic, index] = adopted
         plan.next_producer_id = max(plan.next_producer_id, highest + 1)
@@ -290,8 +293,8 @@ def _check_target(fs: Filesystem, target: str, plan: AdoptionPlan) -> None:
     if taken:
         # A stray directory may have the only data of a topic, and the current topic with the name may be needed as well.
         raise DirectoryError(
-            f"{target} already has a topic {taken[0]}; delete it there, or give the other topics with --topic; a partition's"
-            " directory gets another name with --as"
+            f"{target} already has a topic {taken[0]}; delete this topic, adopt other topics with --topic, or adopt a"
+            " partition's directory under another name with --as"
         )
     for topic in plan.topics.values():
         same = own.topics_by_id.get(topic.topic_id)
@@ -335,7 +338,7 @@ def _copy(fs: Filesystem, target: str, plan: AdoptionPlan, made: list[str], prog
     """Copy to directories whose names every start removes, then rename all of them. ``made`` collects the directories."""
     for name in fs.list_dir(target):
         if DELETED_NAME.fullmatch(name):
-            # A killed adoption or a broker has left this directory.
+            # This directory remains from an adoption that was killed, or from a broker that was deleting a topic.
             fs.remove_dir(f"{target}/{name}")
     done, total = 0, plan.size_bytes
     growing: list[tuple[str, str]] = []

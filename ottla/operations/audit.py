@@ -178,7 +178,7 @@ class DecisionAudit:
         self._view_of = view_of
         self._forgotten_ms = forgotten_ms
         self._newest: dict[int, Newest] = {}
-        # By the producer id that the transactional id will use next.
+        # The last state of a transactional id before it changes to another producer id. The key is this next producer id.
         self._before_rotation: dict[int, TxnMetadata] = {}
         self._open: set[tuple[int, TopicPartition]] = set()
         self._missing: dict[tuple[str, int, int, bool, TopicPartition], _Missing] = {}

@@ -288,7 +288,8 @@ def _complete(fs: Filesystem, directory: str) -> None:
         fs.rename(f"{base}/{GATHERING}", f"{base}/{PLACING}")
         sync_names(fs, base)
     if fs.is_dir(f"{base}/{PLACING}"):
-        # A cluster's directory is recognised by the controller's directory, whose name is the last in order.
+        # The directory counts as a cluster's as soon as it contains the controller's directory. So this must be moved last, and its
+        # name follows the brokers' names in alphabetical order.
         move_names(fs, f"{base}/{PLACING}", directory, fs.list_dir(f"{base}/{PLACING}"))
         sync_names(fs, directory)
         fs.remove_empty_dir(f"{base}/{PLACING}")

@@ -27,7 +27,10 @@ def sound_batches(fs: Filesystem, path: str, base_offset: int) -> Iterator[Sound
 
 
 def read_through(sound: SoundBatches, on_read: OnRead) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield the valid batches of a segment. Bytes after them count as read at the end, so that the sum is the file's size."""
+    """Yield the valid batches of a segment.
+
+    The numbers passed to ``on_read`` add up to the size of the file: the last call also reports the bytes after the valid batches.
+    """
     reported = 0
     for _, header, raw in sound:
         yield header, raw

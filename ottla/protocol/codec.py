@@ -65,9 +65,9 @@ def api(key: int) -> Api:
 
 
 def read_client_id(buf: Buffer, *, flexible: bool) -> tuple[str | None, int]:
-    """The client id in a request header, and the position of the body. The client id is not compact, even in a flexible header.
+    """Return the client id in a request header, and the position of the body.
 
-    Raises `DecodeError`, and may raise any of `DECODE_FAILURES`.
+    The client id is not compact, even in a flexible header. Raises `DecodeError`, and may raise any of `DECODE_FAILURES`.
     """
     client_id, pos = read_nullable_string(buf, 8)
     if flexible:
@@ -135,7 +135,7 @@ def request_frame(key: int, version: int, correlation_id: int, client_id: str | 
 
 
 def decode_response_frame(key: int, version: int, frame: Buffer) -> tuple[int, Any]:
-    """Correlation id and message of a response frame. ``frame`` begins after the frame's size."""
+    """Return the correlation id and message of a response frame. ``frame`` begins after the frame's size."""
     codec = api(key)
     (correlation_id,) = _CORRELATION.unpack_from(frame)
     pos = 4

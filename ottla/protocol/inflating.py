@@ -191,11 +191,11 @@ def _snappy(payload: memoryview) -> Iterator[memoryview]:
         (size,) = _BLOCK.unpack_from(payload, at)
         if size == _XERIAL_MAGIC_NUMBER:
             if at + _XERIAL_HEADER_BYTES > len(payload):
-                raise ValueError("the header of another snappy stream is incomplete")
+                raise ValueError("the header of a snappy stream after the first is incomplete")
             if bytes(payload[at : at + 8]) != _XERIAL_MAGIC:
                 return
             if _BLOCK.unpack_from(payload, at + 8)[0] < _XERIAL_LEAST_VERSION:
-                raise ValueError("another snappy stream has an unknown version")
+                raise ValueError("a snappy stream after the first has an unknown version")
             at += _XERIAL_HEADER_BYTES
             continue
         at += _BLOCK.size

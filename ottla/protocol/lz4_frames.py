@@ -113,7 +113,7 @@ def is_one_frame(payload: memoryview) -> bool:
 
 
 def without_content_fields(payload: memoryview) -> tuple[bytes, int]:
-    """The frame's header without the content's size and checksum, and the position of the first block.
+    """Return the frame's header without the content's size and checksum, and the position of the first block.
 
     The blocks may be linked: older brokers may have stored such frames. Raises ValueError for anything else that `check_header`
     rejects.

@@ -160,7 +160,10 @@ def read_compact_nullable_bytes(buf: Buffer, pos: int) -> tuple[bytes | None, in
 
 
 def read_records(buf: Buffer, pos: int) -> tuple[Buffer | None, int]:
-    """Record data as a slice of the buffer. If the buffer is a memoryview, code that stores the slice must copy it."""
+    """Return record data as a slice of the buffer, and the position after the data.
+
+    If the buffer is a memoryview, code that stores the slice must copy it.
+    """
     (size,) = _unpack_i(buf, pos)
     pos += 4
     if size < 0:
@@ -234,7 +237,7 @@ def _checked(count: int, buf: Buffer, pos: int) -> int:
 
 
 def read_nullable_length(buf: Buffer, pos: int) -> tuple[int, int]:
-    """The element count of an array; -1 for a null array."""
+    """Return the element count of an array (-1 for a null array), and the position after the count."""
     (count,) = _unpack_i(buf, pos)
     pos += 4
     if count < -1:
@@ -277,7 +280,7 @@ def read_tag_count(buf: Buffer, pos: int) -> tuple[int, int]:
 
 
 def read_tag(buf: Buffer, pos: int) -> tuple[int, int, int]:
-    """The tag of a tagged field, the position of the field's value, and the position after the value."""
+    """Return the tag of a tagged field, the position of the field's value, and the position after the value."""
     tag = buf[pos]
     if tag < 0x80:
         pos += 1

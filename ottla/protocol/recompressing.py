@@ -90,7 +90,7 @@ class _Recompression:
 async def recompress(
     batch: Buffer, header: BatchHeader, target: Target, inflated_bytes: int, limit_bytes: int
 ) -> tuple[memoryview, BatchHeader]:
-    """The batch with another compression, and its header. A large payload is compressed in a worker thread.
+    """Return the batch with another compression, and its header. A large payload is compressed in a worker thread.
 
     ``inflated_bytes`` is the size of the decompressed payload, known from the check of the records. Raises MESSAGE_TOO_LARGE if the
     result would have more than ``limit_bytes``. ``batch`` must not change meanwhile.

@@ -34,7 +34,7 @@ _NULL = b"\1"
 
 
 def varint(buf: Buffer, at: int) -> tuple[int, int]:
-    """A zigzag varint and the position after it. Raises IndexError."""
+    """Return a zigzag varint and the position after it. Raises IndexError."""
     byte = buf[at]
     at += 1
     if byte < 0x80:
@@ -70,7 +70,10 @@ class RecordTooLarge(KafkaError):
 
 
 def whole_records(data: bytes, start: int, at_most: int) -> tuple[int, int]:
-    """The position after the whole records in ``data`` from ``start``, and their number, at most ``at_most``."""
+    """Skip the whole records in ``data`` from position ``start``, at most ``at_most`` records.
+
+    Returns the position after the last skipped record, and the number of skipped records.
+    """
     at, size = start, len(data)
     for count in range(at_most):
         try:
@@ -95,7 +98,10 @@ def whole_records(data: bytes, start: int, at_most: int) -> tuple[int, int]:
 
 
 def whole_headers(data: bytes, start: int, at_most: int) -> tuple[int, int]:
-    """The position after a record's whole headers in ``data`` from ``start``, and their number, at most ``at_most``."""
+    """Skip the whole headers of a record in ``data`` from position ``start``, at most ``at_most`` headers.
+
+    Returns the position after the last skipped header, and the number of skipped headers.
+    """
     at, size = start, len(data)
     for count in range(at_most):
         try:
@@ -224,7 +230,7 @@ class RecordStream:
         return piece
 
     async def _more(self, wanted_bytes: int = 1) -> bool:
-        """Append at least ``wanted_bytes`` to the bytes in memory, or all that are left; False if none are left."""
+        """Append at least ``wanted_bytes`` to the bytes in memory, or all that are left. Returns False if none are left."""
         parts: list[bytes | memoryview] = [self._data[self._at :]]
         while wanted_bytes > 0 and (piece := (await self._next_piece())) is not None:
             parts.append(piece)
@@ -234,16 +240,16 @@ class RecordStream:
         return len(parts) > 1
 
     async def next_records(self, at_most: int = RECORDS_AT_ONCE) -> tuple[bytes, int]:
-        """The bytes of the next records, and their number; 0 records at the end. A large record is replaced by a placeholder."""
+        """Return the bytes of the next records, and their number, which is 0 at the end. A placeholder replaces a large record."""
         records, count = await self.next_whole(at_most)
         if not count and self.large_bytes:
             return (await self._stand_in()), 1
         return records, count
 
     async def next_whole(self, at_most: int = RECORDS_AT_ONCE) -> tuple[bytes, int]:
-        """The bytes of the next records, and their number; 0 records at the end.
+        """Return the bytes of the next records, and their number, which is 0 at the end and before a large record.
 
-        Also returns 0 records before a large record: `large_bytes` is then its size, and `take` reads its bytes.
+        Before a large record, `large_bytes` is the record's size, and `take` reads the record's bytes.
         """
         self.large_bytes = 0
         while True:
@@ -261,7 +267,7 @@ class RecordStream:
                 return b"", 0
             if not (await self._more(missing_bytes)):
                 if self._at < len(self._data):
-                    raise malformed("the last one is cut off")
+                    raise malformed("the last record is cut off")
                 return b"", 0
 
     def _records_within_limit(self, count: int) -> tuple[int, int]:
@@ -280,17 +286,17 @@ class RecordStream:
         return at, count
 
     async def take(self, at_most: int) -> bytes:
-        """The next bytes of the payload, at least one and at most ``at_most``."""
+        """Return the next bytes of the payload, at least one byte and at most ``at_most`` bytes."""
         if self._at == len(self._data) and not (await self._more()):
-            raise malformed("the last one is cut off")
+            raise malformed("the last record is cut off")
         part = self._data[self._at : self._at + at_most]
         self._at += len(part)
         return part
 
     def _next_size(self) -> tuple[int, int]:
-        """Size of the next record in bytes, and the number of its bytes that are not in memory yet.
+        """Return the size of the next record in bytes, and the number of its bytes that are not in memory yet.
 
-        (0, 1) if not even the whole length prefix is in memory. Raises `RecordTooLarge`.
+        Returns (0, 1) if not even the whole length prefix is in memory. Raises `RecordTooLarge`.
         """
         try:
             length, body = varint(self._data, self._at)

@@ -93,7 +93,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def _module(tokens: list[_Token], at: int) -> tuple[LoginModule, int]:
-    """The module that begins at a token, and the position after it. Raises `JaasError` with the messages of JaasConfig."""
+    """Return the module that begins at a token, and the position after it. Raises `JaasError` with the messages of JaasConfig."""
     name, at = tokens[at], at + 1
     if name.is_sign:
         raise JaasError("Login module not specified in JAAS config")

@@ -106,7 +106,8 @@ class InjectedFaults:
             node.disk.fail_next_sync()
 
             def start_again() -> None:
-                # Simulates an operator. Another fault may have ended that life before, or the faults are over (`heal`).
+                # Simulates an operator who restarts the node after a failed sync. Another fault may already have restarted the
+                # node, or the time of faults may be over (`heal`).
                 if self._world.setting.is_over:
                     return
                 if node.disk.has_failed_sync:

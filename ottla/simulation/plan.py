@@ -34,6 +34,7 @@ SHARES = {
     KILL_CLIENT: 4,
     CLOCK: 1,
 }
+"""Relative frequency of each fault with one broker."""
 CLUSTER_SHARES = {
     **SHARES,
     KILL: 8,
@@ -45,7 +46,7 @@ CLUSTER_SHARES = {
     CUT_ONE_WAY: 7,
     KILL_ALL: 1,
 }
-"""Shares for several brokers: in addition faults of one machine, and of the connections between two machines."""
+"""Relative frequency of each fault with several brokers, which also have faults of one machine or between two machines."""
 WRITTEN = (
     *("", "", "/__transaction_state-", "/__transaction_state-", "/__consumer_offsets-", "/a-", "/b-", "/in-", "/out-"),
     *(".txnindex", ".snapshot", "checkpoint", "/__cluster_metadata-"),

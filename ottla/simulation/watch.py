@@ -36,7 +36,7 @@ class Watch:
     """
 
     def __init__(self, finding: Callable[[str], None], reached: Counter[str], acknowledged: Mapping[str, Identity]) -> None:
-        """``acknowledged``: the newest identity of each transactional id in a response, a mapping that grows during the run."""
+        """``acknowledged`` has, during the run, the newest producer id and epoch of each transactional id in responses."""
         self._finding = finding
         self._reached = reached
         self._acknowledged = acknowledged

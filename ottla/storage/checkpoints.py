@@ -67,7 +67,7 @@ class LeaderEpochs:
         self._is_unwritten = False
 
     def load(self) -> bool:
-        """Read the file. False if the file is damaged: the caller then passes the log's batches to `refill`."""
+        """Read the file. Returns False if the file is damaged: the caller then passes the log's batches to `refill`."""
         raw = self._fs.read_file(self._path)
         lines = _lines(raw)
         try:
@@ -124,7 +124,7 @@ class LeaderEpochs:
             self._replace_and_try_write(kept)
 
     def end_offset_for(self, epoch: int, log_end_offset: int, current_epoch: int = NO_EPOCH) -> tuple[int, int]:
-        """The largest known epoch at or below ``epoch``, and the offset where that epoch ends (LeaderEpochFileCache.endOffsetFor).
+        """Return the largest known epoch at or below ``epoch``, and the epoch's end offset (LeaderEpochFileCache.endOffsetFor).
 
         An epoch below the first known epoch ends where the first known epoch starts. Returns (-1, -1) for an epoch above the
         latest. ``current_epoch`` is the current leader epoch, which without a batch begins at the log end.

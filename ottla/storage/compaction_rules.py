@@ -40,7 +40,7 @@ class KeyMap:
         self.latest_offset = -1
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Record a key's offset. False if the map has no room for another key; the first key always fits."""
+        """Record a key's offset. Returns False if the map has no room for another key; the first key always fits."""
         if key not in self._offsets:
             size = len(key) + ENTRY_OVERHEAD_BYTES
             if size > self._free_bytes and self._offsets:
@@ -158,7 +158,7 @@ async def map_batch(
     pace: Pace,
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> bool:
-    """Put the keys of a batch, from offset ``start`` on, into the map; False if the map is full.
+    """Put the keys of a batch, from offset ``start`` on, into the map. Returns False if the map is full.
 
     Raises `KafkaError` for a batch that cannot be read, or has a record larger than ``max_record_bytes``.
     """

@@ -124,7 +124,7 @@ def identify(
     *,
     is_synced: bool = False,
 ) -> tuple[DirectoryIdentity, bool]:
-    """The identity of a directory, and whether the directory is new: no broker has run on it yet.
+    """Return the identity of a directory, and whether the directory is new: no broker has run on it yet.
 
     A directory without an identity is assigned to node ``node_id``, in the cluster ``cluster_id`` or, if that is None, in a new
     cluster. With ``is_synced`` the new identity survives a power cut. Raises `DirectoryError` for a directory of another node, and

@@ -33,7 +33,7 @@ class OffsetIndex:
         self._written = 0
 
     def load(self) -> bool:
-        """Read the file; False if the file is not a sound index of this segment and must be rebuilt."""
+        """Read the file. Returns False if the file is not a sound index of this segment and must be rebuilt."""
         size = self._file.size
         if size % OFFSET_ENTRY.size:
             return False
@@ -88,7 +88,7 @@ class OffsetIndex:
         return self.floor(offset)[1]
 
     def floor(self, offset: int) -> tuple[int, int]:
-        """The last entry at or below ``offset``: a batch's last offset and file position; (-1, 0) without such an entry."""
+        """Return the last entry at or below ``offset``: a batch's last offset and file position; (-1, 0) without such an entry."""
         at = bisect_right(self._offsets, offset - self._base) - 1
         return (self._base + self._offsets[at], self._positions[at]) if at >= 0 else (-1, 0)
 
@@ -184,7 +184,7 @@ class TimeIndex:
             self._offsets.append(offset - self._base)
 
     def lookup(self, timestamp_ms: int) -> tuple[int, int]:
-        """The last entry with a timestamp below ``timestamp_ms``; (-1, base offset) without such an entry.
+        """Return the last entry with a timestamp below ``timestamp_ms``; (-1, base offset) without such an entry.
 
         Records with later timestamps are at or after the entry's offset.
         """

@@ -137,7 +137,7 @@ def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
     stop.broker_epoch = UNKNOWN_EPOCH if content is None else _epoch_in(content)
 
     def take(name: str, consequence: str, *, is_expected: bool = False) -> tuple[dict[TopicPartition, int], bool]:
-        """The entries of a checkpoint, and whether the file is sound. A missing file is sound unless ``is_expected``."""
+        """Return the entries of a checkpoint, and whether the file is sound. A missing file is sound unless ``is_expected``."""
         raw = fs.read_file(f"{directory}/{name}")
         offsets = parse_offsets(raw)
         is_whole = offsets is not None or (raw is None and not is_expected)

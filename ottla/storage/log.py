@@ -359,7 +359,7 @@ class Log:
     # sync and close
 
     def closed_files_to_sync(self) -> tuple[list[str], int]:
-        """The files of closed segments that may not be synced yet, and the recovery point after the caller has synced them.
+        """Return the files of closed segments that may not be synced yet, and the recovery point after the caller has synced them.
 
         Call `write_rebuilt` first, because a start trusts the files below the recovery point.
         """

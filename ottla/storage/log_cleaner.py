@@ -170,7 +170,7 @@ def _are_there(log: Log, sources: list[Segment]) -> bool:
 
 
 async def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> bool:
-    """Put the keys of the dirty part into the map; False if the map is full before the end of the dirty part."""
+    """Put the keys of the dirty part into the map. Returns False if the map is full before the end of the dirty part."""
     log, start = dirty.log, dirty.first_dirty_offset
     transactions = TransactionsSeen()
     transactions.expect(log.aborted_from(log.segment_at(start), start, dirty.bound))

@@ -43,6 +43,6 @@ def snapshot_name(end_offset: int, epoch: int) -> str:
 
 
 def parse_snapshot_name(name: str) -> tuple[int, int] | None:
-    """End offset and epoch of a snapshot of the metadata log; None for names of other files."""
+    """Return the end offset and epoch of a snapshot of the metadata log; None for names of other files."""
     parts = _SNAPSHOT_NAME.fullmatch(name)
     return None if parts is None else (int(parts[1]), int(parts[2]))

@@ -225,8 +225,8 @@ def _load_segments(
         on_batch = None if history is None else partial(take, log, segment, history)
         sound = segment.recover(log.config.index_interval_bytes, recovery_point if is_last else 0, on_batch)
         reason = sound.reason
-        # Compaction leaves gaps only below the recovery point, which it moves first. A recovery point of 0 in a compacted log may
-        # mean that the recovery point was lost.
+        # Compaction advances the recovery point before it removes records, so a gap above the recovery point is a loss. But gaps
+        # are accepted if the recovery point of a compacted log is 0, because then the recovery point itself may be lost.
         may_have_gaps = below_point or not is_gapless or (log.config.is_compacted and recovery_point == 0)
         if reason is None and not is_last and not may_have_gaps and sound.next_offset < log.segments[at + 1].base_offset:
             # A power cut removed the end of this segment, exactly from a batch boundary on.

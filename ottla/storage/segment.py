@@ -194,7 +194,7 @@ class Segment:
                 raise sound.damaged_batch()
 
     def position_of(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """File position and header of the first batch whose last offset is at or above ``offset``.
+        """Return the file position and header of the first batch whose last offset is at or above ``offset``.
 
         None if the segment has no such batch. Raises `DamagedBatch` if the log is damaged before that batch, and `Damaged` if an
         index entry does not point to the batch that it names, because a wrong entry would hide batches.
@@ -225,7 +225,10 @@ class Segment:
         raise astray(self.offset_index.file.path, f"offset {indexed}")
 
     def readable_bytes(self, position: int, size: int, offsets: range, most_checks: int) -> tuple[int, int]:
-        """Number of the next ``size`` bytes that can be served (`Unchecked.readable_bytes`). Raises `DamagedBatch`."""
+        """Return how many of the next ``size`` bytes can be served, and how many batches were checked (`Unchecked.readable_bytes`).
+
+        Raises `DamagedBatch`.
+        """
         with self._noting_damage():
             return self._unchecked.readable_bytes(self.log, position, size, offsets, most_checks)
 
@@ -261,7 +264,7 @@ class Segment:
     # loading and recovery
 
     def load(self, index_interval_bytes: int) -> bool:
-        """Read the indexes after a clean stop; False if they must be rebuilt. Checks only their last entries against the log."""
+        """Read the indexes after a clean stop, and check their last entries. Returns False if they must be rebuilt."""
         at_most = self.log.size // HEADER_BYTES
         # An index with more entries than the segment can have batches is not read, because it could take any amount of memory. The
         # transaction index may have more entries than batches: compaction may leave an entry whose batches are in another segment.
@@ -283,9 +286,9 @@ class Segment:
     def _reach_end(self, index_interval_bytes: int) -> bool:
         """Whether the indexes cover the segment up to its end.
 
-        The offset index covers the end if the log after the last entry is not longer than ``index.interval.bytes``, or than the
-        smallest distance of two entries, which were perhaps written with a larger interval. The time index covers the end if no
-        batch there has a larger timestamp than the last entry.
+        The offset index covers the end if the distance from its last entry to the last batch is at most ``index.interval.bytes``.
+        If that setting has been lowered, entries may be further apart. So a distance below the smallest distance of two entries is
+        also sufficient. The time index covers the end if no batch after the last entry has a larger timestamp than this entry.
         """
         position = self.offset_index.lookup(self.base_offset + MAX_RELATIVE_OFFSET)
         self._bytes_since_index = self.log.size - position
@@ -352,7 +355,7 @@ class Segment:
     # truncation
 
     def cut_at(self, offset: int) -> tuple[int, int]:
-        """The file position of the first batch with ``offset`` or a later offset, and the end offset of the batches before it.
+        """Return the file position of the first batch with ``offset`` or a later offset, and the end offset before this batch.
 
         Raises the errors of `position_of`.
         """

@@ -118,7 +118,7 @@ def _packed(marker: EndTxnMarker, timestamp_ms: int, *, has_data: bool) -> int:
 
 
 def unpack(packed: int) -> tuple[int, int, bool]:
-    """Timestamp in ms, producer epoch, and whether the marker commits."""
+    """Return the timestamp in ms, producer epoch, and whether the marker commits."""
     return packed >> (_EPOCH_BITS + 2), (packed >> 2) & 0xFFFF, bool(packed & 2)
 
 

@@ -41,7 +41,7 @@ class TxnIndex:
         self._entries: list[AbortedTxn] = []
 
     def load(self, base_offset: int) -> bool:
-        """Read the file; False if the file is damaged and must be rebuilt (TransactionIndex.sanityCheck)."""
+        """Read the file. Returns False if the file is damaged and must be rebuilt (TransactionIndex.sanityCheck)."""
         if self._file.size == 0:
             return True
         if self._file.size % ENTRY_BYTES:
@@ -99,7 +99,10 @@ class TxnIndex:
             self._file.truncate(at * ENTRY_BYTES)
 
     def collect(self, fetch_offset: int, upper_bound: int, into: list[AbortedTxn]) -> bool:
-        """Add the transactions that overlap [fetch_offset, upper_bound) to ``into``; True if no later segment has more of them."""
+        """Add the transactions that overlap [fetch_offset, upper_bound) to ``into``.
+
+        Returns True if no later segment has further such transactions.
+        """
         entries = self._entries
         for at in range(bisect_left(entries, fetch_offset, key=attrgetter("last_offset")), len(entries)):
             entry = entries[at]

@@ -26,7 +26,7 @@ class Unchecked:
         self._next_offset = 0
 
     def readable_bytes(self, file: File, position: int, size: int, offsets: range, most_checks: int) -> tuple[int, int]:
-        """Number of bytes from the batch at ``position`` that can be served: ``size``, or fewer if a batch is damaged.
+        """Return the number of bytes from the batch at ``position`` that can be served: ``size``, or fewer if a batch is damaged.
 
         ``offsets`` is the range from the batch's base offset to the end of the segment. Checks at most ``most_checks`` batches, and
         counts only checked bytes. Also returns how many batches this call checked. Raises `DamagedBatch` if the first batch is

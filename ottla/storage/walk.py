@@ -300,10 +300,10 @@ def whole_batches(file: File, position: int, offset: int, limit: int | None = No
 
 
 def _next_likely(file: File, position: int, offset: int, at_most_bytes: int) -> tuple[int, BatchHeader, int] | None:
-    """Find the next position that looks like a batch: its position and header, and the bytes to count for earlier positions.
+    """Return the next position that looks like the start of a batch, the header there, and the cost of the search in bytes.
 
-    None if there is no such position, or if more than ``at_most_bytes`` are counted. The first read is small, because the next
-    batch usually begins at ``position``.
+    Each position that was examined in vain costs `PLACE_BYTES`. Returns None if no further position looks like a batch, or if the
+    cost reaches ``at_most_bytes``. The first read is small, because the next batch usually begins at ``position``.
     """
     wanted, end, examined_bytes = FIRST_SEARCHED_BYTES, file.size, 0
     magic = _magic_behind(offset)

@@ -275,7 +275,7 @@ class Cluster:
             raise self._failed(f"broker {broker} did not start")
 
     def heal(self) -> None:
-        """Resume paused nodes, end partitions, restart nodes that have ended, and wait until all brokers are unfenced."""
+        """Resume paused nodes, end network partitions, restart ended nodes, and wait until all brokers are unfenced."""
         self._resume_all()
         for node in sorted(self._partitioned):
             partition = self._partitioned.pop(node)
@@ -288,7 +288,7 @@ class Cluster:
         self.wait_for(lambda: self.in_service() == self.brokers, CHANGE_TIMEOUT_S)
 
     def remove_faults(self) -> None:
-        """Resume paused nodes, and remove the faults of all running brokers, including partitions."""
+        """Resume paused nodes, and remove the faults of all running brokers, including network partitions."""
         self._resume_all()
         self._partitioned.clear()
         for broker in self.brokers:

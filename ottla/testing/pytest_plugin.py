@@ -281,9 +281,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fail a test that uses the broker of a wider fixture if its marker selects another broker.
+    """Fail a test whose marker selects another broker than that of a class, module or session fixture which the test uses.
 
-    A test may use both brokers by name. Autouse fixtures do not count, because a test did not choose them.
+    A test that names both ``ottla`` and the wider fixture uses two brokers, and does not fail. Autouse fixtures do not count,
+    because the test did not choose them.
     """
     fixtures = getattr(item, "_fixtureinfo", None)
     if fixtures is None or item.config.getoption("--ottla-bootstrap") is not None:

@@ -87,7 +87,7 @@ def test_broker_rack_is_common_or_one_per_broker() -> None:
 
     assert racks("r") == [None, "r", "r", "r"]
     assert racks("a, b,c") == [None, "a", "b", "c"]
-    with pytest.raises(ConfigError, match="as many"):
+    with pytest.raises(ConfigError, match="one rack for each of the 3 brokers"):
         racks("a,b")
 
 

@@ -28,9 +28,10 @@ from tests.console.asking import asked_with
 
 
 class OneTopic:
-    """A view of one topic, and of no transactional id.
+    """A broker's view with one topic and without transactional ids.
 
-    ``states`` are the states of the log at each reading, None if it is not on this broker.
+    Each call of `log_states` returns the next of the ``states``, and finally the last state again and again. None means that the
+    log is not on this broker.
     """
 
     def __init__(self, *states: LogState | None) -> None:

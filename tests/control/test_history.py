@@ -84,7 +84,7 @@ def add(client: SimulatedClient, who: tuple[int, int], *partitions: int, topic: 
 
 
 def added(answer: Any) -> set[int]:
-    """Return the error codes of the partitions."""
+    """Return the error codes of the partitions in an AddPartitionsToTxn response."""
     return {p.partition_error_code for topic in answer.results_by_topic_v3_and_below for p in topic.results_by_partition}
 
 

@@ -161,7 +161,7 @@ def test_conflicting_topics_are_reported_before_any_write(disk: FaultyFilesystem
     adopted_into(disk)
     disk.write_file(f"/target/{CLEAN_FILE}", b"")
     with pytest.raises(
-        DirectoryError, match="/target already has a topic t; delete it there, or give the other topics with --topic"
+        DirectoryError, match="/target already has a topic t; delete this topic, adopt other topics with --topic, or"
     ):
         adopted_into(disk)
     assert disk.read_file(f"/target/{CLEAN_FILE}") is not None

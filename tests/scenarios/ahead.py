@@ -24,7 +24,7 @@ class Part:
 
     @property
     def broker(self) -> tuple[str, str]:
-        """Target and set-up of the broker on which the case runs."""
+        """The names of the target and of the set-up. Cases with the same names run on the same broker."""
         return self.target, self.scenario.broker
 
 

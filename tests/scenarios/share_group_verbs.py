@@ -99,7 +99,7 @@ def _session(actor: Actor, words: Words) -> int:
 
 
 def _member(world: World, words: Words) -> tuple[Actor, str, str]:
-    """Return the actor of a command, the member id, which ``member`` may replace, and the group id."""
+    """Return the actor, the member id and the group id of a command. The option ``member`` replaces the actor's own member id."""
     actor = world.actors.setdefault(words.plain[0], Actor(words.plain[0], None, -1, -1, member=words.plain[0], generation=0))
     return actor, words.options.get("member", actor.member).replace(EMPTY, ""), text(world, words.plain[1])
 

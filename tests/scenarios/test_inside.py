@@ -278,7 +278,7 @@ def test_transactions_past_their_timeout_are_counted(broker: SimulatedBroker, wo
 
 
 @pytest.mark.entry("RDC-21")
-def test_fetch_over_many_aborted_transactions_stays_within_the_limit(meter: Meter, broker: SimulatedBroker, world: World) -> None:
+def test_fetch_over_many_aborted_transactions_holds_the_loop_briefly(meter: Meter, broker: SimulatedBroker, world: World) -> None:
     for command in ("topic t", "A = init x"):
         perform(world, command)
     shard = broker.broker.partitions.get("inside-t", 0)

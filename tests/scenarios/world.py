@@ -216,7 +216,7 @@ class World:
             self.not_offered = f"{type(ask.request).__name__} in version {version}"
 
     def _cut(self, ask: Ask) -> str:
-        """Let the broker execute a request and lose its response, so that no actor changes its state."""
+        """Let the broker execute a request, but lose the response: each actor keeps its state from before the request."""
         actors = copy.deepcopy(self.actors)
         answer = self.patiently(lambda: self._once(ask))
         for name, actor in actors.items():

@@ -1,4 +1,4 @@
-"""Faults planted into the brokers and the controller of a cluster, which a world of several brokers must detect."""
+"""Faults that are planted into a cluster's brokers and controller. A simulation with several brokers must detect every fault."""
 
 from __future__ import annotations
 

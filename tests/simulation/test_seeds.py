@@ -58,7 +58,7 @@ def test_formerly_failing_plan_has_no_findings(path: Path) -> None:
 
 
 @pytest.mark.smoke
-def test_lost_addition_plan_detects_a_missing_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_with_a_lost_partition_detects_a_missing_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     """In this plan a power cut keeps a batch and loses the record that adds its partition. No seed below 810 does so."""
     monkeypatch.setattr(LostAdditions, "find", lambda self, shards: None)
     (path,) = [path for path in REGRESSIONS if path.stem.startswith("a-batch-outlives")]

@@ -269,7 +269,7 @@ def test_refused_replacement_leaves_no_partially_written_file(tmp_path: Path) ->
 
 
 def test_path_that_cannot_be_opened_for_sync_is_reported_as_damaged(tmp_path: Path) -> None:
-    """A file that cannot be opened is no evidence of a failing disk, unlike a failed fsync."""
+    """If a path cannot be opened, the path is damaged. Only a failed fsync is reported as a failure of the disk."""
     fs, elsewhere = RealFilesystem(), tmp_path / "elsewhere"
     elsewhere.write_bytes(b"x")
     (tmp_path / "link").symlink_to(elsewhere)

@@ -24,7 +24,7 @@ from ottla.protocol import steps
 T = TypeVar("T")
 
 SCALE = 20
-"""Factor by which requests and steps are smaller than usual when lines are counted."""
+"""Factor by which requests and steps are smaller than usual in tests that count the lines of Python they execute."""
 IMPORT = sys.modules["_frozen_importlib"]._find_and_load.__code__
 """Code object of the function that imports a module for the first time in a process. Its lines are not counted."""
 

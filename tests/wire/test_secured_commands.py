@@ -233,7 +233,7 @@ def test_wrong_settings_are_one_line(
         ("SASL_PLAINTEXT", "requires clients to authenticate"),
     ],
 )
-def test_command_without_a_file_names_the_option(
+def test_command_without_its_config_file_names_the_command_config_option(
     protocol: str, says: str, broker: SecuredBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host, port = broker.address(protocol)

@@ -1,4 +1,4 @@
-"""Handshakes of TLS with raw sockets: certificates, data together with the last message, silence, and too many of them."""
+"""TLS handshakes with raw sockets: certificates, requests sent with the last message, and the limit of unfinished handshakes."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_client_without_a_trusted_certificate_is_disconnected(broker: SecuredBro
 
 
 @pytest.mark.parametrize("raw_bytes", [b"GET / HTTP/1.0\r\n\r\n", VERSIONS, struct.pack(">i", 1 << 30) + bytes(100)])
-def test_plain_client_is_disconnected(broker: SecuredBroker, raw_bytes: bytes) -> None:
+def test_client_without_tls_is_disconnected_from_a_tls_listener(broker: SecuredBroker, raw_bytes: bytes) -> None:
     with connected(broker, "SASL_SSL") as raw:
         raw.sendall(raw_bytes)
         assert raw.recv(1 << 16)[:1] in (b"", b"\x15")

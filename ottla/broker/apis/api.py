@@ -57,11 +57,11 @@ class WaitsFor(Enum):
     """The writes that a response waits for after its handler has returned."""
 
     COORDINATORS = "coordinators"
-    """The records in the logs of coordinators that the handler has read or written are committed, and all writes are durable."""
+    """The response is sent when all writes are durable, and the coordinators' records that the handler used are committed."""
     DURABILITY = "durability"
-    """All writes are durable. The handler itself waits for replicas, or reads below the high watermark."""
+    """The response is sent when all writes are durable. The handler waits for replicas, or reads below the high watermark."""
     NOTHING = "nothing"
-    """The handler has waited for all that its response depends on."""
+    """The response is sent at once, because the handler has already waited for all writes that the response depends on."""
 
 
 class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):

@@ -66,7 +66,7 @@ class RequestAuthorizer(Protocol):
         ...
 
     def rates_per_minute(self) -> tuple[float, float]:
-        """How often actions were allowed, and how often they were denied, in the last minute."""
+        """Return how often actions were allowed, and how often they were denied, in the last minute."""
         ...
 
     def denials(self) -> Sequence[Denial]:

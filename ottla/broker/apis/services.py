@@ -93,5 +93,5 @@ class Services(Protocol):
         ...
 
     def advertised(self, listener: str) -> tuple[str, int]:
-        """The host and port that the broker advertises to clients of a listener."""
+        """Return the host and port that the broker advertises to clients of a listener."""
         ...

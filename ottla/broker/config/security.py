@@ -99,7 +99,7 @@ def texts_of(config: BrokerConfig, listener: str) -> Texts:
 
 
 def tls_versions(config: BrokerConfig, listener: str) -> tuple[str, ...]:
-    """The enabled versions of TLS. Raises `ConfigError`."""
+    """Return the enabled versions of TLS. Raises `ConfigError`."""
     protocols = cast("tuple[str, ...]", config.of_listener(listener, "ssl.enabled.protocols"))
     for name in protocols:
         if name not in TLS_VERSIONS:

@@ -306,7 +306,7 @@ class BrokerConfig:
         return BrokerConfig(self.given, dynamic)
 
     def with_usable(self, dynamic: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
-        """The same configuration with the valid configs of ``dynamic``, and for each invalid config the reason.
+        """Return the same configuration with the valid configs of ``dynamic``, and for each invalid config the reason.
 
         A stored config that is invalid must not prevent a start.
         """

@@ -104,7 +104,7 @@ def read_file(path: Path) -> dict[str, str]:
 
 
 def from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The settings in ``KAFKA_*`` variables by the rules of Kafka's image, and the variables that are not settings.
+    """Return the settings in ``KAFKA_*`` variables by the rules of Kafka's image, and the variables that are not settings.
 
     ``KAFKA_CFG_`` takes precedence over ``KAFKA_``, as in bitnami/kafka.
     """

@@ -40,7 +40,7 @@ def validate_all(overrides: Mapping[str, str], config: BrokerConfig) -> None:
 
 
 def broker_fallback(name: str, config: BrokerConfig) -> tuple[str, str] | None:
-    """The broker config that is the default of an unset topic config, and its value in the topic config's unit."""
+    """Return the broker config that is the default of an unset topic config, and its value in the topic config's unit."""
     for synonym in topic_definitions()[name].synonyms:
         text = config.text(synonym)
         if text is None:

@@ -169,7 +169,7 @@ class ControllerServer:
         # The broker mutes its client, by the throttle time in the response.
         return Dispatcher(self, context.listener, Client(client_host, context.connection_id, throttle=lambda for_ms: None))
 
-    # end
+    # shutdown
 
     async def stop(self) -> None:
         """Accept no further requests, write all state to disk, and mark the directory clean."""

@@ -45,7 +45,7 @@ class ControllerServices(Protocol):
     def apis(self) -> OfferedApis: ...
 
     def advertised(self, listener: str) -> tuple[str, int]:
-        """The host and port that the controller advertises to brokers."""
+        """Return the host and port that the controller advertises to brokers."""
         ...
 
     def dispatcher(self, client_host: str, context: RequestContext) -> Dispatcher:

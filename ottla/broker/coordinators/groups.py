@@ -212,7 +212,7 @@ class Groups:
         return partition_for(group_id, count)
 
     def shard(self, group_id: str) -> tuple[GroupShard, Runtime]:
-        """The shard of a group. Raises NOT_COORDINATOR and COORDINATOR_LOAD_IN_PROGRESS."""
+        """Return the shard of a group, and its runtime. Raises NOT_COORDINATOR and COORDINATOR_LOAD_IN_PROGRESS."""
         return self._shards.get(self.partition_of(group_id))
 
     def shards(self) -> list[GroupShard]:

@@ -157,7 +157,7 @@ class MarkerSender:
                 then()
 
     async def write(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
-        """Write the markers of a decided transaction, with retries until all are written. False if another broker completes it."""
+        """Write the markers of a decided transaction, with retries. Returns False if another broker completes the transaction."""
         assert metadata.state in PREPARED, f"markers of {metadata.transactional_id}, which is {metadata.state.label}"
         pending = self._pending[metadata.transactional_id] = _PendingMarkers(metadata.partitions)
         self._send(shard, metadata, metadata.partitions)

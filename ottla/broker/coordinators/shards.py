@@ -168,7 +168,10 @@ class Shards(Generic[S]):
         return topic.partition_count
 
     def get(self, index: int) -> tuple[S, Runtime]:
-        """The shard of a partition. Raises COORDINATOR_LOAD_IN_PROGRESS, or NOT_COORDINATOR if another broker leads."""
+        """Return the shard of a partition, and its runtime.
+
+        Raises COORDINATOR_LOAD_IN_PROGRESS, or NOT_COORDINATOR if another broker leads.
+        """
         served = self._serving.get(index)
         if served is not None:
             if not served[1].partition.log.is_offline:

@@ -162,7 +162,7 @@ class Transactions:
         return partition_for(transactional_id, self._shards.partition_count())
 
     def _shard(self, transactional_id: str) -> tuple[TransactionShard, Runtime]:
-        """The shard of an id. Raises `KafkaError` if it is not in service, or if lost partitions cannot be added again."""
+        """Return the shard of an id, and its runtime. Raises `KafkaError` if the shard cannot serve the id now."""
         opened = self._shards.get(self.partition_of(transactional_id))
         if transactional_id in self._lost_additions:
             self._lost_additions.add_again(transactional_id, *opened, self._env.steady_ms())

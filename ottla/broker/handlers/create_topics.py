@@ -146,7 +146,7 @@ async def create(
 
 
 def _placing(ports: CreationPorts, asked: CreatableTopic) -> tuple[int, Place]:
-    """The number of partitions, and the function that places them.
+    """Return the number of partitions, and the function that places them.
 
     Raises INVALID_REQUEST, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT or the errors of `check_partition_count`.
     """

@@ -64,14 +64,14 @@ class Deleting(msgspec.Struct, kw_only=True):
     offset: int
     result: DeleteRecordsPartitionResult
     leaderships_lost: int
-    """The barrier's counter when the leader deleted the records."""
+    """How many leaderships this broker had lost (`Barrier.leaderships_lost`) when it deleted the records."""
 
     @staticmethod
     def of(partition: Partition, offset: int, result: DeleteRecordsPartitionResult) -> Deleting:
         return Deleting(partition=partition, offset=offset, result=result, leaderships_lost=partition.barrier.leaderships_lost)
 
     def is_over(self) -> bool:
-        """Update the result's low watermark. True if it has reached ``offset``, or if another broker has led meanwhile."""
+        """Update the result's low watermark. Returns whether this has reached ``offset``, or another broker has led meanwhile."""
         partition, result = self.partition, self.result
         if partition.was_lost_since(self.leaderships_lost):
             result.low_watermark, result.error_code = -1, Code.NOT_LEADER_OR_FOLLOWER

@@ -4,9 +4,10 @@
 - 4 (KIP-827): the size of the volume and its free space, in bytes.
 - 5 (KIP-1066): whether the directory is cordoned, which is never the case.
 
-Kafka has no field for an offline log, a damaged batch that a reader has found, or a stray directory. ``ottla health`` gets a
-separate result for each of these, with a line of text instead of the path; ``ottla cluster`` gets results for stray directories,
-which are not errors. Other clients would take the lines for directories, so they get no such results.
+Kafka has no field for an offline log, a damaged batch that a reader has found, or a stray directory. So two commands of ottla get
+further results, whose ``log_dir`` is a line of text and no path. ``ottla health`` gets a result for each of these problems.
+``ottla cluster`` gets a result for each stray directory, without an error. Other clients would take the text for a directory, so
+they get no such results.
 """
 
 from __future__ import annotations

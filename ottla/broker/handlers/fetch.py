@@ -386,7 +386,7 @@ class Fetch:
 
 
 def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
-    """The id and epoch of the follower's broker; an id below 0 for a consumer."""
+    """Return the id and epoch of the follower's broker; an id below 0 for a consumer."""
     if version < REPLICA_STATE_FROM:
         return request.replica_id, NO_BROKER_EPOCH
     state = request.replica_state

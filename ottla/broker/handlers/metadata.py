@@ -106,7 +106,7 @@ async def handle(ports: Ports, request: MetadataRequest, context: RequestContext
 
 
 def _distinct(asked: list[MetadataRequestTopic]) -> tuple[dict[bytes, None], dict[str, None], bool]:
-    """The distinct topic ids and names of a request, and whether an entry has a null name."""
+    """Return the distinct topic ids and names of a request, and whether an entry has a null name."""
     ids = dict.fromkeys(item.topic_id for item in asked if item.topic_id != NO_UUID)
     return ids, dict.fromkeys(item.name or "" for item in asked), any(item.name is None for item in asked)
 

@@ -1,4 +1,4 @@
-"""The port by which tests inject faults into requests and transactions.
+"""The interface by which tests inject faults into requests and transactions.
 
 The broker itself has no faults. It calls an `Interception` (`ottla.control.faults.registry`) before a request is handled and at
 named points of a transaction. The result describes the injected fault: a `Verdict`, or a `Latch` to wait for.

@@ -118,7 +118,7 @@ def cut(text: str) -> str:
 
 
 def first_partitions(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-    """The first `PARTITIONS_KEPT` partitions of a request, with topic names cut to `TEXT_CHARACTERS`."""
+    """Return the first `PARTITIONS_KEPT` partitions of a request, with topic names cut to `TEXT_CHARACTERS`."""
     return tuple([(cut(topic), partition) for topic, partition in islice(partitions, PARTITIONS_KEPT)])
 
 

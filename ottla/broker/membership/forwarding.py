@@ -117,7 +117,7 @@ class Forwarding:
 
 
 def _is_of_listener(resource: Any, node_id: str) -> bool:
-    """Whether a resource with configs has some of this node's listeners."""
+    """Whether a resource of a configs request is this broker, and at least one of its configs belongs to a listener."""
     is_own = resource.resource_type == BROKER_RESOURCE and resource.resource_name == node_id
     return is_own and any(config.name.startswith(LISTENER_PREFIX) for config in resource.configs)
 

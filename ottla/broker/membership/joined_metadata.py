@@ -63,7 +63,7 @@ log = structlog.get_logger("membership")
 
 
 def controller_address(settings: Settings) -> tuple[str, int]:
-    """The address of the controller, from ``controller.quorum.bootstrap.servers`` or ``controller.quorum.voters``.
+    """Return the address of the controller, from ``controller.quorum.bootstrap.servers`` or ``controller.quorum.voters``.
 
     Raises `ConfigError` for a quorum of several controllers, because changes of its leader are not supported.
     """

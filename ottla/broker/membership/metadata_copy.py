@@ -45,7 +45,10 @@ class CopyEnv(Clock, Randomness, Protocol):
 
 
 class MetadataCopy:
-    """The copy, opened by a start before the first fetch. ``end_offset`` and ``last_epoch`` are 0 for an empty copy."""
+    """This broker's copy of the cluster's metadata log. A broker that starts opens its copy before it fetches from the controller.
+
+    ``end_offset`` and ``last_epoch`` are 0 for an empty copy.
+    """
 
     def __init__(self, env: CopyEnv, directory: LogDirectory) -> None:
         self._env = env
@@ -78,7 +81,7 @@ class MetadataCopy:
         self.end_offset, self.last_epoch = self._log.log_end_offset, last_epoch
 
     def _newest_snapshot(self) -> tuple[str, int, int] | None:
-        """Path, end offset and epoch of the newest snapshot, if any."""
+        """Return the path, end offset and epoch of the newest snapshot, if any."""
         newest = max(filter(None, map(parse_snapshot_name, self._directory.fs.list_dir(self._log.directory))), default=None)
         return None if newest is None else (f"{self._log.directory}/{snapshot_name(*newest)}", *newest)
 

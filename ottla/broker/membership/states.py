@@ -27,10 +27,11 @@ FOLLOWING: dict[BrokerState, frozenset[BrokerState]] = {
     BrokerState.PENDING_CONTROLLED_SHUTDOWN: frozenset({BrokerState.SHUTTING_DOWN}),
     BrokerState.SHUTTING_DOWN: frozenset(),
 }
+"""The states to which a broker may change from each state."""
 
 
 class IllegalBrokerState(Exception):
-    """A transition that `FOLLOWING` does not have. It is a bug."""
+    """The broker's state was to change in a way that the table `FOLLOWING` does not allow, which is a bug."""
 
 
 def check_transition(state: BrokerState, following: BrokerState) -> None:

@@ -43,9 +43,10 @@ PARTITIONS_AT_ONCE = 100
 """Commands for more partitions than this are computed in a worker thread."""
 
 ACL_WORK = 4
-"""The cost of creating, deleting or comparing an ACL, in units of `protocol.steps.Pace`.
+"""The work counted for creating, deleting or comparing an ACL, in units of `protocol.steps.Pace`.
 
-A step takes 8 ms, because this is a quarter of the actual cost, 30 us: shorter steps would write many more batches.
+The actual work is about 15 units (30 us). Because fewer units are counted, a step takes 8 ms instead of 2 ms. Each step writes a
+batch, and shorter steps would write many more batches.
 """
 
 MAX_IDS_LOGGED = 10

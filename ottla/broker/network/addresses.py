@@ -65,7 +65,7 @@ class Addresses:
             listening.close()
 
     def advertised(self, listener: str) -> tuple[str, int]:
-        """The host and port that the broker advertises to clients of a listener."""
+        """Return the host and port that the broker advertises to clients of a listener."""
         known = self._advertised.get(listener)
         if known is None:
             known = self._advertised[listener] = self._resolve(listener)

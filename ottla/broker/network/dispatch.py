@@ -169,7 +169,7 @@ class Dispatcher:
         self._routes: dict[tuple[int, int], Route] = {}
 
     def route(self, frame: memoryview) -> tuple[Route, int]:
-        """The route for a frame, and the frame's correlation id.
+        """Return the route for a frame, and the frame's correlation id.
 
         Raises `RequestRefused`, `UnsupportedApiVersions` or one of `protocol.codec.DECODE_FAILURES`.
         """

@@ -13,7 +13,7 @@ class Hold:
     PEER = 1
     """The client does not read its responses. Cleared by `Connection.resume_writing`."""
     STEPS = 2
-    """A request waits and is not parked. Cleared by `Connection._steps_ended`."""
+    """A request is handled in several steps, and is neither parked nor answered yet. Cleared by `Connection._steps_ended`."""
     WAITING = 4
     """Too many requests wait for their responses, or need too much memory. Cleared by `Connection._fill`."""
     REQUESTS = 8

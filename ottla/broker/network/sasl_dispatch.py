@@ -95,7 +95,10 @@ class SaslDispatcher:
         return self._route_before(frame)
 
     def _route_of_session(self, frame: memoryview) -> tuple[Route, int]:
-        """The route on an authenticated connection with a limited session (KIP-368). SaslHandshake begins a re-authentication."""
+        """Return the route and correlation id of a request on a connection whose session has a limit (KIP-368).
+
+        SaslHandshake begins a re-authentication.
+        """
         server, now_ms = self._server, self._client.steady_ms()
         if _KEY.unpack_from(frame)[0] == SASL_HANDSHAKE and server.reauthenticate(now_ms):
             self._client.limit_frames(is_authenticated=False)
@@ -105,7 +108,7 @@ class SaslDispatcher:
         return self._inner.route(frame)
 
     def _route_before(self, frame: memoryview) -> tuple[Route, int]:
-        """The route before authentication. Raises `RequestRefused` for requests that are not answered."""
+        """Return the route and correlation id before authentication. Raises `RequestRefused` for unexpected requests."""
         (key,) = _KEY.unpack_from(frame)
         server = self._server
         if server.state is State.FAILED or not server.expects(key):

@@ -104,7 +104,7 @@ def _released(log: Log, kinds: Collection[int], held: dict[bytes, bytes]) -> Ite
 
 
 def _of_header_alone(data: bytes, at: int) -> tuple[int, ...]:
-    """The fields of `_HEAD` for a batch that is too short for them. The zeros ensure that the batch is not held back."""
+    """Return the fields of `_HEAD` for a batch that is too short for them. The zeros ensure that the batch is not held back."""
     header = read_header(data, at)
     return header.base_offset, header.crc, header.attributes, header.last_offset_delta, 0, 0, 0, 0, 0, 0, 0
 

@@ -95,7 +95,7 @@ class Requests:
         return self._in_flight_bytes
 
     def add(self, request: Request) -> bool:
-        """Add a request to be sent; False if too many are waiting."""
+        """Add a request to be sent. Returns False if too many are waiting."""
         if len(self._waiting) >= self._limits.waiting:
             return False
         self._waiting.append(request)

@@ -7,7 +7,7 @@ from enum import Enum
 
 class PeerState(Enum):
     IDLE = "idle"
-    """No connection, and no request that needs one."""
+    """There is no connection, and no request that needs a connection."""
     CONNECTING = "connecting"
     GREETING = "greeting"
     """Connected. The response to ApiVersions has not arrived, so no other request is sent."""

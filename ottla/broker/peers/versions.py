@@ -20,7 +20,7 @@ def newest_own(key: int) -> int:
 
 
 def decode_greeting(version: int, frame: Buffer) -> tuple[int, ApiVersionsResponse]:
-    """Correlation id and message of a response to ApiVersions.
+    """Return the correlation id and message of a response to ApiVersions.
 
     A peer that does not support the version responds in version 0 with UNSUPPORTED_VERSION (KIP-511). Raises `DecodeError` and the
     other errors of `protocol.codec.DECODE_FAILURES`.

@@ -24,7 +24,7 @@ class FetchSession:
         self._is_whole = True
 
     def name(self, wanted: dict[TopicIdPartition, FetchPartition]) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
-        """The partitions that the next request names, and the partitions that it removes from the session."""
+        """Return the partitions that the next request names, and the partitions that it removes from the session."""
         self._is_whole = self.epoch == INITIAL_EPOCH
         named, forgotten = wanted, dict[TopicIdPartition, FetchPartition]()
         if not self._is_whole:
@@ -44,7 +44,7 @@ class FetchSession:
         )
 
     def answered(self, response: FetchResponse) -> bool:
-        """Process a response; False if the leader rejects the session, so that the next request begins a new session."""
+        """Process a response. Returns False if the leader rejects the session, so that the next request begins a new session."""
         if response.error_code != Code.NONE:
             if response.error_code == Code.FETCH_SESSION_ID_NOT_FOUND:
                 self.session_id = NO_SESSION

@@ -221,8 +221,8 @@ class ReplicaFetcher:
             for data in topic.partitions:
                 followed = self._followed.get((topic.topic_id, data.partition_index))
                 if followed is None or not followed.following.is_awaited(followed.fetch):
-                    # The result is dropped, and in this session the leader does not repeat unchanged values such as its high
-                    # watermark.
+                    # This partition's result is dropped. In the same session the leader would not repeat unchanged values such as
+                    # its high watermark, so the next fetch begins a new session.
                     self._session.lost()
                 else:
                     try:

@@ -28,7 +28,7 @@ class Inherited(msgspec.Struct, kw_only=True):
     first_producer_id: int
     """The first producer id of the new broker. Producers of the replaced broker may still run, so their ids are not used again."""
     lock: object | None
-    """The lock of the data directory. It is held during the replacement, so that no other process takes the directory."""
+    """The lock of the data directory. The process keeps the lock during the replacement, so no other process can get it."""
     addresses: Addresses
     """The open listeners. A client that connects before the new broker serves waits in the operating system's queue."""
     metrics: ServedMetrics | None

@@ -23,7 +23,7 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.topic_partition import TopicPartition
 
 MEMBER_WORK = 10
-"""The cost of a member without its partitions, in units of `protocol.steps.Pace`."""
+"""The work of describing a member without its partitions, in units of `protocol.steps.Pace`."""
 PARTITIONS_PER_WORK = 2
 """Number of a member's partitions that are named in one unit of work."""
 BYTES_PER_ELEMENT = 4

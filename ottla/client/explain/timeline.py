@@ -244,8 +244,10 @@ def _log_start(brokers: BrokerConnections, index: int, log_offsets: int | None) 
 
 
 def _data(brokers: BrokerConnections, states: list[Logged], limits: TimelineLimits, unread: list[str]) -> list[ConsumedRecord]:
-    """Return the records of the id's producers since the oldest known state. Adds a line to ``unread`` for a topic that exceeds a
-    limit."""
+    """Return the records that the producers in ``states`` have written since the first of these states.
+
+    A topic that exceeds a limit is left out, and adds a line to ``unread``.
+    """
     producers = {state.producer_id for state in states}
     since_ms = min((s.start_ms for s in states if s.start_ms >= 0), default=states[0].time_ms)
     written: list[ConsumedRecord] = []

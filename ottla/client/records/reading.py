@@ -76,7 +76,7 @@ def stream(
     ``allowance`` limits the decompressed bytes of all batches together; without it each batch has a limit. A batch above the limit
     raises `BatchTooLarge`.
 
-    Raises `KafkaAnswered`, and `ClientError` if the broker stops returning records before the end.
+    Raises `KafkaAnswered` if a response has an error, and `ClientError` if the broker stops returning records before the end.
     """
     if isolation not in ISOLATIONS:
         raise ClientError(f"isolation {isolation!r} is not one of {', '.join(ISOLATIONS)}")
@@ -104,7 +104,7 @@ def stream(
 def fetch(
     brokers: BrokerConnections, topic: str, positions: Positions, *, committed: bool, max_wait_ms: int
 ) -> dict[int, PartitionData]:
-    """Send a Fetch to each leader. Returns the fetched data by partition. Raises `KafkaAnswered`."""
+    """Send a Fetch to each leader. Returns the fetched data by partition. Raises `KafkaAnswered` if a response has an error."""
 
     def attempt() -> dict[int, PartitionData]:
         answered: dict[int, PartitionData] = {}

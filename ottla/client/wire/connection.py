@@ -32,7 +32,7 @@ MAX_STRANGERS_ANSWER_BYTES: Final = 1 << 20
 NEWEST_BY_NAME: Final = {"Produce": 12, "Fetch": 12, "OffsetCommit": 9, "OffsetFetch": 9, "TxnOffsetCommit": 5}
 """The last versions that identify topics by name instead of id (KIP-516, KIP-848), because users of the client give names."""
 NEWEST_OF_CLIENTS: Final = {"AddPartitionsToTxn": 3}
-"""The last versions for clients. Only brokers send newer ones."""
+"""The last versions for clients. Only brokers send newer versions."""
 NEWEST_OF_VERSION_1: Final = {"EndTxn": 4, "Produce": 11, "TxnOffsetCommit": 4}
 """The last versions of requests for transaction version 1. Kafka's clients send newer ones only if the cluster's
 ``transaction.version`` is at least 2 (TransactionManager.isTransactionV2Enabled)."""

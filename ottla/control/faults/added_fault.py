@@ -37,7 +37,7 @@ class FaultView(msgspec.Struct, kw_only=True):
 
 
 class AddedFault:
-    """A fault that was added to a broker. A spent fault stays in the list, so that its hits can be read."""
+    """A fault that was added to a broker. A fault without hits left stays in the list, so that its hits can be read."""
 
     def __init__(self, fault_id: int, fault: Fault, remove: Callable[[int], object]) -> None:
         self.id = fault_id
@@ -72,8 +72,8 @@ class AddedFault:
 
     @property
     def is_active(self) -> bool:
-        """Whether requests must still be compared with the fault. A spent fault must hold repeated commands of held
-        transactions."""
+        """Whether requests must still be compared with the fault. Even after its last hit, a fault must hold repeated commands
+        of held transactions."""
         return not self.is_spent or (self.point is not None and self.fault.hold is not None)
 
     def remove(self) -> None:

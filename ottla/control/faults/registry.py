@@ -26,7 +26,7 @@ from ottla.protocol.messages import APIS
 __all__ = ["AddedFault", "Fault", "FaultError", "FaultView", "Faults", "parse_faults"]
 
 MAX_FAULTS = 200
-"""Maximum number of faults of one broker, including spent faults."""
+"""Maximum number of faults of one broker, including faults that have reached their maximum number of hits."""
 KILLED = 137
 """The exit code that a shell reports for a process that SIGKILL has ended."""
 
@@ -61,7 +61,7 @@ class Faults:
         """Add all of the faults, or raise `FaultError` and add none if there would be too many."""
         if len(self._added) + len(faults) > MAX_FAULTS:
             there = f"there are {len(self._added):,} faults, and at most {MAX_FAULTS:,} are allowed"
-            raise FaultError(f"{there}; remove some, such as those that are spent")
+            raise FaultError(f"{there}; remove faults that are no longer needed")
         added = [AddedFault(self._last_id + number, fault, self.remove) for number, fault in enumerate(faults, 1)]
         self._last_id += len(faults)
         self._added |= {one.id: one for one in added}

@@ -150,7 +150,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
         return is_whole and self.may_lead(replica)
 
     def _last_known_leader(self) -> int | None:
-        """Return the last leader, which lost the fewest records, if no replica is known to have all committed ones (KIP-966)."""
+        """Return the last leader, which lost the fewest records, if no replica is known to have all committed records (KIP-966)."""
         known = self._last_known
         if not self._has_elr or self.elr or self.isr or len(known) != 1:
             return None

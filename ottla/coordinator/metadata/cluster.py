@@ -142,7 +142,8 @@ class ClusterState:
         """Raise the errors of `create_partitions` for a number of partitions that the topic may not have."""
         topic = self.topic(name)
         if topic.is_internal:
-            # Kafka adds partitions, and loses each id whose hash now maps to another partition (rule CRD-16, docs/rules.md).
+            # Kafka adds the partitions, and loses the state of each group or transactional id whose hash then maps to another
+            # partition. ottla refuses the request instead (rule CRD-16, docs/rules.md).
             raise KafkaError(Code.INVALID_REQUEST, f"the partition count of {name} cannot be changed, because ids are hashed by it")
         if count == topic.partition_count:
             raise KafkaError(Code.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")

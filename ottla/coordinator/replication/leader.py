@@ -168,7 +168,10 @@ class Leader(msgspec.Struct, kw_only=True):
         )
 
     def _is_eligible(self, broker_id: int, follower: Follower) -> bool:
-        """Whether the controller would accept a replica: its current broker epoch has fetched (Partition.isReplicaIsrEligible)."""
+        """Whether the controller would accept a replica in the in-sync set (Partition.isReplicaIsrEligible).
+
+        The broker must be live, and the last fetch must have had the broker's current epoch or, in older versions, no epoch.
+        """
         current = self.live_epoch(broker_id)
         return current is not None and follower.broker_epoch in (NO_BROKER_EPOCH, current)
 

@@ -108,7 +108,7 @@ def pascal_case(member: IntEnum) -> str:
 
 
 DECIDED_OPERATIONS = tuple(operation for operation in AclOperation if operation > AclOperation.ALL)
-"""The operations of actions; UNKNOWN, ANY and ALL are operations of filters and ACLs."""
+"""The operations about which an authorizer decides. UNKNOWN, ANY and ALL occur only in ACLs and in filters for ACLs."""
 
 _IMPLIES_DESCRIBE = frozenset({AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER})
 

@@ -89,7 +89,7 @@ class OAuthBearerExchange:
 
 
 def _token_of(message: str) -> tuple[str, str]:
-    """The authorization id, or an empty text, and the token of the client's message (OAuthBearerClientInitialResponse)."""
+    """Return the authorization id, or an empty text, and the token of the client's message (OAuthBearerClientInitialResponse)."""
     found = _CLIENT_FIRST.fullmatch(message) if len(message) <= MAX_TOKEN_CHARACTERS else None
     if found is None:
         raise SaslFailed("Invalid OAUTHBEARER client first message")

@@ -168,7 +168,7 @@ class SaslServer:
         return self.ends_ms is not None and steady_ms > self.ends_ms
 
     def reauthenticate(self, steady_ms: int) -> bool:
-        """Begin a re-authentication; False if the connection's session has no end, or if the last one began just before.
+        """Begin a re-authentication. Returns False if the connection's session has no end, or if the last one began just before.
 
         After False, SaslHandshake gets the error response of an authenticated connection (KafkaChannel).
         """

@@ -40,7 +40,7 @@ class KeySet:
         self._keys = [key for key in keys[:MAX_KEYS] if key.public_key_use in (None, "sig") and key.algorithm_name in ALGORITHMS]
 
     def candidates(self, key_id: object) -> list[Any]:
-        """The keys that may have signed a token with a key id, or without one."""
+        """Return the keys that may have signed a token: the keys with its key id, or all keys if it has no key id."""
         found = self._keys if key_id is None else [key for key in self._keys if key.key_id == key_id]
         return found[:MAX_KEYS_TRIED]
 

@@ -112,7 +112,7 @@ def _check_pkcs12(data: bytes, path: str) -> None:
 
 
 def _cryptography() -> tuple[Any, Any]:
-    """The modules of the package cryptography. Imported at first use, because PEM does not need it."""
+    """Return the modules of the package cryptography. Imported at first use, because PEM does not need it."""
     try:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.serialization import pkcs12

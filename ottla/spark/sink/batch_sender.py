@@ -138,7 +138,8 @@ class Sender:
             del flight.batches[where]
             self._doubts.pop((where, batch.sequence), None)
         elif code == Code.DUPLICATE_SEQUENCE_NUMBER:
-            # The batch was sent only once, and in this epoch only this task writes to the partition.
+            # The task has sent the batch only once, and no other task may write to the partition in this epoch. So another client
+            # has used the task's producer id.
             raise MustAbort(
                 f"{where[0]}-{where[1]} has a batch of sequence {batch.sequence} that this task has sent only once: another client"
                 " has written in its transaction"

@@ -80,7 +80,7 @@ class TransactionRequests:
         return self.cluster.features().get("transaction.version", 0)
 
     def initialize(self, producer: SharedProducer) -> SharedProducer:
-        """Return the id's next producer. A ``producer`` with an epoch must still own the id (KIP-360)."""
+        """Return the next producer of the transactional id. A ``producer`` with an epoch must still own this id (KIP-360)."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=self._timeout_ms,
@@ -91,7 +91,7 @@ class TransactionRequests:
         return SharedProducer(self.transactional_id, answer.producer_id, answer.producer_epoch)
 
     def commit_offsets(self, producer: SharedProducer, commit: Mapping[str, Mapping[int, tuple[int, str]]]) -> None:
-        """Commit offsets and metadata by topic and partition to the id's group, in the transaction."""
+        """Commit offsets and metadata, by topic and partition, for the sink's group in the producer's open transaction."""
         topics = [
             TxnOffsetCommitRequestTopic(
                 name=topic,

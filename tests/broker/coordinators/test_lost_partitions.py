@@ -82,7 +82,7 @@ def is_ongoing_or_complete(metadata: TxnMetadata) -> bool:
 
 
 @pytest.mark.entry("STO-18")
-def test_lost_addition_of_the_first_transaction_is_recovered(broker: SimulatedBroker, world: World) -> None:
+def test_lost_partition_of_the_first_transaction_is_added_again(broker: SimulatedBroker, world: World) -> None:
     perform(world, "produce A t")
     power_cut(broker, world, is_ongoing)
     assert perform(world, "describe x").startswith("Ongoing")
@@ -92,7 +92,7 @@ def test_lost_addition_of_the_first_transaction_is_recovered(broker: SimulatedBr
     assert visible(world, ("u", 0), committed=True) == ["a2"]
 
 
-def test_lost_addition_of_several_partitions_is_recovered(broker: SimulatedBroker, world: World) -> None:
+def test_several_lost_partitions_are_added_again(broker: SimulatedBroker, world: World) -> None:
     assert perform(world, "produce_all A t,u") == "NONE @0"
     power_cut(broker, world, is_ongoing)
     (shard,) = broker.broker.transactions.shards()
@@ -103,7 +103,7 @@ def test_lost_addition_of_several_partitions_is_recovered(broker: SimulatedBroke
 
 
 @pytest.mark.parametrize("ends", ["commit", "abort"])
-def test_lost_addition_after_a_decision_with_lost_completion_is_recovered(broker: SimulatedBroker, world: World, ends: str) -> None:
+def test_lost_partition_after_a_lost_completion_is_added_again(broker: SimulatedBroker, world: World, ends: str) -> None:
     """The decided transaction's markers must not be sent again, because a repeated marker would end the following transaction."""
     for command in ("produce A t", "produce A u", f"{ends} A", "produce A t"):
         perform(world, command)
@@ -115,7 +115,7 @@ def test_lost_addition_after_a_decision_with_lost_completion_is_recovered(broker
     assert visible(world, ("t", 0), committed=True) == [*before, "a3"]
 
 
-def test_lost_addition_under_the_next_producer_id_is_recovered(broker: SimulatedBroker, world: World) -> None:
+def test_lost_partition_under_the_next_producer_id_is_added_again(broker: SimulatedBroker, world: World) -> None:
     """The first producer id has no epochs left, so the next transaction has another producer id."""
     for command in (f"A = forge x state=CompleteCommit epoch={EXHAUSTED_EPOCH} client=2", "kill", "produce A t"):
         perform(world, command)
@@ -127,14 +127,14 @@ def test_lost_addition_under_the_next_producer_id_is_recovered(broker: Simulated
     assert visible(world, ("t", 0), committed=True) == ["a1", "a2"]
 
 
-def test_lost_addition_of_an_offsets_partition_is_recovered(broker: SimulatedBroker, world: World) -> None:
+def test_lost_offsets_partition_is_added_again(broker: SimulatedBroker, world: World) -> None:
     perform(world, "offsets A g t=7")
     power_cut(broker, world, is_ongoing)
     assert perform(world, "commit A") == "NONE p1 e1"
     assert perform(world, "committed g t") == "7"
 
 
-def test_lost_addition_of_a_further_partition_is_recovered(broker: SimulatedBroker, world: World) -> None:
+def test_lost_second_partition_is_added_again(broker: SimulatedBroker, world: World) -> None:
     perform(world, "produce A t")
     perform(world, "produce A u")
     power_cut(broker, world, lambda metadata: ("u", 0) in metadata.partitions)
@@ -144,7 +144,7 @@ def test_lost_addition_of_a_further_partition_is_recovered(broker: SimulatedBrok
     assert visible(world, ("u", 0), committed=True) == []
 
 
-def test_transaction_with_lost_addition_is_aborted_at_its_timeout(broker: SimulatedBroker, world: World) -> None:
+def test_transaction_with_a_lost_partition_is_aborted_at_its_timeout(broker: SimulatedBroker, world: World) -> None:
     """The timeout starts again after the restart. When it expires, the last stable offset advances."""
     perform(world, "produce A t")
     power_cut(broker, world, is_ongoing)
@@ -155,7 +155,7 @@ def test_transaction_with_lost_addition_is_aborted_at_its_timeout(broker: Simula
 
 
 @pytest.mark.smoke
-def test_recovery_of_a_lost_addition_waits_for_space_on_a_full_disk(
+def test_lost_partition_is_added_again_after_a_full_disk_has_space(
     broker: SimulatedBroker, disk: FaultyFilesystem, world: World
 ) -> None:
     """The coordinator neither continues nor ends the transaction until recovery has found all its batches."""
@@ -174,7 +174,7 @@ def test_recovery_of_a_lost_addition_waits_for_space_on_a_full_disk(
     assert visible(world, ("u", 0), committed=True) == ["a2"]
 
 
-def test_lost_addition_is_recovered_again_after_a_second_power_cut(broker: SimulatedBroker, world: World) -> None:
+def test_lost_partition_is_added_again_after_a_second_power_cut(broker: SimulatedBroker, world: World) -> None:
     perform(world, "produce A t")
     for _ in range(2):
         power_cut(broker, world, is_ongoing)

@@ -444,7 +444,7 @@ def test_markers_need_a_right_to_the_cluster(broker: SimulatedBroker, operation:
     authorise(broker.broker.authorizer, WriteTxnMarkersRequest(), context)
 
 
-# the rest
+# the cluster, and prefixed ACLs
 
 
 def test_api_of_the_cluster_needs_its_declared_operation(broker: SimulatedBroker, client: SimulatedClient) -> None:

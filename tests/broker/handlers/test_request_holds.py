@@ -191,7 +191,10 @@ def test_requests_with_many_elements_hold_the_loop_briefly(broker: MeasuredBroke
 
 
 def test_fragmented_share_state_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
-    """The first request has the maximum number of batches, between existing ones. The second has thousands of tiny writes."""
+    """The first request writes batches between stored batches, until the state has 4,000 batches.
+
+    The second request has thousands of entries for the same partition, each with one batch.
+    """
     with broker.connect() as client:
         client.call(CreateTopicsRequest([CreatableTopic(name="t", num_partitions=1, replication_factor=1)]), 7)
         key = ShareKey("g", broker.broker.cluster.state.topics["t"].topic_id, 0)

@@ -148,7 +148,7 @@ def test_metadata_topic_created_by_an_earlier_version_is_removed(broker: Simulat
 
 
 @pytest.mark.parametrize("name", ["__transaction.state", "__consumer.offsets", "__transaction_state", "__consumer_offsets"])
-def test_client_topic_does_not_block_coordinator_topics(broker: SimulatedBroker, name: str) -> None:
+def test_coordinators_start_after_a_client_creates_a_topic_with_a_similar_name(broker: SimulatedBroker, name: str) -> None:
     with broker.connect() as client:
         wanted = Code.INVALID_TOPIC_EXCEPTION if "." in name else Code.NONE
         assert created(client, name) == wanted

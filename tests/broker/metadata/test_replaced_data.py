@@ -49,7 +49,7 @@ OPERATIONS: dict[str, tuple[Operation, State]] = {
     "restore": (lambda world: world.serving.restore(SNAPSHOT), TAKEN),
     "snapshot": (lambda world: world.serving.snapshot("/another"), OLD),
 }
-"""The replacing operations, each with the state that it leaves."""
+"""The tested operations, each with the state of the broker's data after the operation."""
 
 
 def fill(world: ServingWorld, state: State) -> None:
@@ -297,7 +297,7 @@ def test_directory_without_manifest_is_refused() -> None:
     world.close()
 
 
-def test_snapshot_on_which_no_broker_starts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restore_is_refused_if_the_broker_cannot_start_with_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     """The files are undamaged, so only the broker's start detects the problem."""
     world = begun()
     loads = iter((True, False))

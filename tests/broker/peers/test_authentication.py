@@ -25,7 +25,7 @@ WITH_SASL = (*OFFERED, (SASL_HANDSHAKE, 0, 1), (SASL_AUTHENTICATE, 0, 2))
 
 
 class SecuredWorld(PeerWorld):
-    """The peer answers with these responses."""
+    """A node and its peer, which answers SASL requests with the responses in ``handshake`` and ``verdict``."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -210,7 +210,8 @@ def test_progress_topic_detects_recreated_topics_by_id(broker: Broker, writer: s
     with pytest.raises(PipelineError, match=RECREATED + r"'e-in' \(topic id \w+, before \w+\), 'f-in' "):
         running.write(3, reads(**{"e-in": 200, "f-in": 200}))
     for batch in (2, 3):
-        # A committed batch is refused too. If it were skipped as a replay, the next batch would read the new topic.
+        # Batch 2, which was committed, is refused like batch 3. If batch 2 were skipped as a replay, batch 3 would read the
+        # recreated topic.
         with pytest.raises(PipelineError, match=RECREATED):
             Stream(broker, name, **options).write(batch, reads(**{"e-in": 200, "f-in": 200}))
     with pytest.raises(PipelineError, match=RECREATED):

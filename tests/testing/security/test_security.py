@@ -118,7 +118,7 @@ def test_unusable_arguments_of_client_configs_are_refused(tmp_path: Path, argume
         made(tmp_path).client_config("h:1", *arguments)
 
 
-def test_plain_broker_has_configurations_too(tmp_path: Path) -> None:
+def test_client_config_for_a_broker_without_security_sets_plaintext(tmp_path: Path) -> None:
     security = made(tmp_path, None, None)
     assert security.client_config("h:1", "confluent", None, None, None) == {
         "bootstrap.servers": "h:1",

@@ -45,7 +45,7 @@ async def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext
         raise KafkaError(Code.UNSUPPORTED_VERSION) from None
     except (RequestRefused, *DECODE_FAILURES):
         raise KafkaError(Code.INVALID_REQUEST) from None
-    # No other request uses this route, so its principal may be changed.
+    # The dispatcher handles only the enclosed request, so the principal in the route's context may be replaced.
     route.context.principal = principal
     if route.api.key not in FORWARDABLE:
         raise KafkaError(Code.INVALID_REQUEST)

@@ -120,7 +120,7 @@ async def _crc_in_thread(data: PartitionProduceData) -> int:
 
 
 def _parsed(context: RequestContext, data: PartitionProduceData, crc: int | None) -> tuple[memoryview, BatchHeader]:
-    """The batch and its header, after every check that does not read records. Raises `BeforeTheLog`."""
+    """Return the batch and its header, after every check that does not read records. Raises `BeforeTheLog`."""
     records = data.records
     if records is None:
         raise BeforeTheLog(Code.INVALID_RECORD, "the partition's records are null")

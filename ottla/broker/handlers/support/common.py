@@ -37,7 +37,7 @@ AnsweredTopic = TypeVar("AnsweredTopic", bound=_AnsweredTopic)
 
 
 def refused_first(refused: dict[Hashable, AnsweredTopic], asked: dict[Hashable, AnsweredTopic]) -> list[AnsweredTopic]:
-    """Join the results of refused partitions with those that the coordinator has handled, in Kafka's order.
+    """Join the results of refused partitions with the results of the coordinator, in Kafka's order.
 
     Refused partitions come first in their topic, and topics with refused partitions come first (OffsetCommitResponse.Builder).
     """

@@ -42,7 +42,7 @@ def target_of(config: LogConfig, header: BatchHeader) -> Target | None:
 async def recompressed(
     ports: Ports, batch: memoryview, header: BatchHeader, target: Target, inflated_bytes: int, limit_bytes: int
 ) -> tuple[memoryview, BatchHeader]:
-    """The batch with another compression, as `recompress` returns it. Waits for memory from the shared budget."""
+    """Return the batch with another compression, as `recompress` returns it. Waits for memory from the shared budget."""
     from ottla.protocol.recompressing import memory_bytes, recompress
 
     needed_bytes = memory_bytes(target, inflated_bytes, limit_bytes)

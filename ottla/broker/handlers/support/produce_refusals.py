@@ -70,7 +70,10 @@ def _is_transactional(records: Buffer | None) -> bool:
 def transactional_producer_of(
     ports: Ports, context: RequestContext, topic: TopicProduceData, data: PartitionProduceData
 ) -> tuple[int, int] | None:
-    """Producer id and epoch of a transactional batch, `_UNCOUNTED` if its partition does not exist; None for other batches."""
+    """Return the producer id and epoch of a transactional batch. Returns None for other batches.
+
+    Returns `_UNCOUNTED` if the batch's partition does not exist.
+    """
     records = data.records
     if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2 or not records[22] & TRANSACTIONAL_BIT:
         return None

@@ -86,7 +86,7 @@ def take(
 
 
 def _batches_and_positions(data: Buffer, most_offset: int) -> tuple[list[FetchedBatch], list[int]]:
-    """The batches up to ``most_offset`` and their positions in ``data``, with the end of the last batch as the last position."""
+    """Return the batches up to ``most_offset``, and their positions in ``data``. The last position is the end of the last batch."""
     fetched: list[FetchedBatch] = []
     positions: list[int] = []
     end = 0

@@ -148,6 +148,7 @@ def _most_loaded(draft: _Draft, by_load: list[int], held: dict[int, list[int]]) 
             if held.get(giver):
                 yield giver, level
             else:
-                # The last giver has already had its turn in this round, so it may take this place.
+                # A subscriber without a partition of the topic leaves the list. The last subscriber of the list takes the free
+                # position, because the loop has already visited that subscriber.
                 givers[position] = givers[-1]
                 givers.pop()
