@@ -135,6 +135,16 @@ def test_idle_clients_are_forgotten_after_an_hour() -> None:
     assert [sharing.client_id for sharing, _ in manager.sensors.current(NOW_MS + 3_600_001)] == ["b"]
 
 
+def test_infinite_quota_allows_everything() -> None:
+    manager = MutationQuotaManager(Limits({of_user("u"): math.inf}), WINDOWS)
+    for _ in range(3):
+        quota = manager.quota_for("u", "c", NOW_MS, is_strict=True)
+        assert quota is not None
+        quota.record(10_000, NOW_MS)
+        assert quota.throttle_ms(NOW_MS) == 0
+    assert ClientQuotaManager(Limits({of_user("u"): math.inf}), WINDOWS).record("u", "c", 1e9, NOW_MS) == 0
+
+
 def test_strict_quota_is_exhausted_by_one_change_and_refills() -> None:
     manager = MutationQuotaManager(Limits({of_user("u"): 2.0}), WINDOWS)
 
