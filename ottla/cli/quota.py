@@ -84,7 +84,14 @@ def _text(values: dict[str, float]) -> str:
 
 def _number(value: float) -> str:
     """Format a value without an exponent, because most are bytes."""
-    return f"{value:.0f}" if value == int(value) else repr(value)
+    if not math.isfinite(value):
+        return str(_json_number(value))
+    return f"{value:.0f}" if value.is_integer() else repr(value)
+
+
+def _json_number(value: float) -> float | str:
+    """The value; its name in Kafka's commands if JSON has no such number. A client may store infinity, and NaN in Apache Kafka."""
+    return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity"
 
 
 @click.group("quota", cls=CommandGroup, help="Set, list and remove quotas of users, client ids and addresses.")
@@ -118,7 +125,8 @@ def list_(bootstrap: str, timeout_s: float, as_json: bool, **entity_options: Any
     with cluster_at(bootstrap, timeout_s) as cluster:
         listed = list_quotas(cluster.brokers, entity)
     if as_json:
-        show_json([{"entity": quotas.entity, "quotas": quotas.values} for quotas in listed])
+        values = [{key: _json_number(value) for key, value in quotas.values.items()} for quotas in listed]
+        show_json([{"entity": quotas.entity, "quotas": own} for quotas, own in zip(listed, values, strict=True)])
     elif listed:
         show_table(["ENTITY", "QUOTAS"], [(short(entity_text(quotas.entity)), _text(quotas.values)) for quotas in listed])
     else:

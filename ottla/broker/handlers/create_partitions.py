@@ -75,17 +75,15 @@ async def _create(
 
         def place() -> list[PartitionRegistration]:
             if asked.assignments is None:
-                placed = ports.placement.placed(added, factor)
-            else:
-                assignments = {index: tuple(a.broker_ids) for index, a in enumerate(asked.assignments, first)}
-                placed = ports.placement.assigned(assignments, first=first, replication_factor=factor)
-            record(added)
-            return placed
+                return ports.placement.placed(added, factor)
+            assignments = {index: tuple(a.broker_ids) for index, a in enumerate(asked.assignments, first)}
+            return ports.placement.assigned(assignments, first=first, replication_factor=factor)
 
         if validate_only:
             cluster.state.create_partitions(asked.name, asked.count, place())
+            record(added)
         else:
-            await cluster.create_partitions(asked.name, asked.count, place)
+            await cluster.create_partitions(asked.name, asked.count, place, lambda: record(added))
     except KafkaError as error:
         return CreatePartitionsTopicResult(name=asked.name, error_code=error.code, error_message=error.message)
     return CreatePartitionsTopicResult(asked.name)

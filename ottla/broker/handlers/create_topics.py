@@ -113,20 +113,15 @@ async def create(
         validate_all(configs, ports.live_config.current)
     except ConfigError as error:
         raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
-    count, find_places = _placing(ports, asked)
-
-    def place() -> list[PartitionRegistration]:
-        placed = find_places()
-        record(count)
-        return placed
-
+    count, place = _placing(ports, asked)
     if validate_only:
         # Kafka, too, returns an id here, although no topic gets it.
         topic = ports.cluster.state.create_topic(asked.name, ports.randomness.random_uuid(), count, configs, place()).response
+        record(count)
     elif count <= PARTITIONS_AT_ONCE:
-        topic = ports.cluster.create_topic(asked.name, count, configs, place)
+        topic = ports.cluster.create_topic(asked.name, count, configs, place, lambda: record(count))
     else:
-        topic = await ports.cluster.create_large_topic(asked.name, count, configs, place)
+        topic = await ports.cluster.create_large_topic(asked.name, count, configs, place, lambda: record(count))
     if not validate_only:
         ports.live_config.report_without_effect(TOPIC_RESOURCE, configs)
     entries = [

@@ -180,13 +180,14 @@ def _auto_create(ports: Ports, context: RequestContext, request: MetadataRequest
     if name in INTERNAL_TOPICS:
         return ports.cluster.ensure_internal(name)
     count = ports.live_config.settings.num_partitions
-    if ports.cluster.is_alone:
-        try:
-            ports.quotas.mutation_quota(context, strict_from=0).record(count)
-        except KafkaError:
-            # The client asks again, as if the controller had not created the topic yet.
-            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION) from None
-    return ports.cluster.create_topic(name, count, {})
+    record = lambda: ports.quotas.mutation_quota(context, strict_from=0).record(count)  # noqa: E731
+    try:
+        return ports.cluster.create_topic(name, count, {}, before_append=record)
+    except KafkaError as error:
+        if error.code is not Code.THROTTLING_QUOTA_EXCEEDED:
+            raise
+        # The client asks again, as if the controller had not created the topic yet.
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION) from None
 
 
 def _describe(

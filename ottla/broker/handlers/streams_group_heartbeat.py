@@ -17,6 +17,7 @@ from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.create_topics import CREATE_WORK, create
 from ottla.broker.handlers.support.common import check_described
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.loop.env import Clock, Randomness
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.placement import Placement
@@ -37,6 +38,7 @@ class Ports(Protocol):
     cluster: ClusterCommands
     clock: Clock
     live_config: LiveConfig
+    quotas: ClientQuotaEnforcement
     randomness: Randomness
 
     @property
@@ -67,11 +69,14 @@ async def _with_topics(ports: Ports, context: RequestContext, outcome: StreamsHe
         _add_detail(outcome.answer, f"Unauthorized to CREATE on topics {','.join(denied)}.")
         return outcome.answer
     failures, pace = [], Pace(double_first=True)
+    # Kafka sends a CreateTopics request of the newest version in the member's name (createStreamsInternalTopics), so its quota is
+    # strict, and the heartbeat is not throttled.
+    quota = ports.quotas.mutation_quota(context, strict_from=0)
     for topic in outcome.missing_topics.values():
         if pace.spend(CREATE_WORK):
             await next_turn()
         try:
-            await create(ports, _creatable(topic))
+            await create(ports, _creatable(topic), record=quota.record)
         except KafkaError as error:
             if error.code is not Code.TOPIC_ALREADY_EXISTS:
                 failures.append(f"{topic.name} ({error.message or error.code.name})")

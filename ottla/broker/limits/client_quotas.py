@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.loop.env import Clock
 from ottla.coordinator.metadata.client_quotas import ClientQuotas
-from ottla.security.principal import KafkaPrincipal
+from ottla.security.principal import INTERNAL, KafkaPrincipal
 
 if TYPE_CHECKING:
     from ottla.broker.limits.quota_managers import QuotaManagers
@@ -60,7 +60,10 @@ unlimited = UNLIMITED.record
 
 
 class ClientQuotaEnforcement:
-    """The quotas of all clients. ``entities`` is empty unless there are quotas; only then the other members may be used."""
+    """The quotas of all clients. ``entities`` is empty unless there are quotas; only then the other members may be used.
+
+    Local clients (`INTERNAL`), such as ``ottla health``, have no quotas. Otherwise a default quota of users would apply to them.
+    """
 
     __slots__ = ("_change_count", "_clock", "_config", "_managers", "_stored", "entities", "meter")
 
@@ -92,7 +95,7 @@ class ClientQuotaEnforcement:
 
     def mutation_quota(self, client: Client, *, strict_from: int) -> RequestQuota:
         """The quota of a request that creates or deletes partitions. Since version ``strict_from`` it is strict."""
-        if not self.entities:
+        if not self.entities or client.principal == INTERNAL:
             return UNLIMITED
         is_strict = client.version >= strict_from
         return self.managers.mutation_quota(client.principal.name, client.client_id, is_strict=is_strict) or UNLIMITED
@@ -103,13 +106,17 @@ class ClientQuotaEnforcement:
 
     def fetch_throttle_ms(self, client: Client, size_bytes: int) -> int:
         """Record a consumer's fetch; returns for how long the client is throttled, and then gets no data."""
+        if client.principal == INTERNAL:
+            return 0
         meter = self.meter
         used_ms = 0.0 if meter is None else meter.used_ms()
         return self.managers.fetched(client.principal.name, client.client_id, size_bytes, used_ms)
 
     def most_fetched_bytes(self, client: Client) -> float | None:
         """How much a client without other use may fetch at once; None without a quota."""
-        return self.managers.fetch.most_in_window(client.principal.name, client.client_id) if self.entities else None
+        if not self.entities or client.principal == INTERNAL:
+            return None
+        return self.managers.fetch.most_in_window(client.principal.name, client.client_id)
 
 
 class Meter(Protocol):

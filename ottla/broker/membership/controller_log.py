@@ -37,5 +37,5 @@ class ControllerLog:
     def execute(self, result: Result[T]) -> T:
         raise KafkaError(Code.NOT_CONTROLLER)
 
-    async def execute_large(self, command: Callable[[], Result[T]]) -> T:
+    async def execute_large(self, command: Callable[[], Result[T]], before_append: Callable[[], None]) -> T:
         raise KafkaError(Code.NOT_CONTROLLER)

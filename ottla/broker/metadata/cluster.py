@@ -12,6 +12,7 @@ from ottla.broker.loop.env import Randomness
 from ottla.broker.metadata.internal_topics import NewTopic, internal_topic
 from ottla.broker.metadata.metadata_log import MetadataLog
 from ottla.broker.metadata.placement import Place
+from ottla.broker.partitions.runtime import nothing
 from ottla.coordinator.metadata.acls import Deleted
 from ottla.coordinator.metadata.client_quotas import Entity
 from ottla.coordinator.metadata.cluster import ClusterState
@@ -111,8 +112,8 @@ class ClusterCommands:
         self._publish()
         return response
 
-    async def _execute_large(self, command: Callable[[], Result[T]]) -> T:
-        response = await self.metadata_log.execute_large(command)
+    async def _execute_large(self, command: Callable[[], Result[T]], before_append: Callable[[], None]) -> T:
+        response = await self.metadata_log.execute_large(command, before_append)
         self._publish()
         return response
 
@@ -133,8 +134,18 @@ class ClusterCommands:
 
     # topics
 
-    def create_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Topic:
-        """Create a topic, by default with partitions on this broker."""
+    def create_topic(
+        self,
+        name: str,
+        count: int,
+        configs: Mapping[str, str],
+        place: Place | None = None,
+        before_append: Callable[[], None] = nothing,
+    ) -> Topic:
+        """Create a topic, by default with partitions on this broker.
+
+        ``before_append`` is called once the topic is known to be valid. If it raises `KafkaError`, the topic is not created.
+        """
         if self._controller is not None:
             self.state.check_new_topic(name)
             factor = self._config.settings.default_replication_factor
@@ -142,16 +153,25 @@ class ClusterCommands:
                 NewTopic(name=name, partition_count=count, configs=dict(configs), replication_factor=factor)
             )
         topic_id = self._randomness.random_uuid()
-        self._execute(self.state.create_topic(name, topic_id, count, configs, place and place()))
+        result = self.state.create_topic(name, topic_id, count, configs, place and place())
+        before_append()
+        self._execute(result)
         return self.state.topics[name]
 
-    async def create_large_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Topic:
+    async def create_large_topic(
+        self,
+        name: str,
+        count: int,
+        configs: Mapping[str, str],
+        place: Place | None = None,
+        before_append: Callable[[], None] = nothing,
+    ) -> Topic:
         """Like `create_topic`, but in steps, for thousands of partitions."""
         if self._controller is not None:
             return self.create_topic(name, count, configs)
         topic_id = self._randomness.random_uuid()
         command = lambda: self.state.create_topic(name, topic_id, count, configs, place and place())  # noqa: E731
-        await self._execute_large(command)
+        await self._execute_large(command, before_append)
         return self.state.topics[name]
 
     def ensure_internal(self, name: str) -> Topic:
@@ -174,13 +194,17 @@ class ClusterCommands:
         except KafkaError as error:
             raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from error
 
-    async def create_partitions(self, name: str, count: int, place: Place | None = None) -> None:
-        """Raise a topic's number of partitions to ``count``."""
+    async def create_partitions(
+        self, name: str, count: int, place: Place | None = None, before_append: Callable[[], None] = nothing
+    ) -> None:
+        """Raise a topic's number of partitions to ``count``. ``before_append``: see `create_topic`."""
         added = count - self.state.topic(name).partition_count
         if added <= PARTITIONS_AT_ONCE:
-            self._execute(self.state.create_partitions(name, count, place and place()))
+            result = self.state.create_partitions(name, count, place and place())
+            before_append()
+            self._execute(result)
         else:
-            await self._execute_large(lambda: self.state.create_partitions(name, count, place and place()))
+            await self._execute_large(lambda: self.state.create_partitions(name, count, place and place()), before_append)
 
     def delete_topic(self, name: str) -> None:
         self._execute(self.state.delete_topic(name))

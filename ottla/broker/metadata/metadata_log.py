@@ -55,7 +55,7 @@ class MetadataLog(Protocol):
         """Append the records of a decision, and replay them."""
         ...
 
-    async def execute_large(self, command: Callable[[], Result[T]]) -> T:
+    async def execute_large(self, command: Callable[[], Result[T]], before_append: Callable[[], None]) -> T:
         """Like `execute`, but in steps, for a command with thousands of records (`Runtime.execute_large`)."""
         ...
 
@@ -140,5 +140,5 @@ class LocalMetadataLog:
     def execute(self, result: Result[T]) -> T:
         return self._runtime.execute(result)
 
-    async def execute_large(self, command: Callable[[], Result[T]]) -> T:
-        return await self._runtime.execute_large(command)
+    async def execute_large(self, command: Callable[[], Result[T]], before_append: Callable[[], None]) -> T:
+        return await self._runtime.execute_large(command, before_append)

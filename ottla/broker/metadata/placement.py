@@ -13,7 +13,8 @@ Replicas = tuple[int, ...]
 
 
 Place = Callable[[], list[PartitionRegistration]]
-"""Returns the registrations of new partitions. Called in another thread if there are many."""
+"""Returns the registrations of new partitions. It must change nothing: if there are many partitions, it is called in another
+thread, and again if the metadata has changed meanwhile."""
 
 
 class Placement(Protocol):

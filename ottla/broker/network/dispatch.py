@@ -23,7 +23,7 @@ from ottla.protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
 from ottla.protocol.steps import Steps, in_thread
-from ottla.security.principal import ANONYMOUS, KafkaPrincipal
+from ottla.security.principal import ANONYMOUS, INTERNAL, KafkaPrincipal
 
 ELEMENTS_AT_ONCE = 2_000
 """A request with more array elements than this is decoded, and its response encoded, in a worker thread."""
@@ -244,7 +244,7 @@ class Dispatcher:
         from ottla.broker.network.within_quotas import is_exempt, within_quotas
 
         handled = self.respond(route, request, UNMEASURED)
-        if is_exempt(route.api):
+        if is_exempt(route.api) or self._principal == INTERNAL:
             return handled
         return within_quotas(self._quotas, self._ports.clock, route.context, route.api, handled, size_bytes, self._client.throttle)
 

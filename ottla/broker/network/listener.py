@@ -161,12 +161,13 @@ class Connections:
         self._next_id += 1
         connection.connection_id = self._next_id
         peer = connection.peer
-        if len(self._open) >= self.limit or self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer):
+        if len(self._open) >= self.limit or (peer and self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer)):
             connection.close("there are too many connections")
             return
         self._open[connection] = None
         self._by_peer[peer] += 1
-        if quotas.entities and (delay_ms := quotas.refuse_connection_after_ms(peer)):
+        # A local connection has no address, so no limit of addresses applies to it.
+        if peer and quotas.entities and (delay_ms := quotas.refuse_connection_after_ms(peer)):
             self._timers.call_by_clock(delay_ms, lambda: connection.close("its address exceeds connection_creation_rate"))
             throttle(delay_ms + 1)
 

@@ -1,7 +1,7 @@
 """Handles the requests of clients while there are quotas: measures them, and throttles clients that exceed one.
 
 As in Kafka, the response is sent at once, with the throttle time in it, and the connection is muted for that time. Requests of
-brokers are exempt. Imported only if there are quotas.
+brokers and of local clients are exempt. Imported only if there are quotas.
 """
 
 from __future__ import annotations

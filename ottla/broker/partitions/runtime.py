@@ -39,6 +39,10 @@ BATCH_WORK, RECORD_WORK, PIECE_WORK = 3, 5, 500
 log = structlog.get_logger("coordinator")
 
 
+def nothing() -> None:
+    """The default of ``before_append``."""
+
+
 class Replaying(msgspec.Struct, frozen=True, kw_only=True):
     """Options of replaying a coordinator's log.
 
@@ -94,10 +98,11 @@ class Runtime:
     def _batch(self, result: Result[T]) -> bytearray | None:
         return build_batch([(r.key, r.value) for r in result.records], self._env.now_ms()) if result.records else None
 
-    async def execute_large(self, command: Callable[[], Result[T]]) -> T:
+    async def execute_large(self, command: Callable[[], Result[T]], before_append: Callable[[], None] = nothing) -> T:
         """Like `execute`, for a command with thousands of records. A worker thread calls ``command``, which must only read state.
 
         The state must not change between the command and its append. So if the log has grown meanwhile, the command is repeated.
+        ``before_append`` is called once, on the event loop, and may raise `KafkaError`: then nothing is appended.
         """
         made: list[tuple[Result[T], bytearray | None]] = []
 
@@ -110,8 +115,11 @@ class Runtime:
             await in_thread(make)
             result, batch = made.pop()
             if self.partition.log.log_end_offset == end_offset:
+                before_append()
                 return self._carry_out(batch, result)
-        return self.execute(command())
+        result = command()
+        before_append()
+        return self.execute(result)
 
     def execute_transactional(self, result: Result[T], producer_id: int, producer_epoch: int) -> T:
         """Append the records as part of a producer's transaction. Raises `KafkaError` like `execute`."""

@@ -136,7 +136,10 @@ def _is_address(name: str | None) -> bool:
 
 
 def _check_value(keys: Mapping[str, str], key: str, value: float) -> None:
-    """Raise INVALID_REQUEST for an unknown key or a value that the key's type does not allow."""
+    """Raise INVALID_REQUEST for an unknown key or a value that the key's type does not allow.
+
+    As in Kafka (ClientQuotaControlManager.validateQuotaKeyValue), infinity is a valid DOUBLE. Kafka also accepts NaN.
+    """
     kind = keys.get(key)
     if kind is None:
         reason = f"Invalid configuration key {key}"

@@ -7,6 +7,7 @@ any user and any client id, any user, the client id, any client id.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import NamedTuple
 
 from ottla.coordinator.metadata.client_quotas import CLIENT_ID, USER, Entity
@@ -15,11 +16,27 @@ BY_CLIENT_ID, BY_USER, BY_BOTH = 1, 2, 4
 """Bits of the kinds of entities that have a quota."""
 
 
+MAX_NAME_CHARACTERS = 255
+"""Maximum length of a user or client id that is measured. A sensor keeps both, and both are labels of metrics."""
+_DIGEST_BYTES = 16
+
+
 class Sharing(NamedTuple):
-    """The clients that share a quota: those with this user and client id. Empty: any user, or any client id."""
+    """The clients that share a quota: those with this user and client id (`shortened`). Empty: any user, or any client id."""
 
     user: str
     client_id: str
+
+
+def shortened(name: str) -> str:
+    """A name of at most `MAX_NAME_CHARACTERS`: of a longer one, the beginning and a digest of the whole.
+
+    As in Kafka, clients with different names then share no quota, even if their names have the same beginning.
+    """
+    if len(name) <= MAX_NAME_CHARACTERS:
+        return name
+    digest = blake2b(name.encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
+    return f"{name[: MAX_NAME_CHARACTERS - len(digest) - 1]}~{digest}"
 
 
 def of_both(user: str | None, client_id: str | None) -> Entity:
@@ -48,6 +65,7 @@ class Limits:
 
     def set(self, entity: Entity, value: float | None) -> None:
         """Set the value of an entity or, with None, remove it."""
+        entity = tuple((of, name and shortened(name)) for of, name in entity)
         kind = BY_BOTH if len(entity) > 1 else BY_USER if entity[0][0] == USER else BY_CLIENT_ID
         if value is not None:
             self._counts[kind] += entity not in self.by_entity
@@ -58,6 +76,7 @@ class Limits:
 
     def sharing(self, user: str, client_id: str) -> Sharing:
         """The clients that share a quota with this client."""
+        user, client_id = shortened(user), shortened(client_id)
         if self._kinds in (0, BY_CLIENT_ID):
             return Sharing("", client_id)
         if self._kinds == BY_USER:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 MAX_SENSORS = 10_000
-"""Maximum number of users, clients and addresses that are measured for one kind of quota. Kafka has no limit."""
+"""Maximum number of users, clients and addresses that are measured for one kind of quota. Kafka has no limit.
+The names in the keys are short (`precedence.shortened`)."""
 EXPIRES_AFTER_MS = 3_600_000
 """Time without requests after which a client's measurements are dropped, in ms (INACTIVE_SENSOR_EXPIRATION_TIME_SECONDS)."""
 

@@ -10,6 +10,7 @@ import pytest
 from ottla.broker.handlers.support.common import NOT_ASKED
 from ottla.coordinator.group.streams.status import StatusCode
 from ottla.protocol.errors import Code
+from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -139,6 +140,24 @@ def test_internal_topics_that_cannot_be_created_are_reported(
         assert "; Creation failed: app-" in detail
         assert reason in detail.partition("failed")[2]
     assert set(broker.broker.cluster.state.topics) == {"t", "__consumer_offsets", "__transaction_state"}
+
+
+def test_internal_topics_use_the_strict_quota_of_the_member(broker: SimulatedBroker, client: SimulatedClient) -> None:
+    op = OpData(key="controller_mutation_rate", value=0.2, remove=False)
+    entry = EntryData(entity=[EntityData(entity_type="client-id", entity_name=client.client_id)], ops=[op])
+    assert client.call(AlterClientQuotasRequest(entries=[entry], validate_only=False)).entries[0].error_code == 0
+    # The bucket has 2.2 tokens, so the first topic exhausts it, and the second one is refused.
+    answer = beat(client, "a", 0, topology=counting())
+    (detail,) = statuses(answer).values()
+    assert detail.count("The throttling quota has been exceeded.") == 1
+    assert answer.throttle_time_ms == 0
+    created = [name for name in broker.broker.cluster.state.topics if name.startswith("app-")]
+    assert len(created) == 1
+    # The next heartbeat after the bucket has been refilled creates the other topic.
+    broker.env.advance(5_000)
+    answer = beat(client, "a", 2)
+    assert "exceeded" not in "".join(statuses(answer).values())
+    assert {"app-repartition", "app-changelog"} <= set(broker.broker.cluster.state.topics)
 
 
 def test_unknown_groups_and_invalid_requests_are_refused(client: SimulatedClient) -> None:

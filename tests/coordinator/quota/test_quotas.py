@@ -106,12 +106,43 @@ def test_number_of_clients_is_limited_and_the_longest_idle_one_is_forgotten(monk
     assert [sharing.client_id for sharing, _ in manager.sensors.current(NOW_MS)] == ["a", "c", "d"]
 
 
+def test_long_names_are_kept_short_but_apart() -> None:
+    first, second = "i" * 32_766 + "a", "i" * 32_766 + "b"
+    limits = Limits({of_client_id(None): 1.0, of_client_id(first): 5.0, of_client_id("i" * 255): 9.0})
+    manager = ClientQuotaManager(limits, WINDOWS)
+    assert manager.record("u", first, 100, NOW_MS) == 10_000
+    # Clients with the same beginning share neither what they have used nor a quota.
+    assert manager.record("u", second, 100, NOW_MS) == 90_000
+    assert manager.record("u", "i" * 255, 100, NOW_MS) == 1_111
+    assert [len(sharing.client_id) for sharing, _ in manager.sensors.current(NOW_MS)] == [255, 255, 255]
+    limits.set(of_client_id(first), None)
+    assert manager.record("u", first, 0, NOW_MS) == 90_000
+
+
+@pytest.mark.parametrize("name", ["\U0001f600" * 8_000, "\ud800" * 8_000], ids=["four bytes", "surrogates"])
+def test_long_names_of_users_are_kept_short(name: str) -> None:
+    limits = Limits({of_both(None, None): 1.0, of_both(name, name): 5.0})
+    user, client_id = limits.sharing(name, name)
+    assert len(user) == len(client_id) == 255
+    assert limits.limit(limits.sharing(name, name)) == 5.0
+
+
 def test_idle_clients_are_forgotten_after_an_hour() -> None:
     manager = ClientQuotaManager(Limits({of_client_id(None): 1.0}), WINDOWS)
     manager.record("u", "a", 1, NOW_MS)
     manager.record("u", "b", 1, NOW_MS + 1)
     assert len(list(manager.sensors.current(NOW_MS + 3_600_000))) == 2
     assert [sharing.client_id for sharing, _ in manager.sensors.current(NOW_MS + 3_600_001)] == ["b"]
+
+
+def test_infinite_quota_allows_everything() -> None:
+    manager = MutationQuotaManager(Limits({of_user("u"): math.inf}), WINDOWS)
+    for _ in range(3):
+        quota = manager.quota_for("u", "c", NOW_MS, is_strict=True)
+        assert quota is not None
+        quota.record(10_000, NOW_MS)
+        assert quota.throttle_ms(NOW_MS) == 0
+    assert ClientQuotaManager(Limits({of_user("u"): math.inf}), WINDOWS).record("u", "c", 1e9, NOW_MS) == 0
 
 
 def test_strict_quota_is_exhausted_by_one_change_and_refills() -> None:
