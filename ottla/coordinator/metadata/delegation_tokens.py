@@ -18,6 +18,8 @@ from ottla.protocol.errors import Code, DecodeError, KafkaError
 from ottla.security.principal import USER, KafkaPrincipal
 
 MAX_TOKENS = 10_000
+MAX_TOKENS_OF_REQUESTER = 1_000
+"""Maximum number of tokens that one principal has created, so that a single user cannot use up `MAX_TOKENS`."""
 MAX_RENEWERS = 100
 MAX_NAME_CHARACTERS = 1_000
 """Maximum number of characters in the name, and in the type, of an owner or renewer."""
@@ -95,15 +97,19 @@ class DelegationTokens:
         lifetimes: Lifetimes,
         metadata_version: int,
     ) -> Result[Token]:
-        """Create a token. Raises DELEGATION_TOKEN_AUTH_DISABLED, UNSUPPORTED_VERSION, INVALID_PRINCIPAL_TYPE, and POLICY_VIOLATION
-        for too many tokens or renewers."""
+        """Create a token, and remove expired ones if there are too many.
+
+        Raises DELEGATION_TOKEN_AUTH_DISABLED, UNSUPPORTED_VERSION, INVALID_PRINCIPAL_TYPE, and POLICY_VIOLATION for too many tokens
+        or renewers.
+        """
         self._check_enabled()
         if metadata_version < OLDEST_METADATA_VERSION:
             raise KafkaError(Code.UNSUPPORTED_VERSION)
         if any(renewer.type != USER for renewer in renewers):
             raise KafkaError(Code.INVALID_PRINCIPAL_TYPE)
-        if len(self.by_id) >= MAX_TOKENS or len(renewers) > MAX_RENEWERS:
-            raise KafkaError(Code.POLICY_VIOLATION, f"at most {MAX_TOKENS} tokens, with {MAX_RENEWERS} renewers each, are allowed")
+        if len(renewers) > MAX_RENEWERS:
+            raise KafkaError(Code.POLICY_VIOLATION, f"at most {MAX_RENEWERS} renewers of a token are allowed")
+        removed = self._made_room(requester, now_ms)
         if any(max(len(principal.type), len(principal.name)) > MAX_NAME_CHARACTERS for principal in (owner, *renewers)):
             raise KafkaError(
                 Code.POLICY_VIOLATION, f"the type and the name of a principal have at most {MAX_NAME_CHARACTERS} characters"
@@ -118,7 +124,21 @@ class DelegationTokens:
             expires_ms=min(max_ms, now_ms + lifetimes.renew_ms),
             max_ms=max_ms,
         )
-        return Result(token, [_record(token)])
+        return Result(token, [*removed, _record(token)])
+
+    def _made_room(self, requester: KafkaPrincipal, now_ms: int) -> list[LogRecord]:
+        """Return the records that make room for a token of a requester. Raises POLICY_VIOLATION if there is none."""
+        if len(self.by_id) < MAX_TOKENS_OF_REQUESTER:
+            return []
+        expired = self.sweep(now_ms)
+        left = len(self.by_id) - len(expired.response)
+        of_requester = sum(token.requester == requester and not token.has_expired(now_ms) for token in self.by_id.values())
+        if left >= MAX_TOKENS or of_requester >= MAX_TOKENS_OF_REQUESTER:
+            raise KafkaError(
+                Code.POLICY_VIOLATION,
+                f"at most {MAX_TOKENS} tokens are allowed, and {MAX_TOKENS_OF_REQUESTER} that one principal has created",
+            )
+        return expired.records
 
     def renew(
         self, hmac_bytes: bytes, requester: KafkaPrincipal, period_ms: int, *, now_ms: int, lifetimes: Lifetimes

@@ -46,13 +46,15 @@ class World:
         renewers: tuple[KafkaPrincipal, ...] = (),
         version: int = 33,
         owner: KafkaPrincipal = ALICE,
+        requester: KafkaPrincipal = ALICE,
+        now_ms: int = NOW_MS,
     ) -> Token:
         made = self.state.tokens.create(
             token_id,
             owner,
-            ALICE,
+            requester,
             renewers,
-            now_ms=NOW_MS,
+            now_ms=now_ms,
             max_lifetime_ms=max_ms,
             lifetimes=LIFETIMES,
             metadata_version=version,
@@ -132,9 +134,24 @@ def test_refused_requests_change_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert refused(lambda: world.create(renewers=(BOB,) * 101)) == Code.POLICY_VIOLATION
     assert refused(lambda: world.create(renewers=(KafkaPrincipal("User", "x" * 1_001),))) == Code.POLICY_VIOLATION
     assert refused(lambda: world.create(owner=KafkaPrincipal("x" * 1_001, "alice"))) == Code.POLICY_VIOLATION
-    monkeypatch.setattr(delegation_tokens, "MAX_TOKENS", 0)
+    monkeypatch.setattr(delegation_tokens, "MAX_TOKENS_OF_REQUESTER", 0)
     assert refused(world.create) == Code.POLICY_VIOLATION
     assert world.log == []
+
+
+def test_one_principal_cannot_use_up_the_tokens_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delegation_tokens, "MAX_TOKENS_OF_REQUESTER", 2)
+    monkeypatch.setattr(delegation_tokens, "MAX_TOKENS", 4)
+    world = World()
+    world.create("a1", max_ms=1)
+    world.create("a2")
+    assert refused(lambda: world.create("a3")) == Code.POLICY_VIOLATION
+    world.create("b1", requester=BOB)
+    world.create("b2", requester=BOB)
+    assert refused(lambda: world.create("c1", requester=CAROL)) == Code.POLICY_VIOLATION
+    # An expired token makes room, whether or not a sweep has removed it.
+    world.create("c1", requester=CAROL, now_ms=NOW_MS + 2)
+    assert list(world.state.tokens.by_id) == ["a2", "b1", "b2", "c1"]
 
 
 def test_log_and_snapshot_restore_the_tokens() -> None:
