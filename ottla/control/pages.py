@@ -58,7 +58,7 @@ class LoopReader(Protocol):
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """The means by which a page reads from the broker: state on the event loop, and records as a Kafka client.
 
-    ``own_addresses`` are those that the broker advertises to clients. They may be reachable only from outside, and clients may need
+    ``own_addresses`` are the broker's advertised addresses. They may be reachable only from outside, and clients may need
     credentials there, so ``open_connection`` opens a connection inside the process. ``is_closed`` is set when the control API
     closes. ``has_left`` returns whether the browser has closed the connection.
     """

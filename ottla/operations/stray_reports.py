@@ -102,7 +102,7 @@ class StraySummary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lines(self) -> list[str]:
-        """A line for each listed directory, and one line for all others."""
+        """A line for each listed directory, and one line for all further directories."""
         lines = [report.line for report in self.named]
         if self.count > len(self.named):
             left, data_dir = self.count - len(self.named), self.named[0].directory.rpartition("/")[0]

@@ -75,7 +75,7 @@ class End:
         """Cut the power of this side's machine: nothing is sent, and data that still arrives is answered with a reset."""
         self.is_closed = self.is_gone = True
 
-    # called by the other side
+    # methods that the other side calls
 
     def arrive(self, data: bytes) -> None:
         if self.is_gone and self._other is not None:

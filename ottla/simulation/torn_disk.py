@@ -62,7 +62,7 @@ class TornDisk:
         return sum(len(content.data) - content.synced for content in self._files.values())
 
     def states(self, rng: random.Random) -> Iterator[tuple[str, dict[str, bytes]]]:
-        """Yield the states that a crash at this point may leave, with their names. "kept" is a kill, all others are power cuts."""
+        """Yield the states that a crash at this point may leave, with their names. "kept" is a kill; other names are power cuts."""
         yield "kept", self._image(lambda path, c: bytes(c.data))
         yield "unsynced dropped", self._image(lambda path, c: bytes(c.data[: c.synced]))
         lucky = {path: rng.random() < 0.5 for path in self._files}

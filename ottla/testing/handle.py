@@ -262,7 +262,7 @@ class Broker:
 
     def reset(self) -> None:
         """Remove all topics, groups, transactions and configs. Clients are disconnected; address and cluster id stay the same, and
-        users and ACLs are again those of the handle.
+        the handle's own users and ACLs are restored.
 
         This and the following methods raise `ControlError`.
         """
@@ -311,7 +311,7 @@ class Broker:
     def present_certificate(self, certificate: str) -> Self:
         """Restart the broker with another certificate: ``expired``, ``other-host``, ``untrusted``, or ``valid``.
 
-        The handle's own requests fail as those of all clients. Raises ValueError for a broker without TLS.
+        The handle's own requests then fail like the requests of all clients. Raises ValueError for a broker without TLS.
         """
         self._security.write_certificate(certificate)
         return self.restart()

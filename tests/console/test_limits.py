@@ -73,7 +73,7 @@ def test_full_page_continues_after_its_last_record() -> None:
     assert (newest["next_offset"], newest["stopped_at"]) == (None, None)
 
 
-def test_page_reads_a_bounded_number_of_bytes_and_reports_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_reads_a_bounded_number_of_bytes_and_reports_unread_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small batch may inflate to 256 MiB, each time that the page is read."""
     monkeypatch.setattr(messages_page, "BYTES_READ", 2 << 20)
     log = [batch(0, b"first"), batch(1, b"x" * (3 << 20), b"y", compression=1), batch(3, b"last")]

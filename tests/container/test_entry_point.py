@@ -35,7 +35,7 @@ def test_empty_environment_serves_on_the_published_port() -> None:
         ("IN://broker:9092,OUT://[::1]:9094", "IN://0.0.0.0:9092,OUT://[::]:9094"),
     ],
 )
-def test_listeners_are_derived_from_advertised_ones(advertised: str, listeners: str) -> None:
+def test_listeners_are_derived_from_advertised_listeners(advertised: str, listeners: str) -> None:
     assert prepared({"KAFKA_ADVERTISED_LISTENERS": advertised}, {})["KAFKA_LISTENERS"] == listeners
 
 

@@ -191,7 +191,7 @@ def test_log_records_before_a_snapshot_are_ignored() -> None:
     assert plan.configs["t"] == {"retention.ms": "77"}
 
 
-def test_incomplete_snapshot_falls_back_to_the_previous_one() -> None:
+def test_previous_snapshot_is_read_if_the_newest_snapshot_is_incomplete() -> None:
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
     kafka.snapshot()

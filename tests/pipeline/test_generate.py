@@ -17,7 +17,7 @@ def test_same_seed_gives_the_same_rows() -> None:
 
 
 @pytest.mark.smoke
-def test_generated_shares_equal_the_requested_ones() -> None:
+def test_generated_shares_equal_the_requested_shares() -> None:
     workload = Workload(20_000, malformed_share=0.05, late_share=0.1)
     rows = list(purchases(workload))
     sound = [json.loads(row.value) for row in rows if row.is_sound]

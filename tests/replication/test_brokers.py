@@ -351,7 +351,7 @@ def test_reassignment_moves_a_partition_to_other_brokers() -> None:
     assert len(values(world, 4)) == 4
 
 
-def test_follower_starts_a_new_fetch_session_when_the_leader_lost_the_old_one(world: ReplicaBrokersWorld) -> None:
+def test_follower_starts_a_new_fetch_session_when_the_leader_lost_the_old_session(world: ReplicaBrokersWorld) -> None:
     sessions = world.server(1).fetch_sessions
     assert len(sessions) == 2
     for session_id in list(sessions._sessions):

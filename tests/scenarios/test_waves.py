@@ -58,7 +58,7 @@ def test_restart_command_may_come_from_a_case_parameter(scenario: Callable[..., 
     assert company(scenario("$how A"), {"how": how}).restart == expected
 
 
-def test_restarting_scenarios_run_first_and_exclusive_ones_last(scenario: Callable[..., Scenario]) -> None:
+def test_restarting_scenarios_run_first_and_exclusive_scenarios_last(scenario: Callable[..., Scenario]) -> None:
     cases = {
         "holds": ("hold t", "restart"),
         "free": ("topic t",),

@@ -99,7 +99,7 @@ def test_turn_runs_no_calls_that_were_scheduled_during_it() -> None:
     assert called == [0, 1, 2]
 
 
-def test_crash_keeps_synced_bytes_and_a_part_of_the_rest() -> None:
+def test_crash_keeps_synced_bytes_and_a_part_of_unsynced_bytes() -> None:
     fs, disk, rng = TracingFilesystem(), TornDisk(), random.Random(1)
     file = fs.open("/d/log")
     synced, unsynced = b"s" * 700, b"u" * 2_000

@@ -130,7 +130,7 @@ def test_damaged_checkpoint_is_ignored(fs: MemoryFilesystem, damage: Callable[[b
     assert again.log_start_offset == again.segments[0].base_offset
 
 
-def test_damaged_checkpoint_is_not_overwritten_with_an_empty_one(fs: MemoryFilesystem) -> None:
+def test_damaged_checkpoint_is_not_overwritten_with_an_empty_checkpoint(fs: MemoryFilesystem) -> None:
     """Without meta.properties the directory looks new, and in a new directory the broker creates empty checkpoints."""
     fs.write_file(f"/data/{RECOVERY_POINTS}", b"garbage")
     for _ in range(2):

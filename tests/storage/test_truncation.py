@@ -171,7 +171,7 @@ def test_truncation_after_the_end_removes_only_an_epoch_without_batches() -> Non
     assert (log.log_end_offset, log.epochs.entries) == (3, [(0, 0)])
 
 
-def test_paused_reader_does_not_read_batches_that_replaced_truncated_ones() -> None:
+def test_paused_reader_does_not_read_replacements_of_truncated_batches() -> None:
     log = written(2)
     reading = offset_for_timestamp(log, NOW_MS + 1, log.log_end_offset)
     before = log.segments[0]

@@ -53,7 +53,7 @@ def test_librdkafka_lists_all_topics(bootstrap: str, client: Client, unique: Uni
 
 
 @pytest.mark.smoke
-def test_committed_records_are_read_and_aborted_ones_are_not(
+def test_committed_records_are_read_and_aborted_records_are_not(
     client: Client, bootstrap: str, unique: Unique, closing: Closing
 ) -> None:
     topic = unique("txn")

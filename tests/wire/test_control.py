@@ -146,7 +146,7 @@ def test_fault_can_be_awaited_and_removed(broker: Broker) -> None:
         assert seen.hits
 
 
-def test_waiting_requests_leave_connections_for_others(broker: Broker) -> None:
+def test_waiting_requests_leave_connections_for_other_requests(broker: Broker) -> None:
     never = broker.faults.add(api="EndTxn", observe=True)
 
     def wait() -> Exception | None:

@@ -71,7 +71,7 @@ def test_deep_dive_1_send_with_a_lost_response_is_retried_without_a_duplicate(
 
 
 @pytest.mark.entry("INI-03", "INI-07", "PIP-05")
-def test_deep_dive_2_next_producer_aborts_the_transaction_of_a_dead_one(
+def test_deep_dive_2_next_producer_aborts_the_transaction_of_a_dead_producer(
     client: Client, bootstrap: str, unique: Unique, closing: Closing
 ) -> None:
     topic, name = unique("story"), unique("id")

@@ -97,7 +97,7 @@ def test_groups_are_described_reset_and_deleted(broker: Broker) -> None:
 
 
 @pytest.mark.full
-def test_transactions_are_listed_described_and_hanging_ones_found(broker: Broker) -> None:
+def test_transactions_are_listed_and_described_and_hanging_transactions_found(broker: Broker) -> None:
     from tests.wire.clients.confluent import Confluent
 
     producer = Confluent().producer(broker.bootstrap, transactional_id="inspected")

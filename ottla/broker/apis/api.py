@@ -83,7 +83,7 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     authorise: Authorise | None = None
     """Checks the permissions that every request of the API needs, before the request is handled."""
     refused: Callable[[S, Any, RequestContext], Any] | None = None
-    """Returns the response of a request that the broker refuses before it forwards it to a controller; None for others."""
+    """Returns the response if the broker itself refuses a request; None if the broker forwards the request to a controller."""
     checks_itself: bool = False
     """Whether the handler checks permissions, because its response has a result for each resource."""
 

@@ -266,7 +266,7 @@ class Groups:
     # deleted topics
 
     def _forget_offsets_of(self, topic: str) -> None:
-        """Write tombstones for the offsets of a deleted topic: some immediately, the others in the background.
+        """Write tombstones for the offsets of a deleted topic: the first ones immediately, the rest in the background.
 
         Offsets that are committed from now on belong to a new topic of the same name, and stay.
         """

@@ -50,7 +50,7 @@ class Asker(msgspec.Struct, frozen=True, kw_only=True):
 
 # Without `gc`, the garbage collector need not visit events: they are not part of reference cycles.
 class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One event of a transactional id. ``producer_id`` and ``producer_epoch`` are those of the request, or of the transaction.
+    """One event of a transactional id. ``producer_id`` and ``producer_epoch`` come from the request, or from the transaction.
 
     An event refers to existing objects. It is converted to readable text only when it is requested (`ottla.control.history`).
     """

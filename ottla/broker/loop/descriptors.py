@@ -1,4 +1,4 @@
-"""Divides the process's file descriptors: log files that are kept open, connections, and a reserve for everything else."""
+"""Divides the process's file descriptors: log files that are kept open, connections, and a reserve for all other files."""
 
 from __future__ import annotations
 

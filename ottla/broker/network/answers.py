@@ -89,7 +89,7 @@ class Answers:
 
 
 def merged(parts: list[Buffer], small_bytes: int = 4096) -> list[Buffer]:
-    """Join adjacent small pieces, but not large ones, so that one writev has few buffers."""
+    """Join adjacent small pieces, but not large pieces, so that one writev has few buffers."""
     joined: list[Buffer] = []
     small: list[Buffer] = []
     for part in parts:

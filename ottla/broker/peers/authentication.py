@@ -1,4 +1,4 @@
-"""One authentication of a connection to a peer by SASL, without a socket: the frames to send, from those received."""
+"""One authentication of a connection to a peer by SASL, without a socket: turns received frames into the frames to send."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OLDEST_HANDSHAKE = 1
 
 
 class Authentication:
-    """Created on a connection whose versions are known. The first frame is `frame`; `take` returns those that follow. Raises
+    """Created on a connection whose versions are known. The first frame is `frame`; `take` returns the following frames. Raises
     `AuthenticationRefused` for a peer without SASL."""
 
     def __init__(self, connecting: Connecting, address: Address, versions: Versions, client_id: str) -> None:

@@ -52,7 +52,7 @@ class _Known(Protocol):
 class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member of a group. ``assignment`` has partitions by topic, or tasks by subtopology in a streams group.
 
-    ``partitions`` are those that the member reads, in a streams group too. ``epoch`` is None in a classic group.
+    ``partitions`` has the partitions that the member reads, in a streams group too. ``epoch`` is None in a classic group.
     """
 
     member_id: str

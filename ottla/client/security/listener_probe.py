@@ -81,10 +81,10 @@ def _speaks_tls(address: Address) -> bool:
 
 
 def _rejection(address: Address, tls: Tls) -> str | None:
-    """Explain why the broker rejects the client's certificate; None if it does not.
+    """Explain why the broker rejects the client's certificate; None if the broker accepts the certificate.
 
-    In TLS 1.3 the broker does so after the handshake, so a new connection is opened on which nothing is sent. Some brokers send an
-    alert, others only close the connection.
+    In TLS 1.3 the broker rejects the certificate after the handshake, so a new connection is opened on which nothing is sent. Some
+    brokers send an alert, and other brokers only close the connection.
     """
     is_shaken = False
     try:

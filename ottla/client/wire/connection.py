@@ -34,7 +34,7 @@ NEWEST_BY_NAME: Final = {"Produce": 12, "Fetch": 12, "OffsetCommit": 9, "OffsetF
 NEWEST_OF_CLIENTS: Final = {"AddPartitionsToTxn": 3}
 """The last versions for clients. Only brokers send newer versions."""
 NEWEST_OF_VERSION_1: Final = {"EndTxn": 4, "Produce": 11, "TxnOffsetCommit": 4}
-"""The last versions of requests for transaction version 1. Kafka's clients send newer ones only if the cluster's
+"""The last versions of requests for transaction version 1. Kafka's clients send newer versions only if the cluster's
 ``transaction.version`` is at least 2 (TransactionManager.isTransactionV2Enabled)."""
 OLDEST: Final = {"ListOffsets": 2, "Metadata": 4, "SaslHandshake": 1}
 """Minimum versions, for isolation levels, for Metadata without automatic creation of topics, and for SaslAuthenticate."""

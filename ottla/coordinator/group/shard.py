@@ -340,7 +340,7 @@ class GroupShard:
         return max(len(self._logged), len(self.groups))
 
     def group_ids(self) -> list[str]:
-        """Return the ids of all groups: first those in the log, in the order of their first record."""
+        """Return the ids of all groups: first the groups in the log, in the order of their first record."""
         return list(self._logged | dict.fromkeys(self.groups))
 
     # replay

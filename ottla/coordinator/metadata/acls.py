@@ -49,7 +49,7 @@ class Acls:
         self.by_id: Ids = {}
         self.index = AclIndex()
         self._copies: Counter[AclBinding] = Counter()
-        """The number of ids that an ACL has. Requests do not create an ACL that exists, but a log may have several of one."""
+        """The number of ids that an ACL has. Requests do not create an ACL that exists, but a log may repeat an ACL."""
 
     def create(
         self, acls: Sequence[AclBinding], new_id: Callable[[], bytes], metadata_version: int
@@ -150,7 +150,7 @@ class Acls:
             self.index.remove(acl)
 
     def drop_known(self, own: Acls) -> None:
-        """Remove the ACLs that ``own`` has as well, and those whose ids it has."""
+        """Remove each ACL that ``own`` also has, and each ACL whose id ``own`` has."""
         for acl_id, acl in list(self.by_id.items()):
             if acl_id in own.by_id or acl in own._copies:
                 self._remove(acl_id)

@@ -143,7 +143,7 @@ class Acquisition:
                 throttled = True
                 piece = max(1, batch.count >> (status.delivery_count - self._throttled_from + 1))
                 if given < piece:
-                    # Once this many records are acquired, the limit no longer applies to the rest, as in Kafka.
+                    # Once this many records are acquired, the limit no longer applies to further records, as in Kafka.
                     most = piece if most is None else min(most, piece)
             given_to = last if most is None else min(last, first + most - given - 1)
             self._give(batch, first, given_to, status)

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class RecordState(IntEnum):
-    """The state of a record. The values are those in the log and in requests to a share coordinator."""
+    """The state of a record. The values occur in the log and in requests to a share coordinator."""
 
     AVAILABLE = 0
     """Waits for its first or next delivery."""

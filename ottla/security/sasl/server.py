@@ -82,7 +82,7 @@ class SaslServer:
     def expects(self, key: int) -> bool:
         """Whether a request of this API may be decoded now. Any other request ends the connection without a response.
 
-        While tokens are expected every request may be: Kafka answers those of other APIs with ILLEGAL_SASL_STATE.
+        While tokens are expected, every request may be decoded: Kafka answers requests of other APIs with ILLEGAL_SASL_STATE.
         """
         if self.state in _BEFORE_HANDSHAKE:
             # A second ApiVersions request is an error of the client.

@@ -29,7 +29,7 @@ class UnsecuredTokens:
     """Validates unsecured tokens (`oauthbearer.TokenValidator`)."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        """``options``: those of the login module. Raises `OptionError`."""
+        """``options`` are the options of the login module. Raises `OptionError`."""
 
         def option(name: str, default: str) -> str:
             return options.get(OPTIONS + name, "").strip() or default

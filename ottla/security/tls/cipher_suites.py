@@ -1,4 +1,4 @@
-"""The names of cipher suites, from those of the IANA, which Kafka uses, to those of OpenSSL.
+"""The names of cipher suites, from IANA's names, which Kafka uses, to OpenSSL's names.
 
 OpenSSL configures the suites of TLS 1.3 apart from all others. Python always enables all three, so a list can only select whether
 TLS 1.3 is used at all.

@@ -20,7 +20,7 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-"""The attributes that have a keyword in RFC 2253. All others are written as numbers, and their values in hexadecimal digits."""
+"""The attributes that have a keyword in RFC 2253. All other attributes are written as numbers, with hexadecimal values."""
 _ENCODINGS = {0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1C: "utf-32-be", 0x1E: "utf-16-be"}
 """The encodings of the string types of ASN.1, by tag."""
 _ESCAPED = frozenset(',=+<>#;"\\')

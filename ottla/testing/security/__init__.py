@@ -1,6 +1,6 @@
 """Security of the brokers of `ottla.Broker` and `ottla.Cluster`: certificates, users, ACLs, and the configurations of clients.
 
-- `acls`: ACLs as values, and those of a running broker.
+- `acls`: ACLs as values, and the ACLs of a running broker.
 - `authority`: a certificate authority in memory, and the certificates that it issues.
 - `client_configs`: the settings with which each client library connects.
 - `broker_security`: the security of one handle: settings of its brokers, users, and files.

@@ -1,4 +1,4 @@
-"""ACLs as values, and those of a running broker."""
+"""ACLs as values, and the ACLs of a running broker."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class BrokerSecurity:
     def prepare(self, settings: Mapping[str, object], *, has_users: bool = True) -> list[str]:
         """Write the files, and return the arguments of ``ottla serve`` for them: with ``has_users`` also for users of SCRAM.
 
-        ``settings`` are those of the handle's user.
+        ``settings`` are the settings of the handle's user.
         """
         if self.is_plain:
             return []
@@ -228,7 +228,7 @@ class BrokerSecurity:
 
 
 def _users(protocol: str, users: Mapping[str, str] | Iterable[str] | None) -> dict[str, str]:
-    """Return passwords by name; empty ones for mTLS. Raises ValueError."""
+    """Return passwords by name; empty passwords for mTLS. Raises ValueError."""
     if not users:
         return {}
     if protocol == MTLS:

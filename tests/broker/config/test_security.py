@@ -68,7 +68,7 @@ def test_key_with_the_most_specific_prefix_wins() -> None:
     assert sasl(given).max_session_ms == {"PLAIN": 1_000, "SCRAM-SHA-256": 3_000}
 
 
-def test_environment_variables_have_prefixes_as_well() -> None:
+def test_environment_variable_may_contain_the_prefix_of_a_listener() -> None:
     values, ignored = from_environment({"KAFKA_LISTENER_NAME_SASL__SSL_SCRAM___SHA___256_SASL_JAAS_CONFIG": "x"})
     assert (values, ignored) == ({"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": "x"}, [])
 

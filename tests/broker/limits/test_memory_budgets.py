@@ -152,7 +152,7 @@ class TestRequests:
         assert (second.went_on, third.went_on) == (1, 1)
         assert budget.used_bytes == 2 * LIMIT_BYTES
 
-    def test_stalled_sender_is_closed_when_others_wait(self, env: SimulatedEnv, budget: RequestBudget) -> None:
+    def test_stalled_sender_is_closed_when_other_clients_wait(self, env: SimulatedEnv, budget: RequestBudget) -> None:
         stalled, first, second = Client("stalled"), Client("first"), Client("second")
         assert budget.ask(stalled, LIMIT_BYTES)
         env.advance(10 * STALL_MS)

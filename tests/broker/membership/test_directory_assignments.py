@@ -185,7 +185,7 @@ def test_assignment_of_a_removed_replica_is_not_retried() -> None:
     assert world.asked() == []
 
 
-def test_replicas_added_during_a_request_are_assigned_in_the_next_one() -> None:
+def test_replicas_added_during_a_request_are_assigned_in_the_next_request() -> None:
     world = World(2)
     world.check(0)
     assert world.asked() == [[0]]

@@ -89,7 +89,7 @@ def test_uncommitted_records_of_the_copy_are_not_applied(copied: Copied) -> None
     assert [value for _, value in copied.records] == [b"a", b"b", b"c", b"d"]
 
 
-def test_uncommitted_batches_are_truncated_on_the_disk_too(copied: Copied) -> None:
+def test_truncation_removes_uncommitted_batches_from_the_log_file(copied: Copied) -> None:
     copied.take(FIRST + SECOND, 2)
     copied.replica.truncate(2)
     assert copied.stored() == FIRST

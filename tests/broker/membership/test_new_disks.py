@@ -61,7 +61,7 @@ def lose(world: MemberWorld, members: dict[int, Member], *numbers: int) -> None:
         assert state(world).registrations.brokers[number].is_fenced
 
 
-def test_broker_on_a_new_disk_leads_when_the_others_stopped(world: MemberWorld) -> None:
+def test_broker_on_a_new_disk_leads_when_the_other_brokers_stopped(world: MemberWorld) -> None:
     members, topic_id = begin(world)
     assert [write(members, partition(world, index).leader, topic_id, index) for index in range(PARTITIONS)] == [Code.NONE] * 3
     lose(world, members, 3)
@@ -116,7 +116,7 @@ def test_partition_without_eligible_replica_needs_an_unclean_election(world: Mem
         world.stop(member)
 
 
-def test_last_leader_with_an_empty_disk_is_not_elected_while_others_have_records(world: MemberWorld) -> None:
+def test_last_leader_with_an_empty_disk_is_not_elected_while_other_replicas_have_records(world: MemberWorld) -> None:
     members, topic_id = begin(world)
     assert write(members, partition(world).leader, topic_id) == Code.NONE
     world.sleep(1_000)

@@ -112,7 +112,7 @@ def test_partitions_of_other_brokers_are_not_created(broker: SimulatedBroker) ->
     assert refused.value.code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_leaderships_are_resigned_before_new_ones_begin(broker: SimulatedBroker) -> None:
+def test_leaderships_are_resigned_before_new_leaderships_begin(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OTHER, OWN))
     calls = Recorded(broker)
     change(broker, changed(0, leader=OWN), changed(1, leader=OTHER))

@@ -144,7 +144,7 @@ def test_scram_takes_two_tokens(client: SaslClient, principals: list[KafkaPrinci
     assert [principal.name for principal in principals] == ["alice"]
 
 
-def test_bare_tokens_follow_handshake_0(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
+def test_tokens_after_handshake_0_have_no_request_header(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
     client.handshake(version=0)
     client.send(struct.pack(">i", len(PLAIN)) + PLAIN)
     assert client.transport.answers()[client.read :] == [b""]
@@ -153,14 +153,14 @@ def test_bare_tokens_follow_handshake_0(client: SaslClient, principals: list[Kaf
     assert [principal.name for principal in principals] == ["alice"]
 
 
-def test_refused_bare_token_gets_no_response(client: SaslClient) -> None:
+def test_refused_token_after_handshake_0_gets_no_response(client: SaslClient) -> None:
     client.handshake(version=0)
     client.send(struct.pack(">i", 8) + b"\0alice\0x")
     client.scheduler.advance(DELAY_MS)
     assert client.transport.closed and client.transport.answers()[client.read :] == []
 
 
-def test_requests_behind_the_last_token_are_handled_in_the_same_read(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
+def test_requests_after_the_last_token_are_handled_in_the_same_read(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
     beat = request_frame(HEARTBEAT, 4, 3, "c", HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
     handshake = request_frame(HANDSHAKE, 1, 1, "c", SaslHandshakeRequest(mechanism="PLAIN"))
     token = request_frame(AUTHENTICATE, 2, 2, "c", SaslAuthenticateRequest(auth_bytes=PLAIN))
@@ -184,7 +184,7 @@ def test_refused_client_is_answered_after_a_delay_and_disconnected(client: SaslC
     assert client.beat() is None
 
 
-def test_unsupported_mechanism_is_answered_with_the_enabled_ones(client: SaslClient) -> None:
+def test_response_to_an_unsupported_mechanism_lists_the_enabled_mechanisms(client: SaslClient) -> None:
     assert client.handshake("GSSAPI") is None
     answer = client.delayed(HANDSHAKE, 1)
     assert (answer.error_code, answer.mechanisms) == (Code.UNSUPPORTED_SASL_MECHANISM, ["PLAIN", "SCRAM-SHA-256"])

@@ -180,7 +180,7 @@ def test_full_disk_is_probed_once_a_second(broker: SimulatedBroker, disk: Faulty
     disk.refuse_nothing()
 
 
-def test_files_that_cannot_be_removed_are_reported_and_others_removed(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
+def test_unremovable_files_are_reported_and_other_files_are_removed(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
     directory = broker.broker.directory
     for name in "abc":
         disk.write_file(f"/data/{name}.deleted", b"x")

@@ -185,7 +185,7 @@ def test_peer_without_requests_does_not_reconnect(world: PeerWorld) -> None:
     assert world.is_in(PeerState.IDLE)
 
 
-def test_lost_connection_fails_sent_requests_and_resends_queued_ones() -> None:
+def test_lost_connection_fails_sent_requests_and_resends_queued_requests() -> None:
     world = PeerWorld(limits=PeerLimits(requests=RequestLimits(in_flight=1)))
     world.ask()
     world.ask()

@@ -87,7 +87,7 @@ def test_second_unclean_election_explains_batches_of_an_isolated_leader() -> Non
     assert len(judged(log_of(0, 2, 2), log_of(0, 0, 0, 4), first)) == 2
 
 
-def test_other_batch_of_the_same_epoch_is_found_after_an_unclean_election_too() -> None:
+def test_different_batch_of_the_same_epoch_is_reported_despite_an_unclean_election() -> None:
     assert len(judged(log_of(0, 2), {0: Identity(1, 0, 0), 1: Identity(2, 2, 7)}, Election(A, 4, 3, UNCLEAN))) == 1
 
 
@@ -170,7 +170,7 @@ def test_loss_of_a_seen_record_must_be_explained_by_an_election_after_it() -> No
     assert line.startswith("lost: id#1/1/1/1")
 
 
-def test_record_without_a_producer_is_found_after_an_unclean_election_too() -> None:
+def test_record_without_a_producer_is_reported_despite_an_unclean_election() -> None:
     lines = findings(History(), observation_of(BOTH[0]), Sightings(), Election(A, 2, 1, UNCLEAN))
     assert any(line.startswith("unheard of: 'id#1/1/1/0'") for line in lines)
 

@@ -263,7 +263,7 @@ def test_each_owned_partition_has_a_position(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["classic", "consumer", "share", "streams"])
-def test_assigned_partition_without_offset_is_listed_next_to_committed_ones(kind: str) -> None:
+def test_assigned_partition_without_offset_is_listed_with_partitions_that_have_offsets(kind: str) -> None:
     positions = groups.describe(ScriptedCluster(kafka=owning(kind, 40)).brokers(), "g").positions
     assert [(p.partition, p.committed, p.lag) for p in positions] == [(0, 40, 60), (1, None, None)]
 

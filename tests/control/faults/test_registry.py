@@ -141,7 +141,7 @@ def test_first_added_fault_takes_precedence_until_its_hits_are_used_up() -> None
     assert [first.takes_effect, second.takes_effect] == [False, True]
 
 
-def test_observing_and_delaying_faults_do_not_block_others() -> None:
+def test_observing_and_delaying_faults_do_not_block_other_faults() -> None:
     faults = Faults()
     seen = faults.add(Fault(api="EndTxn", observe=True))
     slow = faults.add(Fault(api="EndTxn", delay_ms=5, times=None))
@@ -207,7 +207,9 @@ def test_number_of_faults_is_limited() -> None:
     faults = Faults()
     for _ in range(MAX_FAULTS):
         faults.add(Fault(kill="after-prepare"))
-    with pytest.raises(FaultError, match="there are 200 faults, and at most 200 are allowed; remove some"):
+    with pytest.raises(
+        FaultError, match="there are 200 faults, and at most 200 are allowed; remove faults that are no longer needed"
+    ):
         faults.add(Fault(kill="after-prepare"))
     faults.remove(1)
     with pytest.raises(FaultError, match="there are 199 faults, and at most 200"):

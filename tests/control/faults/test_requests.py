@@ -246,7 +246,7 @@ def test_pending_responses_are_sent_before_the_connection_is_cut(faulty: Faulty)
             client.receive(second)
 
 
-def test_dropped_response_does_not_delay_later_ones(faulty: Faulty) -> None:
+def test_dropped_response_does_not_delay_later_responses(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", drop_answer=True)
     with faulty.broker.connect() as client:
@@ -257,7 +257,7 @@ def test_dropped_response_does_not_delay_later_ones(faulty: Faulty) -> None:
     assert faulty.do("log t").count("data") == 2
 
 
-def test_dropped_response_of_a_parked_fetch_does_not_delay_later_ones(faulty: Faulty) -> None:
+def test_dropped_response_of_a_parked_fetch_does_not_delay_later_responses(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Fetch", drop_answer=True)
     with faulty.broker.connect() as client:
@@ -321,7 +321,7 @@ def test_request_delay_precedes_the_effect(faulty: Faulty) -> None:
     assert faulty.do("log t").count("data") == 1
 
 
-def test_delayed_response_follows_the_effect_and_delays_later_ones(faulty: Faulty) -> None:
+def test_delayed_response_follows_the_effect_and_delays_later_responses(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", delay_answer_ms=500)
     with faulty.broker.connect() as client:

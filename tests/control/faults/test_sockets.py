@@ -64,7 +64,7 @@ async def test_cut_fault_closes_the_connection_once(served: Served) -> None:
     assert (await served.ask(metadata)).brokers
 
 
-async def test_dropped_response_does_not_delay_later_ones(served: Served) -> None:
+async def test_dropped_response_does_not_delay_later_responses(served: Served) -> None:
     served.faults.add(Fault(api="Metadata", drop_answer=True))
 
     def ask(client: RawClient) -> Any:

@@ -80,7 +80,7 @@ def test_existing_acl_is_not_created_again(state: ClusterState) -> None:
         ({"host": "10.0.0/8"}, "Invalid CIDR notation '10.0.0/8': Could not parse [10.0.0/8]"),
     ],
 )
-def test_invalid_acl_is_refused_and_the_others_are_created(state: ClusterState, changes: dict[str, object], message: str) -> None:
+def test_invalid_acl_is_refused_and_valid_acls_are_created(state: ClusterState, changes: dict[str, object], message: str) -> None:
     assert create(state, ORDERS._replace(**changes), TEAM) == [message, None]  # type: ignore[arg-type]
     assert list(state.acls.by_id.values()) == [TEAM]
 

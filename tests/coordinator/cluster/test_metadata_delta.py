@@ -61,7 +61,7 @@ def test_delta_of_a_created_topic_lists_no_partitions(state: ClusterState) -> No
     assert delta.configs == {(TOPIC_RESOURCE, "b"): {"retention.ms"}}
 
 
-def test_delta_separates_new_partitions_from_changed_ones(state: ClusterState) -> None:
+def test_delta_separates_new_partitions_from_changed_partitions(state: ClusterState) -> None:
     replay(state, change(1))
     replay(state, change(1))
     assert ({k: list(v) for k, v in noted(state).partitions.items()}, noted(state).grown) == ({A: [1]}, {})

@@ -230,7 +230,7 @@ def test_pending_offsets_wait_for_the_marker(commit: bool, restart: bool) -> Non
     assert world.fetched(stable=True) == (10 if commit else 5)
 
 
-def test_later_plain_commit_replaces_a_pending_offset() -> None:
+def test_later_commit_without_a_transaction_replaces_a_pending_offset() -> None:
     world = ClassicGroupWorld()
     world.commit(10, producer_id=9)
     world.commit(20)

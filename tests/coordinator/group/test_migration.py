@@ -293,7 +293,7 @@ def test_older_assignment_is_returned_only_after_a_rejoin(world: MixedGroupWorld
 
 
 @pytest.mark.entry("GRP-73")
-def test_member_rebalances_only_after_others_revoked_its_partitions(world: MixedGroupWorld) -> None:
+def test_member_rebalances_only_after_other_members_revoked_its_partitions(world: MixedGroupWorld) -> None:
     consumer = ConsumerClient("new")
     world.beat(consumer)
     classic = ClassicClient()

@@ -373,7 +373,7 @@ def test_record_of_version_0_has_no_metadata_because_it_loses_fields() -> None:
     assert not isinstance(to_record(TxnMetadata("é", 5, 3, 60_000, TxnState.EMPTY), flexible=False), TxnRecord)
 
 
-def test_transition_table_has_every_state_and_refuses_the_rest() -> None:
+def test_transition_table_has_every_state_and_refuses_other_transitions() -> None:
     assert set(VALID_PREVIOUS) == set(TxnState)
     with pytest.raises(IllegalTransactionTransition):
         check_transition(TxnState.COMPLETE_COMMIT, TxnState.PREPARE_COMMIT)

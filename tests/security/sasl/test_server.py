@@ -48,13 +48,13 @@ def test_client_is_authenticated_after_its_last_token() -> None:
     assert (made.state, made.principal, made.ends_ms) == (State.COMPLETE, ALICE, None)
 
 
-def test_handshake_0_announces_bare_tokens() -> None:
+def test_tokens_after_handshake_0_are_expected_without_request_headers() -> None:
     made = server()
     made.handshake("PLAIN", 0, "nonce")
     assert not made.has_headers
 
 
-def test_unknown_mechanism_fails_with_the_enabled_ones() -> None:
+def test_unknown_mechanism_fails_and_returns_the_enabled_mechanisms() -> None:
     made = server()
     assert made.handshake("GSSAPI", 1, "nonce") == Code.UNSUPPORTED_SASL_MECHANISM
     assert made.state is State.FAILED

@@ -92,7 +92,7 @@ def test_audience_and_issuer_may_be_left_open() -> None:
     assert validated(signed(aud="else", iss=None, name="bob"), terms=terms).principal == "bob"
 
 
-def test_unknown_key_is_reported_because_the_provider_may_have_a_new_one() -> None:
+def test_unknown_key_is_reported_because_the_provider_may_have_a_new_key() -> None:
     missed: list[int] = []
     for text in (signed(key_id="new"), signed(STRANGER)):
         with pytest.raises(TokenRefused):

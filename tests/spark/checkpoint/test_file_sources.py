@@ -34,7 +34,7 @@ def test_changed_files_change_the_digest() -> None:
     assert digest({"sources/0/0": log(("b", 0), ("a", 0))}, at(0)) == digest(two, at(0))
 
 
-def test_batch_includes_all_file_logs_since_the_previous_one() -> None:
+def test_batch_includes_all_file_logs_since_the_previous_batch() -> None:
     """Spark logs files before it plans a batch. If the driver dies in between, the next batch covers several log files."""
     files = {f"sources/0/{n}": log((f"f{n}", n)) for n in range(3)}
     assert digest(files, at(2), at(1)) != digest(files, at(2), at(0)) != digest(files, at(2))

@@ -131,7 +131,7 @@ def test_claim_does_not_count_as_committed_progress(cluster: BrokerConnections) 
         stream.write(3)
 
 
-def test_first_batch_after_skipped_ones_claims_a_new_id(cluster: BrokerConnections) -> None:
+def test_first_batch_after_skipped_batches_claims_a_new_id(cluster: BrokerConnections) -> None:
     """A claim states that nothing was committed before. That is unknown unless the batch is certainly new."""
     name, at = "g", Mark("q1", NO_BATCH, "run", offsets=0)
     claim_id(cluster, name, "q1", 2)

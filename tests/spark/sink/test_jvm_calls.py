@@ -127,7 +127,7 @@ def test_sink_recognizes_its_stream_under_another_job_group(spark: Any, numbers:
     assert numbers.written() == list(range(3 * BATCH_RECORDS))
 
 
-def test_sink_distinguishes_a_second_stream_from_the_previous_one(spark: Any, numbers: Numbers) -> None:
+def test_sink_distinguishes_a_second_stream_from_the_previous_stream(spark: Any, numbers: Numbers) -> None:
     sink = numbers.sink()
     numbers.add(3)
     numbers.run(spark, sink)

@@ -30,8 +30,10 @@ def assign_uniformly(members: Mapping[str, AssignorMember], partition_counts: Ma
 
 
 def _assign_to_equals(members: Mapping[str, AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Assignment]:
-    """Keep members' partitions up to their shares. Partitions without an owner, then those above a share, go to members with
-    room."""
+    """Let each member keep its partitions up to its share.
+
+    Members below their share get the partitions without an owner, and then the partitions above another member's share.
+    """
     member_ids = sorted(members)
     topic_ids = in_topic_order(members[member_ids[0]].subscribed)
     owners = owners_before(

@@ -11,7 +11,7 @@ from ottla.coordinator.group.modern.group import UNKNOWN_TIMEOUT_MS
 
 
 class ConsumerMemberState(IntEnum):
-    """The state of a member. The numbers are those in Kafka's records."""
+    """The state of a member. The numbers occur in Kafka's records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1

@@ -16,7 +16,7 @@ Endpoint = tuple[str, int]
 
 
 class StreamsMemberState(IntEnum):
-    """The state of a member. The numbers are those in Kafka's records. UNKNOWN is a state that only a newer broker knows."""
+    """The state of a member. The numbers occur in Kafka's records. UNKNOWN is a state that only a newer broker knows."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2
