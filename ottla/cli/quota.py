@@ -52,7 +52,7 @@ def _of_entity(command: C) -> C:
 def _entity(
     user: str | None, client_id: str | None, ip: str | None, user_defaults: bool, client_defaults: bool, ip_defaults: bool
 ) -> dict[str, str | None]:
-    from ottla.client.admin.quotas import CLIENT_ID, IP, USER
+    from ottla.protocol.client_quotas import CLIENT_ID, IP, USER
 
     entity: dict[str, str | None] = {}
     for kind, option, name, defaults, is_default in (

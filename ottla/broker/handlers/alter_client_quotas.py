@@ -10,7 +10,8 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.metadata.client_quotas import ENTITY_TYPES, Entity, entity_of
+from ottla.coordinator.metadata.client_quotas import Entity, entity_of
+from ottla.protocol.client_quotas import ENTITY_TYPES
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

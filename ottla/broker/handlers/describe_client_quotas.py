@@ -10,7 +10,8 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.metadata.client_quotas import ENTITY_TYPES, IP, Entity
+from ottla.coordinator.metadata.client_quotas import Entity
+from ottla.protocol.client_quotas import BY_DEFAULT, ENTITY_TYPES, EXACTLY, IP, MATCH_TYPES, WHATEVER
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_client_quotas import (
     ComponentData,
@@ -21,9 +22,6 @@ from ottla.protocol.messages.describe_client_quotas import (
     ValueData,
 )
 from ottla.protocol.steps import Pace, next_turn
-
-EXACTLY, BY_DEFAULT, WHATEVER = range(3)
-"""Match types for a part of an entity: this name, the default of its type, or any name (DescribeClientQuotasRequest)."""
 
 Filter = dict[str, tuple[bool, str | None]]
 """By entity type: whether only one name matches, and that name (None for the type's default)."""
@@ -52,7 +50,7 @@ def _filter(components: list[ComponentData]) -> Filter:
             raise KafkaError(Code.INVALID_REQUEST, f"Entity type {kind} cannot appear more than once in the filter.")
         if kind not in ENTITY_TYPES:
             raise KafkaError(Code.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
-        if how not in (EXACTLY, BY_DEFAULT, WHATEVER):
+        if how not in MATCH_TYPES:
             raise KafkaError(Code.INVALID_REQUEST, f"Unknown match type {how}")
         if how == EXACTLY and match is None:
             raise KafkaError(Code.INVALID_REQUEST, "Request specified MATCH_TYPE_EXACT, but set match string to null.")

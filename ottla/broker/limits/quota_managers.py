@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.env import Clock
-from ottla.coordinator.metadata.client_quotas import IP, Entity
+from ottla.coordinator.metadata.client_quotas import Entity
 from ottla.coordinator.quota.client_quota_manager import ClientQuotaManager
 from ottla.coordinator.quota.connection_rates import ConnectionRates
 from ottla.coordinator.quota.mutation_quota import MutationQuota, MutationQuotaManager
 from ottla.coordinator.quota.precedence import Limits
 from ottla.coordinator.quota.sampled import Windows
+from ottla.protocol.client_quotas import IP
 
 PRODUCE, FETCH, REQUEST, MUTATION = "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"
 CONNECTIONS = "connection_creation_rate"
@@ -107,7 +108,8 @@ class QuotaManagers:
         longer_ms = max(wait_ms, request_ms)
         if longer_ms:
             whose = manager if wait_ms > request_ms else self.request
-            whose.note_throttled(user, client_id, longer_ms, self._clock.steady_ms())
+            now_ms = self._clock.steady_ms()
+            whose.sensors.used(whose.limits.sharing(user, client_id), now_ms).throttle_times.record(longer_ms, now_ms)
         return longer_ms
 
     def mutation_quota(self, user: str, client_id: str, *, is_strict: bool) -> LimitedRequest | None:

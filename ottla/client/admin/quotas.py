@@ -8,12 +8,9 @@ from typing import Any, Final
 
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import check
+from ottla.protocol.client_quotas import BY_DEFAULT, CLIENT_ID, EXACTLY, IP, USER
 from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from ottla.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-
-USER, CLIENT_ID, IP = "user", "client-id", "ip"
-EXACTLY, BY_DEFAULT = 0, 1
-"""Match types of DescribeClientQuotas."""
 
 Entity = Mapping[str, str | None]
 """The names by type, where None is the default of the type: all users, client ids or addresses without quotas of their own."""

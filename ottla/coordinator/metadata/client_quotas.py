@@ -13,11 +13,9 @@ from typing import Any
 
 from ottla.coordinator.metadata.metadata_records import metadata_record
 from ottla.coordinator.result import LogRecord, Result
+from ottla.protocol.client_quotas import ENTITY_TYPES, IP
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages import client_quota_record
-
-USER, CLIENT_ID, IP = "user", "client-id", "ip"
-ENTITY_TYPES = {USER, CLIENT_ID, IP}
 
 Entity = tuple[tuple[str, str | None], ...]
 """Pairs of a type and a name, where None is the type's default. Sorted by type, so that equal entities compare equal."""

@@ -45,10 +45,6 @@ class ClientQuotaManager:
         """Take back a value that was recorded, because the client does not get the data."""
         self.sensors.used(self.limits.sharing(user, client_id), now_ms).rate.record(-value, now_ms)
 
-    def note_throttled(self, user: str, client_id: str, wait_ms: int, now_ms: int) -> None:
-        """Record a throttle time for the metrics."""
-        self.sensors.used(self.limits.sharing(user, client_id), now_ms).throttle_times.record(wait_ms, now_ms)
-
     def most_in_window(self, user: str, client_id: str) -> float | None:
         """The largest value that does not exceed the quota of a client without other use; None without a quota."""
         limit = self.limits.limit(self.limits.sharing(user, client_id))

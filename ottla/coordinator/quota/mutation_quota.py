@@ -73,7 +73,3 @@ class MutationQuotaManager:
         """The partitions per second of clients that share a quota."""
         limit = self.limits.limit(sharing)
         return UNLIMITED_RATE if limit is None else limit
-
-    def note_throttled(self, user: str, client_id: str, wait_ms: int, now_ms: int) -> None:
-        """Record a throttle time for the metrics."""
-        self.sensors.used(self.limits.sharing(user, client_id), now_ms).throttle_times.record(wait_ms, now_ms)

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
-from ottla.coordinator.metadata.client_quotas import CLIENT_ID, USER, Entity
+from ottla.coordinator.metadata.client_quotas import Entity
+from ottla.protocol.client_quotas import CLIENT_ID, USER
 
 BY_CLIENT_ID, BY_USER, BY_BOTH = 1, 2, 4
 """Bits of the kinds of entities that have a quota."""
