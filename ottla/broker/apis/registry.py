@@ -19,6 +19,9 @@ from typing import Generic, TypeVar
 from ottla.broker.apis.api import Declared
 from ottla.protocol.messages import APIS
 
+FORWARDED = frozenset({19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94})
+"""The keys of the APIs that only a controller handles, and that a broker forwards (``forwardable`` of Kafka's ApiKeys)."""
+
 S = TypeVar("S")
 
 

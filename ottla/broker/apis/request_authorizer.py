@@ -14,7 +14,7 @@ import structlog
 from ottla.broker.apis.api import Declared
 from ottla.broker.apis.authorisation import Authorise, check, check_cluster
 from ottla.broker.apis.authorizer_port import Client, Denial, RequestAuthorizer
-from ottla.broker.apis.denials import Denials
+from ottla.broker.apis.denials import TEXT_CHARACTERS, Denials
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.counters import RatePerMinute
 from ottla.broker.loop.env import Clock
@@ -73,7 +73,7 @@ class AclAuthorizer:
         self._logged.failed(
             "authorization_denied",
             decision.rule_text,
-            key=(principal, operation, resource_type, name[:249]),
+            key=(principal, operation, resource_type, name[:TEXT_CHARACTERS]),
             level="info",
             principal=principal,
             client_host=client.client_host,

@@ -10,13 +10,12 @@ from typing import cast
 
 from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError
 from ottla.broker.config.security import JAAS_KEY, MODULES, keys_of, texts_of, tls_versions, trusted_of
-from ottla.broker.config.security_protocols import SecurityProtocol
+from ottla.broker.config.security_protocols import BETWEEN_BROKERS, SecurityProtocol
 from ottla.broker.config.settings import BrokerConfig
 from ottla.client.security.client_config import Connecting, Pem, Sasl, Secret, Tls
 from ottla.security.jaas import JaasError, login_module
 from ottla.security.sasl.oauthbearer import OAUTHBEARER
 
-BETWEEN_BROKERS = "sasl.mechanism.inter.broker.protocol"
 HOSTNAMES = "ssl.endpoint.identification.algorithm"
 
 

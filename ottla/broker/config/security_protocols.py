@@ -6,6 +6,9 @@ from enum import Enum
 
 from ottla.broker.config.definitions import ConfigError
 
+BETWEEN_BROKERS, OF_CONTROLLER = "sasl.mechanism.inter.broker.protocol", "sasl.mechanism.controller.protocol"
+"""The keys with the mechanism of SASL by which a broker authenticates at other brokers and at the controller."""
+
 
 class SecurityProtocol(Enum):
     """The security protocol of a listener. The value is its number in metadata records (SecurityProtocol)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, denied
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import Partitions
@@ -57,7 +57,7 @@ async def _describe(ports: Ports, context: RequestContext, topic: str, index: in
     try:
         check_topic_name(topic)
         if not ports.authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, topic):
-            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
+            raise denied(ResourceType.TOPIC)
         if topic not in ports.cluster.state.topics:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN)
         log = ports.partitions.replica(topic, index).log

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, denied
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import SUMMARY_WORK, ShareGroupStates, ShareOffset
@@ -87,7 +87,7 @@ async def _topics(
         wanted = [(topic.topic_name, topic.partitions) for topic in asked.topics]
     known: list[DescribeShareGroupOffsetsResponseTopic] = []
     unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
-    denied: list[DescribeShareGroupOffsetsResponseTopic] = []
+    hidden: list[DescribeShareGroupOffsetsResponseTopic] = []
     summary_work = SUMMARY_WORK + id_work(asked.group_id)
     for name, partitions in wanted:
         if pace.spend(TOPIC_WORK):
@@ -95,7 +95,7 @@ async def _topics(
         is_named = asked.topics is not None
         if not ports.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name, logs_denied=is_named):
             if is_named:
-                denied.append(_denied(name, partitions))
+                hidden.append(_denied(name, partitions))
             continue
         identity = topic_id(ports.cluster, name)
         answers = []
@@ -114,17 +114,18 @@ async def _topics(
             )
         topic = DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=identity, partitions=answers)
         (unknown if identity == NO_UUID else known).append(topic)
-    return known + unknown + denied
+    return known + unknown + hidden
 
 
 def _denied(name: str, partitions: Iterable[int]) -> DescribeShareGroupOffsetsResponseTopic:
     """The result for a topic that the client may not describe."""
+    error = denied(ResourceType.TOPIC)
     results = [
         DescribeShareGroupOffsetsResponsePartition(
             partition_index=partition,
             start_offset=-1,
-            error_code=Code.TOPIC_AUTHORIZATION_FAILED,
-            error_message="Topic authorization failed.",
+            error_code=error.code,
+            error_message=error.message,
         )
         for partition in partitions
     ]

@@ -15,7 +15,8 @@ import msgspec
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
-from ottla.broker.handlers.support.each import each
+from ottla.broker.handlers.support.common import denied_topics
+from ottla.broker.handlers.support.each import each, made
 from ottla.broker.partitions.partitions import Partitions, leader_epoch_end
 from ottla.coordinator.replication.leader import check_leader_epoch
 from ottla.protocol.errors import Code, KafkaError
@@ -39,18 +40,16 @@ async def handle(ports: Ports, request: OffsetForLeaderEpochRequest, context: Re
     if authorizer.is_enabled and not authorizer.allows(
         context, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False
     ):
-        denied = {
-            topic.topic
-            for topic in request.topics
-            if not authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.topic)
-        }
+        denied = await denied_topics(authorizer, context, AclOperation.DESCRIBE, [topic.topic for topic in request.topics])
         if denied:
             # As in Kafka, the topics that the client may not describe come last.
             refused = [topic for topic in request.topics if topic.topic in denied]
             allowed = [topic for topic in request.topics if topic.topic not in denied]
             response = await handle(ports, msgspec.structs.replace(request, topics=allowed), context)
             failure = msgspec.structs.replace(request, topics=refused)
-            response.topics += failed(failure, context.version, Code.TOPIC_AUTHORIZATION_FAILED).topics
+            code, count = Code.TOPIC_AUTHORIZATION_FAILED, sum(len(topic.partitions) for topic in refused)
+            failures = await made(lambda: failed(failure, context.version, code), len(refused) + count)
+            response.topics += failures.topics
             return response
 
     def answer(results: Iterator[EpochEndOffset]) -> OffsetForLeaderEpochResponse:

@@ -7,7 +7,7 @@ Missing internal topics of the topology are created here, as by a CreateTopics r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
@@ -16,7 +16,7 @@ from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.create_topics import CREATE_WORK, create
-from ottla.broker.handlers.support.common import check_described
+from ottla.broker.handlers.support.common import check_described, denied_topics
 from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.loop.env import Clock, Randomness
 from ottla.broker.metadata.cluster import ClusterCommands
@@ -64,7 +64,7 @@ async def _with_topics(ports: Ports, context: RequestContext, outcome: StreamsHe
 
     If the client may not create one of the topics, none is created.
     """
-    denied = _denied_topics(ports.authorizer, context, outcome.missing_topics)
+    denied = await _uncreatable(ports.authorizer, context, outcome.missing_topics)
     if denied:
         _add_detail(outcome.answer, f"Unauthorized to CREATE on topics {','.join(denied)}.")
         return outcome.answer
@@ -91,11 +91,12 @@ def _add_detail(answer: StreamsGroupHeartbeatResponse, detail: str) -> None:
             status.status_detail += f"; {detail}"
 
 
-def _denied_topics(authorizer: RequestAuthorizer, context: RequestContext, names: Iterable[str]) -> list[str]:
+async def _uncreatable(authorizer: RequestAuthorizer, context: RequestContext, names: Collection[str]) -> list[str]:
     """The names of the topics that the client may not create."""
     if authorizer.allows(context, AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False):
         return []
-    return [name for name in names if not authorizer.allows(context, AclOperation.CREATE, ResourceType.TOPIC, name)]
+    denied = await denied_topics(authorizer, context, AclOperation.CREATE, names)
+    return [name for name in names if name in denied]
 
 
 def _creatable(topic: InternalTopic) -> CreatableTopic:

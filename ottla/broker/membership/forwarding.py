@@ -9,6 +9,7 @@ import msgspec
 import structlog
 
 from ottla.broker.apis.api import Declared, RequestContext, RequestRefused
+from ottla.broker.apis.registry import FORWARDED
 from ottla.broker.config.definitions import LISTENER_PREFIX
 from ottla.broker.loop.env import Clock
 from ottla.broker.loop.repeated_errors import RepeatedErrors
@@ -23,10 +24,6 @@ from ottla.protocol.remedies import name_of
 from ottla.protocol.steps import Pause, in_thread
 
 ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
-FORWARDED = frozenset(
-    {19, 20, 30, 31, ALTER_CONFIGS, 37, 38, 39, 40, 43, INCREMENTAL_ALTER_CONFIGS, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94}
-)
-"""The keys of the APIs that only a controller handles."""
 SIZE_BYTES = 4
 TIMEOUT_MS = 30_000
 """Timeout of the controller's response, in ms (request.timeout.ms)."""

@@ -14,7 +14,7 @@ import structlog
 from ottla.addresses import broker_address, joined_address
 from ottla.arguments import BadArgument
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.config.security_protocols import SecurityProtocol, protocol_of
+from ottla.broker.config.security_protocols import BETWEEN_BROKERS, OF_CONTROLLER, SecurityProtocol, protocol_of
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.env import Waiter
 from ottla.broker.loop.repeated_errors import RepeatedErrors
@@ -52,8 +52,6 @@ from ottla.storage.transaction_history import TransactionHistory
 if TYPE_CHECKING:
     from ottla.broker.peers.security import PeerSecurity
 
-BETWEEN_BROKERS, OF_CONTROLLER = "sasl.mechanism.inter.broker.protocol", "sasl.mechanism.controller.protocol"
-"""The keys with the mechanism of SASL by which this broker authenticates."""
 IDS_AHEAD = 100
 """Number of producer ids left at which the next block is requested (RPCProducerIdManager)."""
 CONTROLLED_SHUTDOWN_MS = 20_000

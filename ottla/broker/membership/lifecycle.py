@@ -26,8 +26,6 @@ STARTING_MS = 10
 RESTART_PATIENCE_MS = 3_000
 """How long a broker that wants to stop waits for a controller that does not respond and may be restarting, in ms."""
 LEAVING_RETRY_MS = 500
-PREVIOUS_EPOCH_FROM = 3
-"""The first version of BrokerRegistration with the epoch that the broker had before its last clean stop (KIP-966)."""
 
 
 class BrokerIdentity(msgspec.Struct, frozen=True, kw_only=True):

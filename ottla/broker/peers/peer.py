@@ -283,7 +283,7 @@ class Peer:
             return
         self._renew_ms = None
         if begun.session_ms:
-            from ottla.broker.peers.security import RENEW_AT
+            from ottla.client.security.authentication import RENEW_AT
 
             self._renew_ms = self._env.monotonic_ms() + begun.session_ms * RENEW_AT
         self._accepted()

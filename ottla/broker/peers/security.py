@@ -18,9 +18,6 @@ from ottla.client.errors import ClientError
 from ottla.client.security.client_config import Connecting, Tls
 from ottla.client.security.tls import context_of, distrust_of, refusal_of
 
-RENEW_AT = 0.85
-"""Fraction of a session's lifetime after which this node authenticates again (SaslClientAuthenticator)."""
-
 log = structlog.get_logger("peer")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, Final
 
 from ottla.addresses import Address, joined_address
 from ottla.client.errors import ClientError
@@ -15,6 +15,9 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.protocol.remedies import name_of
+
+RENEW_AT: Final = 0.85
+"""Fraction of a session's lifetime after which a client or a node authenticates again (SaslClientAuthenticator, KIP-368)."""
 
 
 def authenticate(exchange: Callable[[Any], Any], connecting: Connecting, address: Address) -> float:

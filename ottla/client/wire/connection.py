@@ -38,8 +38,6 @@ NEWEST_OF_VERSION_1: Final = {"EndTxn": 4, "Produce": 11, "TxnOffsetCommit": 4}
 ``transaction.version`` is at least 2 (TransactionManager.isTransactionV2Enabled)."""
 OLDEST: Final = {"ListOffsets": 2, "Metadata": 4, "SaslHandshake": 1}
 """Minimum versions, for isolation levels, for Metadata without automatic creation of topics, and for SaslAuthenticate."""
-RENEW_AT: Final = 0.85
-"""Fraction of a session's lifetime after which the client authenticates again (SaslClientAuthenticator, KIP-368)."""
 _KEYS: Final = {entry.name: key for key, entry in APIS.items()}
 _TLS_ALERT: Final = 0x15
 _UNSUPPORTED: Final = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
@@ -213,7 +211,7 @@ class BrokerConnection:
         self._authenticate(self._connecting)
 
     def _authenticate(self, connecting: Connecting) -> None:
-        from ottla.client.security.authentication import authenticate
+        from ottla.client.security.authentication import RENEW_AT, authenticate
 
         def exchange(request: Any) -> Any:
             sent = self._choose(request, None)

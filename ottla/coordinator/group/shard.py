@@ -335,10 +335,6 @@ class GroupShard:
         record_offsets = list(self.offsets.record_offsets(key))
         return [offset_tombstone(key)] if record_offsets and max(record_offsets) < before_offset else []
 
-    def group_count(self) -> int:
-        """Return a lower bound of the number of groups."""
-        return max(len(self._logged), len(self.groups))
-
     def group_ids(self) -> list[str]:
         """Return the ids of all groups: first the groups in the log, in the order of their first record."""
         return list(self._logged | dict.fromkeys(self.groups))

@@ -309,9 +309,6 @@ class EpochEnd(msgspec.Struct, frozen=True):
     end_offset: int
 
 
-NO_EPOCH_END = EpochEnd(-1, -1)
-
-
 def divergence(last_epoch: int, fetch_offset: int, end: EpochEnd) -> EpochEnd | None:
     """Return the diverging epoch for a fetch response, or None if the leader's log includes the follower's (KIP-595).
 

@@ -102,11 +102,6 @@ def operation_bits(operations: Iterable[AclOperation]) -> int:
     return bits
 
 
-def pascal_case(member: IntEnum) -> str:
-    """Return the name of a code as Kafka's audit log writes it: ``TransactionalId``."""
-    return "".join(part.capitalize() for part in member.name.split("_"))
-
-
 DECIDED_OPERATIONS = tuple(operation for operation in AclOperation if operation > AclOperation.ALL)
 """The operations about which an authorizer decides. UNKNOWN, ANY and ALL occur only in ACLs and in filters for ACLs."""
 

@@ -33,6 +33,7 @@ from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeat
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
 from tests.broker.coordinators.test_consumer_groups import make_topic
+from tests.broker.handlers.authorised_broker import authorised, grant, may
 from tests.broker.handlers.test_group_answers import commit, join
 
 G = "app"
@@ -158,6 +159,20 @@ def test_internal_topics_use_the_strict_quota_of_the_member(broker: SimulatedBro
     answer = beat(client, "a", 2)
     assert "exceeded" not in "".join(statuses(answer).values())
     assert {"app-repartition", "app-changelog"} <= set(broker.broker.cluster.state.topics)
+
+
+def test_internal_topics_that_the_client_may_not_create_are_reported() -> None:
+    broker = authorised().with_coordinators()
+    broker.broker.cluster.create_topic("t", 2, {})
+    read = [may("GROUP", G, "READ"), may("TOPIC", "t", "DESCRIBE")]
+    grant(broker, *read, *(may("TOPIC", f"app-{name}", "DESCRIBE") for name in ("repartition", "changelog")))
+    grant(broker, may("TOPIC", "app-repartition", "CREATE"))
+    with broker.connect() as client:
+        detail = statuses(beat(client, "a", 0, topology=counting()))[StatusCode.MISSING_INTERNAL_TOPICS]
+    assert detail.endswith("; Unauthorized to CREATE on topics app-changelog.")
+    assert "app-repartition" not in broker.broker.cluster.state.topics
+    broker.close()
+    assert broker.bugs == 0
 
 
 def test_unknown_groups_and_invalid_requests_are_refused(client: SimulatedClient) -> None:

@@ -15,6 +15,11 @@ from ottla.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequestTopic,
 )
 from ottla.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsRequestTopic
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from ottla.simulation.client import api_key
 from tests.broker.handlers.authorised_broker import AUTHORIZER, grant, may
 from tests.broker.holds import LOOP_HELD, MeasuredBroker
@@ -63,6 +68,21 @@ def alter(names: list[str]) -> AlterShareGroupOffsetsRequest:
 def delete(names: list[str]) -> DeleteShareGroupOffsetsRequest:
     topics = [DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in names]
     return DeleteShareGroupOffsetsRequest(group_id="g", topics=topics)
+
+
+def test_leader_epochs_of_many_denied_topics_hold_the_loop_briefly(broker: MeasuredBroker) -> None:
+    topics = [
+        OffsetForLeaderTopic(topic=f"t{index}", partitions=[OffsetForLeaderPartition()])
+        for index in range(broker.meter.size(MANY_TOPICS))
+    ]
+
+    def attempt(_: int) -> None:
+        with broker.connect() as client:
+            broker.meter.longest = 0.0
+            answers = client.call(OffsetForLeaderEpochRequest(topics=topics), 4).topics
+        assert [topic.topic for topic in answers] == [topic.topic for topic in topics]
+
+    check_best(broker.meter, LOOP_HELD, attempt)
 
 
 @pytest.mark.parametrize("request_of", [alter, delete])

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from ottla.broker.apis.api import RequestContext, RequestRefused
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.registry import FORWARDED
 from ottla.broker.controller.services import ControllerDeclaration
 from ottla.broker.network.dispatch import Dispatcher, UnsupportedApiVersions
 from ottla.broker.peers.principals import principal_of
@@ -20,8 +21,6 @@ from ottla.protocol.errors import Code, DecodeError, KafkaError
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.primitives import TooManyElements
 
-FORWARDABLE = {19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94}
-"""The keys of the APIs that a broker forwards (``forwardable`` of Kafka's ApiKeys)."""
 SIZE_BYTES = 4
 
 
@@ -47,7 +46,7 @@ async def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext
         raise KafkaError(Code.INVALID_REQUEST) from None
     # The dispatcher handles only the enclosed request, so the principal in the route's context may be replaced.
     route.context.principal = principal
-    if route.api.key not in FORWARDABLE:
+    if route.api.key not in FORWARDED:
         raise KafkaError(Code.INVALID_REQUEST)
     try:
         inner: Any = dispatcher.decode(route, frame)

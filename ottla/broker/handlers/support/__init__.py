@@ -9,7 +9,6 @@
 - `config_permissions`: the permissions on resources with configs.
 - `configs`: the current configs with their sources and synonyms, as DescribeConfigs shows them (kafka.server.ConfigHelper).
 - `current_leaders`: the current leader of a partition, for a Produce or Fetch response of a broker that does not lead it (KIP-951).
-- `delegation_tokens`: the errors of the APIs of delegation tokens, which are disabled.
 - `each`: helpers for requests with many items: items are handled one after the other, in steps if they are many.
 - `fetch_answers`: parts of Fetch's response: partitions without records, and the whole response.
 - `first_topics`: creates topics when a broker starts, before it accepts requests.
