@@ -12,21 +12,16 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support import token_requests
-from ottla.broker.loop.env import Clock
-from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.handlers.support.token_requests import NO_TIME_MS, refusal
 from ottla.coordinator.metadata.delegation_tokens import MAX_RENEWERS
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from ottla.security.acl.codes import AclOperation, ResourceType
 from ottla.security.principal import ANONYMOUS, USER, KafkaPrincipal
 
-NO_TIME_MS = -1
 
-
-class Ports(Protocol):
+class Ports(token_requests.Ports, Protocol):
     authorizer: RequestAuthorizer
-    cluster: ClusterCommands
-    clock: Clock
 
 
 async def handle(ports: Ports, request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse:
@@ -35,7 +30,7 @@ async def handle(ports: Ports, request: CreateDelegationTokenRequest, context: R
 
 def refused(ports: Ports, request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse | None:
     """The response of a request that is refused before it is handled or forwarded; None for others."""
-    code = token_requests.refusal(context)
+    code = refusal(context)
     if code == Code.NONE:
         code = _check(ports, request, context)
     return None if code == Code.NONE else _failed(request, context.principal, code, time_ms=NO_TIME_MS)

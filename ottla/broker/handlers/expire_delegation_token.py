@@ -5,22 +5,11 @@ Both versions behave alike.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import UNRESTRICTED
-from ottla.broker.handlers.support import token_requests
-from ottla.broker.loop.env import Clock
-from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.handlers.support.token_requests import NO_TIME_MS, Ports, refusal
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
-
-NO_TIME_MS = -1
-
-
-class Ports(Protocol):
-    cluster: ClusterCommands
-    clock: Clock
 
 
 async def handle(ports: Ports, request: ExpireDelegationTokenRequest, context: RequestContext) -> ExpireDelegationTokenResponse:
@@ -29,7 +18,7 @@ async def handle(ports: Ports, request: ExpireDelegationTokenRequest, context: R
 
 def refused(ports: Ports, request: ExpireDelegationTokenRequest, context: RequestContext) -> ExpireDelegationTokenResponse | None:
     """The response of a request that is refused before it is handled or forwarded; None for others."""
-    code = token_requests.refusal(context)
+    code = refusal(context)
     return None if code == Code.NONE else failed(request, context.version, code)
 
 
@@ -39,7 +28,6 @@ async def execute(ports: Ports, request: ExpireDelegationTokenRequest, context: 
     try:
         expires_ms = ports.cluster.expire_token(hmac, context.principal, request.expiry_time_period_ms, now_ms)
     except KafkaError as error:
-        # Kafka's controller does not set the time.
         return ExpireDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=0, throttle_time_ms=0)
     return ExpireDelegationTokenResponse(error_code=Code.NONE, expiry_timestamp_ms=expires_ms, throttle_time_ms=0)
 

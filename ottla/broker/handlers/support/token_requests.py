@@ -1,10 +1,22 @@
-"""The clients that may use the APIs of delegation tokens (KIP-48)."""
+"""The common part of the requests that create, renew and expire delegation tokens (KIP-48)."""
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ottla.broker.apis.api import RequestContext
+from ottla.broker.loop.env import Clock
+from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code
 from ottla.security.principal import ANONYMOUS
+
+NO_TIME_MS = -1
+"""The times in a response that a broker makes without a token. The controller's have 0, as in Kafka."""
+
+
+class Ports(Protocol):
+    cluster: ClusterCommands
+    clock: Clock
 
 
 def refusal(context: RequestContext) -> Code:
