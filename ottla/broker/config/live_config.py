@@ -21,17 +21,17 @@ MAX_REPORTED = 1_000
 class Reconfigurable(Protocol):
     """A part of the server that uses dynamic configs which must be loaded (BrokerReconfigurable)."""
 
-    def check(self, config: BrokerConfig, names: Collection[str]) -> None:
-        """Raise `ConfigError` if this part cannot use a configuration. ``names``: the configs that a client sets or deletes."""
+    @property
+    def reloads(self) -> frozenset[str]:
+        """The configs that this part loads. It is called only if a client sets or deletes one of them, perhaps to its value."""
         ...
 
-    def use(self, config: BrokerConfig, names: Collection[str]) -> None:
-        """Use a new configuration. One that cannot be used is logged and ignored. ``names``: the configs that were set or deleted,
-        perhaps to the values that they had."""
+    def check(self, config: BrokerConfig) -> None:
+        """Raise `ConfigError` if this part cannot use a configuration."""
         ...
 
-    def uses(self, name: str) -> bool:
-        """Whether a dynamic config of one listener has an effect on this part."""
+    def use(self, config: BrokerConfig) -> None:
+        """Use a new configuration. One that cannot be used is logged and ignored."""
         ...
 
 
@@ -46,7 +46,7 @@ class LiveConfig:
         self._reported: set[tuple[int, str]] = set()
         self._on_change = on_change
         self.parts: list[Reconfigurable] = []
-        """The parts that check and use each new configuration."""
+        """The parts that load some of the configs."""
 
     @property
     def settings(self) -> Settings:
@@ -72,14 +72,17 @@ class LiveConfig:
             log.error("dynamic_config_ignored", reason=reason)
         if self._on_change is not None:
             self._on_change(self.current.settings)
-        for part in self.parts:
-            part.use(self.current, names)
+        for part in self._affected(names):
+            part.use(self.current)
 
     def check(self, dynamic: Mapping[str, str], names: Collection[str]) -> None:
         """Raise `ConfigError` if these dynamic configs of this node cannot be used. ``names``: the configs of the request."""
         config = self.current.with_dynamic(dynamic)
-        for part in self.parts:
-            part.check(config, names)
+        for part in self._affected(names):
+            part.check(config)
+
+    def _affected(self, names: Collection[str]) -> list[Reconfigurable]:
+        return [part for part in self.parts if not part.reloads.isdisjoint(names)]
 
     def report_without_effect(self, resource_type: int, names: Collection[str]) -> None:
         """Log the configs without effect that a client has set, each key once."""
@@ -89,7 +92,7 @@ class LiveConfig:
         from ottla.broker.config.effects import RESOURCES, without_effect
 
         # Other keys of one listener have an effect only at the start.
-        of_listeners = (n for n in names if n.startswith(LISTENER_PREFIX) and not any(part.uses(n) for part in self.parts))
+        of_listeners = (n for n in names if n.startswith(LISTENER_PREFIX) and not any(n in part.reloads for part in self.parts))
         for name in sorted({*without_effect(resource_type, names), *of_listeners}):
             if (resource_type, name) not in self._reported and len(self._reported) < MAX_REPORTED:
                 self._reported.add((resource_type, name))

@@ -6,7 +6,6 @@ Only new connections use them. A key store that cannot be used is refused, and t
 from __future__ import annotations
 
 import ssl
-from collections.abc import Collection
 
 import structlog
 
@@ -26,17 +25,14 @@ class ReloadedTls:
     def __init__(self, config: BrokerConfig, listener: str, protocol: SecurityProtocol, secret: bytes) -> None:
         """``secret``: see `key_stores.from_store`. Raises `ConfigError`."""
         self._listener, self._protocol, self._secret = listener, protocol, secret
-        self._keys = reloadable_of(listener)
+        self.reloads = reloadable_of(listener)
         self.settings = tls_settings(config, listener, protocol, secret)
         self.context = server_context(self.settings)
 
-    def check(self, config: BrokerConfig, names: Collection[str]) -> None:
-        if not self._keys.isdisjoint(names):
-            self._load(config)
+    def check(self, config: BrokerConfig) -> None:
+        self._load(config)
 
-    def use(self, config: BrokerConfig, names: Collection[str]) -> None:
-        if self._keys.isdisjoint(names):
-            return
+    def use(self, config: BrokerConfig) -> None:
         try:
             settings, context = self._load(config)
         except ConfigError as error:
@@ -46,9 +42,6 @@ class ReloadedTls:
         if (settings.keys.digest, settings.trusted) != (self.settings.keys.digest, self.settings.trusted):
             self.settings, self.context = settings, context
             log.info("key_store_loaded", listener=self._listener, subject=_subject(settings))
-
-    def uses(self, name: str) -> bool:
-        return name in self._keys
 
     def _load(self, config: BrokerConfig) -> tuple[TlsSettings, ssl.SSLContext]:
         """Read the key stores. Raises `ConfigError` with a message that begins as Kafka's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 import structlog
 
@@ -34,7 +34,7 @@ class PeerSecurity:
         """
         self._errors = RepeatedErrors(clock, log)
         self._settings = settings
-        self._keys = reloadable_of(listener)
+        self.reloads = reloadable_of(listener)
         self._connecting, self.tls = self._load(config)
 
     def _load(self, config: BrokerConfig) -> tuple[Connecting, ssl.SSLContext | None]:
@@ -44,21 +44,14 @@ class PeerSecurity:
         except ClientError as error:
             raise ConfigError(str(error)) from None
 
-    def check(self, config: BrokerConfig, names: Collection[str]) -> None:
-        if not self._keys.isdisjoint(names):
-            self._load(config)
+    def check(self, config: BrokerConfig) -> None:
+        self._load(config)
 
-    def use(self, config: BrokerConfig, names: Collection[str]) -> None:
-        if self._keys.isdisjoint(names):
-            return
+    def use(self, config: BrokerConfig) -> None:
         try:
             self._connecting, self.tls = self._load(config)
         except ConfigError as error:
             log.error("key_store_ignored", reason=str(error), hint="the previous one is still used for connections to other nodes")
-
-    def uses(self, name: str) -> bool:
-        """Nothing but what the listener of the same name uses as well."""
-        return False
 
     def authentication(self, address: Address, versions: Versions, client_id: str) -> Authentication | None:
         """Begin to authenticate on a connection; None without SASL. Raises `AuthenticationRefused`."""

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import BrokerConfig
 
 
 class Part:
-    def __init__(self) -> None:
-        self.checked: list[set[str]] = []
-        self.used: list[set[str]] = []
+    """A part that loads one config, and notes its name in the lists of all parts."""
 
-    def check(self, config: BrokerConfig, names: Collection[str]) -> None:
-        self.checked.append(set(names))
+    def __init__(self, name: str, checked: list[str], used: list[str]) -> None:
+        self.reloads = frozenset({name})
+        self._name, self._checked, self._used = name, checked, used
 
-    def use(self, config: BrokerConfig, names: Collection[str]) -> None:
-        self.used.append(set(names))
+    def check(self, config: BrokerConfig) -> None:
+        self._checked.append(self._name)
 
-    def uses(self, name: str) -> bool:
-        return True
+    def use(self, config: BrokerConfig) -> None:
+        self._used.append(self._name)
 
 
-def test_parts_get_the_names_of_changed_configs_and_of_those_set_to_equal_values() -> None:
-    config, part = LiveConfig(BrokerConfig({})), Part()
-    config.parts.append(part)
-    config.set_dynamic({"a": "1", "b": "2"})
-    config.set_dynamic({"a": "1", "b": "3"})
-    config.set_dynamic({"a": "1"})
-    config.set_dynamic({"a": "1"}, ["a"])
-    assert part.used == [{"a", "b"}, {"b"}, {"b"}, {"a"}]
+def test_parts_load_changed_configs_and_those_set_to_equal_values() -> None:
+    config, checked, used = LiveConfig(BrokerConfig({})), list[str](), list[str]()
+    config.parts += [Part(name, checked, used) for name in ("a", "b", "c")]
+    by_call: list[set[str]] = []
+    for dynamic, named in (({"a": "1", "b": "2"}, []), ({"a": "1", "b": "3"}, []), ({"a": "1"}, []), ({"a": "1"}, ["a"])):
+        config.set_dynamic(dynamic, named)
+        by_call.append(set(used))
+        del used[:]
+    assert by_call == [{"a", "b"}, {"b"}, {"b"}, {"a"}]
     config.check({"a": "1", "c": "2"}, ["c"])
-    assert part.checked == [{"c"}]
+    assert checked == ["c"]

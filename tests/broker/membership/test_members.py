@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
@@ -164,20 +164,20 @@ def test_configs_set_by_the_controller_take_effect(world: MemberWorld, member: M
 def test_broker_itself_checks_the_configs_of_its_listeners(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
     """The controller cannot read the broker's key stores, so a refused config is not forwarded."""
 
+    key = "listener.name.in.ssl.keystore.location"
+
     class Part:
         used: str | None = None
+        reloads = frozenset({key})
 
-        def check(self, config: BrokerConfig, names: Collection[str]) -> None:
-            if config.dynamic.get("listener.name.in.ssl.keystore.location") == "/bad":
+        def check(self, config: BrokerConfig) -> None:
+            if config.dynamic.get(key) == "/bad":
                 raise ConfigError("cannot read /bad")
 
-        def use(self, config: BrokerConfig, names: Collection[str]) -> None:
-            self.used = config.dynamic.get("listener.name.in.ssl.keystore.location")
+        def use(self, config: BrokerConfig) -> None:
+            self.used = config.dynamic.get(key)
 
-        def uses(self, name: str) -> bool:
-            return True
-
-    part, key = Part(), "listener.name.in.ssl.keystore.location"
+    part = Part()
     member.server.live_config.parts.append(part)
     answers = alter(client, (4, "1", key, "/bad"), (4, "", "max.connections", "50"))
     assert [(code, reason) for code, _, reason in answers] == [(Code.INVALID_REQUEST, "cannot read /bad"), (Code.NONE, None)]

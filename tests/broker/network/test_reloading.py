@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives import hashes
 from structlog.testing import capture_logs
 
 from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.security_protocols import SecurityProtocol
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.network.reloading import ReloadedTls
@@ -43,7 +44,10 @@ class Listener:
         self._directory = directory
         self.given = {"ssl.keystore.type": "PEM", "ssl.keystore.location": self.store("first", named(1, "a", "b"))}
         self.given |= {name.replace("_", "."): value for name, value in more.items()}
-        self.tls = ReloadedTls(self.config({}), "IN", SecurityProtocol.SSL, b"secret")
+        config = BrokerConfig(self.given)
+        self.tls = ReloadedTls(config, "IN", SecurityProtocol.SSL, b"secret")
+        self.live_config = LiveConfig(config)
+        self.live_config.parts.append(self.tls)
         self.first = self.tls.context
 
     def store(self, name: str, data: bytes) -> str:
@@ -51,13 +55,10 @@ class Listener:
         path.write_bytes(data)
         return str(path)
 
-    def config(self, dynamic: dict[str, str]) -> BrokerConfig:
-        return BrokerConfig(self.given, dynamic)
-
     def use(self, data: bytes, name: str = "second", **more: str) -> None:
-        config = self.config({LOCATION: self.store(name, data), **more})
-        self.tls.check(config, config.dynamic)
-        self.tls.use(config, config.dynamic)
+        dynamic = {LOCATION: self.store(name, data), **more}
+        self.live_config.check(dynamic, dynamic)
+        self.live_config.set_dynamic(dynamic, dynamic)
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_new_certificate_is_loaded_and_the_first_one_returns_without_the_config(
     assert [(line["event"], line["subject"]) for line in lines] == [("key_store_loaded", "CN=server")]
     assert listener.tls.context is not listener.first
     second = listener.tls.settings
-    listener.tls.use(listener.config({}), [LOCATION])
+    listener.live_config.set_dynamic({}, [LOCATION])
     assert listener.tls.settings != second
 
 
@@ -93,8 +94,8 @@ def test_changed_file_is_loaded_when_the_same_config_is_set_again(listener: List
 
 def test_other_configs_do_not_load_the_key_store(listener: Listener) -> None:
     listener.store("first", b"")
-    config = listener.config({"log.cleaner.threads": "2", "listener.name.other.ssl.keystore.location": "/gone"})
-    listener.tls.use(config, config.dynamic)
+    dynamic = {"log.cleaner.threads": "2", "listener.name.other.ssl.keystore.location": "/gone"}
+    listener.live_config.set_dynamic(dynamic, dynamic)
     assert listener.tls.context is listener.first
 
 
@@ -102,11 +103,11 @@ def test_other_configs_may_change_while_the_loaded_key_store_is_missing(listener
     listener.use(named(2, "a", "b"))
     second = listener.tls.context
     (tmp_path / "second").unlink()
-    config = listener.config({LOCATION: str(tmp_path / "second"), "log.cleaner.threads": "2"})
+    dynamic = {LOCATION: str(tmp_path / "second"), "log.cleaner.threads": "2"}
     other = ["log.cleaner.threads", "listener.name.in.max.connections", "listener.name.other.ssl.keystore.location"]
     with capture_logs() as lines:
-        listener.tls.check(config, other)
-        listener.tls.use(config, other)
+        listener.live_config.check(dynamic, other)
+        listener.live_config.set_dynamic(dynamic, other)
     assert lines == [] and listener.tls.context is second
 
 
@@ -123,14 +124,14 @@ def test_equal_pkcs12_store_keeps_the_context(tmp_path: Path) -> None:
 
 def test_store_that_cannot_be_used_is_refused_and_the_previous_one_stays(listener: Listener) -> None:
     begin = "Validation of dynamic config update of SSLFactory failed: "
-    config = listener.config({LOCATION: "/gone"})
+    dynamic = {LOCATION: "/gone"}
     assert (
-        refused(lambda: listener.tls.check(config, config.dynamic))
+        refused(lambda: listener.live_config.check(dynamic, dynamic))
         == f"{begin}ssl.keystore.location: cannot read /gone: No such file or directory"
     )
     assert refused(lambda: listener.use(b"junk")).startswith(f"{begin}ssl.keystore.location: expected one private key")
     with capture_logs() as lines:
-        listener.tls.use(config, config.dynamic)
+        listener.live_config.set_dynamic(dynamic, dynamic)
     assert [line["event"] for line in lines] == ["key_store_ignored"]
     assert listener.tls.context is listener.first
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.peers.requests import Failure
 from ottla.broker.peers.security import PeerSecurity
@@ -155,12 +156,14 @@ def test_key_stores_are_read_again_only_if_a_client_sets_their_configs(world: Se
     connecting = Connecting("", None, None, "")
     security = PeerSecurity(world.env, lambda config: read.append(config) or connecting, BrokerConfig({}), "IN")  # type: ignore[func-returns-value]
     key = "listener.name.in.ssl.keystore.location"
-    config = BrokerConfig({}, {key: "/a", "listener.name.in.max.connections": "5"})
+    dynamic = {key: "/a", "listener.name.in.max.connections": "5"}
+    live_config = LiveConfig(BrokerConfig({}, dynamic))
+    live_config.parts.append(security)
     del read[:]
     for names in (["log.cleaner.threads"], ["listener.name.in.max.connections"], ["listener.name.other.ssl.keystore.location"]):
-        security.check(config, names)
-        security.use(config, names)
+        live_config.check(dynamic, names)
+        live_config.set_dynamic(dynamic, names)
     assert read == []
-    security.check(config, [key])
-    security.use(config, [key])
-    assert read == [config, config]
+    live_config.check(dynamic, [key])
+    live_config.set_dynamic(dynamic, [key])
+    assert [config.dynamic for config in read] == [dynamic, dynamic]
