@@ -64,7 +64,7 @@ class Summary:
     failed: list[str] = field(default_factory=list)
     unstable: list[str] = field(default_factory=list)
     is_broken: bool = False
-    """Whether pytest stopped before it had run all tests, or ran no test."""
+    """Whether pytest ended before the last test, or ran no test."""
 
 
 @contextmanager

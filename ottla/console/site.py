@@ -32,7 +32,8 @@ INTERVAL_S: Final = 0.25
 PLACE_TIMEOUT_S: Final = 2 * INTERVAL_S
 """Maximum time, in seconds, that a new page waits for another page to close."""
 REST: Final = 3.0
-"""The delay is at least this multiple of the time that the page's values took to read. So slow values are read less often."""
+"""Minimum ratio of the delay between two updates of a page to the time that the last update took, so that a slow page is updated
+less often."""
 LONGEST_INTERVAL_S: Final = 10.0
 MAX_EVENT_BYTES: Final = 4 << 20
 """Maximum size of a page's values, in bytes. Each page limits the number of its rows, but not the length of all names."""

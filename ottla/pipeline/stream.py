@@ -119,8 +119,8 @@ def read(spark: SparkSession, job: Job, options: StreamOptions) -> DataFrame:
 
 
 def check_kept(spark: SparkSession, job: Job, options: StreamOptions) -> None:
-    """Raise `PipelineError` if ``deduplicate`` has changed since the checkpoint's first batch, because its state cannot be added
-    later."""
+    """Raise `PipelineError` if ``deduplicate`` has changed since the checkpoint's first batch. Spark cannot add the state of
+    deduplication to an existing checkpoint."""
     kept, wanted = Checkpoint(spark, options.checkpoint), options.terms.deduplicate
     if job.has_state or not kept.has_committed() or kept.keeps_state() is wanted:
         return

@@ -23,7 +23,7 @@ class ChannelOwner(Protocol):
 
 
 class Channel(asyncio.BufferedProtocol):
-    """One connection, from its opening to its end. After `close` its owner gets no more calls."""
+    """One connection to a peer, created for each attempt to connect. After `close` its owner is no longer called."""
 
     def __init__(self, owner: ChannelOwner, buffers: ReceiveBuffers, max_frame_bytes: int) -> None:
         self._owner: ChannelOwner | None = owner

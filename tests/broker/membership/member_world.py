@@ -48,9 +48,8 @@ class MemberWorld(LoopWorld):
         *,
         of_all: Mapping[str, str] | None = None,
     ) -> None:
-        """``settings`` are those of all brokers, ``of_all`` those of the controller as well.
-
-        ``files`` are on the disk before anything starts, by path.
+        """``settings`` apply to all brokers, and ``of_all`` to the controller as well. ``files`` has the content, by path, of files
+        that exist before the first start.
         """
         super().__init__()
         for path, content in (files or {}).items():
