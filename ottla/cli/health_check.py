@@ -55,10 +55,15 @@ Connect = Callable[[str, float], AbstractContextManager[Channel]]
 """Connects to a place within a number of seconds. Raises OSError, and `NotReady` with a reason for a person."""
 
 
+def is_local(place: str) -> bool:
+    """Whether a place is the path of a local socket, whose clients need no credentials."""
+    return place.startswith("/")
+
+
 @contextmanager
 def plain(place: str, timeout_s: float) -> Iterator[socket.socket]:
     """Connect to ``host:port``, or to the path of a local socket. Raises OSError."""
-    if place.startswith("/"):
+    if is_local(place):
         opened = socket.socket(socket.AF_UNIX)
         opened.settimeout(timeout_s)
         opened.connect(place)

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 
 from ottla.addresses import split_address
 from ottla.cli.command_config import connecting
+from ottla.cli.health_check import Channel, is_local, plain
 from ottla.client.errors import ClientError
 from ottla.client.ready_line import NotReady
 from ottla.client.security.client_config import Connecting
@@ -27,8 +28,15 @@ class _Channel:
 
 
 @contextmanager
-def secured(place: str, timeout_s: float) -> Iterator[_Channel]:
-    """Connect and authenticate as --command-config says. Raises OSError, and `NotReady` if the broker rejects the client."""
+def secured(place: str, timeout_s: float) -> Iterator[Channel]:
+    """Connect and authenticate as --command-config says, except to a local socket.
+
+    Raises OSError, and `NotReady` if the broker rejects the client.
+    """
+    if is_local(place):
+        with plain(place, timeout_s) as opened:
+            yield opened
+        return
     settings, address = connecting(place), split_address(place)
     try:
         with closing(SocketTransport(address, timeout_s, settings)) as transport:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from ottla.cli import main
+from ottla.cli.health_secured import secured
 from tests.client.security.certificates import pkcs12_store
 from tests.wire.secured import LOGIN, PASSWORD, USER, SecuredBroker
 from tools.kafka import ApacheKafka, Unavailable, free_port
@@ -242,6 +244,18 @@ def test_command_without_its_config_file_names_the_command_config_option(
         (line,) = capsys.readouterr().err.splitlines()
         assert says in line
         assert "--command-config" in line
+
+
+def test_health_check_needs_no_command_config_for_a_local_socket(tmp_path: Path) -> None:
+    """``ottla health --ready-file`` finds such a socket, also where $OTTLA_COMMAND_CONFIG is set."""
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        with secured(path, 60) as channel:
+            channel.sendall(b"x")
+            with listener.accept()[0] as accepted:
+                assert accepted.recv(1) == b"x"
 
 
 KAFKA = {
