@@ -35,7 +35,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     ("arguments", "says"),
     [
         (["topik"], "2 ottla: unknown command 'topik'; did you mean 'topic'?"),
-        (["topic"], "2 ottla topic: no command was given; choose one of create, list, describe, elect, delete"),
+        (["topic"], "2 ottla topic: no command was given; choose one of create, list, describe, alter, elect, delete"),
         (["topic", "crate"], "2 ottla topic: unknown command 'crate'; did you mean 'create'?"),
         (["topic", "create"], "2 ottla topic create: TOPIC is missing"),
         (["topic", "create", "t", "--partitions", "0"], "--partitions: '0' is not a number of 1 or more"),
