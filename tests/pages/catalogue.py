@@ -54,7 +54,7 @@ PAGES_TYPED = {
     "docs/prompt.md": Session(
         expected=(
             r"o-2.*120",
-            r"orders \[\d\] at 0: o-2",
+            r"orders \[\d\] at \d: o-2",
             r"topic orders has 6 partitions, before 3",
             r"group billing was deleted",
             r"2 records were copied to orders",

@@ -16,7 +16,7 @@ from ottla.client.cluster import BrokerConnections, BrokerNode, nodes_of
 from ottla.client.errors import ClientError
 from ottla.client.explain.reachability import LISTENER_REMEDY, Finding, is_ip, is_loopback, reach, reached
 from ottla.client.security.client_config import Connecting
-from ottla.client.security.listener_probe import ask_plainly, diagnosis, speaks_tls
+from ottla.client.security.listener_probe import ask_plainly, diagnosis, login_demand, speaks_tls
 from ottla.client.security.tls import PROBE_TIMEOUT_S
 from ottla.client.wording import counted
 from ottla.protocol.messages.api_versions import API_KEY as API_VERSIONS
@@ -83,7 +83,8 @@ def _listener(address: Address, connecting: Connecting) -> Finding:
     if answer is not None and PRODUCE not in versions:
         text = f"{where} is the listener of a controller, which clients cannot use"
         return Finding(check="protocol", status="failed", text=text, remedy="give the port of a broker's listener (listeners)")
-    mismatch = diagnosis(address, connecting)
+    # A listener that answers without TLS is not tried with TLS, because brokers log such attempts.
+    mismatch = (diagnosis if answer is None or connecting.tls is not None else login_demand)(address, connecting)
     if mismatch is not None:
         what, _, remedy = mismatch.rpartition(": ")
         return Finding(check="protocol", status="failed", text=what or mismatch, remedy=remedy if what else "")

@@ -30,7 +30,9 @@ from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import TIMESTAMP_TYPE_BIT, BatchHeader, crc_is_valid
 
 MIN_WHOLE_BYTES: Final = 16 << 10
-"""Smaller batches are joined, because each batch takes a request. Larger batches are copied as they are, with their compression."""
+MIN_WHOLE_RECORDS: Final = 200
+"""A batch of at least this size or this number of records is copied as it is, with its compression. Smaller batches are joined,
+because each batch takes a request."""
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 OF_THE_CLUSTER: Final = frozenset(
     {TIMESTAMP_TYPE, "min.insync.replicas", "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
@@ -241,7 +243,7 @@ class _Joined:
 def _goes_whole(batch: Buffer, header: BatchHeader, position: int) -> bool:
     """Whether a batch can be written as it is: brokers accept only consecutive offsets, and the producer's timestamps."""
     return (
-        header.size_bytes >= MIN_WHOLE_BYTES
+        (header.size_bytes >= MIN_WHOLE_BYTES or header.record_count >= MIN_WHOLE_RECORDS)
         and header.magic == 2
         and header.base_offset >= position
         and header.record_count == header.last_offset_delta + 1

@@ -43,14 +43,20 @@ def diagnosis(address: Address, connecting: Connecting) -> str | None:
         return _rejection(address, connecting.tls)
     if speaks_tls(address):
         return f"{where} uses TLS on this listener, but {given}: give {connecting.protocol.replace('PLAINTEXT', 'SSL')}"
-    if connecting.sasl is None:
-        shaken = ask_plainly(address, SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=_NO_MECHANISM))
-        if shaken is not None and shaken.error_code == Code.UNSUPPORTED_SASL_MECHANISM:
-            return (
-                f"{where} requires clients to authenticate ({', '.join(sorted(shaken.mechanisms))}), but {given}:"
-                " give SASL_PLAINTEXT"
-            )
-    return None
+    return login_demand(address, connecting)
+
+
+def login_demand(address: Address, connecting: Connecting) -> str | None:
+    """Say that a listener without TLS requires clients to authenticate, if ``connecting`` has no SASL; else return None."""
+    if connecting.sasl is not None:
+        return None
+    shaken = ask_plainly(address, SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=_NO_MECHANISM))
+    if shaken is None or shaken.error_code != Code.UNSUPPORTED_SASL_MECHANISM:
+        return None
+    return (
+        f"the broker at {address[0]}:{address[1]} requires clients to authenticate ({', '.join(sorted(shaken.mechanisms))}), but"
+        f" {connecting.prefix}{PROTOCOL} is {connecting.protocol}: give SASL_PLAINTEXT"
+    )
 
 
 def ask_plainly(address: Address, key: int, version: int, request: Any) -> Any:
