@@ -60,7 +60,7 @@ PAGES_TYPED = {
             r"2 records were copied to orders",
             r"0 records were copied to orders",
             r"WRITTEN/S",
-            r"clients on this machine can use 127\.0\.0\.1:9092",
+            r"clients on this machine can use 127\.0\.0\.1:\d+",
         )
     ),
     "docs/control.md": Session(expected=(r'"id": ?1,"fault":\{"api":"EndTxn"',)),
