@@ -124,7 +124,7 @@ class Completions:
         if not await self._barrier.once_certainly_durable():
             return
         while self._is_pending(shard, metadata):
-            assert not self._markers.has_pending_markers(transactional_id), f"{transactional_id} completes with pending markers"
+            assert not self._markers.is_waiting_for_markers(transactional_id), f"{transactional_id} completes with pending markers"
             try:
                 if await self._was_stopped(Point.BEFORE_COMPLETE, metadata) and not self._is_pending(shard, metadata):
                     return

@@ -118,7 +118,7 @@ class MarkerSender:
         pending = self._pending.get(metadata.transactional_id)
         return metadata.partitions if pending is None else pending.partitions
 
-    def has_pending_markers(self, transactional_id: str) -> bool:
+    def is_waiting_for_markers(self, transactional_id: str) -> bool:
         """Whether a decided transaction has pending markers."""
         return transactional_id in self._pending
 
