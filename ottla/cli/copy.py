@@ -58,6 +58,8 @@ def command(
         copy.prepare()
         for gap in copy.skipped:
             note(f"offsets {gap.first:,} to {gap.end - 1:,} of {topic}-{gap.partition} were deleted before they were copied")
+        if copy.held and not follow:
+            note(f"open transactions hold back {copy.held:,} offsets, which are not copied; ottla txn list shows the transactions")
         left = sum(copy.ends[index] - at for index, at in copy.positions.items())
         with progress(f"copying {topic} (offsets)", None if follow else left) as advance:
             for covered in copy.rounds(follow=follow):
@@ -82,6 +84,7 @@ def _show(copy: TopicCopy, source: str, target: str, *, as_json: bool) -> None:
                 "records": total,
                 "partitions": partitions,
                 "skipped": skipped,
+                "held": copy.held,
                 "group": copy.group,
             }
         )

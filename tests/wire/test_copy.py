@@ -18,7 +18,9 @@ from ottla import Broker
 from ottla.addresses import Address
 from ottla.cli import main
 from ottla.client import ClientError, KafkaClient, NewRecord
+from ottla.client.admin.topics import add_partitions
 from ottla.client.cluster import BrokerConnections
+from ottla.client.records import copying
 from ottla.client.records.copying import TopicCopy
 from ottla.client.records.transactions import Fenced
 from ottla.client.wire.transport import SocketTransport
@@ -309,3 +311,41 @@ def test_records_that_were_deleted_before_are_named(
     document = copy(capsys, source, target, topic)
     assert document["records"] == 1
     assert document["skipped"] == [{"partition": 0, "first": end, "end": end + 2}]
+
+
+def test_timestamps_of_the_broker_and_open_transactions(
+    source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with KafkaClient(source, TIMEOUT_S) as client:
+        client.create_topic(topic, 1, {"message.timestamp.type": "LogAppendTime"})
+        client.produce(topic, [NewRecord(value=b"%d" % at, timestamp_ms=1_000) for at in range(1_000)])
+    producer = Producer({"bootstrap.servers": source, "transactional.id": topic})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"open")
+    producer.flush(TIMEOUT_S)
+    first = copy(capsys, source, target, topic)
+    assert (first["records"], first["held"]) == (1_000, 1)
+    producer.commit_transaction(TIMEOUT_S)
+    second = copy(capsys, source, target, topic)
+    assert (second["records"], second["held"]) == (1, 0)
+    copied = rows(target, topic)
+    assert copied == rows(source, topic)
+    assert copied[0][0][3] > 1_000
+
+
+def test_a_copy_without_end_finds_new_partitions(source: str, target: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "PARTITIONS_CHECK_S", 0.0)
+    with KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(target, TIMEOUT_S) as writing:
+        reading.create_topic(topic, 1)
+        reading.produce(topic, [NewRecord(value=b"first")])
+        running = TopicCopy(reading.brokers, writing.brokers, topic, topic)
+        running.prepare()
+        rounds = running.rounds(follow=True)
+        assert next(rounds) == 1
+        for client in (writing, reading):
+            add_partitions(client.brokers, topic, 2)
+        reading.produce(topic, [NewRecord(value=b"second", partition=1)])
+        assert next(rounds) == 1
+        assert running.copied == {0: 1, 1: 1}
+    assert rows(target, topic) == rows(source, topic)

@@ -19,7 +19,7 @@ from ottla.client.admin.offsets import ranges
 from ottla.client.admin.topics import ConfigKind, create, get_configs, wait_for_leaders
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic
-from ottla.client.real_time import now_ms
+from ottla.client.real_time import monotonic_s, now_ms
 from ottla.client.records.producing import BATCH_BYTES, BATCH_RECORDS
 from ottla.client.records.reading import FETCH_WAIT_MS, FRUITLESS_ROUNDS, classified, fetch, stream
 from ottla.client.records.record import NewRecord, decoded, encode_batch, encoded_size_bytes
@@ -33,6 +33,8 @@ MIN_WHOLE_BYTES: Final = 16 << 10
 MIN_WHOLE_RECORDS: Final = 200
 """A batch of at least this size or this number of records is copied as it is, with its compression. Smaller batches are joined,
 because each batch takes a request."""
+PARTITIONS_CHECK_S: Final = 10.0
+"""Interval, in seconds, in which a copy without end looks for new partitions of the source."""
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 OF_THE_CLUSTER: Final = frozenset(
     {TIMESTAMP_TYPE, "min.insync.replicas", "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
@@ -82,11 +84,14 @@ class TopicCopy:
         """Next offset to copy by partition; what lies before it is committed at the target."""
         self.ends: dict[int, int] = {}
         """Last stable offsets of the source when the copy was prepared, by partition."""
+        self.held = 0
+        """Number of offsets of the source that open transactions hold back, when the copy was prepared."""
         self.copied: dict[int, int] = {}
         """Number of records that this process has copied, by partition."""
 
     def prepare(self) -> None:
-        """Check both topics, create the target's topic if it does not exist, fence other copies, and find the progress.
+        """Check both topics, create the target's topic if it does not exist, fence other copies, and find the progress. May be
+        called again between two rounds.
 
         Raises `ClientError`, and `KafkaAnswered` if a broker refuses a request.
         """
@@ -104,6 +109,7 @@ class TopicCopy:
         self._writer = TransactionalWriter(self.target, self.group)
         self._writer.take()
         self._find_progress()
+        self._is_new = False
 
     def _prepare_target(self, partitions: int) -> None:
         try:
@@ -133,6 +139,8 @@ class TopicCopy:
 
     def _find_progress(self) -> None:
         limits = ranges(self.source, self.topic, committed=True)
+        high_watermarks = {index: end for index, (_, end) in ranges(self.source, self.topic).items()}
+        self.held = sum(max(0, high_watermarks[index] - end) for index, (_, end) in limits.items() if index in high_watermarks)
         known = {} if self._is_new else stable_offsets(self.target, self.group, self.target_topic)
         # Offsets of a topic that was deleted may still exist for a moment.
         progress = {i: (offset, ids.split()) for i, (offset, ids) in known.items() if ids.split()[-1:] == self._topic_ids[-1:]}
@@ -145,7 +153,7 @@ class TopicCopy:
             )
         for index, (start, end) in limits.items():
             position = progress[index][0] if index in progress else start
-            if position > end and position > ranges(self.source, self.topic)[index][1]:
+            if position > max(end, high_watermarks.get(index, end)):
                 raise ClientError(
                     f"{self.topic}-{index} was copied to offset {position}, but ends at {end}: records were lost or replaced; give"
                     " --new to copy what it has now"
@@ -153,7 +161,7 @@ class TopicCopy:
             if position < start:
                 self.skipped.append(Skipped(partition=index, first=position, end=start))
             self.positions[index], self.ends[index] = max(position, start), end
-            self.copied[index] = 0
+            self.copied.setdefault(index, 0)
         if any(index not in progress for index in limits):
             self._commit({index: _Fetched(batches=[], records=0, next_offset=at) for index, at in self.positions.items()})
 
@@ -167,6 +175,7 @@ class TopicCopy:
         Raises `Fenced` once another copy of the topic runs, and `ClientError`.
         """
         fruitless = 0
+        looked_s = monotonic_s()
         while wanted := {i: at for i, at in self.positions.items() if follow or at < self.ends[i]}:
             answered = fetch(self.source, self.topic, wanted, committed=True, max_wait_ms=FETCH_WAIT_MS)
             fetched = {index: self._fetched(data) for index, data in answered.items()}
@@ -176,6 +185,10 @@ class TopicCopy:
                 self._commit(fetched)
                 yield covered
             fruitless = 0 if fetched or follow else fruitless + 1
+            if follow and monotonic_s() >= looked_s + PARTITIONS_CHECK_S:
+                looked_s = monotonic_s()
+                if len(self.source.partitions(self.topic)) > len(self.positions):
+                    self.prepare()
             if fruitless == FRUITLESS_ROUNDS:
                 raise ClientError(f"{self.source.bootstrap} returned no records of topic {self.topic!r}, although it has more")
 
