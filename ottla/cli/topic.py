@@ -148,24 +148,24 @@ def _document(topic: TopicDescription, configs: list[Config]) -> dict[str, Any]:
     "--partitions", type=COUNT, metavar="N", help="New number of partitions. It can only grow; keys may move to other partitions."
 )
 @click.option("--config", "configs", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Configuration to set; repeatable.")
-@click.option("--default", "defaults", multiple=True, metavar="KEY", help="Configuration to reset to its default; repeatable.")
+@click.option("--unset", multiple=True, metavar="KEY", help="Configuration to return to its default; repeatable.")
 @asks
 def alter(
     name: str,
     partitions: int | None,
     configs: tuple[tuple[str, str], ...],
-    defaults: tuple[str, ...],
+    unset: tuple[str, ...],
     bootstrap: str,
     timeout_s: float,
     as_json: bool,
 ) -> None:
     from ottla.client.admin.topics import ConfigKind, add_partitions, set_configs
 
-    changes: dict[str, str | None] = {**dict(configs), **dict.fromkeys(defaults)}
+    changes: dict[str, str | None] = {**dict(configs), **dict.fromkeys(unset)}
     if partitions is None and not changes:
-        raise click.UsageError("nothing to alter; give --partitions, --config or --default")
-    for key in {key for key, _ in configs} & set(defaults):
-        raise click.UsageError(f"--config and --default exclude each other for {key!r}; give one of them")
+        raise click.UsageError("nothing to alter; give --partitions, --config or --unset")
+    for key in {key for key, _ in configs} & set(unset):
+        raise click.UsageError(f"--config and --unset exclude each other for {key!r}; give one of them")
     with cluster_at(bootstrap, timeout_s) as cluster:
         before = len(cluster.brokers.partitions(name))
         if partitions is not None and partitions < before:
@@ -181,7 +181,7 @@ def alter(
     if partitions is not None:
         show_line(f"topic {name} has {after} partitions" + (f", before {before}" if after > before else " already"))
     for key, value in changes.items():
-        show_line(f"{key} is at its default" if value is None else f"{key} is {value}")
+        show_line(f"{key} was reset to its default" if value is None else f"{key} is {value}")
 
 
 @command.command("elect", help="Elect the preferred leaders of partitions, or with --unclean any replica where there is no leader.")
