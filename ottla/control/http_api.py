@@ -21,7 +21,7 @@ import msgspec
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.http.http_server import MAX_CONNECTIONS, BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
-from ottla.broker.network.listener import Endpoint
+from ottla.broker.network.listener import Endpoint, parse_endpoints
 from ottla.control.command import Command, CommandRefused, Steered
 from ottla.control.commands import COMMANDS
 from ottla.control.pages import EVENT_HEADERS, FILE_HEADERS, NO_PAGES, Pages, Reach, check_host, query_of
@@ -122,6 +122,8 @@ class ControlServer:
         settings = steered.serving.broker.settings
         self._pages = pages
         self._host = settings.ottla_control_host
+        advertised = parse_endpoints(settings.advertised_listeners or (), "advertised.listeners")
+        self._own_names = frozenset(endpoint.host.lower() for endpoint in advertised)
         self.token = settings.ottla_control_token or secrets.token_urlsafe(TOKEN_BYTES)
         self._steered = steered
         self._loop = asyncio.get_running_loop()
@@ -151,6 +153,7 @@ class ControlServer:
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
+            check_host(str(environ.get("HTTP_HOST", "")), self._host, self._own_names)
             if _path(environ).startswith(self._pages.prefix):
                 return self._page(environ, start_response)
             if _path(environ) == METRICS:
@@ -196,7 +199,6 @@ class ControlServer:
         from ottla.broker.http.http_requests import HAS_LEFT
 
         method, path = str(environ["REQUEST_METHOD"]), _path(environ)
-        check_host(str(environ.get("HTTP_HOST", "")), self._host)
         if method == "GET" and (file := self._pages.file(path)) is not None:
             start_response("200 OK", [("Content-Type", file.kind), ("Content-Length", str(len(file.content))), *FILE_HEADERS])
             return [file.content]
