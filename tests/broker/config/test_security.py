@@ -171,12 +171,15 @@ def test_clients_with_sasl_need_certificates_only_by_a_key_with_the_prefix() -> 
         ({"ssl.keystore.location": __file__}, "SSL key store is specified, but key store password is not specified."),
         ({"ssl.keystore.location": __file__, "ssl.keystore.password": "hush"}, "it is not a PKCS12 file"),
         ({"ssl.keystore.type": "BCFKS"}, "ssl.keystore.type: BCFKS is not supported; give one of PEM, PKCS12, JKS"),
-        ({**KEYS, "ssl.keystore.type": "JKS"}, "SSL private key can be specified only for PEM, but key store type is JKS."),
+        (
+            {**KEYS, "ssl.keystore.type": "JKS"},
+            "SSL private key can be specified only for PEM, but key store type is JKS. Give ssl.keystore.type=PEM",
+        ),
         ({**KEYS, "ssl.keystore.location": "/x"}, "Both SSL key store location and separate private key are specified."),
         ({**KEYS, "ssl.keystore.password": "hush"}, "SSL key store password cannot be specified with PEM format"),
         ({**KEYS, "ssl.keystore.key": ""}, "ssl.keystore.key is not set"),
         ({**KEYS, "ssl.keystore.key": key_pem("hush").decode()}, "the private key is encrypted; give its password"),
-        ({**KEYS, "ssl.truststore.certificates": OWN.decode()}, "only for PEM, but trust store type is JKS."),
+        ({**KEYS, "ssl.truststore.certificates": OWN.decode()}, "but trust store type is JKS. Give ssl.truststore.type=PEM"),
         ({**KEYS, "ssl.truststore.type": "PEM", "ssl.truststore.certificates": "x"}, "expected trusted certificates in PEM"),
         ({**KEYS, "ssl.enabled.protocols": "TLSv1.1"}, "TLSv1.1 is not supported; give TLSv1.2 or TLSv1.3"),
         ({**KEYS, "ssl.principal.mapping.rules": "default"}, "ssl.principal.mapping.rules: Invalid rule"),
@@ -187,6 +190,19 @@ def test_unusable_tls_settings_are_refused(given: dict[str, str], says: str) -> 
         tls(given)
     assert says in str(caught.value)
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [{}, {"ssl.keystore.type": "PKCS12"}])
+@pytest.mark.parametrize("password", [{}, {"ssl.keystore.password": "hush"}])
+def test_pem_file_with_another_type_is_refused_with_the_type_to_set(
+    kind: dict[str, str], password: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "server.pem"
+    path.write_bytes(b"subject=server\n" + key_pem() + OWN)
+    with pytest.raises(ConfigError, match=rf"ssl\.keystore\.location: {path} is PEM.*; give ssl\.keystore\.type=PEM"):
+        tls({**kind, **password, "ssl.keystore.location": str(path)})
+    with pytest.raises(ConfigError, match=rf"ssl\.truststore\.location: {path} is PEM.*; give ssl\.truststore\.type=PEM"):
+        tls({**KEYS, "ssl.truststore.location": str(path)})
 
 
 # connections to other nodes
