@@ -66,7 +66,12 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     metavar="NAME:PASSWORD",
     help="User of SASL SCRAM to create at the start; repeatable. Other users of the machine can see the password.",
 )
-@click.option("--users-file", type=PATH, metavar="FILE", help="File with a NAME:PASSWORD per line, for users as of --user.")
+@click.option(
+    "--users-file",
+    type=PATH,
+    metavar="FILE",
+    help="File with a NAME:PASSWORD per line, for users as of --user; a line with # at its beginning is a comment.",
+)
 @click.option(
     "--feature",
     "features",
