@@ -99,9 +99,12 @@ def list_groups(brokers: BrokerConnections, silent: list[ClientError] | None = N
 
 
 def find(brokers: BrokerConnections, group: str) -> GroupListing:
-    """Return the listing of a group. Raises `KafkaAnswered` for an unknown group."""
+    """Return the listing of a group. Raises `KafkaAnswered` for a group that is unknown, or that this user may not describe."""
     listing = next((listing for listing in list_groups(brokers) if listing.group_id == group), None)
     if listing is None:
+        # A listing leaves out groups without an error, but only coordinators that a user may know are shown.
+        what = f"describing group {group!r}"
+        brokers.until_final(what, lambda: brokers.coordinator(GROUP, group))
         message = "ottla group list shows the groups"
         raise KafkaAnswered(f"unknown group {group!r} at {brokers.bootstrap}", Code.GROUP_ID_NOT_FOUND, message)
     return listing
