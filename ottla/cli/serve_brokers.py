@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ottla.broker.config.first_user import FirstUser
 from ottla.broker.config.settings import BrokerConfig
 from ottla.brokers.plan import PlannedNode, plan, prepare
 from ottla.cli.steering import MACHINE, steering
@@ -26,10 +27,11 @@ def serve_brokers(
     warnings: Mapping[str, str | None],
     controller_port: int,
     restarts_nodes: bool,
+    first_users: Sequence[FirstUser] = (),
 ) -> int:
     """Run until SIGTERM or SIGINT and return the exit code. Raises `ConfigError` and `Refused`.
 
-    Each broker begins with the faults of ``faults_file``, and has its own control API if enabled. The controller logs ``warnings``,
+    The controller creates ``first_users`` before brokers connect. Each broker begins with the faults of ``faults_file``, and has its own control API if enabled. The controller logs ``warnings``,
     which map settings without effect to the setting that was probably meant.
     """
     # Modules that all processes need are imported before the fork, so that the processes share their memory.
@@ -65,7 +67,14 @@ def serve_brokers(
     def run_node(node: PlannedNode, parent: OwnerProcess) -> int:
         if node.is_controller:
             return controller_main.run(
-                node.config, features, as_json=as_json, log_level=log_level, owner=parent, node=node.name, warnings=warnings
+                node.config,
+                features,
+                as_json=as_json,
+                log_level=log_level,
+                owner=parent,
+                node=node.name,
+                warnings=warnings,
+                first_users=first_users,
             )
         steered = steering(MACHINE, faults_file, parent, has_control_api=has_control_api)
         return main.run(node.config, {}, as_json=as_json, log_level=log_level, steering=steered, node=node.name)

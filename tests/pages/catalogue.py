@@ -198,6 +198,9 @@ ELSEWHERE = {
         "tests/wire/test_reloaded_certificates.py::test_new_connections_get_the_new_certificate_and_old_ones_stay"
     ),
     ("docs/security.md", "listeners=SASL_SSL://broker1.example:9093"): ("tests/wire/test_secured_nodes.py::test_cluster_of_ottla"),
+    ("docs/security.md", "ottla serve server.properties --brokers 3 --set listeners=SA"): (
+        "tests/wire/test_secured_cluster.py::test_nodes_use_no_plain_listener"
+    ),
     ("docs/security.md", "ottla quota set --user alice --client-id app producer_byte_r"): (
         "tests/wire/test_prompt.py::test_quotas_are_set_listed_and_removed"
     ),
