@@ -31,8 +31,8 @@ def serve_brokers(
 ) -> int:
     """Run until SIGTERM or SIGINT and return the exit code. Raises `ConfigError` and `Refused`.
 
-    The controller creates ``first_users`` before brokers connect. Each broker begins with the faults of ``faults_file``, and has its own control API if enabled. The controller logs ``warnings``,
-    which map settings without effect to the setting that was probably meant.
+    The controller creates ``first_users`` before brokers connect, and logs ``warnings``, which map settings without effect to the
+    setting that was probably meant. Each broker begins with the faults of ``faults_file``, and has its own control API if enabled.
     """
     # Modules that all processes need are imported before the fork, so that the processes share their memory.
     from ottla.broker.loop.env import free_port, is_free_port, random_uuid
@@ -45,9 +45,11 @@ def serve_brokers(
     from ottla.storage.identity import DirectoryError
     from ottla.storage.real_filesystem import RealFilesystem
 
-    has_control_api = config.settings.has_control_server
+    has_control_api, open_control_api = config.settings.has_control_server, None
     if has_control_api:
-        from ottla.control import http_api as control_api  # noqa: F401
+        from ottla.control.controller_api import ControllerApi
+
+        open_control_api = ControllerApi
     if config.settings.ottla_console:
         from ottla.console import site  # noqa: F401
     # Report an invalid file of faults before starting a process.
@@ -75,6 +77,7 @@ def serve_brokers(
                 node=node.name,
                 warnings=warnings,
                 first_users=first_users,
+                open_control_api=open_control_api,
             )
         steered = steering(MACHINE, faults_file, parent, has_control_api=has_control_api)
         return main.run(node.config, {}, as_json=as_json, log_level=log_level, steering=steered, node=node.name)

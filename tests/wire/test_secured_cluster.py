@@ -73,6 +73,11 @@ def test_nodes_use_no_plain_listener(tmp_path: Path) -> None:
         administrator.create_topics([topic])["orders"].result(PATIENCE_S)
         with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
             alice.create_topics([NewTopic("others", 1, 1)])["others"].result(PATIENCE_S)
+        why = [sys.executable, "-m", "ottla", "why", f"User:{USER}", "--ready-file", str(tmp_path / "ready.json")]
+        explained = subprocess.run(why, capture_output=True, text=True, check=True).stdout
+        # Only the controller has decided about the forwarded request.
+        assert "was denied CREATE on topic others" in explained, explained
+        assert f"ottla acl add --principal User:{USER} --operation create --topic others" in explained
         producer = Producer({**admin, "transactional.id": "checkout"})
         producer.init_transactions(PATIENCE_S)
         producer.begin_transaction()

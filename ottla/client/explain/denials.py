@@ -27,6 +27,24 @@ def denied_to(denials: Iterable[Mapping[str, Any]], principal: str) -> list[Mapp
     return [denial for denial in denials if denial["principal"] == principal]
 
 
+def merged(nodes: Iterable[Iterable[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
+    """Return the denials of several nodes, newest first. Denials of one action by several nodes become one."""
+    by_action: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for denial in (denial for denials in nodes for denial in denials):
+        key = tuple(denial[name] for name in ("principal", "operation", "resource_type", "resource"))
+        known = by_action.get(key)
+        if known is None:
+            by_action[key] = dict(denial)
+            continue
+        newest = max(known, denial, key=lambda one: int(one["last_ms"]))
+        by_action[key] = {
+            **newest,
+            "first_ms": min(known["first_ms"], denial["first_ms"]),
+            "times": known["times"] + denial["times"],
+        }
+    return sorted(by_action.values(), key=lambda one: -int(one["last_ms"]))
+
+
 def denied_on(denials: Iterable[Mapping[str, Any]], group: str, topics: Iterable[str]) -> list[Mapping[str, Any]]:
     """Return the denials on a group and on its topics."""
     resources = {("GROUP", group), *(("TOPIC", topic) for topic in topics)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.client.explain.denials import MAX_SHOWN, denied_on, denied_to, why_denied
+from ottla.client.explain.denials import MAX_SHOWN, denied_on, denied_to, merged, why_denied
 
 NOW_MS = 1_700_000_000_000
 
@@ -53,6 +53,15 @@ def test_suggested_acl_command_quotes_names_for_a_shell() -> None:
     assert do.endswith("--topic=--help")
     (_, do) = why_denied([denial(resource="a\x1b[2J")], NOW_MS)
     assert "ottla acl add" not in do and "\x1b" not in do
+
+
+def test_denials_of_several_nodes_are_merged() -> None:
+    first, second = denial(times=2, client_host="10.0.0.1"), denial(first_ms=1, last_ms=NOW_MS, denied_by="an ACL")
+    other = denial(resource="payments", last_ms=NOW_MS - 500)
+    newest, older = merged([[first], [other, second], []])
+    assert newest == denial(first_ms=1, last_ms=NOW_MS, denied_by="an ACL", times=5)
+    assert older == other
+    assert merged([]) == []
 
 
 def test_denial_in_the_future_of_the_clients_clock_is_explained() -> None:
