@@ -42,6 +42,7 @@ def _tls(config: BrokerConfig, listener: str, secret: bytes) -> Tls:
         checks_hostname=hostnames is not None,
         versions=tls_versions(config, listener),
         prefix="",
+        cipher_suites=cast("tuple[str, ...]", config.of_listener(listener, "ssl.cipher.suites")),
     )
 
 

@@ -226,6 +226,8 @@ def test_nodes_connect_with_the_settings_of_the_listener() -> None:
     assert (connecting.sasl.mechanism, connecting.sasl.username, connecting.sasl.password.text) == ("PLAIN", "admin", "hush")
     assert (connecting.tls.trusted.text.text.strip(), connecting.tls.certificate) == (OWN.decode().strip(), None)
     assert (connecting.tls.versions, connecting.tls.checks_hostname) == (("TLSv1.3",), True)
+    suites = between({**NODES, "ssl.cipher.suites": "TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384"}).tls.cipher_suites
+    assert suites == ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384")
     assert not between({**NODES, "ssl.endpoint.identification.algorithm": ""}).tls.checks_hostname
     assert "hush" not in repr(connecting)
 
