@@ -271,6 +271,7 @@ _BENCHMARKS = (
     "python -m benchmarks.failover --pairs 5 --scale 0.4",
     "python -m benchmarks.storage",
     "python -m benchmarks.groups",
+    "python -m benchmarks.acls",
     "python -m benchmarks.pipeline reads sink small",
 )
 
