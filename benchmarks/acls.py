@@ -1,7 +1,7 @@
 """Measures the time of an ACL check with many ACLs: ``python -m benchmarks.acls [--acls 1000]``.
 
-Half of the ACLs name topics, a fifth prefixes of topics, a fifth groups, and the others deny; two thirds belong to one of fifty users,
-the rest to everyone or to users with a network. Checked are actions that some ACL decides, and some that none does. "First" is the
+Half of the ACLs name topics, a fifth prefixes of topics, a fifth groups, and the others deny; most belong to one of fifty users,
+the rest to everyone. Checked are actions that some ACL decides, and some that none does. "First" is the
 check of an action that was not checked since the last change of an ACL, "again" that of a repeated action.
 """
 
