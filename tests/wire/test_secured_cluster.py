@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.waiting import wait_until
+from tests.wire.secured import LOGIN
 from tests.wire.secured_nodes import ADMIN, ADMIN_PASSWORD, PASSWORD, USER, SecuredNodes
 
 pytestmark = [pytest.mark.wire, pytest.mark.full]
@@ -25,13 +26,16 @@ PROTOCOLS = "SASL_SSL:SASL_SSL,CONTROLLER:SASL_SSL"
 
 
 @contextmanager
-def served(directory: Path, nodes: SecuredNodes) -> Iterator[tuple[dict[str, Any], list[str]]]:
+def served(directory: Path, nodes: SecuredNodes, mechanism: str) -> Iterator[tuple[dict[str, Any], list[str]]]:
     """Run a cluster; yields its ready line, and after the block its log."""
+    tokens = f'{LOGIN}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="{ADMIN}";'
     settings = nodes.settings() | {
         "listeners": "SASL_SSL://127.0.0.1:0",
         "listener.security.protocol.map": PROTOCOLS,
         "security.inter.broker.protocol": "SASL_SSL",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
+        **{f"listener.name.{name}.oauthbearer.sasl.jaas.config": tokens for name in ("sasl_ssl", "controller")},
+        **{f"sasl.mechanism.{of}.protocol": mechanism for of in ("inter.broker", "controller")},
         "super.users": f"User:{ADMIN}",
     }
     (directory / "server.properties").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
@@ -61,9 +65,10 @@ def _read(consumer: Consumer, values: list[bytes]) -> int:
     return len(values)
 
 
-def test_nodes_use_no_plain_listener(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
+def test_nodes_use_no_plain_listener(tmp_path: Path, mechanism: str) -> None:
     nodes = SecuredNodes(tmp_path)
-    with served(tmp_path, nodes) as (ready, log):
+    with served(tmp_path, nodes, mechanism) as (ready, log):
         assert {name for broker in ready["brokers"].values() for name in broker["listening"]} == {"SASL_SSL"}
         common = {"bootstrap.servers": ready["bootstrap"], "security.protocol": "SASL_SSL", "ssl.ca.location": nodes.trusted}
         admin = common | {"sasl.mechanism": "PLAIN", "sasl.username": ADMIN, "sasl.password": ADMIN_PASSWORD}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from ottla.broker.config.security import sasl_settings, tls_settings
 from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import from_environment
+from ottla.client.security.client_config import Secret, TokenEndpoint
+from ottla.security.sasl.unsecured_tokens import UnsecuredTokens
 from tests.security.tls.certificates import certificate, common_name, key_pem, pem, pkcs12_store
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="hush";'
@@ -217,6 +220,31 @@ NODES = {
 }
 
 
+TOKEN_JAAS, ENDPOINT = "listener.name.in.oauthbearer.sasl.jaas.config", "sasl.oauthbearer.token.endpoint.url"
+TOKENS = {"sasl.enabled.mechanisms": "OAUTHBEARER", "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"}
+CREDENTIALS = "sasl.oauthbearer.client.credentials"
+CLIENT = 'a.B required clientId="node" clientSecret="hush" scope="kafka";'
+
+
+def test_nodes_make_unsecured_tokens_that_nodes_accept() -> None:
+    jaas = (
+        'a.B required unsecuredLoginStringClaim_sub="admin" unsecuredLoginListClaim_scope=",a,b" unsecuredLoginNumberClaim_n="7";'
+    )
+    sasl = between({**TOKENS, TOKEN_JAAS: jaas}, SecurityProtocol.SASL_PLAINTEXT).sasl
+    token = sasl.token()
+    validated = UnsecuredTokens({"unsecuredValidatorRequiredScope": "a"}).validated(token.value.text, round(time.time() * 1_000))
+    assert (validated.principal, validated.expires_ms) == ("admin", round(token.expires_s * 1_000))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{TOKEN_JAAS: CLIENT}, {"sasl.oauthbearer.client.credentials.client.id": "node", TOKEN_JAAS: CLIENT.replace("node", "x")}],
+)
+def test_nodes_get_tokens_from_an_endpoint(given: dict[str, str]) -> None:
+    sasl = between({**TOKENS, ENDPOINT: "https://host/token", **given}, SecurityProtocol.SASL_PLAINTEXT).sasl
+    assert sasl.token == TokenEndpoint("https://host/token", "node", Secret("hush"), "kafka", prefix="")
+
+
 def between(given: dict[str, str], protocol: SecurityProtocol = SecurityProtocol.SASL_SSL) -> Any:
     return node_security(BrokerConfig(given), "IN", protocol, "sasl.mechanism.inter.broker.protocol", b"secret")
 
@@ -243,7 +271,13 @@ def test_nodes_show_the_certificate_of_their_key_store() -> None:
     ("given", "says"),
     [
         ({}, "sasl.mechanism.inter.broker.protocol: GSSAPI is not supported between nodes; give one of PLAIN"),
-        ({"sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"}, "OAUTHBEARER is not supported between nodes"),
+        ({**TOKENS, TOKEN_JAAS: "a.B required;"}, "no name of this node is set; give unsecuredLoginStringClaim_sub"),
+        (
+            {**TOKENS, TOKEN_JAAS: 'a.B required unsecuredLoginStringClaim_sub="a" unsecuredLoginLifetimeSeconds="x";'},
+            "not a number",
+        ),
+        ({**TOKENS, ENDPOINT: "https://host/token"}, "has no clientId and clientSecret"),
+        ({**TOKENS, ENDPOINT: "host", TOKEN_JAAS: CLIENT}, "sasl.oauthbearer.token.endpoint.url"),
         (
             {**NODES, "sasl.enabled.mechanisms": "SCRAM-SHA-512"},
             "sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms when SASL is used",
