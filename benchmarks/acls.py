@@ -66,7 +66,7 @@ def measured(count: int) -> tuple[list[float], list[float]]:
     for acl in known:
         index.add(acl)
     wanted = actions(known, chosen)
-    first, again = [], []
+    first, again = list[float](), list[float]()
     for _ in range(ROUNDS):
         authorizer = StandardAuthorizer(index, frozenset(), allows_without_acl=False)
         for times in (first, again):

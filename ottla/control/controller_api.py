@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from ottla.broker.apis.authorizer_port import Denial, RequestAuthorizer
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings
 from ottla.broker.http.http_server import BoundedHttpServer
@@ -29,10 +28,17 @@ if TYPE_CHECKING:
 DENIALS = "/v1/denials"
 
 
+class Authorizer(Protocol):
+    def denials(self) -> Sequence[Any]:
+        """The newest denials since the start, newest first."""
+        ...
+
+
 class Controller(Protocol):
     """The part of a controller that the API shows."""
 
-    authorizer: RequestAuthorizer
+    @property
+    def authorizer(self) -> Authorizer: ...
 
     @property
     def settings(self) -> Settings: ...
@@ -77,8 +83,8 @@ class ControllerApi:
         start_response(f"{status} {REASONS[status]}", headers)
         return [answer + b"\n"]
 
-    def _denials(self) -> Sequence[Denial]:
-        async def read() -> Sequence[Denial]:
+    def _denials(self) -> Sequence[Any]:
+        async def read() -> Sequence[Any]:
             return self._controller.authorizer.denials()
 
         done = asyncio.run_coroutine_threadsafe(read(), self._loop)
