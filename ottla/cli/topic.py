@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ottla.cli.commands import CommandGroup, Refused
-from ottla.cli.options import COUNT, KEY_VALUE, TOPIC_PARTITION, asks, cluster_at
+from ottla.cli.options import COUNT, KEY_VALUE, TOPIC_PARTITION, asks, cluster_at, seen_by
 from ottla.cli.output import note, printable, progress, show_json, show_line, show_pairs, show_table
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 
@@ -78,12 +78,13 @@ def create(
 def list_(internal: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
     with cluster_at(bootstrap, timeout_s) as cluster:
         listings = cluster.topics(internal=internal)
+        seen = seen_by(cluster, listings)
     if as_json:
         show_json([{"topic": t.name, "partitions": t.partitions, "replicas": t.replicas, "internal": t.internal} for t in listings])
     elif listings:
         show_table(["TOPIC", "PARTITIONS", "REPLICAS"], [(t.name, t.partitions, t.replicas) for t in listings])
     else:
-        note("there are no topics; ottla topic create creates one")
+        note(f"there are no topics{seen}; ottla topic create creates one")
 
 
 @command.command("describe", help="Show partitions, offsets and configuration of a topic.")
