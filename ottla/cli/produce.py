@@ -28,6 +28,15 @@ acknowledged. Records with a key go to the partition that the Java producer woul
 @click.option("--key-separator", metavar="TEXT", help="Separator of key and value in a line.")
 @click.option("--header", "headers", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Header of all records; repeatable.")
 @click.option("--partition", type=PARTITION, metavar="P", help="Partition to write all records to (default: chosen by key).")
+@click.option("--null-value", "is_tombstone", is_flag=True, help="Write one tombstone: a record with --key and without a value.")
+@click.option(
+    "--transactional-id",
+    metavar="ID",
+    help="Write all records in one transaction of this id, which fences its current producer, and commit the transaction.",
+)
+@click.option(
+    "--abort", "is_aborted", is_flag=True, help="With --transactional-id, abort the transaction after the records are written."
+)
 @asks
 def command(
     topic: str,
@@ -37,12 +46,16 @@ def command(
     key_separator: str | None,
     headers: tuple[tuple[str, str], ...],
     partition: int | None,
+    is_tombstone: bool,
+    transactional_id: str | None,
+    is_aborted: bool,
     bootstrap: str,
     timeout_s: float,
     as_json: bool,
 ) -> None:
     from ottla.client.records.producing import TopicProducer
     from ottla.client.records.record import NewRecord
+    from ottla.client.records.transaction import transaction_of
 
     if values and file is not None:
         raise click.UsageError("--value and FILE exclude each other; give one of them")
@@ -50,12 +63,27 @@ def command(
         raise click.UsageError("--key and --key-separator exclude each other; give one of them")
     if key_separator == "":
         raise click.UsageError("--key-separator must not be empty")
+    if is_tombstone and (key is None or values or file is not None):
+        raise click.UsageError("--null-value writes one record with --key, and excludes --value and FILE")
+    if is_aborted and transactional_id is None:
+        raise click.UsageError("--abort ends a transaction; give --transactional-id as well")
     encoded = [(name, _raw(value)) for name, value in headers]
-    with cluster_at(bootstrap, timeout_s) as cluster:
-        producer = TopicProducer(cluster.brokers, topic)
+
+    def records() -> Iterator[NewRecord]:
+        if is_tombstone:
+            yield NewRecord(value=None, key=_raw(key or ""), headers=encoded, partition=partition)
+            return
         for line in (_raw(value) for value in values) if values else _lines(file):
             record_key, value = _split(line, key, key_separator)
-            producer.send(NewRecord(value=value, key=record_key, headers=encoded, partition=partition))
+            yield NewRecord(value=value, key=record_key, headers=encoded, partition=partition)
+
+    with (
+        cluster_at(bootstrap, timeout_s) as cluster,
+        transaction_of(cluster.brokers, transactional_id, is_committed=not is_aborted) as transaction,
+    ):
+        producer = TopicProducer(cluster.brokers, topic, transaction=transaction)
+        for record in records():
+            producer.send(record)
         producer.flush()
     written = {index: count for index, count in producer.written.items() if count}
     if as_json:
@@ -65,7 +93,9 @@ def command(
         where = ", ".join(f"{count:,} to partition {index}" for index, count in written.items())
         total = sum(written.values())
         click.echo(
-            f"{total:,} {'record was' if total == 1 else 'records were'} written to {topic}" + (f": {where}" if where else "")
+            f"{total:,} {'record was' if total == 1 else 'records were'} written to {topic}"
+            + (f": {where}" if where else "")
+            + ("; the transaction was aborted" if is_aborted else "")
         )
 
 
