@@ -184,12 +184,13 @@ class Console:
         if path.startswith(VALUES_PREFIX):
             raise CommandRefused(405, f"{path} does not accept POST; use GET")
         is_preview = path.startswith(PREVIEWS_PREFIX)
-        if not is_preview and not path.startswith(ACTIONS_PREFIX):
+        name = path.removeprefix(PREVIEWS_PREFIX).removeprefix(ACTIONS_PREFIX)
+        if name == path:
             raise CommandRefused(404, f"unknown path {path}; the console has {ACTIONS_PREFIX}NAME and {PREVIEWS_PREFIX}NAME")
         if self.is_read_only:
             raise CommandRefused(403, "the console is read-only; start it without --console-read-only to change anything")
         options = ["--bootstrap", reach.bootstrap, *self._of_cluster]
-        return carried_out(path.rpartition("/")[2], body, lambda: self._acting(reach), options, is_preview=is_preview)
+        return carried_out(name, body, lambda: self._acting(reach), options, is_preview=is_preview)
 
     def _acting(self, reach: Reach) -> KafkaClient:
         """Return a client for an action. An action continues if the browser leaves, but not if the control API closes."""

@@ -224,7 +224,10 @@ document.addEventListener("acted", ({ detail }) => {
     news = detail;
     return;
   }
-  show();
+  // What was typed into the page's forms stays.
+  live?.close();
+  clearTimeout(timer);
+  listening?.();
   tell(detail);
 });
 

@@ -12,7 +12,8 @@ const KINDS = {
 
 export function find() {
   if (document.querySelector("dialog[open]")) return;
-  const field = el("input", { id: "match", type: "search", autocomplete: "off", spellcheck: "false", maxlength: 249 });
+  // Escape closes the dialog; in a field of the type search it would only empty the field.
+  const field = el("input", { id: "match", autocomplete: "off", spellcheck: "false", maxlength: 249 });
   const results = el("div", { role: "status" });
   const dialog = el("dialog", { id: "found", "aria-labelledby": "find-title", onclose: closed, onkeydown: step },
     el("form", { onsubmit: go, oninput: changed }, el("label", { for: "match", id: "find-title" }, "Search topics, groups and transactional ids"), field), results);
