@@ -108,8 +108,11 @@ def test_topics_are_created_and_deleted(console: Console, unique: Callable[[str]
         described = console.client.topic(topic)
         assert len(described.partitions) == 3
         assert {config.name: config.value for config in described.configs if config.own} == {"retention.ms": "60000"}
+        assert "has 3 partitions; give a larger number" in console.preview_refusal("add-partitions", topic=topic, partitions=3)
+        way("add-partitions", topic=topic, partitions=4)
+        assert len(console.client.topic(topic).partitions) == 4
         console.act("produce", topic=topic, value="v")
-        assert "3 partitions with 1 offset will be deleted" in console.preview("delete-topic", topic=topic)["warning"]
+        assert "4 partitions with 1 offset will be deleted" in console.preview("delete-topic", topic=topic)["warning"]
         way("delete-topic", topic=topic)
         wait_until(lambda topic=topic: topic not in [listing.name for listing in console.client.topics()])
         assert "unknown topic" in console.refusal("delete-topic", topic=topic)

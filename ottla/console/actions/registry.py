@@ -14,12 +14,13 @@ from ottla.console.actions.action import Action, Effects, command_line
 from ottla.console.actions.configs import SetConfig
 from ottla.console.actions.groups import DeleteGroup, ResetGroup
 from ottla.console.actions.records import DeleteRecords, Produce
-from ottla.console.actions.topics import CreateTopic, DeleteTopic, ElectLeaders
+from ottla.console.actions.topics import AddPartitions, CreateTopic, DeleteTopic, ElectLeaders
 from ottla.console.actions.transactions import AbortTransaction
 from ottla.control.command import CommandRefused
 
 ACTIONS: Final[Mapping[str, type[Action]]] = {
     "create-topic": CreateTopic,
+    "add-partitions": AddPartitions,
     "delete-topic": DeleteTopic,
     "elect-leaders": ElectLeaders,
     "set-config": SetConfig,

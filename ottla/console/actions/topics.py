@@ -43,6 +43,26 @@ class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return Effects(said=f"topic {self.topic} was created", page="topic", parameters={"name": self.topic})
 
 
+class AddPartitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Raise the number of a topic's partitions."""
+
+    topic: Name
+    partitions: Annotated[int, msgspec.Meta(ge=1, le=MAX_PARTITION)]
+
+    def preview(self, brokers: BrokerConnections) -> Effects:
+        before = len(brokers.partitions(self.topic))
+        if self.partitions <= before:
+            raise ClientError(f"topic {self.topic!r} has {counted(before, 'partition')}; give a larger number")
+        return Effects(
+            command=["topic", "alter", *option("--partitions", self.partitions), *named(self.topic)],
+            warning="records with the same key may go to other partitions from now on, and partitions cannot be removed",
+        )
+
+    def run(self, brokers: BrokerConnections) -> Effects:
+        topics.add_partitions(brokers, self.topic, self.partitions)
+        return Effects(said=f"topic {self.topic} has {counted(self.partitions, 'partition')}")
+
+
 class DeleteTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     topic: Name
 

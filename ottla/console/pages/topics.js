@@ -22,7 +22,7 @@ export const topic = {
   title: (p) => p.name,
   form: ({ name }) => el("div", {}, el("h1", {}, name), el("div", { class: "acts" },
     link("configs", "configs", { kind: "topic", name }), act("produce a record", produce(name)), act("delete records", deleteRecords(name)),
-    act("elect leaders", elect(name)), act("delete the topic", remove(name)))),
+    act("add partitions", grow(name)), act("elect leaders", elect(name)), act("delete the topic", remove(name)))),
   draw: ({ name, part }, p) => [
     legend(),
     pager("topic", p, part),
@@ -47,6 +47,12 @@ function configsOf(text) {
   if (wrong) throw new Error(`expected KEY=VALUE: ${wrong}`);
   return Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf("=")).trim(), line.slice(line.indexOf("=") + 1).trim()]));
 }
+
+const grow = (topic) => ({
+  name: "add-partitions", title: `Add partitions to ${topic}`, confirm: "Add",
+  fields: [{ name: "partitions", label: "new number of partitions", kind: "number", min: 1, isRequired: true }],
+  request: (v) => ({ topic, partitions: Number(v.partitions) }),
+});
 
 const remove = (topic) => ({ name: "delete-topic", title: `Delete topic ${topic}`, confirm: "Delete", isDanger: true, goes: true, request: () => ({ topic }) });
 
