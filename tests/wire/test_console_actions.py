@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -84,6 +85,15 @@ class Console:
     def values(self, topic: str, isolation: Any = "committed") -> list[tuple[bytes | None, bytes | None]]:
         return [(record.key, record.value) for record in self.client.records(topic, isolation)]
 
+    def has_values(self, topic: str, count: int) -> bool:
+        return len(self.values(topic)) == count
+
+    def lacks_topic(self, topic: str) -> bool:
+        return topic not in [listing.name for listing in self.client.topics()]
+
+    def lacks_group(self, group: str) -> bool:
+        return group not in [listing.group_id for listing in self.client.groups()]
+
     def starts(self, topic: str) -> list[int]:
         return [partition.log_start_offset for partition in self.client.topic(topic).partitions]
 
@@ -114,7 +124,7 @@ def test_topics_are_created_and_deleted(console: Console, unique: Callable[[str]
         console.act("produce", topic=topic, value="v")
         assert "4 partitions with 1 offset will be deleted" in console.preview("delete-topic", topic=topic)["warning"]
         way("delete-topic", topic=topic)
-        wait_until(lambda topic=topic: topic not in [listing.name for listing in console.client.topics()])
+        wait_until(partial(console.lacks_topic, topic))
         assert "unknown topic" in console.refusal("delete-topic", topic=topic)
     with pytest.raises(CommandRefused, match="INVALID_TOPIC_EXCEPTION"):
         console.act("create-topic", topic="a/b")
@@ -136,7 +146,7 @@ def test_records_are_produced_in_all_ways(console: Console, unique: Callable[[st
         way("produce", topic=topic, key="k", value=None, partition=1)
         way("produce", topic=topic, value="kept", partition=2, transaction={"id": unique("id")})
         way("produce", topic=topic, value="dropped", partition=2, transaction={"id": unique("id"), "is_committed": False})
-        wait_until(lambda topic=topic: len(console.values(topic)) == 4)
+        wait_until(partial(console.has_values, topic, 4))
         assert console.values(topic) == [(None, b"plain"), (b"k", b""), (b"k", None), (None, b"kept")]
         assert console.values(topic, "aborted") == [(None, b"dropped")]
         assert console.client.records(topic)[1].headers == [("a", b"b"), ("a", b"")]
@@ -192,7 +202,7 @@ def test_group_is_reset_and_deleted(console: Console, unique: Callable[[str], st
         assert [position.lag for position in console.client.group(group).positions] == [0, 0]
         assert "2 committed offsets will be deleted" in console.preview("delete-group", group=group)["warning"]
         way("delete-group", group=group)
-        wait_until(lambda group=group: group not in [listing.group_id for listing in console.client.groups()])
+        wait_until(partial(console.lacks_group, group))
         assert "unknown group" in console.refusal("delete-group", group=group)
 
 
