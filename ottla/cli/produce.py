@@ -35,6 +35,15 @@ With --key-field each line is a JSON object (JSON Lines). The record's value is 
 )
 @click.option("--header", "headers", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Header of all records; repeatable.")
 @click.option("--partition", type=PARTITION, metavar="P", help="Partition to write all records to (default: chosen by key).")
+@click.option("--null-value", "is_tombstone", is_flag=True, help="Write one tombstone: a record with --key and without a value.")
+@click.option(
+    "--transactional-id",
+    metavar="ID",
+    help="Write all records in one transaction of this id, which fences its current producer, and commit the transaction.",
+)
+@click.option(
+    "--abort", "is_aborted", is_flag=True, help="With --transactional-id, abort the transaction after the records are written."
+)
 @asks
 def command(
     topic: str,
@@ -46,12 +55,16 @@ def command(
     key_field: str | None,
     headers: tuple[tuple[str, str], ...],
     partition: int | None,
+    is_tombstone: bool,
+    transactional_id: str | None,
+    is_aborted: bool,
     bootstrap: str,
     timeout_s: float,
     as_json: bool,
 ) -> None:
     from ottla.client.records.producing import TopicProducer
     from ottla.client.records.record import NewRecord
+    from ottla.client.records.transaction import transaction_of
 
     if file is not None and named_file is not None:
         raise click.UsageError("FILE and --file exclude each other; give one of them")
@@ -64,10 +77,20 @@ def command(
         raise click.UsageError(f"{given[0]} and {given[1]} exclude each other; give one of them")
     if key_separator == "" or key_field == "":
         raise click.UsageError(f"{given[0]} must not be empty")
+    if is_tombstone and (key is None or values or file is not None):
+        raise click.UsageError("--null-value writes one record with --key, and excludes --value and FILE")
+    if is_aborted and transactional_id is None:
+        raise click.UsageError("--abort ends a transaction; give --transactional-id as well")
     encoded = [(name, _raw(value)) for name, value in headers]
-    with cluster_at(bootstrap, timeout_s) as cluster:
-        producer = TopicProducer(cluster.brokers, topic)
-        for number, line in enumerate((_raw(value) for value in values) if values else _lines(file), 1):
+    lines = [] if is_tombstone else (_raw(value) for value in values) if values else _lines(file)
+    with (
+        cluster_at(bootstrap, timeout_s) as cluster,
+        transaction_of(cluster.brokers, transactional_id, is_committed=not is_aborted) as transaction,
+    ):
+        producer = TopicProducer(cluster.brokers, topic, transaction=transaction)
+        if is_tombstone:
+            producer.send(NewRecord(value=None, key=_raw(key or ""), headers=encoded, partition=partition))
+        for number, line in enumerate(lines, 1):
             if key_field is not None and not line.strip():
                 continue
             try:
@@ -76,6 +99,8 @@ def command(
                 else:
                     record_key, value = _key_of(line, key_field, f"line {number}"), line
             except Refused as refused:
+                if transaction is not None:
+                    raise Refused(f"{refused.message}; the transaction was aborted") from None
                 producer.flush()
                 raise Refused(refused.message + ("; the lines before it were written" if number > 1 else "")) from None
             producer.send(NewRecord(value=value, key=record_key, headers=encoded, partition=partition))
@@ -88,7 +113,9 @@ def command(
         where = ", ".join(f"{count:,} to partition {index}" for index, count in written.items())
         total = sum(written.values())
         click.echo(
-            f"{total:,} {'record was' if total == 1 else 'records were'} written to {topic}" + (f": {where}" if where else "")
+            f"{total:,} {'record was' if total == 1 else 'records were'} written to {topic}"
+            + (f": {where}" if where else "")
+            + ("; the transaction was aborted" if is_aborted else "")
         )
 
 

@@ -98,6 +98,12 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     help="Serve the web console on the control port; without --control-port, on a free port.",
 )
 @click.option(
+    "--console-read-only",
+    "is_read_only",
+    is_flag=True,
+    help="Serve the web console as with --console, but without anything that changes the cluster.",
+)
+@click.option(
     "--clock",
     default=MACHINE,
     metavar="CLOCK",
@@ -156,6 +162,7 @@ def command(
     metrics_port: int | None,
     control_port: int | None,
     has_console: bool,
+    is_read_only: bool,
     clock: str,
     faults_file: Path | None,
     broker_count: int | None,
@@ -176,7 +183,8 @@ def command(
     from ottla.coordinator.metadata.cluster import BROKER_RESOURCE
 
     try:
-        by_flags = _settings_of_flags(listen, data_dir, metrics_port, control_port, has_console=has_console)
+        by_flags = _settings_of_flags(listen, data_dir, metrics_port, control_port, has_console=has_console or is_read_only)
+        by_flags |= {"ottla.console.read.only": "true"} if is_read_only else {}
         config, ignored = load(properties, os.environ, list(settings), by_flags)
         if listen is not None:
             _check_listen(load(properties, os.environ, list(settings), {})[0].settings)

@@ -112,6 +112,12 @@ OWN = (
         documentation="Whether to serve the web console on the control port.",
     ),
     Definition(
+        name="ottla.console.read.only",
+        type="BOOLEAN",
+        default="false",
+        documentation="Whether the web console refuses to change anything. Its token then does not open the control API.",
+    ),
+    Definition(
         name="ottla.control.host",
         type="STRING",
         default="127.0.0.1",

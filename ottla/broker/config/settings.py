@@ -202,6 +202,7 @@ class Settings(msgspec.Struct, frozen=True):
     share_coordinator_cold_partition_snapshot_interval_ms: int
     share_coordinator_snapshot_update_records_per_snapshot: int
     ottla_console: bool
+    ottla_console_read_only: bool
     ottla_control_host: str
     ottla_control_port: int | None
     ottla_control_token: str | None

@@ -16,7 +16,11 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+)
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -225,13 +229,21 @@ def describe(brokers: BrokerConnections, name: str) -> TopicDescription:
 
 def get_configs(brokers: BrokerConnections, kind: ConfigKind, name: str) -> list[Config]:
     """Return all configs of a resource, ordered by name. Raises `KafkaAnswered`."""
+    return [config for config, _ in described_configs(brokers, kind, name)]
+
+
+def described_configs(
+    brokers: BrokerConnections, kind: ConfigKind, name: str, *, is_documented: bool = False
+) -> list[tuple[Config, DescribeConfigsResourceResult]]:
+    """As `get_configs`, with the responses; with ``is_documented`` these have synonyms and documentation."""
     request = DescribeConfigsRequest(
         resources=[DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)],
-        include_synonyms=False,
+        include_synonyms=is_documented,
+        include_documentation=is_documented,
     )
     what = f"asking for the configs of {_resource(kind, name)}"
 
-    def attempt() -> list[Config]:
+    def attempt() -> list[tuple[Config, DescribeConfigsResourceResult]]:
         result = brokers.ask(_whose(brokers, kind, name), request).results[0]
         check(what, result.error_code, result.error_message)
         configs = [
@@ -245,7 +257,7 @@ def get_configs(brokers: BrokerConnections, kind: ConfigKind, name: str) -> list
             )
             for c in result.configs
         ]
-        return sorted(configs, key=lambda config: config.name)
+        return sorted(zip(configs, result.configs, strict=True), key=lambda pair: pair[0].name)
 
     return brokers.until_final(what, attempt)
 

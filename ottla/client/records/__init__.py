@@ -5,5 +5,6 @@
 - `producing`: writes records with an idempotent producer.
 - `reading`: reads topics up to their current end, or without end.
 - `record`: consumed and new records, and their batches.
+- `transaction`: one transaction of a transactional id.
 - `transactions`: writes batches in transactions, with the offsets of a group as progress.
 """
