@@ -99,21 +99,24 @@ def with_command_config(command: C) -> C:
 
 def asks(command: C) -> C:
     """Add the options of a command that uses a cluster: address, credentials, timeout, and output format."""
-    command = json_option(command)
-    command = click.option(
+    return with_command_config(at_bootstrap(with_timeout(json_option(command))))
+
+
+def with_timeout(command: C) -> C:
+    """Add the option for the timeout of requests."""
+    return click.option(
         "--timeout-s",
         type=SECONDS,
         default=DEFAULT_TIMEOUT_S,
         metavar="S",
         help=f"Time to wait for a response, in seconds (default: {DEFAULT_TIMEOUT_S:g}).",
     )(command)
-    return with_command_config(at_bootstrap(command))
 
 
 @contextmanager
-def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[KafkaClient]:
+def cluster_at(bootstrap: str, timeout_s: float, config: Path | None = None) -> Iterator[KafkaClient]:
     """Yield a client of the cluster. A `ClientError` in the block ends the command with one line. From now on Ctrl-C raises
-    KeyboardInterrupt."""
+    KeyboardInterrupt. ``config`` replaces the file of ``--command-config``."""
     from ottla.cli.command_config import connecting, has_command_config
     from ottla.client import ClientError, KafkaClient
     from ottla.client.errors import ListenerMismatch
@@ -121,10 +124,12 @@ def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[KafkaClient]:
 
     interrupt_on_ctrl_c()
     try:
-        with KafkaClient(bootstrap, timeout_s, client_id=CLIENT_ID, connecting=connecting(bootstrap)) as cluster:
+        with KafkaClient(bootstrap, timeout_s, client_id=CLIENT_ID, connecting=connecting(bootstrap, config)) as cluster:
             yield cluster
     except ListenerMismatch as error:
-        raise Refused(str(error) if has_command_config() else f"{error} in a file for --command-config") from None
+        raise Refused(
+            str(error) if has_command_config() or config is not None else f"{error} in a file for --command-config"
+        ) from None
     except ClientError as error:
         raise Refused(str(error)) from None
 

@@ -51,6 +51,18 @@ PAGES_TYPED = {
         expected=(r"first order|1 record was written", r"2 passed", r"leader of orders-0: [123]", r"1 passed")
     ),
     "docs/console.md": Session(expected=(r"http://127\.0\.0\.1:\d+/console/#token=\S+",)),
+    "docs/prompt.md": Session(
+        expected=(
+            r"o-2.*120",
+            r"orders \[\d\] at \d: o-2",
+            r"topic orders has 6 partitions, before 3",
+            r"group billing was deleted",
+            r"2 records were copied to orders",
+            r"0 records were copied to orders",
+            r"WRITTEN/S",
+            r"clients on this machine can use 127\.0\.0\.1:\d+",
+        )
+    ),
     "docs/control.md": Session(expected=(r'"id": ?1,"fault":\{"api":"EndTxn"',)),
 }
 """Pages whose shell blocks form one session, by path. Their titled Python blocks are written to files in the same directory."""
