@@ -29,7 +29,7 @@ def list_(bootstrap: str, timeout_s: float, as_json: bool) -> None:
     silent: list[ClientError] = []
     with cluster_at(bootstrap, timeout_s) as cluster:
         listings = groups.list_groups(cluster.brokers, silent=silent)
-        seen = seen_by(cluster, listings)
+        seen = seen_by(cluster, listings or silent)
     if as_json:
         show_json([{"group": g.group_id, "type": g.group_type, "state": g.state, "coordinator": g.coordinator} for g in listings])
     elif listings:

@@ -61,7 +61,7 @@ def list_(states: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bo
     silent: list[ClientError] = []
     with cluster_at(bootstrap, timeout_s) as cluster:
         listings = transactions.list_transactions(cluster.brokers, states=states, silent=silent)
-        seen = seen_by(cluster, listings)
+        seen = seen_by(cluster, listings or silent)
     if as_json:
         show_json(
             [
