@@ -67,7 +67,8 @@ def serve_brokers(
             return controller_main.run(
                 node.config, features, as_json=as_json, log_level=log_level, owner=parent, node=node.name, warnings=warnings
             )
-        steered = steering(MACHINE, faults_file, parent, has_control_api=has_control_api)
+        has_registry = node.config.settings.ottla_schema_registry_port is not None
+        steered = steering(MACHINE, faults_file, parent, has_control_api=has_control_api, has_registry=has_registry)
         return main.run(node.config, {}, as_json=as_json, log_level=log_level, steering=steered, node=node.name)
 
     cluster = ClusterProcesses(
