@@ -10,6 +10,7 @@ import click
 from ottla.cli.options import COUNT, PARTITION, asks, cluster_at
 from ottla.cli.output import note, printable, show_json, text_or_base64, time_text
 from ottla.cli.positions import PLACE, Position
+from ottla.cli.registry_values import decoded_records, decodes
 
 if TYPE_CHECKING:
     from ottla.client import ConsumedRecord
@@ -49,6 +50,7 @@ With --json, print one JSON document per record; bytes that are not UTF-8 are {"
 @click.option("--max", "at_most", type=COUNT, metavar="N", help="Maximum number of records to print.")
 @click.option("--follow", is_flag=True, help="Wait for new records until Ctrl-C.")
 @click.option("--values", "values_only", is_flag=True, help="Print raw values only.")
+@decodes
 @asks
 def command(
     topic: str,
@@ -59,6 +61,8 @@ def command(
     at_most: int | None,
     follow: bool,
     values_only: bool,
+    decode: bool,
+    registry: str | None,
     bootstrap: str,
     timeout_s: float,
     as_json: bool,
@@ -76,7 +80,7 @@ def command(
             show_control=show_control,
             follow=follow,
         )
-        for record in records:
+        for record in decoded_records(records, registry, decodes=decode):
             _show(record, as_json=as_json, values_only=values_only)
             shown += 1
             if shown == at_most:

@@ -12,6 +12,7 @@ import click
 from ottla.cli.commands import Refused
 from ottla.cli.options import KEY_VALUE, PARTITION, PATH, asks, cluster_at
 from ottla.cli.output import note, progress, show_json
+from ottla.cli.registry_values import encodes, value_encoder
 
 MAX_LINE_BYTES: Final = 16 << 20
 BAR_STEP_BYTES: Final = 64 << 10
@@ -28,6 +29,7 @@ acknowledged. Records with a key go to the partition that the Java producer woul
 @click.option("--key-separator", metavar="TEXT", help="Separator of key and value in a line.")
 @click.option("--header", "headers", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Header of all records; repeatable.")
 @click.option("--partition", type=PARTITION, metavar="P", help="Partition to write all records to (default: chosen by key).")
+@encodes
 @asks
 def command(
     topic: str,
@@ -37,6 +39,8 @@ def command(
     key_separator: str | None,
     headers: tuple[tuple[str, str], ...],
     partition: int | None,
+    schema: Path | None,
+    registry: str | None,
     bootstrap: str,
     timeout_s: float,
     as_json: bool,
@@ -53,9 +57,10 @@ def command(
     encoded = [(name, _raw(value)) for name, value in headers]
     with cluster_at(bootstrap, timeout_s) as cluster:
         producer = TopicProducer(cluster.brokers, topic)
+        encode = value_encoder(topic, schema, registry)
         for line in (_raw(value) for value in values) if values else _lines(file):
             record_key, value = _split(line, key, key_separator)
-            producer.send(NewRecord(value=value, key=record_key, headers=encoded, partition=partition))
+            producer.send(NewRecord(value=encode(value), key=record_key, headers=encoded, partition=partition))
         producer.flush()
     written = {index: count for index, count in producer.written.items() if count}
     if as_json:
