@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,11 @@ import pytest
 pytest.importorskip("avro")
 pytest.importorskip("grpc_tools")
 
+from ottla.client.kafka_client import KafkaClient
 from ottla.testing.handle import Broker
+from tests.support.waiting import wait_until
+from tools import go
+from tools.kafka import Unavailable
 
 pytestmark = [pytest.mark.wire]
 
@@ -214,6 +219,42 @@ def test_confluent_serialisers_round_trip(ottla: Broker, ottla_schema_registry: 
     assert client.get_compatibility("avro-value") == "FULL"
     assert sorted(client.get_subjects()) == ["avro-value", "json-value", "protobuf-value"]
     assert client.delete_subject("avro-value") == client.delete_subject("avro-value", permanent=True) == [1]
+
+
+def test_franz_go_registers_and_reads(broker: Broker) -> None:
+    try:
+        program = go.built(Path(__file__).parent / "franz_go_sr")
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+    done = subprocess.run([program, broker.schema_registry_url], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [found[f"go-{kind}"] for kind in ("avro", "json", "proto")] == [
+        [1, True, "AVRO", True],
+        [1, True, "JSON", True],
+        [1, True, "PROTOBUF", True],
+    ]
+    assert (found["read"], found["level"], found["refused"], found["deleted"]) == (7, "FULL", True, [[1], [1]])
+
+
+def test_only_the_first_broker_of_a_cluster_has_a_registry(tmp_path: Path) -> None:
+    """Its topic has a replica on each broker, and is led by the first one."""
+    ready_file = tmp_path / "ready.json"
+    command = [sys.executable, "-m", "ottla", "serve", "--brokers", "3", "--listen", "127.0.0.1:0", "--schema-registry=0"]
+    command += ["--data-dir", str(tmp_path / "data"), "--ready-file", str(ready_file)]
+    served = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: ready_file.exists() or served.poll() is not None)
+        ready = json.loads(ready_file.read_text())
+        urls = [one["schema_registry"]["url"] for one in ready["brokers"].values() if "schema_registry" in one]
+        assert len(urls) == 1
+        assert ask(urls[0], "POST", "/subjects/a/versions", {"schema": '"int"'}) == (200, {"id": 1})
+        with KafkaClient(ready["bootstrap"]) as client:
+            (partition,) = client.topic("_schemas").partitions
+        assert (partition.leader, sorted(partition.replicas)) == (1, [1, 2, 3])
+    finally:
+        served.terminate()
+        served.wait(60)
 
 
 def test_requests_during_a_restart_are_answered_or_refused(broker: Broker) -> None:
