@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
@@ -13,6 +13,9 @@ from avro.schema import Schema, parse
 from ottla.registry.formats.avro_names import AvroError, canonical, dumped, self_contained
 from ottla.registry.formats.parsed import MAX_REASONS, invalid
 from ottla.registry.schema_text import AVRO, NamedText
+
+MAX_NAMES: Final = 2_000
+"""Maximum number of fields and named types of a schema. The library takes quadratic time to compare the fields of a record."""
 
 
 class AvroSchema(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,8 +45,10 @@ class AvroSchema(msgspec.Struct, frozen=True, kw_only=True):
 def parse_avro(text: str, references: Sequence[NamedText]) -> AvroSchema:
     """Parse a schema. Raises `RegistryError`."""
     try:
-        whole = self_contained(text, [reference.text for reference in references])
-        parsed: Schema = parse(dumped(whole))
+        whole = dumped(self_contained(text, [reference.text for reference in references]))
+        if whole.count('"name":') > MAX_NAMES:
+            raise AvroError(f"it has more than {MAX_NAMES:,} fields and types, with those of its references")
+        parsed: Schema = parse(whole)
         return AvroSchema(text=canonical(text), schema=parsed)
     except (AvroError, AvroException) as error:
         raise invalid(AVRO, error) from None

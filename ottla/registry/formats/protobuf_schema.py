@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,8 @@ COMPILE_TIMEOUT_S: Final = 20.0
 """Timeout of the compiler, in seconds; a schema takes about 0.2 s."""
 _ROOT: Final = "schema.proto"
 _MAX_PATH_CHARS: Final = 255
+_WARNING: Final = re.compile(r"WARNING:|W\d{4} ")
+"""Lines of the compiler that are no errors."""
 
 
 class ProtobufSchema(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +82,8 @@ def _compiled(directory: Path, root: str) -> FileDescriptorProto:
     except subprocess.TimeoutExpired:
         raise invalid(PROTOBUF, f"the compiler did not end within {COMPILE_TIMEOUT_S:.0f} s") from None
     if done.returncode or not out.exists():
-        said = done.stderr.decode(errors="replace").replace(f"{directory}/", "").replace(root, "schema")
+        lines = done.stderr.decode(errors="replace").replace(f"{directory}/", "").replace(root, "schema").splitlines()
+        said = " ".join(line for line in lines if not _WARNING.match(line))
         raise invalid(PROTOBUF, said or f"the compiler ended with {done.returncode}")
     return FileDescriptorSet.FromString(out.read_bytes()).file[-1]
 

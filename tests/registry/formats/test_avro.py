@@ -84,6 +84,16 @@ def test_type_with_the_name_of_a_primitive_type_keeps_its_namespace() -> None:
     assert json.loads(canonical(text))["fields"][1]["type"] == "n.long"
 
 
+def test_fields_of_a_schema_are_limited() -> None:
+    pytest.importorskip("avro")
+    from ottla.registry.formats.avro_schema import MAX_NAMES, parse_avro
+
+    fields = [{"name": f"f{i}", "type": "int"} for i in range(MAX_NAMES)]
+    parse_avro(json.dumps({"type": "record", "name": "A", "fields": fields[1:]}), ())
+    with pytest.raises(RegistryError, match="more than 2,000 fields"):
+        parse_avro(json.dumps({"type": "record", "name": "A", "fields": fields}), ())
+
+
 def test_unknown_type_is_refused() -> None:
     pytest.importorskip("avro")
     from ottla.registry.formats.avro_schema import parse_avro
