@@ -3,11 +3,11 @@
 FROM python:3.12-slim AS build
 WORKDIR /src
 COPY . .
-RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[security]"
+RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[registry,security]"
 
 FROM python:3.12-slim
 COPY --from=build /wheels /wheels
-RUN pip install --no-cache-dir --no-index --find-links /wheels "ottla[security]" && rm -rf /wheels \
+RUN pip install --no-cache-dir --no-index --find-links /wheels "ottla[registry,security]" && rm -rf /wheels \
     && useradd --create-home --uid 1000 ottla \
     && mkdir -p /data /var/lib/kafka/data /etc/kafka /mnt/shared/config \
     && chown ottla /data /var/lib/kafka/data /etc/kafka
@@ -18,7 +18,7 @@ COPY --chmod=755 container/bin /usr/local/bin
 USER ottla
 WORKDIR /home/ottla
 VOLUME /data
-EXPOSE 9092
+EXPOSE 9092 8081
 ENV OTTLA_READY_FILE=/tmp/ottla-ready.json
 # Asks the address in the ready file: where the broker listens, whatever it was told.
 HEALTHCHECK --interval=2s --timeout=3s --retries=15 CMD ["ottla", "health"]

@@ -225,7 +225,8 @@ class Parent:
             print(line, flush=True)
 
     def _write_ready_file(self, ready: Mapping[str, Any]) -> None:
-        self._ready_file.write(json.dumps(ready) + "\n", is_secret=any("control" in broker for broker in ready["brokers"].values()))
+        is_secret = any("control" in broker or "token" in broker.get("schema_registry", {}) for broker in ready["brokers"].values())
+        self._ready_file.write(json.dumps(ready) + "\n", is_secret=is_secret)
 
     def ready_line(self) -> Mapping[str, Any]:
         brokers = {}
@@ -342,7 +343,7 @@ class Parent:
 
 def _ports(ready: Mapping[str, Any]) -> dict[str, Any]:
     """Return the addresses of metrics, control API and console from a broker's ready line. Disabled servers are omitted."""
-    return {name: ready[name] for name in ("metrics", "control", "console") if name in ready}
+    return {name: ready[name] for name in ("metrics", "control", "console", "schema_registry") if name in ready}
 
 
 def _why(child: Child) -> str:

@@ -36,6 +36,8 @@ _BETWEEN_BROKERS = ("inter.broker.listener.name", "security.inter.broker.protoco
 """Settings that name the listener for other brokers: the plain one or that of clients."""
 _PORTS_OF_BROKERS = ("ottla.metrics.port", "ottla.control.port")
 """Settings with the port of the first broker. Further brokers use the following ports."""
+_REGISTRY_PORT = "ottla.schema.registry.port"
+"""Only the first broker has a schema registry, because two registries would give one id to two schemas."""
 _METRICS_PORT = "ottla.metrics.port"
 """The controller serves metrics on the port after the brokers' metrics ports."""
 
@@ -80,6 +82,7 @@ def plan(
     between = [] if client.name == between_name else [f"{CLIENT_LISTENER}://{LOCALHOST}:0"]
     shared = {**defaults(broker_count), **config.given}
     first_ports = {name: int(shared.pop(name)) for name in _PORTS_OF_BROKERS if name in shared}
+    registry_port = shared.pop(_REGISTRY_PORT, None)
     for port in (client.port, 0 if advertised is None else advertised.port, *first_ports.values()):
         if port + broker_count - (port != first_ports.get(_METRICS_PORT)) > LARGEST_PORT:
             raise ConfigError(f"--brokers {broker_count}: there are not enough ports from {port} on; give a lower port, or 0")
@@ -104,6 +107,8 @@ def plan(
     for broker_id in range(1, broker_count + 1):
         port = client.port + broker_id - 1 if client.port else port_of(f"broker-{broker_id}", client.host or LOCALHOST)
         own = {name: _port_after(first, broker_id - 1) for name, first in first_ports.items()}
+        if registry_port is not None and broker_id == 1:
+            own[_REGISTRY_PORT] = registry_port
         if racks is not None:
             own["broker.rack"] = racks[broker_id - 1]
         if advertised is not None:

@@ -12,6 +12,7 @@ import click
 from ottla.cli.options import COUNT, PARTITION, Checked, asks, cluster_at
 from ottla.cli.output import note, printable, show_json, text_or_base64, time_text
 from ottla.cli.positions import PLACE, Position
+from ottla.cli.registry_values import decoded_records, decodes
 
 if TYPE_CHECKING:
     from ottla.client import ConsumedRecord, KafkaClient
@@ -100,6 +101,7 @@ class Wanted:
 @click.option(
     "--format", "layout", type=Checked("format", _format), metavar="TEXT", help=r"Print each record as '%k %s\n' does in kcat."
 )
+@decodes
 @asks
 def command(
     topic: str,
@@ -114,6 +116,8 @@ def command(
     follow: bool,
     values_only: bool,
     layout: Callable[[ConsumedRecord], bytes] | None,
+    decode: bool,
+    registry: str | None,
     bootstrap: str,
     timeout_s: float,
     as_json: bool,
@@ -138,7 +142,7 @@ def command(
     )
     shown = 0
     with cluster_at(bootstrap, timeout_s) as cluster:
-        for record in _records(cluster, wanted):
+        for record in decoded_records(_records(cluster, wanted), registry, decodes=decode):
             _show(record, as_json=as_json, values_only=values_only, layout=layout)
             shown += 1
             if shown == at_most:

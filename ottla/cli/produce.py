@@ -13,6 +13,7 @@ import click
 from ottla.cli.commands import Refused
 from ottla.cli.options import KEY_VALUE, PARTITION, PATH, asks, cluster_at
 from ottla.cli.output import note, progress, show_json
+from ottla.cli.registry_values import encodes, value_encoder
 
 MAX_LINE_BYTES: Final = 16 << 20
 BAR_STEP_BYTES: Final = 64 << 10
@@ -44,6 +45,7 @@ With --key-field each line is a JSON object (JSON Lines). The record's value is 
 @click.option(
     "--abort", "is_aborted", is_flag=True, help="With --transactional-id, abort the transaction after the records are written."
 )
+@encodes
 @asks
 def command(
     topic: str,
@@ -58,6 +60,8 @@ def command(
     is_tombstone: bool,
     transactional_id: str | None,
     is_aborted: bool,
+    schema: Path | None,
+    registry: str | None,
     bootstrap: str,
     timeout_s: float,
     as_json: bool,
@@ -87,6 +91,7 @@ def command(
         cluster_at(bootstrap, timeout_s) as cluster,
         transaction_of(cluster.brokers, transactional_id, is_committed=not is_aborted) as transaction,
     ):
+        encode = value_encoder(topic, schema, registry)
         producer = TopicProducer(cluster.brokers, topic, transaction=transaction)
         if is_tombstone:
             producer.send(NewRecord(value=None, key=_raw(key or ""), headers=encoded, partition=partition))
@@ -103,7 +108,7 @@ def command(
                     raise Refused(f"{refused.message}; the transaction was aborted") from None
                 producer.flush()
                 raise Refused(refused.message + ("; the lines before it were written" if number > 1 else "")) from None
-            producer.send(NewRecord(value=value, key=record_key, headers=encoded, partition=partition))
+            producer.send(NewRecord(value=encode(value), key=record_key, headers=encoded, partition=partition))
         producer.flush()
     written = {index: count for index, count in producer.written.items() if count}
     if as_json:

@@ -36,6 +36,8 @@ suggestion, an unknown KAFKA_* variable is named in a warning, as is a key that 
 Topics of --topic and of KAFKA_CREATE_TOPICS (NAME:PARTITIONS:REPLICATION[:CLEANUP],...) are made before the first request is
 answered; those that exist are left as they are."""
 
+REGISTRY_PORT = 8081
+"""The port of Confluent's registry, to which its clients connect by default."""
 LOG_FORMATS = ("auto", "json", "console")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -104,6 +106,15 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     help="Serve the web console as with --console, but without anything that changes the cluster.",
 )
 @click.option(
+    "--schema-registry",
+    "registry_port",
+    type=PORT,
+    is_flag=False,
+    flag_value=str(REGISTRY_PORT),
+    metavar="[PORT]",
+    help=f"Serve a schema registry on 127.0.0.1; without =PORT on port {REGISTRY_PORT}; with --brokers, on the first broker.",
+)
+@click.option(
     "--clock",
     default=MACHINE,
     metavar="CLOCK",
@@ -163,6 +174,7 @@ def command(
     control_port: int | None,
     has_console: bool,
     is_read_only: bool,
+    registry_port: int | None,
     clock: str,
     faults_file: Path | None,
     broker_count: int | None,
@@ -183,7 +195,9 @@ def command(
     from ottla.coordinator.metadata.cluster import BROKER_RESOURCE
 
     try:
-        by_flags = _settings_of_flags(listen, data_dir, metrics_port, control_port, has_console=has_console or is_read_only)
+        by_flags = _settings_of_flags(
+            listen, data_dir, metrics_port, control_port, registry_port, has_console=has_console or is_read_only
+        )
         by_flags |= {"ottla.console.read.only": "true"} if is_read_only else {}
         config, ignored = load(properties, os.environ, list(settings), by_flags)
         if listen is not None:
@@ -251,13 +265,25 @@ def command(
         warnings=warnings,
         first_topics=first_topics,
         first_users=first_users,
-        steering=steering(clock, faults_file, owner, has_control_api=has_control_api),
+        steering=steering(
+            clock,
+            faults_file,
+            owner,
+            has_control_api=has_control_api,
+            has_registry=config.settings.ottla_schema_registry_port is not None,
+        ),
         started_lines=started_lines,
     )
 
 
 def _settings_of_flags(
-    listen: str | None, data_dir: str | None, metrics_port: int | None, control_port: int | None, *, has_console: bool
+    listen: str | None,
+    data_dir: str | None,
+    metrics_port: int | None,
+    control_port: int | None,
+    registry_port: int | None,
+    *,
+    has_console: bool,
 ) -> dict[str, str]:
     """Return the settings of server.properties that options set."""
     given = {
@@ -266,6 +292,7 @@ def _settings_of_flags(
         "ottla.metrics.port": metrics_port,
         "ottla.control.port": control_port,
         "ottla.console": "true" if has_console else None,
+        "ottla.schema.registry.port": registry_port,
     }
     return {key: str(value) for key, value in given.items() if value is not None}
 

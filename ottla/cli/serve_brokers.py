@@ -79,7 +79,8 @@ def serve_brokers(
                 first_users=first_users,
                 open_control_api=open_control_api,
             )
-        steered = steering(MACHINE, faults_file, parent, has_control_api=has_control_api)
+        has_registry = node.config.settings.ottla_schema_registry_port is not None
+        steered = steering(MACHINE, faults_file, parent, has_control_api=has_control_api, has_registry=has_registry)
         return main.run(node.config, {}, as_json=as_json, log_level=log_level, steering=steered, node=node.name)
 
     cluster = ClusterProcesses(

@@ -1,4 +1,5 @@
-"""The parts of the control API that ``ottla serve`` starts: the HTTP server, a manual clock, faults, and the check of the owner."""
+"""The parts that ``ottla serve`` starts beside a broker: the control API, a manual clock, faults, the check of the owner, and the
+schema registry."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from ottla.broker.process.steering import Steering
     from ottla.control.clock import ManualClock
     from ottla.control.faults.registry import Fault
+    from ottla.registry.server import SchemaRegistry
 
 STILL_DEFAULTS = {
     **{f"group.{kind}.assignment.interval.ms": "0" for kind in ("consumer", "share", "streams")},
@@ -31,15 +33,19 @@ def with_still_defaults(config: BrokerConfig) -> BrokerConfig:
     return BrokerConfig({**STILL_DEFAULTS, **config.given})
 
 
-def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *, has_control_api: bool) -> Steering:
-    """Create the parts of the control API that the options select, without importing other parts. Raises `Refused`."""
+def steering(
+    clock: str, faults_file: Path | None, owner: OwnerProcess | None, *, has_control_api: bool, has_registry: bool = False
+) -> Steering:
+    """Create the parts of the control API that the options select, and the schema registry, without importing other parts. Raises
+    `Refused`."""
     from ottla.broker.process.steering import Steering
 
     manual = _clock(clock)
     if manual is not None and not has_control_api:
         raise Refused("--clock manual needs the control API, which advances the clock; give --control-port", exit_code=1)
+    open_schema_registry = _open_schema_registry if has_registry else None
     if not has_control_api and faults_file is None:
-        return Steering(owner=owner)
+        return Steering(owner=owner, open_schema_registry=open_schema_registry)
     from ottla.control.faults.registry import Faults
 
     faults, first = Faults(), _first_faults(faults_file)
@@ -49,7 +55,7 @@ def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *
             faults.add(fault)
 
     if not has_control_api:
-        return Steering(begin=begin, owner=owner, interception=faults)
+        return Steering(begin=begin, owner=owner, interception=faults, open_schema_registry=open_schema_registry)
     from ottla.control.command import Steered
     from ottla.control.history import EventHistory
     from ottla.control.http_api import ControlServer
@@ -68,11 +74,18 @@ def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *
     return Steering(
         begin=begin,
         open_control_api=open_control_api,
+        open_schema_registry=open_schema_registry,
         owner=owner,
         clock=manual,
         interception=faults,
         transaction_listener=history,
     )
+
+
+def _open_schema_registry(serving: Serving) -> SchemaRegistry:
+    from ottla.registry.server import SchemaRegistry
+
+    return SchemaRegistry(serving)
 
 
 def _clock(text: str) -> ManualClock | None:

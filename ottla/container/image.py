@@ -30,6 +30,8 @@ from ottla.storage.real_filesystem import RealFilesystem
 
 MOUNTED_PROPERTIES: Final = Path("/mnt/shared/config/server.properties")
 """The path at which apache/kafka reads a file of settings."""
+_REGISTRY_PORT: Final = "KAFKA_OTTLA_SCHEMA_REGISTRY_PORT"
+_REGISTRY_HOST: Final = "KAFKA_OTTLA_SCHEMA_REGISTRY_HOST"
 DATA_DIRECTORY: Final = "/data"
 LISTENERS: Final = "PLAINTEXT://0.0.0.0:9092"
 ADVERTISED_LISTENERS: Final = "PLAINTEXT://localhost:9092"
@@ -70,6 +72,9 @@ def prepared(environment: Mapping[str, str], properties: Mapping[str, str]) -> d
         prepared["KAFKA_LISTENERS"] = LISTENERS if advertised is None else _on_every_interface(advertised)
         if advertised is None and "advertised.listeners" not in properties:
             prepared["KAFKA_ADVERTISED_LISTENERS"] = ADVERTISED_LISTENERS
+    if prepared.get(_REGISTRY_PORT):
+        # Only published ports can be reached from outside of the container.
+        prepared.setdefault(_REGISTRY_HOST, "0.0.0.0")
     if not any(prepared.get(name) for name in ("KAFKA_LOG_DIRS", "KAFKA_LOG_DIR")) and not {"log.dirs", "log.dir"} & {*properties}:
         prepared["KAFKA_LOG_DIRS"] = DATA_DIRECTORY
     return prepared

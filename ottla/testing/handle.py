@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+from urllib.parse import urlsplit
 
 from ottla.addresses import joined_address, split_address
 from ottla.control.faults.remote_faults import RemoteFaults
@@ -47,6 +48,7 @@ _GIVEN_OTHERWISE = {
     "ottla.control.host": "the handle itself",
     "ottla.control.port": "the handle itself",
     "ottla.control.token": "the handle itself",
+    "ottla.schema.registry.port": "schema_registry=",
 }
 """Settings that the handle sets itself, each with the argument to use instead."""
 
@@ -66,7 +68,8 @@ class Broker:
 
     ``security`` is ``SASL_SSL``, ``SASL_PLAINTEXT``, ``SSL`` or ``mTLS``, which is SSL with client certificates. ``users`` are
     passwords by name, for PLAIN and SCRAM, or the names of clients with certificates. With ``acls`` the broker has an authorizer.
-    `client_config` returns what a client needs.
+    `client_config` returns what a client needs. With ``schema_registry`` the broker has a schema registry at
+    ``schema_registry_url``, which needs ``ottla[registry]``.
 
     Raises ValueError for settings that the handle sets itself, and ImportError if certificates need ``ottla[security]``.
     """
@@ -93,6 +96,7 @@ class Broker:
         security: str | None = None,
         users: Mapping[str, str] | Iterable[str] | None = None,
         acls: Sequence[Acl] | None = None,
+        schema_registry: bool = False,
     ) -> None:
         for name, instead in _GIVEN_OTHERWISE.items():
             if name in (settings or {}):
@@ -119,6 +123,7 @@ class Broker:
         self._port = port
         self._settings = dict(settings or {})
         self._features = dict(features or {})
+        self._registry_port = 0 if schema_registry else None
         self._served = ServedProcess(self._has_printed)
         self._answered = threading.Event()
         self.ready: dict[str, Any] = {}
@@ -135,6 +140,23 @@ class Broker:
     def bootstrap(self) -> str:
         """The ``host:port`` for a client's ``bootstrap.servers``."""
         return joined_address((self._host, self._port))
+
+    @property
+    def schema_registry_url(self) -> str:
+        """The URL of the schema registry of a started broker. Raises ValueError for a broker without one."""
+        return str(self._schema_registry()["url"])
+
+    @property
+    def schema_registry_token(self) -> str | None:
+        """The password, for any user, of the schema registry; None if it needs none. Raises ValueError."""
+        token: str | None = self._schema_registry().get("token")
+        return token
+
+    def _schema_registry(self) -> dict[str, Any]:
+        if "schema_registry" not in self.ready:
+            raise ValueError("the broker has no schema registry; give schema_registry=True and start it")
+        found: dict[str, Any] = self.ready["schema_registry"]
+        return found
 
     @property
     def is_running(self) -> bool:
@@ -183,6 +205,8 @@ class Broker:
         command += [*self._security.listener(self.bootstrap), "--data-dir", str(self.data_dir), "--log-format", "json"]
         if self._is_steered:
             command += ["--control-port", "0", "--owner-pid", str(os.getpid()), "--owned-directory", str(self._temporary)]
+        if self._registry_port is not None:
+            command += [f"--schema-registry={self._registry_port}"]
         command += setting_arguments(self._settings, self._features)
         if self.clock.is_manual:
             command += ["--clock", "manual" if self.clock.last_ms is None else f"manual:{self.clock.last_ms}"]
@@ -194,6 +218,8 @@ class Broker:
             self._wait_until_ready()
             # The broker chooses a free port itself, so that no other process can take it in between.
             self._port = split_address(next(iter(self.ready["listening"].values())))[1]
+            if self._registry_port is not None:
+                self._registry_port = urlsplit(self.schema_registry_url).port
             if not self._is_prepared:
                 self._security.add_acls(self.acls)
                 self._is_prepared = True

@@ -1,4 +1,5 @@
-"""Fixtures for tests against a broker: ``ottla``, ``ottla_bootstrap``, ``ottla_records``, ``ottla_topic``, ``ottla_group``; and
+"""Fixtures for tests against a broker: ``ottla``, ``ottla_bootstrap``, ``ottla_records``, ``ottla_topic``, ``ottla_group``,
+``ottla_schema_registry``; and
 ``ottla_cluster`` for tests against several brokers.
 
 ``@pytest.mark.ottla(settings={...}, features={...}, fresh=True, clock="manual")`` selects the broker of a test; with ``brokers=3``
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from ottla.testing.registry_fixture import ottla_schema_registry  # noqa: F401
 from ottla.testing.session_brokers import MACHINE, MANUAL, BrokerRequest, SessionBrokers, SessionClusters
 
 if TYPE_CHECKING:
@@ -145,7 +147,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         _marked(item)
 
 
-def _wanted(config: pytest.Config, options: Mapping[str, Any]) -> BrokerRequest:
+def _wanted(config: pytest.Config, options: Mapping[str, Any], *, has_registry: bool = False) -> BrokerRequest:
     settings = {
         **_pairs(config.getini("ottla_settings"), "ottla_settings"),
         **_pairs(config.getoption("--ottla-set"), "--ottla-set"),
@@ -161,6 +163,7 @@ def _wanted(config: pytest.Config, options: Mapping[str, Any]) -> BrokerRequest:
         security=options.get("security"),
         users=tuple(users.items()) if isinstance(users, Mapping) else tuple((name, None) for name in users),
         acls=None if acls is None else tuple(acls),
+        has_registry=has_registry,
     )
 
 
@@ -223,7 +226,8 @@ def ottla(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
         return
     brokers: SessionBrokers = request.getfixturevalue("_ottla_brokers")
     shared = _of_wider_fixtures(request, "ottla_module", "ottla_session")
-    wanted = _wanted(request.config, {**options, "brokers": 1})
+    has_registry = "ottla_schema_registry" in request.fixturenames
+    wanted = _wanted(request.config, {**options, "brokers": 1}, has_registry=has_registry)
     broker = brokers.get(wanted, is_fresh=bool(options.get("fresh")), shared=shared)
     request.node.stash[_BROKER] = Before(broker=broker, logged_lines=broker.logged_lines, now_ms=broker.clock.approximate_ms())
     yield broker

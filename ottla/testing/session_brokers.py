@@ -41,6 +41,8 @@ class BrokerRequest:
     users: tuple[tuple[str, str | None], ...] = ()
     """Names with passwords; without passwords for clients with certificates."""
     acls: tuple[Acl, ...] | None = None
+    has_registry: bool = False
+    """Whether the broker has a schema registry; a cluster has none."""
     number: int = 0
     """Distinguishes brokers with equal options. A second broker is started if a wider fixture holds the first."""
 
@@ -80,7 +82,7 @@ class SessionBrokers:
             broker = None
         if broker is None:
             self._make_room()
-            broker = Broker(clock=wanted.clock, **wanted.arguments())
+            broker = Broker(clock=wanted.clock, schema_registry=wanted.has_registry, **wanted.arguments())
         self.running[wanted] = broker
         if not broker.is_running:
             # The broker is new, or a test has stopped the broker.

@@ -123,7 +123,7 @@ def _run(image: Image, arguments: str) -> None:
         elif name == "chown":
             image.owned += paths
         else:
-            assert (name, words[-1]) in (("pip", "ottla[security]"), ("rm", "/wheels")), step
+            assert (name, words[-1]) in (("pip", "ottla[registry,security]"), ("rm", "/wheels")), step
 
 
 def _env(image: Image, arguments: str) -> None:

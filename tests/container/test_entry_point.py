@@ -39,6 +39,14 @@ def test_listeners_are_derived_from_advertised_listeners(advertised: str, listen
     assert prepared({"KAFKA_ADVERTISED_LISTENERS": advertised}, {})["KAFKA_LISTENERS"] == listeners
 
 
+def test_schema_registry_listens_on_the_published_port() -> None:
+    given = {"KAFKA_OTTLA_SCHEMA_REGISTRY_PORT": "8081"}
+    assert prepared(given, {})["KAFKA_OTTLA_SCHEMA_REGISTRY_HOST"] == "0.0.0.0"
+    own = given | {"KAFKA_OTTLA_SCHEMA_REGISTRY_HOST": "127.0.0.1"}
+    assert prepared(own, {})["KAFKA_OTTLA_SCHEMA_REGISTRY_HOST"] == "127.0.0.1"
+    assert load(None, prepared(given, {}), [], {})[0].settings.ottla_schema_registry_port == 8081
+
+
 def test_configured_listeners_add_no_default_advertised_listeners() -> None:
     """The names and ports of the configured listeners may differ from those of the default advertised listeners."""
     assert prepared({"KAFKA_LISTENERS": "IN://:1"}, {}) == {"KAFKA_LISTENERS": "IN://:1", "KAFKA_LOG_DIRS": "/data"}

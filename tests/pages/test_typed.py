@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,8 @@ SMALLER = {"--rows 200000": "--rows 2000"}
 
 def marks(session: Session) -> list[pytest.MarkDecorator]:
     heavy = [pytest.mark.java, pytest.mark.heavy] if session.needs_spark else []
+    if session.needs is not None:
+        heavy.append(pytest.mark.skipif(find_spec(session.needs) is None, reason=f"needs {session.needs}"))
     return [*heavy, pytest.mark.full if session.is_slow else pytest.mark.smoke]
 
 

@@ -206,6 +206,28 @@ OWN = (
         rule="0..",
         documentation="Time that a client may read no byte of its waiting responses, if memory is short.",
     ),
+    Definition(
+        name="ottla.schema.registry.host",
+        type="STRING",
+        default="127.0.0.1",
+        documentation="Address of the schema registry.",
+    ),
+    Definition(
+        name="ottla.schema.registry.port",
+        type="INT",
+        default=None,
+        rule="0..65535",
+        documentation="Port of the schema registry; 0 chooses a free port. Without a value the registry is disabled.",
+    ),
+    Definition(
+        name="ottla.schema.registry.token",
+        type="PASSWORD",
+        default=None,
+        documentation=(
+            "Token that clients of the schema registry send as their password. Without a value a broker whose clients need"
+            " credentials generates one for its ready line, and other brokers have a registry without a token."
+        ),
+    ),
 )
 """Configs that only ottla has."""
 

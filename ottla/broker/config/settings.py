@@ -216,6 +216,9 @@ class Settings(msgspec.Struct, frozen=True):
     ottla_request_stall_ms: int
     ottla_response_stall_ms: int
     ottla_request_inflated_max_bytes: int
+    ottla_schema_registry_host: str
+    ottla_schema_registry_port: int | None
+    ottla_schema_registry_token: str | None
 
     @property
     def is_member(self) -> bool:

@@ -127,6 +127,7 @@ class Exchange:
             "REQUEST_METHOD": request.method.decode(),
             "PATH_INFO": unquote(path, "latin-1"),
             "QUERY_STRING": query,
+            "REQUEST_URI": request.target.decode("latin-1"),
             "wsgi.input": BytesIO(body),
             HAS_LEFT: partial(has_left, self._connection),
         }

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
 MAX_CONNECTIONS: Final = 16
-"""Maximum number of connections. Each needs a thread and a descriptor. Further connections are closed immediately."""
+"""Default maximum number of connections. Each needs a thread and a descriptor. Further connections are closed immediately."""
 CLOSE_TIMEOUT_S: Final = 5.0
 """Time in s that `BoundedHttpServer.close` waits for the thread that accepts connections."""
 ACCEPT_RETRY_S: Final = 0.1
@@ -43,24 +43,34 @@ ACCEPT_RETRY_S: Final = 0.1
 class BoundedHttpServer:
     """Serves ``app`` from `serve` until `close`. Connections accepted before `serve` wait until it runs.
 
-    The constructor raises OSError or ValueError for an address that cannot be bound.
+    The constructor raises OSError or ValueError for an address that cannot be bound. Connections beyond ``max_connections`` are
+    closed immediately.
 
     ``on_bug`` is called on a thread of the server for each exception that ``app`` raises.
     """
 
-    def __init__(self, host: str, port: int, app: WSGIApplication, on_bug: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        app: WSGIApplication,
+        on_bug: Callable[[], None] = lambda: None,
+        *,
+        max_connections: int = MAX_CONNECTIONS,
+    ) -> None:
         family = AF_INET6 if ":" in host else AF_INET
         takes_both = host == "::" and has_dualstack_ipv6()
         try:
             # Resolve the host first, because `create_server` would lose the zone of a link-local address.
             address = getaddrinfo(host or None, port, family, SOCK_STREAM, flags=AI_PASSIVE)[0][4]
-            self._socket = create_server(address, family=family, backlog=MAX_CONNECTIONS, dualstack_ipv6=takes_both)
+            self._socket = create_server(address, family=family, backlog=max_connections, dualstack_ipv6=takes_both)
         except OverflowError as error:
             raise ValueError(str(error)) from error
         self._address = self._socket.getsockname()
         self.port: int = self._address[1]
         self._app = app
         self._on_bug = on_bug
+        self._max_connections = max_connections
         self._clients: set[socket] = set()
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
@@ -75,7 +85,7 @@ class BoundedHttpServer:
             except OSError:
                 self._is_closed.wait(ACCEPT_RETRY_S)
                 continue
-            if len(self._clients) >= MAX_CONNECTIONS:
+            if len(self._clients) >= self._max_connections:
                 client.close()
                 continue
             self._clients.add(client)

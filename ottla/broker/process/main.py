@@ -18,7 +18,7 @@ from ottla.broker.loop.env import RealEnv, process_id
 from ottla.broker.process.ready_file import ReadyFile
 from ottla.broker.process.running import report_ready, run_process, serve_metrics, stop_at_signals
 from ottla.broker.process.serving import Serving
-from ottla.broker.process.steering import ControlEndpoint, Steering
+from ottla.broker.process.steering import ControlEndpoint, RegistryEndpoint, Steering
 from ottla.broker.shared.shared_server import GiveUp, Host, Inherited
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def _report_ready(
     broker: BrokerServer,
     ready_file: ReadyFile,
     control_api: ControlEndpoint | None,
+    registry: RegistryEndpoint | None,
     started_lines: Sequence[str],
     local: LocalSocket | None,
 ) -> None:
@@ -51,10 +52,13 @@ def _report_ready(
         ready["control"] = {"url": control_api.url, "token": control_api.token}
         if control_api.pages_url is not None:
             ready["console"] = control_api.pages_url
-    report_ready(ready, ready_file, _for_people(broker, control_api), *started_lines, is_secret=control_api is not None)
+    if registry is not None:
+        ready["schema_registry"] = {"url": registry.url} | ({} if registry.token is None else {"token": registry.token})
+    is_secret = control_api is not None or (registry is not None and registry.token is not None)
+    report_ready(ready, ready_file, _for_people(broker, control_api, registry), *started_lines, is_secret=is_secret)
 
 
-def _for_people(broker: BrokerServer, control_api: ControlEndpoint | None) -> str:
+def _for_people(broker: BrokerServer, control_api: ControlEndpoint | None, registry: RegistryEndpoint | None) -> str:
     lines = [f"ottla listens at {broker.bootstrap}", f"its data is in {broker.directory.absolute_path}"]
     if broker.metrics_url is not None:
         lines.append(f"its metrics are at {broker.metrics_url}")
@@ -62,6 +66,9 @@ def _for_people(broker: BrokerServer, control_api: ControlEndpoint | None) -> st
         lines.append(f"its control API is at {control_api.url}, with the token {control_api.token}")
         if control_api.pages_url is not None:
             lines.append(f"its console is at {control_api.pages_url}")
+    if registry is not None:
+        password = "" if registry.token is None else f", with the password {registry.token} for any user"
+        lines.append(f"its schema registry is at {registry.url}{password}")
     return "\n".join([*lines, f"Ctrl-C, or kill {process_id()}, stops it; its data is kept"])
 
 
@@ -110,6 +117,7 @@ async def _serve(
     stop_at_signals(serving.stop_wanted, steering.owner)
     # Open the control API before the broker starts, so that a busy port is found before anything was started or logged.
     control_api = None if steering.open_control_api is None else steering.open_control_api(serving)
+    registry = None if steering.open_schema_registry is None else steering.open_schema_registry(serving)
     if not await _started(serving):
         return
     # The objects that the start has created live as long as the process, so the garbage collector need not traverse them.
@@ -118,13 +126,17 @@ async def _serve(
     try:
         if control_api is not None:
             control_api.serve()
-        _report_ready(serving.broker, ready_file, control_api, started_lines, local)
+        if registry is not None:
+            registry.serve()
+        _report_ready(serving.broker, ready_file, control_api, registry, started_lines, local)
         await serving.stop_wanted.wait()
     finally:
         if local is not None:
             local.close()
         if control_api is not None:
             control_api.close()
+        if registry is not None:
+            await asyncio.get_running_loop().run_in_executor(None, registry.close)
         ready_file.remove()
         await serving.stop()
     failure = serving.failure or serving.given_up

@@ -1,4 +1,4 @@
-"""The hooks by which tests control a broker's process. A broker serves without them as well."""
+"""The parts of a broker's process that a broker serves without: the control API of tests, and the schema registry."""
 
 from __future__ import annotations
 
@@ -29,13 +29,29 @@ class ControlEndpoint(Protocol):
     def close(self) -> None: ...
 
 
+class RegistryEndpoint(Protocol):
+    """The HTTP server of the schema registry (`ottla.registry.server`)."""
+
+    url: str
+    token: str | None
+    """The token that clients need; None if they need none."""
+
+    def serve(self) -> None:
+        """Start to answer requests, including requests that have already arrived."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class Steering(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of `ottla.control` that the process uses. A part that is None is not used."""
+    """The parts of `ottla.control` and `ottla.registry` that the process uses. A part that is None is not used."""
 
     begin: Callable[[], None] | None = None
     """Called right after logging was configured."""
     open_control_api: Callable[[Serving], ControlEndpoint] | None = None
     """Called before the broker starts. The control API answers after `ControlEndpoint.serve`. Raises `ConfigError`."""
+    open_schema_registry: Callable[[Serving], RegistryEndpoint] | None = None
+    """Called before the broker starts, like ``open_control_api``. Raises `ConfigError`."""
     owner: Owner | None = None
     clock: TimeSource | None = None
     """Replaces the machine's clock."""

@@ -1,0 +1,109 @@
+"""The options of ``ottla consume`` and ``ottla produce`` for values in a schema registry's format."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from ottla.cli.commands import Refused
+from ottla.cli.options import PATH, READY_FILE_VARIABLE
+
+if TYPE_CHECKING:
+    from ottla.client import ConsumedRecord
+    from ottla.client.schema_registry.registry_client import RegistryClient
+
+DEFAULT_REGISTRY: Final = "http://127.0.0.1:8081"
+REGISTRY_VARIABLE: Final = "OTTLA_SCHEMA_REGISTRY"
+USER_VARIABLE: Final = "OTTLA_SCHEMA_REGISTRY_USER"
+"""The environment variable with the registry's ``USER:PASSWORD``. An option would show the password to other users."""
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+def _with_registry(command: C) -> C:
+    return click.option(
+        "--registry",
+        envvar=REGISTRY_VARIABLE,
+        metavar="URL",
+        help=f"Schema registry (default: ${REGISTRY_VARIABLE}, else that of ${READY_FILE_VARIABLE}, else {DEFAULT_REGISTRY});"
+        f" ${USER_VARIABLE} is USER:PASSWORD.",
+    )(command)
+
+
+def decodes(command: C) -> C:
+    """Add the options of a command that decodes values."""
+    command = _with_registry(command)
+    return click.option("--decode", is_flag=True, help="Decode keys and values in a schema registry's format to JSON.")(command)
+
+
+def encodes(command: C) -> C:
+    """Add the options of a command that encodes values."""
+    command = _with_registry(command)
+    return click.option(
+        "--schema",
+        type=PATH,
+        metavar="FILE",
+        help="Encode values, which are JSON, by the schema in FILE (.avsc, .proto or .json), and register it as TOPIC-value.",
+    )(command)
+
+
+def decoded_records(records: Iterable[ConsumedRecord], registry: str | None, *, decodes: bool) -> Iterator[ConsumedRecord]:
+    """Yield records whose keys and values are JSON if the registry has their schemas; other records are unchanged."""
+    if not decodes:
+        yield from records
+        return
+    from ottla.client.schema_registry.decoding import RegistryDecoder
+
+    decoder = RegistryDecoder(_client(registry))
+
+    def text(data: bytes | None) -> bytes | None:
+        found = decoder.decode(data)
+        return data if found is None else json.dumps(found.value, ensure_ascii=False).encode()
+
+    for record in records:
+        is_data = record.control is None
+        yield dataclasses.replace(record, key=text(record.key), value=text(record.value)) if is_data else record
+
+
+def value_encoder(topic: str, schema: Path | None, registry: str | None) -> Callable[[bytes], bytes]:
+    """Register the schema in a file, and return a function that encodes values; without a file they stay as they are. Raises
+    `Refused` and `ClientError`."""
+    if schema is None:
+        return lambda value: value
+    from ottla.client.schema_registry.encoding import RegistryEncoder, kind_of
+    from ottla.client.schema_registry.registry_client import subject_of
+
+    kind = kind_of(schema)
+    try:
+        text = schema.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"cannot read {schema}: {getattr(error, 'strerror', None) or error}") from None
+    return RegistryEncoder(_client(registry), subject_of(topic), text, kind).encode
+
+
+def _client(registry: str | None) -> RegistryClient:
+    from ottla.client.schema_registry.registry_client import Registry, RegistryClient
+    from ottla.client.security.client_config import Secret
+
+    url, token = (registry, None) if registry else _of_ready_file()
+    user, _, password = os.environ.get(USER_VARIABLE, "").partition(":")
+    credentials = {"user": user, "password": Secret(password)} if user else {"token": Secret(token or "")}
+    return RegistryClient(Registry(url, **credentials))
+
+
+def _of_ready_file() -> tuple[str, str | None]:
+    """Return address and token of the registry of the broker with the ready file; the default address if there is none."""
+    from ottla.client.ready_line import NotReady, read_ready_file
+
+    path = os.environ.get(READY_FILE_VARIABLE)
+    try:
+        found = read_ready_file(Path(path)).get("schema_registry") if path else None
+    except NotReady:
+        found = None
+    return (found["url"], found.get("token")) if isinstance(found, dict) else (DEFAULT_REGISTRY, None)

@@ -1,0 +1,8 @@
+"""A client of schema registries, and values in their wire format.
+
+- `decoding`: decodes values to JSON-like values.
+- `encoding`: encodes JSON values by a schema, and registers it.
+- `framing`: Confluent's wire format.
+- `protobuf_messages`: messages of a Protobuf schema of a registry.
+- `registry_client`: requests to a registry.
+"""

@@ -1,0 +1,145 @@
+"""Decodes values in Confluent's wire format to JSON-like values, for people: the command line and the console.
+
+The libraries are imported at the first value of a format. Avro needs fastavro, Protobuf needs protobuf, JSON Schema needs none; the
+extra ``ottla[registry]`` has them.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import io
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from ottla.client.errors import ClientError
+from ottla.client.schema_registry.framing import unframed
+from ottla.client.schema_registry.registry_client import AVRO, JSON, MAX_SCHEMAS, PROTOBUF, RegisteredSchema, RegistryClient
+
+FORMATS: Final = {AVRO: "avro", JSON: "json-schema", PROTOBUF: "protobuf"}
+"""The names of formats for people."""
+MAX_DEPTH: Final = 100
+"""Maximum depth of a decoded value."""
+Read = Callable[[bytes], Any]
+"""Decodes the bytes after the header. Raises any exception for bytes that do not match the schema."""
+
+
+class Decoded(msgspec.Struct, frozen=True, kw_only=True):
+    """A decoded value. ``value`` has only types of JSON; bytes are ``{"base64": ...}``. ``subject`` is None if the schema has
+    several subjects, or none."""
+
+    format: str
+    value: Any
+    schema_id: int
+    subject: str | None = None
+
+
+class RegistryDecoder:
+    """Decodes values of any schema of a registry. Threads may share a decoder."""
+
+    def __init__(self, client: RegistryClient) -> None:
+        self._client = client
+        self._readers: dict[int, tuple[str, Read]] = {}
+
+    def decode(self, data: bytes | None) -> Decoded | None:
+        """Decode a value. Returns None for bytes in another format, and for an id that the registry does not know.
+
+        Raises `ClientError` if the registry does not answer, or a library is not installed.
+        """
+        split = unframed(data)
+        if split is None:
+            return None
+        reader = self._reader(split.schema_id)
+        if reader is None:
+            return None
+        name, read = reader
+        try:
+            value = plain(read(split.payload))
+        except ClientError:
+            raise
+        except Exception:
+            # The bytes do not match the schema. The libraries raise many types of exceptions.
+            return None
+        subjects = self._client.subjects(split.schema_id)
+        return Decoded(format=name, value=value, schema_id=split.schema_id, subject=subjects[0] if len(subjects) == 1 else None)
+
+    def _reader(self, schema_id: int) -> tuple[str, Read] | None:
+        found = self._readers.get(schema_id)
+        if found is None:
+            schema = self._client.schema(schema_id)
+            if schema is None or schema.kind not in FORMATS:
+                return None
+            if len(self._readers) >= MAX_SCHEMAS:
+                self._readers.clear()
+            found = self._readers[schema_id] = FORMATS[schema.kind], self._read(schema_id, schema)
+        return found
+
+    def _read(self, schema_id: int, schema: RegisteredSchema) -> Read:
+        if schema.kind == JSON:
+            return json.loads
+        try:
+            if schema.kind == AVRO:
+                return _read_avro(schema, self._client)
+            from ottla.client.schema_registry.protobuf_messages import ProtobufMessages
+
+            return ProtobufMessages(schema_id, self._client).read
+        except ClientError:
+            raise
+        except ImportError as error:
+            raise missing_library(schema.kind, error) from None
+        except Exception as error:
+            # The libraries raise many types of exceptions for a schema that they cannot read.
+            what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise ClientError(f"schema {schema_id} of the registry cannot be read ({what})") from None
+
+
+def missing_library(kind: str, error: ImportError) -> ClientError:
+    return ClientError(f"values in {FORMATS[kind]} need {error.name}; install it with: pip install 'ottla[registry]'")
+
+
+def parsed_avro(schema: RegisteredSchema, client: RegistryClient) -> Any:
+    """Return fastavro's schema, with the schemas to which it refers. Raises fastavro's exceptions."""
+    from fastavro import parse_schema
+
+    named: dict[str, Any] = {}
+    for reference in client.referenced(schema).values():
+        parse_schema(json.loads(reference.text), named_schemas=named)
+    text = schema.text.strip()
+    return parse_schema(json.loads(text) if text[:1] in '{["' else text, named_schemas=named)
+
+
+def _read_avro(schema: RegisteredSchema, client: RegistryClient) -> Read:
+    from fastavro import schemaless_reader
+
+    writer = parsed_avro(schema, client)
+
+    def read(payload: bytes) -> Any:
+        source = io.BytesIO(payload)
+        value = schemaless_reader(source, writer, None)
+        if source.read(1):
+            raise ValueError("bytes are left over")
+        return value
+
+    return read
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """Convert a value to types of JSON. Raises ValueError for a value that is nested too deeply."""
+    if depth > MAX_DEPTH:
+        raise ValueError("nested too deeply")
+    if isinstance(value, dict):
+        return {str(name): plain(of, depth + 1) for name, of in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one, depth + 1) for one in value]
+    if isinstance(value, bytes | bytearray):
+        return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal | uuid.UUID | datetime.timedelta):
+        return str(value)
+    return value

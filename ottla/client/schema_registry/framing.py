@@ -1,0 +1,63 @@
+"""Confluent's wire format: a zero byte, the schema's id in four bytes, and the encoded value.
+
+Before a Protobuf value there are the indexes that lead to its message in the schema: zigzag varints, with their number first. The
+first message, the most frequent one, is a single zero.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+MAGIC: Final = b"\0"
+HEAD_BYTES: Final = 5
+FIRST_MESSAGE: Final = b"\0"
+"""The indexes of the first message of a Protobuf schema."""
+MAX_INDEXES: Final = 50
+"""Maximum depth of a Protobuf message in its schema."""
+_MAX_VARINT_BYTES: Final = 5
+
+
+class Framed(msgspec.Struct, frozen=True):
+    """A value in the wire format, split."""
+
+    schema_id: int
+    payload: bytes
+
+
+def framed(schema_id: int, payload: bytes) -> bytes:
+    """Return a payload with the header of its schema."""
+    return MAGIC + schema_id.to_bytes(HEAD_BYTES - 1, "big") + payload
+
+
+def unframed(data: bytes | None) -> Framed | None:
+    """Split a value; None if it does not have the header."""
+    if data is None or len(data) < HEAD_BYTES or data[:1] != MAGIC:
+        return None
+    return Framed(int.from_bytes(data[1:HEAD_BYTES], "big"), data[HEAD_BYTES:])
+
+
+def message_indexes(payload: bytes) -> tuple[list[int], bytes]:
+    """Return the indexes before a Protobuf value, and the value. Raises ValueError if there are none."""
+    count, at = _varint(payload, 0)
+    if not 0 <= count <= MAX_INDEXES:
+        raise ValueError(f"{count} message indexes")
+    indexes = []
+    for _ in range(count):
+        index, at = _varint(payload, at)
+        indexes.append(index)
+    return indexes or [0], payload[at:]
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a zigzag varint, and the position after it. Raises ValueError."""
+    value = 0
+    for i in range(_MAX_VARINT_BYTES):
+        if at + i >= len(data):
+            break
+        byte = data[at + i]
+        value |= (byte & 0x7F) << 7 * i
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at + i + 1
+    raise ValueError("not a varint")

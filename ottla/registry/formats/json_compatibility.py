@@ -1,0 +1,294 @@
+"""The rules by which one JSON Schema accepts all values of another, as in Confluent's registry.
+
+Each rule compares a restriction of the writer's schema with that of the reader's schema. A restriction that is new or narrower in
+the reader's schema is a reason against; one that is gone or wider is none. Two decisions are Confluent's: an object that allows
+further properties ("open") may already have values of any type under a new property's name, and a required property with a default
+is like an optional one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ottla.registry.formats.json_nodes import (
+    ALL,
+    ANY,
+    ANY_OF,
+    ARRAY,
+    COMBINED,
+    CONDITION,
+    ENUM,
+    NEVER,
+    NOT,
+    NUMBER,
+    OBJECT,
+    ONE_OF,
+    STRING,
+    Node,
+    additional_of,
+    items_of,
+    matched,
+)
+
+_UPPER: Final = {
+    STRING: ("maxLength",),
+    NUMBER: ("maximum", "exclusiveMaximum"),
+    OBJECT: ("maxProperties",),
+    ARRAY: ("maxItems",),
+}
+_LOWER: Final = {
+    STRING: ("minLength",),
+    NUMBER: ("minimum", "exclusiveMinimum"),
+    OBJECT: ("minProperties",),
+    ARRAY: ("minItems",),
+}
+"""The limits of each type. A reader's upper limit must not be lower, a reader's lower limit not higher."""
+MAX_COMPARISONS: Final = 10_000
+"""Maximum number of compared pairs, because each of the N members of a union is compared with each of M others."""
+
+
+class TooComplex(Exception):
+    """The comparison takes more than `MAX_COMPARISONS` pairs."""
+
+
+class _Comparison:
+    def __init__(self) -> None:
+        self._active: set[tuple[int, int, str, str]] = set()
+        """The pairs that are being compared, to end at a schema that contains itself."""
+        self._left = MAX_COMPARISONS
+
+    def reasons(self, reader: Node, writer: Node, path: str) -> list[str]:
+        """Return why values of ``writer`` may be invalid for ``reader``."""
+        self._left -= 1
+        if self._left < 0:
+            raise TooComplex
+        key = (reader.identity, writer.identity, reader.kind, writer.kind)
+        if reader.identity and writer.identity:
+            if key in self._active:
+                return []
+            self._active.add(key)
+        try:
+            return self._compared(reader, writer, path)
+        finally:
+            self._active.discard(key)
+
+    def accepts(self, reader: Node, writer: Node, path: str) -> bool:
+        return not self.reasons(reader, writer, path)
+
+    def _compared(self, reader: Node, writer: Node, path: str) -> list[str]:
+        if reader.kind == ANY or writer.kind == NEVER:
+            return []
+        if reader.kind in COMBINED and writer.kind in COMBINED:
+            return self._combinations(reader, writer, path)
+        if reader.kind in COMBINED:
+            # One branch that accepts everything is enough, except for allOf.
+            if (len(reader.parts) == 1 or reader.kind != ALL) and any(self.accepts(part, writer, path) for part in reader.parts):
+                return []
+        elif writer.kind in COMBINED and len(writer.parts) == 1:
+            return self.reasons(reader, writer.parts[0], path)
+        if reader.kind != writer.kind:
+            return [f"{path}: the type {writer.kind} has become {reader.kind}"]
+        rule = _RULES.get(reader.kind)
+        return [] if rule is None else rule(self, reader, writer, path)
+
+    def _combinations(self, reader: Node, writer: Node, path: str) -> list[str]:
+        """Compare two combinations: each part of the smaller one needs a partner of its own in the other."""
+        if not _may_follow(reader, writer):
+            return [f"{path}: {writer.kind} has become {reader.kind}"]
+        readers, writers = _distinct(reader.parts), _distinct(writer.parts)
+        if reader.kind == ALL and len(readers) > len(writers):
+            return [f"{path}: {reader.kind} has {len(readers) - len(writers)} new restrictions"]
+        if reader.kind != ALL and len(readers) < len(writers):
+            return [f"{path}: {reader.kind} has lost {len(writers) - len(readers)} alternatives"]
+        partners = [
+            [i for i, candidate in enumerate(readers) if self.accepts(candidate, part, f"{path}/{writer.kind}/{n}")]
+            for n, part in enumerate(writers)
+        ]
+        if _matching(partners) < min(len(readers), len(writers)):
+            return [f"{path}: an alternative or restriction of {reader.kind} does not accept all of its earlier values"]
+        return []
+
+    def enum(self, reader: Node, writer: Node, path: str) -> list[str]:
+        lost = sorted(set(writer.values) - set(reader.values))
+        return [f"{path}/enum: the values {', '.join(lost)[:200]} are no longer allowed"] if lost else []
+
+    def negation(self, reader: Node, writer: Node, path: str) -> list[str]:
+        """Compare with exchanged roles, because the writer must have excluded whatever the reader excludes."""
+        return self.reasons(writer.parts[0], reader.parts[0], f"{path}/not")
+
+    def limits(self, reader: Node, writer: Node, path: str) -> list[str]:
+        found = []
+        for words, is_narrower in ((_UPPER, lambda new, old: new < old), (_LOWER, lambda new, old: new > old)):
+            for word in words.get(reader.kind, ()):
+                new, old = reader.schema.get(word), writer.schema.get(word)
+                if new is not None and new is not False and (old is None or old is False or _exceeds(is_narrower, new, old)):
+                    found.append(f"{path}/{word}: {'new' if old is None else f'{old} has become'} {new}")
+        return found
+
+    def string(self, reader: Node, writer: Node, path: str) -> list[str]:
+        new, old = reader.schema.get("pattern"), writer.schema.get("pattern")
+        return [f"{path}/pattern: new or changed"] * (new is not None and new != old) + self.limits(reader, writer, path)
+
+    def number(self, reader: Node, writer: Node, path: str) -> list[str]:
+        found = self.limits(reader, writer, path)
+        new, old = reader.schema.get("multipleOf"), writer.schema.get("multipleOf")
+        if new is not None and (old is None or old % new):
+            found.append(f"{path}/multipleOf: {old} has become {new}")
+        if reader.is_integer and not writer.is_integer:
+            found.append(f"{path}: number has become integer")
+        return found
+
+    def array(self, reader: Node, writer: Node, path: str) -> list[str]:
+        found = self.limits(reader, writer, path)
+        if reader.schema.get("uniqueItems") and not writer.schema.get("uniqueItems"):
+            found.append(f"{path}/uniqueItems: new")
+        (new, new_rest), (old, old_rest) = items_of(reader), items_of(writer)
+        for i in range(max(len(new), len(old))):
+            where = f"{path}/items/{i}"
+            mine = reader.child(new[i] if i < len(new) else new_rest)
+            theirs = writer.child(old[i] if i < len(old) else old_rest)
+            found += self.reasons(mine, theirs, where)
+        return found + self.reasons(reader.child(new_rest), writer.child(old_rest), f"{path}/items")
+
+    def object(self, reader: Node, writer: Node, path: str) -> list[str]:
+        found = self.limits(reader, writer, path)
+        new, old = reader.schema.get("properties") or {}, writer.schema.get("properties") or {}
+        required = set(reader.schema.get("required") or ())
+        for name in sorted({*new, *old}):
+            where = f"{path}/properties/{name}"
+            if name in new and name in old:
+                found += self.reasons(reader.child(new[name]), writer.child(old[name]), where)
+            elif name in old:
+                found += self._removed(reader, writer.child(old[name]), name, where)
+            else:
+                found += self._added(reader.child(new[name]), writer, name, where)
+            is_new = name not in old and _is_open(writer)
+            was_required = name in (writer.schema.get("required") or ())
+            has_default = isinstance(new.get(name), dict) and "default" in new[name]
+            if name in new and name in required and not (was_required or has_default or is_new):
+                found.append(f"{where}: the property is now required, and has no default")
+        found += self._patterns(reader, writer, path)
+        found += self._dependencies(reader, writer, path)
+        mine = additional_of(reader, "additionalProperties", "unevaluatedProperties")
+        theirs = additional_of(writer, "additionalProperties", "unevaluatedProperties")
+        if mine is False and theirs is not False:
+            found.append(f"{path}/additionalProperties: no longer allowed")
+        elif mine is not False and theirs is not False:
+            found += self.reasons(reader.child(mine), writer.child(theirs), f"{path}/additionalProperties")
+        return found
+
+    def _removed(self, reader: Node, old: Node, name: str, path: str) -> list[str]:
+        if _is_open(reader):
+            return []
+        covering = matched(reader, name)
+        if covering is not None:
+            return self.reasons(covering, old, path)
+        return [] if old.kind == NEVER else [f"{path}: the property was removed, and additional properties are not allowed"]
+
+    def _added(self, new: Node, writer: Node, name: str, path: str) -> list[str]:
+        if _is_open(writer):
+            return [] if new.kind == ANY else [f"{path}: the property was added, and earlier values may have it with another type"]
+        covering = matched(writer, name)
+        return [] if covering is None else self.reasons(new, covering, path)
+
+    def _patterns(self, reader: Node, writer: Node, path: str) -> list[str]:
+        """Compare the properties that a pattern matches. A pattern that only one schema has is compared with the additional
+        properties of the other."""
+        found = []
+        new, old = (one.schema.get("patternProperties") or {} for one in (reader, writer))
+        for pattern in sorted({*new, *old}):
+            where = f"{path}/patternProperties/{pattern}"
+            mine = new.get(pattern, additional_of(reader, "additionalProperties", "unevaluatedProperties"))
+            theirs = old.get(pattern, additional_of(writer, "additionalProperties", "unevaluatedProperties"))
+            found += self.reasons(reader.child(mine), writer.child(theirs), where)
+        return found
+
+    def _dependencies(self, reader: Node, writer: Node, path: str) -> list[str]:
+        found = []
+        new, old = _dependencies_of(reader), _dependencies_of(writer)
+        for name, needed in new.items():
+            before = old.get(name)
+            where = f"{path}/dependencies/{name}"
+            if isinstance(needed, list):
+                if not isinstance(before, list) or not set(needed) <= set(before):
+                    found.append(f"{where}: new or extended")
+            elif before is None or isinstance(before, list):
+                found.append(f"{where}: new")
+            else:
+                found += self.reasons(reader.child(needed), writer.child(before), where)
+        return found
+
+    def condition(self, reader: Node, writer: Node, path: str) -> list[str]:
+        """Accept only a condition that is unchanged, or branches that became wider."""
+        (new_if, *new), (old_if, *old) = reader.parts, writer.parts
+        if not (self.accepts(new_if, old_if, path) and self.accepts(old_if, new_if, path)):
+            return [f"{path}/if: changed"]
+        return [reason for mine, theirs in zip(new, old, strict=True) for reason in self.reasons(mine, theirs, f"{path}/then")]
+
+
+_RULES: Final[dict[str, Callable[[_Comparison, Node, Node, str], list[str]]]] = {
+    ENUM: _Comparison.enum,
+    NOT: _Comparison.negation,
+    STRING: _Comparison.string,
+    NUMBER: _Comparison.number,
+    ARRAY: _Comparison.array,
+    OBJECT: _Comparison.object,
+    CONDITION: _Comparison.condition,
+}
+
+
+def unreadable(reader: Node, writer: Node) -> list[str]:
+    """Return the reasons why values that are valid for ``writer`` may be invalid for ``reader``. Raises `TooComplex`."""
+    return _Comparison().reasons(reader, writer, "#")
+
+
+def _may_follow(reader: Node, writer: Node) -> bool:
+    """Whether one combination may replace another: anyOf accepts the most; of a single part all three mean the same."""
+    if reader.kind in (writer.kind, ANY_OF):
+        return True
+    return len(writer.parts) == 1 and (reader.kind == ONE_OF or len(reader.parts) == 1)
+
+
+def _distinct(parts: Sequence[Node]) -> list[Node]:
+    """Remove repeated parts."""
+    kept: list[Node] = []
+    for part in parts:
+        if not any((part.kind, part.schema, part.values, part.parts) == (o.kind, o.schema, o.values, o.parts) for o in kept):
+            kept.append(part)
+    return kept
+
+
+def _matching(partners: Sequence[Sequence[int]]) -> int:
+    """Return the size of a maximum matching, where ``partners`` are the possible partners of each part (Kuhn's algorithm)."""
+    taken: dict[int, int] = {}
+
+    def is_placed(part: int, tried: set[int]) -> bool:
+        for partner in partners[part]:
+            if partner not in tried:
+                tried.add(partner)
+                if partner not in taken or is_placed(taken[partner], tried):
+                    taken[partner] = part
+                    return True
+        return False
+
+    return sum(is_placed(part, set()) for part in range(len(partners)))
+
+
+def _exceeds(is_narrower: Callable[[Any, Any], bool], new: Any, old: Any) -> bool:
+    """Compare two limits. In Draft 4 exclusive limits are true or false."""
+    return not isinstance(new, bool) and not isinstance(old, bool) and is_narrower(new, old)
+
+
+def _is_open(found: Node) -> bool:
+    """Whether an object may have further properties of any type."""
+    additional = additional_of(found, "additionalProperties", "unevaluatedProperties")
+    return additional is True and not found.schema.get("patternProperties")
+
+
+def _dependencies_of(found: Node) -> dict[str, Any]:
+    return {
+        **(found.schema.get("dependencies") or {}),
+        **(found.schema.get("dependentRequired") or {}),
+        **(found.schema.get("dependentSchemas") or {}),
+    }

@@ -1,0 +1,168 @@
+"""JSON Schemas as typed nodes, in which references are resolved and defaults are filled in, for `json_compatibility`.
+
+A schema object may restrict values by several keywords at once. A node has one kind of restriction, and several kinds are an `ALL`
+of their nodes: ``{"type": "string", "enum": ["a"]}`` is all of a string node and an enum node.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+ANY, NEVER, ALL, ANY_OF, ONE_OF, NOT, ENUM, CONDITION = "any", "never", "allOf", "anyOf", "oneOf", "not", "enum", "if"
+STRING, NUMBER, OBJECT, ARRAY, BOOLEAN, NULL = "string", "number", "object", "array", "boolean", "null"
+COMBINED: Final = (ALL, ANY_OF, ONE_OF)
+_KEYWORDS: Final = {
+    OBJECT: (
+        "properties",
+        "required",
+        "minProperties",
+        "maxProperties",
+        "dependencies",
+        "dependentRequired",
+        "dependentSchemas",
+        "patternProperties",
+        "additionalProperties",
+        "propertyNames",
+        "unevaluatedProperties",
+    ),
+    ARRAY: (
+        "items",
+        "prefixItems",
+        "additionalItems",
+        "unevaluatedItems",
+        "minItems",
+        "maxItems",
+        "uniqueItems",
+        "contains",
+    ),
+    STRING: ("minLength", "maxLength", "pattern"),
+    NUMBER: ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+}
+"""The keywords that restrict values of one type. A schema with such a keyword and no type gets that type."""
+_TYPES: Final = {STRING, NUMBER, OBJECT, ARRAY, BOOLEAN, NULL}
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A restriction of values. ``schema`` has the keywords, ``parts`` the nodes of a combination or of ``not``."""
+
+    kind: str
+    schema: Mapping[str, Any] = {}
+    parts: tuple[Node, ...] = ()
+    values: tuple[str, ...] = ()
+    """The JSON of the values of an enum."""
+    is_integer: bool = False
+    resolver: Any = None
+    """Resolves references in ``schema`` (``referencing.Resolver``)."""
+    identity: int = 0
+    """Identifies the schema object, to find cycles."""
+
+    def child(self, schema: Any) -> Node:
+        """The node of a schema inside this one."""
+        return node(schema, self.resolver)
+
+    @property
+    def has_default(self) -> bool:
+        return "default" in self.schema
+
+
+def node(schema: Any, resolver: Any, depth: int = 0) -> Node:
+    """Build the node of a schema. Raises `referencing.exceptions.Unresolvable` for a reference without a schema."""
+    if schema is True or schema == {}:
+        return Node(kind=ANY)
+    if schema is False:
+        return Node(kind=NEVER)
+    if not isinstance(schema, dict):
+        raise ValueError(f"{schema!r} is not a schema")
+    if isinstance(reference := schema.get("$ref"), str):
+        if depth > _MAX_REFERENCES:
+            raise ValueError(f"the reference {reference} leads to itself")
+        found = resolver.lookup(reference)
+        return node(found.contents, found.resolver, depth + 1)
+    parts = tuple(_parts(schema, resolver))
+    if not parts:
+        return Node(kind=ANY, schema=schema)
+    if len(parts) == 1:
+        return parts[0]
+    return Node(kind=ALL, parts=parts, schema=schema, resolver=resolver, identity=id(schema))
+
+
+_MAX_REFERENCES: Final = 100
+"""Maximum number of references that lead to each other before one leads to a schema."""
+
+
+def _parts(schema: dict[str, Any], resolver: Any) -> Iterator[Node]:
+    def made(kind: str, **fields: Any) -> Node:
+        return Node(kind=kind, schema=schema, resolver=resolver, identity=id(schema), **fields)
+
+    if isinstance(values := schema.get("enum"), list):
+        yield made(ENUM, values=tuple(_value(value) for value in values))
+    if "const" in schema:
+        yield made(ENUM, values=(_value(schema["const"]),))
+    for kind in COMBINED:
+        if isinstance(members := schema.get(kind), list):
+            yield made(kind, parts=tuple(node(member, resolver) for member in members))
+    if "not" in schema:
+        yield made(NOT, parts=(node(schema["not"], resolver),))
+    if "if" in schema and ("then" in schema or "else" in schema):
+        branches = (schema["if"], schema.get("then", True), schema.get("else", True))
+        yield made(CONDITION, parts=tuple(node(branch, resolver) for branch in branches))
+    types = schema.get("type")
+    if isinstance(types, list):
+        members = tuple(_typed(name, made) for name in types)
+        yield members[0] if len(members) == 1 else made(ANY_OF, parts=members)
+    elif isinstance(types, str):
+        yield _typed(types, made)
+    else:
+        yield from (made(kind) for kind, keywords in _KEYWORDS.items() if any(word in schema for word in keywords))
+
+
+def _typed(name: str, made: Any) -> Node:
+    if name == "integer":
+        integer: Node = made(NUMBER, is_integer=True)
+        return integer
+    if name not in _TYPES:
+        raise ValueError(f"{name!r} is not a type")
+    typed: Node = made(name)
+    return typed
+
+
+def _value(value: Any) -> str:
+    """Return JSON by which values of an enum are compared."""
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def matched(node_of_object: Node, name: str) -> Node | None:
+    """Return the restriction of a property without a schema of its own: the first pattern that matches, else the schema of
+    additional properties; None if there is neither."""
+    for pattern, schema in (node_of_object.schema.get("patternProperties") or {}).items():
+        try:
+            if re.search(pattern, name):
+                return node_of_object.child(schema)
+        except re.error:
+            # The pattern is of ECMA 262, which Python does not read entirely.
+            continue
+    additional = additional_of(node_of_object, "additionalProperties", "unevaluatedProperties")
+    return None if isinstance(additional, bool) else node_of_object.child(additional)
+
+
+def additional_of(found: Node, *keywords: str) -> Any:
+    """Return the schema for further properties or items: the first of the keywords that is set, else True."""
+    value = next((found.schema[word] for word in keywords if word in found.schema), True)
+    return True if value == {} else value
+
+
+def items_of(found: Node) -> tuple[Sequence[Any], Any]:
+    """Return the schemas of the first items of an array, and the schema of all further items."""
+    schema = found.schema
+    if isinstance(first := schema.get("prefixItems"), list):
+        rest = schema.get("items", schema.get("unevaluatedItems", True))
+        return first, True if rest == {} else rest
+    items = schema.get("items", True)
+    if isinstance(items, list):
+        return items, additional_of(found, "additionalItems", "unevaluatedItems")
+    rest = schema.get("unevaluatedItems", True) if "items" not in schema else items
+    return (), True if rest == {} else rest

@@ -1,0 +1,45 @@
+"""The interface of a parsed schema, which all schema types implement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from ottla.registry.errors import Code, RegistryError
+from ottla.registry.schema_text import NamedText
+
+MAX_REASONS = 20
+"""Maximum number of reasons in a response."""
+
+
+class Parsed(Protocol):
+    """A schema that is valid, with the schemas that it refers to."""
+
+    @property
+    def text(self) -> str:
+        """The text to store."""
+        ...
+
+    @property
+    def normalized(self) -> str:
+        """The text to store if a client asks for normalization."""
+        ...
+
+    def unreadable(self, writer: Any) -> list[str]:
+        """Return the reasons why programs with this schema cannot read all data that was written with ``writer``, a schema of the
+        same type."""
+        ...
+
+    def serialized(self) -> str | None:
+        """Return the text for the query parameter ``format=serialized``; None if the type has no such format."""
+        ...
+
+
+Parse = Callable[[str, Sequence[NamedText]], Parsed]
+"""Parses a text. References come before the schemas that use them. Raises `RegistryError`."""
+
+
+def invalid(kind: str, reason: object) -> RegistryError:
+    """The error for a text that is not a valid schema."""
+    text = " ".join(str(reason).split())[:500]
+    return RegistryError(Code.INVALID_SCHEMA, f"Invalid schema of type {kind}: {text}")

@@ -1,0 +1,64 @@
+"""The schema types by name. The libraries, which the extra ``ottla[registry]`` has, are imported at the first schema of a type."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
+
+from ottla.registry.errors import Code, RegistryError
+from ottla.registry.formats.avro_names import AvroError, canonical
+from ottla.registry.formats.parsed import Parse, Parsed
+from ottla.registry.formats.protobuf_tokens import tokens
+from ottla.registry.schema_text import AVRO, JSON, KINDS, PROTOBUF, NamedText, SchemaText
+
+MAX_PARSED = 500
+"""Maximum number of parsed schemas that are kept."""
+
+
+def parse(kind: str, text: str, references: Sequence[NamedText]) -> Parsed:
+    """Parse a schema. Raises `RegistryError`."""
+    return _parse(kind, text, tuple(references))
+
+
+@lru_cache(maxsize=MAX_PARSED)
+def _parse(kind: str, text: str, references: tuple[NamedText, ...]) -> Parsed:
+    return _parser(kind)(text, references)
+
+
+def _parser(kind: str) -> Parse:
+    if kind == AVRO:
+        from ottla.registry.formats.avro_schema import parse_avro
+
+        return parse_avro
+    if kind == JSON:
+        from ottla.registry.formats.json_schema import parse_json
+
+        return parse_json
+    if kind == PROTOBUF:
+        from ottla.registry.formats.protobuf_schema import parse_protobuf
+
+        return parse_protobuf
+    raise RegistryError(Code.UNPROCESSABLE, f"unknown schema type {kind[:40]!r}; the types are {', '.join(KINDS)}")
+
+
+def identity(schema: SchemaText) -> bytes:
+    """Return a digest that equal schemas have in common: white space, comments and the order of references do not matter. A text
+    that is invalid is compared as it is."""
+    references = sorted((one.name, one.subject, one.version) for one in schema.references)
+    parts = (schema.kind, _common_text(schema.kind, schema.text), references, schema.metadata, schema.rules)
+    return hashlib.sha256(msgspec.json.encode(parts)).digest()
+
+
+def _common_text(kind: str, text: str) -> str:
+    try:
+        if kind == AVRO:
+            return canonical(text)
+        if kind == JSON:
+            return json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False)
+    except (AvroError, ValueError, RecursionError):
+        return text
+    return tokens(text) if kind == PROTOBUF else text

@@ -1,0 +1,103 @@
+"""Finds versions and schemas in the registry's state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ottla.registry.errors import Code, RegistryError
+from ottla.registry.schema_text import AVRO, NamedText, Reference, SchemaText, Version
+from ottla.registry.state import State
+
+LATEST: Final = ("latest", "-1")
+MAX_VERSION: Final = (1 << 31) - 1
+MAX_REFERENCES: Final = 1_000
+"""Maximum number of schemas that a schema refers to, directly or through others."""
+
+
+def subject_not_found(subject: str) -> RegistryError:
+    return RegistryError(Code.SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
+
+
+def found_versions(state: State, subject: str, *, deleted: bool) -> list[Version]:
+    """Return the versions of a subject. Raises `RegistryError` if there is none."""
+    versions = state.versions(subject, deleted=deleted)
+    if not versions:
+        raise subject_not_found(subject)
+    return versions
+
+
+def found_version(state: State, subject: str, text: str, *, deleted: bool) -> Version:
+    """Return a version by number, or the latest one. Raises `RegistryError`."""
+    is_latest = text in LATEST
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else 0
+    if not is_latest and not 0 < number <= MAX_VERSION:
+        raise RegistryError(
+            Code.INVALID_VERSION,
+            f"The specified version '{text[:40]}' is not a valid version id. Allowed values are between [1, 2^31-1] and the string"
+            ' "latest"',
+        )
+    versions = found_versions(state, subject, deleted=deleted)
+    if is_latest:
+        return versions[-1]
+    for version in versions:
+        if version.version == number:
+            return version
+    raise RegistryError(Code.VERSION_NOT_FOUND, f"Version {number} not found.")
+
+
+def references_of(state: State, references: Sequence[Reference]) -> list[NamedText]:
+    """Return the texts of all schemas that are referred to, those without references first. Raises `RegistryError`."""
+    found: dict[str, NamedText] = {}
+    active: set[tuple[str, int]] = set()
+
+    def visit(reference: Reference) -> None:
+        if reference.name in found or (reference.subject, reference.version) in active:
+            return
+        versions = state.subjects.get(reference.subject, {})
+        version = versions.get(reference.version)
+        if reference.version == -1:
+            version = next(reversed(state.versions(reference.subject)), None)
+        if version is None:
+            raise RegistryError(
+                Code.INVALID_SCHEMA,
+                f"the reference {reference.name!r} is unknown: subject {reference.subject!r} has no version {reference.version}",
+            )
+        active.add((reference.subject, reference.version))
+        for further in version.schema.references:
+            visit(further)
+        active.discard((reference.subject, reference.version))
+        if len(found) >= MAX_REFERENCES:
+            raise RegistryError(Code.INVALID_SCHEMA, f"at most {MAX_REFERENCES} references are allowed")
+        found[reference.name] = NamedText(name=reference.name, text=version.schema.text)
+
+    for reference in references:
+        visit(reference)
+    return list(found.values())
+
+
+def found_by_schema(state: State, subject: str, schema: SchemaText, *, deleted: bool) -> Version:
+    """Return the newest version of a subject with an equal schema. Raises `RegistryError`."""
+    for version in reversed(found_versions(state, subject, deleted=deleted)):
+        if state.is_same(version.schema, schema):
+            return version
+    raise RegistryError(Code.SCHEMA_NOT_FOUND, "Schema not found")
+
+
+def schema_fields(schema: SchemaText) -> dict[str, Any]:
+    """Return a schema as a response. As in Confluent's registry the type of Avro schemas is omitted."""
+    fields: dict[str, Any] = {} if schema.kind == AVRO else {"schemaType": schema.kind}
+    if schema.references:
+        fields["references"] = schema.references
+    for name, text in (("metadata", schema.metadata), ("ruleSet", schema.rules)):
+        if text is not None:
+            fields[name] = msgspec.Raw(text.encode())
+    return {**fields, "schema": schema.text}
+
+
+def version_fields(version: Version) -> Mapping[str, Any]:
+    fields = {"subject": version.subject, "version": version.version, "id": version.schema_id}
+    hidden = {"deleted": True} if version.is_deleted else {}
+    return {**fields, **schema_fields(version.schema), **hidden}

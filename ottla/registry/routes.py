@@ -1,0 +1,378 @@
+"""The paths of the API, which are those of Confluent's registry, and what each does.
+
+A request that changes something holds the log's lock from the check to the append, so that no other request comes between the two.
+The schema in its body is parsed before, because a compiler may need a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from ottla.registry.commands import (
+    Change,
+    Registration,
+    check_subject,
+    delete_config,
+    delete_mode,
+    delete_subject,
+    delete_version,
+    incompatible,
+    register,
+    set_config,
+    set_mode,
+)
+from ottla.registry.compatibility import compared
+from ottla.registry.errors import Code, RegistryError
+from ottla.registry.formats.parsed import Parsed
+from ottla.registry.formats.types import parse
+from ottla.registry.queries import (
+    found_by_schema,
+    found_version,
+    found_versions,
+    references_of,
+    schema_fields,
+    version_fields,
+)
+from ottla.registry.request import Request, SubmittedSchema, submitted_schema
+from ottla.registry.schema_log import SchemaLog
+from ottla.registry.schema_text import KINDS, SchemaText, Version
+from ottla.registry.state import State
+
+API_VERSION: Final = "7.9.0"
+"""The release of Confluent Platform whose API this is, for clients that ask for it."""
+SERIALIZED: Final = "serialized"
+
+
+class Text(msgspec.Struct, frozen=True):
+    """A response that is not JSON: the text of a schema."""
+
+    text: str
+
+
+class Routes:
+    """Answers requests from the log. Called by several threads."""
+
+    def __init__(self, log: SchemaLog) -> None:
+        self._log = log
+
+    def answer(self, request: Request) -> Any:
+        """Return the response to a request. Raises `RegistryError`."""
+        path = request.path
+        if path[:1] == ("contexts",) and len(path) > 1:
+            raise RegistryError(Code.NOT_FOUND, f"this registry has no contexts, so {path[1][:60]!r} is unknown")
+        methods = [(method, handler) for method, pattern, handler in _ROUTES if _matches(pattern, path)]
+        for method, handler in methods:
+            if method == request.method:
+                return handler(self, request)
+        if methods:
+            allowed = " or ".join(method for method, _ in methods)
+            raise RegistryError(Code.METHOD_NOT_ALLOWED, f"HTTP 405 Method Not Allowed: use {allowed}")
+        raise RegistryError(Code.NOT_FOUND, "HTTP 404 Not Found")
+
+    def _change(self, decide: Callable[[State], Change]) -> Any:
+        with self._log.current() as state:
+            change = decide(state)
+            if change.records:
+                self._log.append(change.records)
+            return change.response
+
+    def _read(self, read: Callable[[State], Any]) -> Any:
+        with self._log.current() as state:
+            return read(state)
+
+    # schemas by id
+
+    def types(self, request: Request) -> Any:
+        return KINDS
+
+    def schemas(self, request: Request) -> Any:
+        """Return all versions, filtered and paged."""
+        prefix, deleted = request.query.get("subjectPrefix", ""), request.flag("deleted")
+        offset, limit = max(request.number("offset", 0), 0), request.number("limit", -1)
+
+        def read(state: State) -> Any:
+            found = []
+            for subject in sorted(state.subjects):
+                if subject.startswith(prefix):
+                    versions = state.versions(subject, deleted=deleted)
+                    found += versions[-1:] if request.flag("latestOnly") else versions
+            return [version_fields(one) for one in (found[offset:] if limit < 0 else found[offset : offset + limit])]
+
+        return self._read(read)
+
+    def schema_by_id(self, request: Request) -> Any:
+        schema_id = _schema_id(request.path[2])
+
+        def read(state: State) -> tuple[SchemaText, int]:
+            return _schema_of(state, schema_id), state.max_id
+
+        schema, max_id = self._read(read)
+        fields = schema_fields(self._formatted(request, schema))
+        return {**fields, "maxId": max_id} if request.flag("fetchMaxId") else fields
+
+    def text_by_id(self, request: Request) -> Any:
+        schema_id = _schema_id(request.path[2])
+        return Text(self._formatted(request, self._read(lambda state: _schema_of(state, schema_id))).text)
+
+    def subjects_of_id(self, request: Request) -> Any:
+        return sorted({version.subject for version in self._versions_of_id(request)})
+
+    def versions_of_id(self, request: Request) -> Any:
+        return [{"subject": version.subject, "version": version.version} for version in self._versions_of_id(request)]
+
+    def _versions_of_id(self, request: Request) -> list[Version]:
+        schema_id, deleted = _schema_id(request.path[2]), request.flag("deleted")
+        subject = request.query.get("subject")
+
+        def read(state: State) -> list[Version]:
+            _schema_of(state, schema_id)
+            versions = state.versions_of_id(schema_id)
+            return [one for one in versions if (deleted or not one.is_deleted) and subject in (None, one.subject)]
+
+        found: list[Version] = self._read(read)
+        return found
+
+    def _formatted(self, request: Request, schema: SchemaText) -> SchemaText:
+        """Return the schema in the wanted format: for Protobuf, ``serialized`` is a file descriptor in base64."""
+        if request.query.get("format") != SERIALIZED:
+            return schema
+        text = self._parse(schema).serialized()
+        return schema if text is None else msgspec.structs.replace(schema, text=text)
+
+    # subjects
+
+    def subjects(self, request: Request) -> Any:
+        prefix, deleted, deleted_only = request.query.get("subjectPrefix", ""), request.flag("deleted"), request.flag("deletedOnly")
+        prefix = prefix.removeprefix(":.:").replace(":*:", "")
+
+        def read(state: State) -> Any:
+            found = []
+            for subject in sorted(state.subjects):
+                has_versions = bool(state.versions(subject))
+                wanted = not has_versions if deleted_only else deleted or has_versions
+                if wanted and subject.startswith(prefix):
+                    found.append(subject)
+            return found
+
+        return self._read(read)
+
+    def versions(self, request: Request) -> Any:
+        subject, deleted = _subject(request), request.flag("deleted")
+        deleted_only = request.flag("deletedOnly")
+
+        def read(state: State) -> Any:
+            versions = found_versions(state, subject, deleted=deleted or deleted_only)
+            return [version.version for version in versions if version.is_deleted or not deleted_only]
+
+        return self._read(read)
+
+    def version(self, request: Request) -> Any:
+        version = self._version(request)
+        return version_fields(msgspec.structs.replace(version, schema=self._formatted(request, version.schema)))
+
+    def text(self, request: Request) -> Any:
+        return Text(self._formatted(request, self._version(request).schema).text)
+
+    def _version(self, request: Request) -> Version:
+        subject, deleted = _subject(request), request.flag("deleted")
+        found: Version = self._read(lambda state: found_version(state, subject, request.path[3], deleted=deleted))
+        return found
+
+    def referring(self, request: Request) -> Any:
+        subject = _subject(request)
+
+        def read(state: State) -> Any:
+            version = found_version(state, subject, request.path[3], deleted=True)
+            users = state.referring(subject, version.version)
+            return sorted({user.schema_id for user in users if not user.is_deleted or request.flag("deleted")})
+
+        return self._read(read)
+
+    def register(self, request: Request) -> Any:
+        submitted, subject = self._submitted(request), _subject(request)
+        wanted = Registration(subject=subject, schema=submitted.schema, schema_id=submitted.schema_id, version=submitted.version)
+        return self._change(lambda state: register(state, wanted, parse))
+
+    def lookup(self, request: Request) -> Any:
+        subject, deleted = _subject(request), request.flag("deleted")
+        self._read(lambda state: found_versions(state, subject, deleted=deleted))
+        submitted = self._submitted(request)
+        return version_fields(self._read(lambda state: found_by_schema(state, subject, submitted.schema, deleted=deleted)))
+
+    def delete_subject(self, request: Request) -> Any:
+        subject, is_permanent = _subject(request), request.flag("permanent")
+        return self._change(lambda state: delete_subject(state, subject, is_permanent=is_permanent))
+
+    def delete_version(self, request: Request) -> Any:
+        subject, text = _subject(request), request.path[3]
+        return self._change(lambda state: delete_version(state, subject, text, is_permanent=request.flag("permanent")))
+
+    def _submitted(self, request: Request) -> SubmittedSchema:
+        """Parse the schema of a body, and return it as it is stored. Raises `RegistryError`."""
+        submitted = submitted_schema(request)
+        parsed = self._parse(submitted.schema)
+        subject = _subject(request) if request.path[0] == "subjects" else None
+        is_normalized = request.flag("normalize") or (
+            subject is not None and "normalize" not in request.query and self._read(lambda state: state.normalizes(subject))
+        )
+        text = parsed.normalized if is_normalized else parsed.text
+        return msgspec.structs.replace(submitted, schema=msgspec.structs.replace(submitted.schema, text=text))
+
+    def _parse(self, schema: SchemaText) -> Parsed:
+        references = self._read(lambda state: references_of(state, schema.references)) if schema.references else []
+        return parse(schema.kind, schema.text, references)
+
+    # compatibility
+
+    def is_compatible_with_version(self, request: Request) -> Any:
+        subject = check_subject(request.path[2])
+        self._read(lambda state: found_version(state, subject, request.path[4], deleted=False))
+        schema = self._submitted(request).schema
+
+        def read(state: State) -> list[str]:
+            version = found_version(state, subject, request.path[4], deleted=False)
+            level = state.level(subject)
+            return incompatible(state, schema, [version] if level != "NONE" else [], level, parse)
+
+        return _compatibility(request, self._read(read))
+
+    def is_compatible(self, request: Request) -> Any:
+        subject = check_subject(request.path[2])
+        schema = self._submitted(request).schema
+
+        def read(state: State) -> list[str]:
+            level = state.level(subject)
+            return incompatible(state, schema, compared(level, state.versions(subject)), level, parse)
+
+        return _compatibility(request, self._read(read))
+
+    # levels and modes
+
+    def config(self, request: Request) -> Any:
+        subject = _optional_subject(request)
+
+        def read(state: State) -> Any:
+            own = state.levels.get(subject)
+            if own is None and subject is not None and not request.flag("defaultToGlobal"):
+                raise RegistryError(
+                    Code.SUBJECT_LEVEL_NOT_FOUND, f"Subject '{subject}' does not have subject-level compatibility configured"
+                )
+            return own or state.levels.get(None) or {"compatibilityLevel": state.level(subject)}
+
+        return self._read(read)
+
+    def set_config(self, request: Request) -> Any:
+        subject, given = _optional_subject(request), request.json()
+        return self._change(lambda state: set_config(state, subject, given))
+
+    def delete_config(self, request: Request) -> Any:
+        subject = _optional_subject(request)
+        return self._change(lambda state: delete_config(state, subject))
+
+    def mode(self, request: Request) -> Any:
+        subject = _optional_subject(request)
+
+        def read(state: State) -> Any:
+            if subject is not None and subject not in state.modes and not request.flag("defaultToGlobal"):
+                raise RegistryError(Code.SUBJECT_MODE_NOT_FOUND, f"Subject '{subject}' does not have subject-level mode configured")
+            return {"mode": state.mode(subject)}
+
+        return self._read(read)
+
+    def set_mode(self, request: Request) -> Any:
+        subject, given = _optional_subject(request), request.json()
+        return self._change(lambda state: set_mode(state, subject, given, is_forced=request.flag("force")))
+
+    def delete_mode(self, request: Request) -> Any:
+        subject = _optional_subject(request)
+        return self._change(lambda state: delete_mode(state, subject))
+
+    # the registry itself
+
+    def root(self, request: Request) -> Any:
+        return {}
+
+    def contexts(self, request: Request) -> Any:
+        return ["."]
+
+    def cluster(self, request: Request) -> Any:
+        clusters = {"kafka-cluster": self._log.cluster_id(), "schema-registry-cluster": "schema-registry"}
+        return {"scope": {"path": [], "clusters": clusters}, "id": ""}
+
+    def api_version(self, request: Request) -> Any:
+        return {"version": API_VERSION, "commitId": ""}
+
+
+def _subject(request: Request) -> str:
+    return check_subject(request.path[1])
+
+
+def _optional_subject(request: Request) -> str | None:
+    if len(request.path) == 1 or request.path[1] in (":.:", ":*:"):
+        return None
+    return check_subject(request.path[1])
+
+
+def _schema_id(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+        raise RegistryError(Code.NOT_FOUND, f"HTTP 404 Not Found: {text[:40]!r} is not a schema id")
+    return int(text)
+
+
+def _schema_of(state: State, schema_id: int) -> SchemaText:
+    schema = state.schema(schema_id)
+    if schema is None:
+        raise RegistryError(Code.SCHEMA_NOT_FOUND, f"Schema {schema_id} not found")
+    return schema
+
+
+def _compatibility(request: Request, found: list[str]) -> dict[str, Any]:
+    return {"is_compatible": not found, **({"messages": found} if request.flag("verbose") else {})}
+
+
+def _matches(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
+    return len(pattern) == len(path) and all(part in ("*", given) for part, given in zip(pattern, path, strict=True))
+
+
+def _route(method: str, path: str, handler: Callable[[Routes, Request], Any]) -> tuple[str, tuple[str, ...], Any]:
+    return method, tuple(path.strip("/").split("/")) if path != "/" else (), handler
+
+
+_ROUTES: Final = (
+    _route("GET", "/", Routes.root),
+    _route("GET", "/schemas", Routes.schemas),
+    _route("GET", "/schemas/types", Routes.types),
+    _route("GET", "/schemas/ids/*", Routes.schema_by_id),
+    _route("GET", "/schemas/ids/*/schema", Routes.text_by_id),
+    _route("GET", "/schemas/ids/*/subjects", Routes.subjects_of_id),
+    _route("GET", "/schemas/ids/*/versions", Routes.versions_of_id),
+    _route("GET", "/subjects", Routes.subjects),
+    _route("POST", "/subjects/*", Routes.lookup),
+    _route("DELETE", "/subjects/*", Routes.delete_subject),
+    _route("GET", "/subjects/*/versions", Routes.versions),
+    _route("POST", "/subjects/*/versions", Routes.register),
+    _route("GET", "/subjects/*/versions/*", Routes.version),
+    _route("DELETE", "/subjects/*/versions/*", Routes.delete_version),
+    _route("GET", "/subjects/*/versions/*/schema", Routes.text),
+    _route("GET", "/subjects/*/versions/*/referencedby", Routes.referring),
+    _route("POST", "/compatibility/subjects/*/versions", Routes.is_compatible),
+    _route("POST", "/compatibility/subjects/*/versions/*", Routes.is_compatible_with_version),
+    _route("GET", "/config", Routes.config),
+    _route("PUT", "/config", Routes.set_config),
+    _route("DELETE", "/config", Routes.delete_config),
+    _route("GET", "/config/*", Routes.config),
+    _route("PUT", "/config/*", Routes.set_config),
+    _route("DELETE", "/config/*", Routes.delete_config),
+    _route("GET", "/mode", Routes.mode),
+    _route("PUT", "/mode", Routes.set_mode),
+    _route("DELETE", "/mode", Routes.delete_mode),
+    _route("GET", "/mode/*", Routes.mode),
+    _route("PUT", "/mode/*", Routes.set_mode),
+    _route("DELETE", "/mode/*", Routes.delete_mode),
+    _route("GET", "/contexts", Routes.contexts),
+    _route("GET", "/v1/metadata/id", Routes.cluster),
+    _route("GET", "/v1/metadata/version", Routes.api_version),
+)

@@ -1,0 +1,55 @@
+"""A schema as it is stored: its type, its text, and references to schemas of other subjects."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+AVRO: Final = "AVRO"
+JSON: Final = "JSON"
+PROTOBUF: Final = "PROTOBUF"
+KINDS: Final = (JSON, PROTOBUF, AVRO)
+"""The schema types, in the order in which Confluent's registry lists them."""
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True):
+    """A schema of another subject that a schema uses. ``name`` is the name in the schema's text: the full name of an Avro type, the
+    URI of a JSON Schema, the path of a Protobuf import."""
+
+    name: str
+    subject: str
+    version: int
+
+
+class SchemaText(msgspec.Struct, frozen=True, kw_only=True):
+    """A schema. Equal schemas have the same id in all subjects. ``metadata`` and ``rules`` are JSON, which the registry only stores
+    for clients."""
+
+    kind: str
+    text: str
+    references: tuple[Reference, ...] = ()
+    metadata: str | None = None
+    rules: str | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """An approximate size in memory."""
+        return len(self.text) + len(self.metadata or "") + len(self.rules or "")
+
+
+class NamedText(msgspec.Struct, frozen=True, kw_only=True):
+    """A referenced schema under the name by which it is referenced."""
+
+    name: str
+    text: str
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a subject. A soft-deleted version is hidden, and its schema id stays valid."""
+
+    subject: str
+    version: int
+    schema_id: int
+    schema: SchemaText
+    is_deleted: bool = False

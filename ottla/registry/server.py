@@ -1,0 +1,184 @@
+"""The schema registry of a broker: an HTTP server with Confluent's REST API, over the topic ``_schemas`` of the same broker.
+
+The server has its own threads. Its client is connected to the broker inside the process, as a client that may do everything, so
+that listeners that authenticate clients and ACLs do not concern it; clients of the registry then need the registry's token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hmac
+import secrets
+from collections.abc import Iterable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ottla.addresses import Address
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.http.http_server import BoundedHttpServer
+from ottla.broker.loop.env import why_not_bound
+from ottla.broker.network.listener import Endpoint
+from ottla.client.errors import ClientError
+from ottla.client.kafka_client import KafkaClient
+from ottla.client.wire.transport import SocketTransport
+from ottla.registry.errors import Code, RegistryError
+from ottla.registry.formats.types import identity
+from ottla.registry.request import Request, parsed_target
+from ottla.registry.routes import Routes, Text
+from ottla.registry.schema_log import SchemaLog
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from ottla.broker.loop.local_sockets import ClientEnd
+    from ottla.broker.process.serving import Serving
+
+MAX_CONNECTIONS: Final = 64
+"""Maximum number of connections at once. A job with many tasks registers its schemas at the same time."""
+TIMEOUT_S: Final = 10.0
+"""Timeout of a request to the broker, in seconds."""
+CONNECT_TIMEOUT_S: Final = 5.0
+"""Timeout, in seconds, until a busy event loop opens a connection."""
+CLIENT_ID: Final = "ottla-schema-registry"
+CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+TOKEN_BYTES: Final = 16
+LIBRARIES: Final = ("avro", "jsonschema", "google.protobuf", "grpc_tools")
+"""The packages of the extra ``ottla[registry]``."""
+_REASONS: Final = {
+    200: "OK",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    409: "Conflict",
+    422: "Unprocessable Entity",
+    500: "Internal Server Error",
+}
+
+
+def check_libraries() -> None:
+    """Raise `ConfigError` if a library of the extra is not installed."""
+    for name in LIBRARIES:
+        try:
+            is_installed = find_spec(name) is not None
+        except ModuleNotFoundError:
+            is_installed = False
+        if not is_installed:
+            raise ConfigError(f"the schema registry needs {name}; install it with: pip install 'ottla[registry]'")
+
+
+class SchemaRegistry:
+    """The HTTP server. It responds after `serve` was called. Raises `ConfigError` if the address cannot be bound.
+
+    Clients send the token as the password of HTTP Basic authentication with any user, which all stock clients can do, or as a
+    bearer token. Without a configured token a broker whose clients need no credentials has a registry without a token.
+    """
+
+    def __init__(self, serving: Serving) -> None:
+        check_libraries()
+        settings = serving.broker.settings
+        self._serving = serving
+        self._loop = asyncio.get_running_loop()
+        self._log = SchemaLog(self._new_client, identity, settings.node_id)
+        self._routes = Routes(self._log)
+        self.token = settings.ottla_schema_registry_token
+        if self.token is None and serving.broker.security.needs_credentials:
+            self.token = secrets.token_urlsafe(TOKEN_BYTES)
+        where = Endpoint("schema registry", settings.ottla_schema_registry_host, settings.ottla_schema_registry_port or 0)
+        app: WSGIApplication = self._answer
+        try:
+            self._server = BoundedHttpServer(where.host, where.port, app, self._count_bug, max_connections=MAX_CONNECTIONS)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot open the schema registry on {where}: {why_not_bound(error)}") from error
+        self.url = f"http://{Endpoint('schema registry', where.host, self._server.port)}"
+
+    def serve(self) -> None:
+        self._server.serve()
+
+    def close(self) -> None:
+        self._server.close()
+        self._log.close()
+
+    def _new_client(self) -> KafkaClient:
+        """Return a client of the current broker, which a test may have replaced."""
+        broker = self._serving.broker
+
+        def connect(address: Address, timeout_s: float) -> SocketTransport:
+            opened = self._open_connection() if address in broker.addresses.own else None
+            return SocketTransport(address, timeout_s, opened=opened)
+
+        return KafkaClient(broker.bootstrap, TIMEOUT_S, client_id=CLIENT_ID, connect=connect)
+
+    def _open_connection(self) -> ClientEnd:
+        """Open a connection on the event loop. Raises `ClientError`."""
+
+        async def opening() -> ClientEnd:
+            return self._serving.open_connection()
+
+        try:
+            opened = asyncio.run_coroutine_threadsafe(opening(), self._loop)
+        except RuntimeError:
+            raise ClientError("the broker has stopped") from None
+        try:
+            return opened.result(CONNECT_TIMEOUT_S)
+        except TimeoutError:
+            opened.cancel()
+            raise ClientError(f"the broker did not answer within {CONNECT_TIMEOUT_S:g} s") from None
+
+    def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        headers = []
+        try:
+            status, body = 200, self._encoded(self._routes.answer(self._request(environ)))
+        except RegistryError as error:
+            status, body = error.status, msgspec.json.encode({"error_code": int(error.code), "message": str(error)})
+            if error.code == Code.UNAUTHORIZED:
+                headers.append(("WWW-Authenticate", 'Basic realm="ottla"'))
+        headers += [("Content-Type", CONTENT_TYPE), ("Content-Length", str(len(body)))]
+        start_response(f"{status} {_REASONS[status]}", headers)
+        return [body]
+
+    @staticmethod
+    def _encoded(answer: Any) -> bytes:
+        return answer.text.encode() if isinstance(answer, Text) else msgspec.json.encode(answer)
+
+    def _request(self, environ: WSGIEnvironment) -> Request:
+        """Return the request of an environment. Raises `RegistryError` without the token, and for requests of web pages."""
+        if self.token is not None and not _shows(str(environ.get("HTTP_AUTHORIZATION", "")), self.token):
+            raise RegistryError(
+                Code.UNAUTHORIZED, "the token is missing or wrong; give it as the password of basic authentication, with any user"
+            )
+        # Browsers send the origin of a page with all requests that change something, and other clients send none.
+        if "HTTP_ORIGIN" in environ:
+            raise RegistryError(Code.FORBIDDEN, "requests of web pages are not accepted")
+        path, query = parsed_target(str(environ["REQUEST_URI"]))
+        method = str(environ["REQUEST_METHOD"])
+        return Request(method="GET" if method == "HEAD" else method, path=path, query=query, body=environ["wsgi.input"].read())
+
+    def _count_bug(self) -> None:
+        """Count an unexpected error as an error of the broker, on the event loop that owns the count."""
+
+        def count() -> None:
+            self._serving.broker.lifecycle.unexpected_errors += 1
+
+        try:
+            self._loop.call_soon_threadsafe(count)
+        except RuntimeError:
+            # The loop is closed: the broker has stopped.
+            return
+
+
+def _shows(authorization: str, token: str) -> bool:
+    """Whether a header contains the token."""
+    scheme, _, credentials = authorization.partition(" ")
+    if scheme.lower() == "basic":
+        try:
+            credentials = base64.b64decode(credentials.strip(), validate=True).decode().partition(":")[2]
+        except (binascii.Error, ValueError):
+            return False
+    elif scheme.lower() != "bearer":
+        return False
+    return hmac.compare_digest(credentials.strip().encode(), token.encode())

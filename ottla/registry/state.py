@@ -1,0 +1,163 @@
+"""The state of the schema registry: subjects with their versions, compatibility levels and modes.
+
+The state changes only by replaying records of ``_schemas``, so that it is the same after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from ottla.registry.records import (
+    CLEAR_SUBJECT,
+    CONFIG,
+    DELETE_SUBJECT,
+    MODE,
+    SCHEMA,
+    decoded_fields,
+    decoded_key,
+    decoded_version,
+)
+from ottla.registry.schema_text import SchemaText, Version
+
+DEFAULT_LEVEL: Final = "BACKWARD"
+DEFAULT_MODE: Final = "READWRITE"
+CONTEXT_PREFIX: Final = ":."
+"""Prefix of subjects of a context other than the default. The registry has no contexts and ignores such records."""
+
+Identity = Callable[[SchemaText], bytes]
+"""Returns a digest that equal schemas have in common; see `formats.types.identity`."""
+
+
+class State:
+    """Owned by one `SchemaLog`, whose lock protects it. ``identity`` decides which schemas are equal."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+        self.subjects: dict[str, dict[int, Version]] = {}
+        """The versions of each subject, including soft-deleted versions, ordered by number."""
+        self.levels: dict[str | None, dict[str, Any]] = {}
+        """The configs by subject; None is the global config."""
+        self.modes: dict[str | None, str] = {}
+        self.max_id = 0
+        self.size_bytes = 0
+        """Approximate size of all versions in memory."""
+        self._ids: dict[bytes, int] = {}
+        self._users: dict[int, dict[tuple[str, int], Version]] = {}
+        """The versions with each schema id."""
+
+    # reading
+
+    def schema(self, schema_id: int) -> SchemaText | None:
+        return next((version.schema for version in self._users.get(schema_id, {}).values()), None)
+
+    def versions_of_id(self, schema_id: int) -> list[Version]:
+        return sorted(self._users.get(schema_id, {}).values(), key=lambda version: (version.subject, version.version))
+
+    def id_of(self, schema: SchemaText) -> int | None:
+        """Return the id of an equal schema of any subject."""
+        return self._ids.get(self._identity(schema))
+
+    def is_same(self, one: SchemaText, other: SchemaText) -> bool:
+        return self._identity(one) == self._identity(other)
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[Version]:
+        """Return the versions of a subject, by default without soft-deleted versions."""
+        return [version for version in self.subjects.get(subject, {}).values() if deleted or not version.is_deleted]
+
+    def level(self, subject: str | None) -> str:
+        """Return the compatibility level that applies to a subject."""
+        return str(self._config(subject, "compatibilityLevel", DEFAULT_LEVEL))
+
+    def normalizes(self, subject: str) -> bool:
+        return bool(self._config(subject, "normalize", False))
+
+    def _config(self, subject: str | None, name: str, default: object) -> object:
+        own = self.levels.get(subject, {}).get(name)
+        return own if own is not None else self.levels.get(None, {}).get(name, default)
+
+    def mode(self, subject: str | None) -> str:
+        """Return the mode that applies to a subject."""
+        common = self.modes.get(None, DEFAULT_MODE)
+        return common if common == "READONLY_OVERRIDE" else self.modes.get(subject, common)
+
+    def referring(self, subject: str, number: int) -> Iterator[Version]:
+        """Yield the versions with a reference to a version."""
+        for versions in self.subjects.values():
+            for version in versions.values():
+                if any((one.subject, one.version) == (subject, number) for one in version.schema.references):
+                    yield version
+
+    # replay
+
+    def replay(self, key_bytes: bytes | None, value: bytes | None) -> None:
+        """Apply a record. Records of other formats and contexts are ignored."""
+        key = decoded_key(key_bytes)
+        if key is None or (key.subject or "").startswith(CONTEXT_PREFIX):
+            return
+        if key.keytype == SCHEMA and key.subject is not None and key.version is not None:
+            self._replay_version(key.subject, key.version, value)
+        elif key.keytype == CONFIG:
+            self._set(self.levels, key.subject, None if value is None else decoded_fields(value))
+        elif key.keytype == MODE:
+            self._set(self.modes, key.subject, None if value is None else str(decoded_fields(value).get("mode", DEFAULT_MODE)))
+        elif key.keytype == DELETE_SUBJECT and key.subject is not None and value is not None:
+            last = decoded_fields(value).get("version")
+            for version in self.versions(key.subject):
+                if isinstance(last, int) and version.version <= last:
+                    self._put(_deleted(version))
+        elif key.keytype == CLEAR_SUBJECT and key.subject is not None:
+            for version in [one for one in self.versions(key.subject, deleted=True) if one.is_deleted]:
+                self._remove(version.subject, version.version)
+
+    def _replay_version(self, subject: str, number: int, value: bytes | None) -> None:
+        if value is None:
+            self._remove(subject, number)
+            return
+        version = decoded_version(value)
+        if version is not None and (version.subject, version.version) == (subject, number):
+            self._put(version)
+
+    @staticmethod
+    def _set(values: dict[str | None, Any], subject: str | None, value: Any) -> None:
+        if value is None:
+            values.pop(subject, None)
+        else:
+            values[subject] = value
+
+    def _put(self, version: Version) -> None:
+        self._remove(version.subject, version.version)
+        versions = self.subjects.setdefault(version.subject, {})
+        is_last = version.version > max(versions, default=0)
+        versions[version.version] = version
+        if not is_last:
+            self.subjects[version.subject] = dict(sorted(versions.items()))
+        self._users.setdefault(version.schema_id, {})[version.subject, version.version] = version
+        self._ids.setdefault(self._identity(version.schema), version.schema_id)
+        self.max_id = max(self.max_id, version.schema_id)
+        self.size_bytes += version.schema.size_bytes
+
+    def _remove(self, subject: str, number: int) -> None:
+        version = self.subjects.get(subject, {}).pop(number, None)
+        if version is None:
+            return
+        if not self.subjects[subject]:
+            del self.subjects[subject]
+        users = self._users[version.schema_id]
+        del users[subject, number]
+        identity = self._identity(version.schema)
+        if not users:
+            del self._users[version.schema_id]
+            if self._ids.get(identity) == version.schema_id:
+                del self._ids[identity]
+        self.size_bytes -= version.schema.size_bytes
+
+
+def _deleted(version: Version) -> Version:
+    return Version(
+        subject=version.subject,
+        version=version.version,
+        schema_id=version.schema_id,
+        schema=version.schema,
+        is_deleted=True,
+    )

@@ -1,0 +1,111 @@
+"""Avro: Avro for Java prints and compares the schemas of ``reference/avro_schemas.json`` as the registry does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.registry.errors import RegistryError
+from ottla.registry.formats.avro_names import AvroError, canonical, self_contained
+from ottla.registry.schema_text import NamedText
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+SCHEMAS: list[Any] = json.loads((REFERENCE / "avro_schemas.json").read_text())
+ANSWERS: list[dict[str, str]] = json.loads((REFERENCE / "avro_answers.json").read_text())
+
+
+def test_schemas_are_printed_as_by_avro_for_java() -> None:
+    for schema, answer in zip(SCHEMAS, ANSWERS, strict=True):
+        assert canonical(json.dumps(schema)) == answer["text"]
+
+
+def test_every_pair_is_compared_as_by_avro_for_java() -> None:
+    pytest.importorskip("avro")
+    from ottla.registry.formats.avro_schema import parse_avro
+
+    parsed = [parse_avro(json.dumps(schema), ()) for schema in SCHEMAS]
+    assert len(parsed) ** 2 > 3_000
+    for reader, answer in zip(parsed, ANSWERS, strict=True):
+        row = "".join("0" if reader.unreadable(writer) else "1" for writer in parsed)
+        assert row == answer["reads"], reader.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "1",
+        '{"type":"record"}',
+        '{"type":"record","name":"A"}',
+        '{"type":"record","name":"A","fields":[1]}',
+        '{"type":"record","name":"A","fields":[{"name":"a"}]}',
+        '{"type":"array"}',
+        '{"type":"map"}',
+        '{"type":5}',
+        "[" * 5_000 + "]" * 5_000,
+        '["null",' * 500 + '"int"' + "]" * 500,
+        json.dumps(
+            {"type": "record", "name": "A", "fields": [{"name": "a", "type": {"type": "record", "name": "A", "fields": []}}]}
+        ),
+    ],
+)
+def test_invalid_schema_is_one_line(text: str) -> None:
+    pytest.importorskip("avro")
+    from ottla.registry.formats.avro_schema import parse_avro
+
+    with pytest.raises(RegistryError) as error:
+        parse_avro(text, ())
+    assert error.value.code == 42201
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 700
+
+
+def test_referenced_types_are_inlined_once() -> None:
+    enum = {"type": "enum", "name": "E", "symbols": ["A"]}
+    inner = {"type": "record", "name": "In", "namespace": "n", "fields": [{"name": "x", "type": enum}]}
+    fields = [{"name": name, "type": kind} for name, kind in (("e", "E"), ("i", "In"), ("j", "n.In"))]
+    text = json.dumps({"type": "record", "name": "Out", "namespace": "n", "fields": fields})
+    first, second, third = self_contained(text, [json.dumps(inner)])["fields"]
+    assert first["type"] == {"type": "enum", "name": "n.E", "symbols": ["A"]}
+    assert second["type"]["name"] == "n.In"
+    assert second["type"]["fields"][0]["type"] == "n.E"
+    assert third["type"] == "n.In"
+    assert json.loads(canonical(text)) == json.loads(text.replace('"n.In"', '"In"'))
+
+
+def test_type_with_the_name_of_a_primitive_type_keeps_its_namespace() -> None:
+    fixed = {"type": "fixed", "name": "long", "size": 4}
+    fields = [{"name": "a", "type": fixed}, {"name": "b", "type": "n.long"}]
+    text = json.dumps({"type": "record", "name": "A", "namespace": "n", "fields": fields})
+    assert json.loads(canonical(text))["fields"][1]["type"] == "n.long"
+
+
+def test_fields_of_a_schema_are_limited() -> None:
+    pytest.importorskip("avro")
+    from ottla.registry.formats.avro_schema import MAX_NAMES, parse_avro
+
+    fields = [{"name": f"f{i}", "type": "int"} for i in range(MAX_NAMES)]
+    parse_avro(json.dumps({"type": "record", "name": "A", "fields": fields[1:]}), ())
+    with pytest.raises(RegistryError, match="more than 2,000 fields"):
+        parse_avro(json.dumps({"type": "record", "name": "A", "fields": fields}), ())
+
+
+def test_unknown_type_is_refused() -> None:
+    pytest.importorskip("avro")
+    from ottla.registry.formats.avro_schema import parse_avro
+
+    with pytest.raises(RegistryError):
+        parse_avro('{"type":"record","name":"A","fields":[{"name":"a","type":"Elsewhere"}]}', ())
+    parse_avro(
+        '{"type":"record","name":"A","fields":[{"name":"a","type":"Elsewhere"}]}',
+        [NamedText(name="Elsewhere", text='{"type":"fixed","name":"Elsewhere","size":1}')],
+    )
+
+
+def test_malformed_json_is_an_avro_error() -> None:
+    with pytest.raises(AvroError):
+        canonical('{"type":')

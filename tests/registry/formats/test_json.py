@@ -1,0 +1,155 @@
+"""JSON Schema: whatever a reader is said to accept, a validator accepts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("jsonschema")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft7Validator
+
+from ottla.registry.errors import RegistryError
+from ottla.registry.formats.json_schema import canonical, parse_json
+from ottla.registry.schema_text import NamedText
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+SCHEMAS: list[Any] = json.loads((REFERENCE / "json_schemas.json").read_text())
+WITHOUT_REFERENCES = [schema for schema in SCHEMAS if "$ref" not in json.dumps(schema)]
+VALUES: list[Any] = [
+    None, True, 0, 1, 2, 3, 4, 8, 12, 15, 25, -5, 1.5, "", "a", "b", "c", "ab", "ba", "aaaaaaa", "a" * 20,
+    [], [1], [1, 1], [1, "x"], [1, 2, 3, 4], ["x"], [1.5], [1, "x", 5], [True],
+    {}, {"a": "x"}, {"a": 1}, {"a": 1.5}, {"b": 1}, {"b": "y"}, {"a": "x", "b": 1}, {"a": "x", "b": "y"}, {"a": "x", "c": 1},
+    {"a": "x", "z": "w"}, {"a": "x", "x1": 1}, {"a": "x", "x1": "s"},
+    {"a": "x", "b": 1, "c": 2, "d": 3}, {"q": 1, "r": 2, "s": 3, "t": 4},
+    {"a": {"c": 1}}, {"a": {"c": 1.5}}, {"a": {"c": 1, "d": 2}}, {"a": {"c": "x"}}, {"a": {}},
+    {"n": {"v": 1}}, {"n": {"v": 1.5}}, {"n": {"v": 1, "next": {"v": 2}}}, {"n": {"v": 1, "next": {"v": 1.5}}}, {"n": None},
+    {"n": {"v": 1, "w": "x"}}, {"n": {"v": 1, "w": 5}}, {"n": 5},
+]  # fmt: skip
+
+
+def _unreadable(reader: Any, writer: Any) -> list[str]:
+    return parse_json(json.dumps(reader), ()).unreadable(parse_json(json.dumps(writer), ()))
+
+
+def test_every_accepted_pair_is_sound_for_a_validator() -> None:
+    parsed = [parse_json(json.dumps(schema), ()) for schema in SCHEMAS]
+    validators = [Draft7Validator(schema) for schema in SCHEMAS]
+    valid = [[validator.is_valid(value) for value in VALUES] for validator in validators]
+    unsound, accepted = [], 0
+    for r, reader in enumerate(parsed):
+        for w, writer in enumerate(parsed):
+            if reader.unreadable(writer):
+                continue
+            accepted += 1
+            lost = [value for value, old, new in zip(VALUES, valid[w], valid[r], strict=True) if old and not new]
+            # A deserializer may fill in the default of a required property, so it is like an optional one; a validator does not.
+            has_default = '"default"' in reader.text
+            if lost and not has_default:
+                unsound.append((reader.text, writer.text, lost[:2]))
+    assert unsound == [], unsound
+    assert accepted > 300
+
+
+def test_schema_accepts_itself() -> None:
+    for schema in SCHEMAS:
+        assert _unreadable(schema, schema) == []
+
+
+OBJECT, STRING = {"type": "object"}, {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer", "is_accepted"),
+    [
+        # Adding an optional property to an open object, and removing one from it.
+        ({**OBJECT, "properties": {"a": STRING}}, OBJECT, False),
+        (OBJECT, {**OBJECT, "properties": {"a": STRING}}, True),
+        # The same for closed objects.
+        (
+            {**OBJECT, "properties": {"a": STRING}, "additionalProperties": False},
+            {**OBJECT, "additionalProperties": False},
+            True,
+        ),
+        (
+            {**OBJECT, "additionalProperties": False},
+            {**OBJECT, "properties": {"a": STRING}, "additionalProperties": False},
+            False,
+        ),
+        ({"type": "number"}, {"type": "integer"}, True),
+        ({"type": "integer"}, {"type": "number"}, False),
+        ({"type": ["string", "null"]}, STRING, True),
+        (STRING, {"type": ["string", "null"]}, False),
+        ({"enum": ["a", "b"]}, {"enum": ["a"]}, True),
+        ({"enum": ["a"]}, {"enum": ["a", "b"]}, False),
+        ({"oneOf": [STRING, {"type": "integer"}]}, {"oneOf": [{"type": "integer"}]}, True),
+        ({"not": {"type": "integer"}}, {"not": {"type": "number"}}, True),
+        ({"not": {"type": "number"}}, {"not": {"type": "integer"}}, False),
+        (True, STRING, True),
+        (STRING, False, True),
+    ],
+)
+def test_rules_of_confluents_documentation(reader: Any, writer: Any, is_accepted: bool) -> None:
+    assert (_unreadable(reader, writer) == []) is is_accepted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1",
+        '"string"',
+        "[]",
+        '{"type":"what"}',
+        '{"type":["string",5]}',
+        '{"properties":[]}',
+        '{"$ref":"#/definitions/none"}',
+        '{"$ref":"http://example.com/other.json"}',
+        '{"$ref":"#"}',
+        '{"anyOf":[{"$ref":"#"}]}',
+        '{"a":' * 5_000 + "1" + "}" * 5_000,
+    ],
+)
+def test_invalid_schema_is_one_line(text: str) -> None:
+    with pytest.raises(RegistryError) as error:
+        parse_json(text, ())
+    assert error.value.code == 42201
+    assert "\n" not in str(error.value)
+
+
+def test_references_are_resolved_by_name() -> None:
+    address = NamedText(name="address.json", text='{"type":"object","properties":{"street":{"type":"string"}}}')
+    other = NamedText(name="address.json", text='{"type":"object","properties":{"street":{"type":"integer"}}}')
+    text = '{"type":"object","properties":{"to":{"$ref":"address.json#/properties/street"}}}'
+    assert parse_json(text, [address]).unreadable(parse_json(text, [address])) == []
+    assert parse_json(text, [address]).unreadable(parse_json(text, [other])) != []
+
+
+def test_comparison_of_wide_unions_ends() -> None:
+    union: Any = {"type": "string"}
+    for depth in range(3):
+        union = {"oneOf": [{"type": "object", "properties": {"p": union, f"q{i}": {"const": [depth, i]}}} for i in range(8)]}
+    with pytest.raises(RegistryError):
+        _unreadable(union, {**union, "title": "other"})
+
+
+@settings(max_examples=15)
+@given(
+    st.recursive(
+        st.sampled_from(WITHOUT_REFERENCES), lambda inner: st.builds(lambda a, b: {"oneOf": [a, b]}, inner, inner), max_leaves=4
+    )
+)
+def test_comparison_never_fails(schema: Any) -> None:
+    for other in SCHEMAS[::15]:
+        _unreadable(schema, other)
+        _unreadable(other, schema)
+
+
+def test_canonical_text_keeps_the_order_of_keys() -> None:
+    assert canonical('{ "b": 1.0, "a": "é" }') == '{"b":1.0,"a":"é"}'
+    assert parse_json('{ "title": "t", "type": "object" }', ()).normalized == '{"title":"t","type":"object"}'

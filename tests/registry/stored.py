@@ -1,0 +1,81 @@
+"""A registry without a broker: its log is a list."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ottla.registry.errors import RegistryError
+from ottla.registry.formats.types import identity
+from ottla.registry.records import Record
+from ottla.registry.request import Request, parsed_target
+from ottla.registry.routes import Routes, Text
+from ottla.registry.state import State
+
+
+class ListLog:
+    """Implements what `Routes` needs of `schema_log.SchemaLog`."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.state = State(identity)
+
+    @contextmanager
+    def current(self) -> Iterator[State]:
+        yield self.state
+
+    def append(self, records: Sequence[Record]) -> None:
+        for record in records:
+            self.records.append(record)
+            self.state.replay(record.key, record.value)
+
+    def cluster_id(self) -> str:
+        return "the-cluster"
+
+    def replayed(self) -> State:
+        """The state of a registry that is started anew on these records."""
+        state = State(identity)
+        for record in self.records:
+            state.replay(record.key, record.value)
+        return state
+
+
+class StoredRegistry:
+    """A client of a registry without a broker and HTTP."""
+
+    def __init__(self) -> None:
+        self.log = ListLog()
+        self.routes = Routes(self.log)  # type: ignore[arg-type]
+
+    def ask(self, method: str, target: str, body: Any = None) -> Any:
+        """Return the response. Raises `RegistryError`."""
+        path, query = parsed_target(target)
+        data = b"" if body is None else json.dumps(body).encode()
+        answer = self.routes.answer(Request(method=method, path=path, query=query, body=data))
+        return answer.text if isinstance(answer, Text) else answer
+
+    def code(self, method: str, target: str, body: Any = None) -> int:
+        """Return the error code of a request that is refused."""
+        try:
+            answer = self.ask(method, target, body)
+        except RegistryError as error:
+            assert "\n" not in str(error)
+            return int(error.code)
+        raise AssertionError(f"{method} {target} was answered with {answer}")
+
+    def register(self, subject: str, schema: Any, **more: Any) -> int:
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        answer: dict[str, int] = self.ask("POST", f"/subjects/{subject}/versions", {"schema": text, **more})
+        return answer["id"]
+
+
+def record(name: str, *fields: str, **more: Any) -> dict[str, Any]:
+    """An Avro record whose fields are ``NAME:TYPE`` or ``NAME:TYPE=DEFAULT`` with the default in JSON."""
+    described = []
+    for field in fields:
+        typed, _, default = field.partition("=")
+        label, _, kind = typed.partition(":")
+        described.append({"name": label, "type": kind, **({"default": json.loads(default)} if default else {})})
+    return {"type": "record", "name": name, "fields": described, **more}

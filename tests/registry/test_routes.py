@@ -1,0 +1,224 @@
+"""The API without a broker: subjects, versions, ids, levels, modes, deletion and references, with Confluent's codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.registry.state import State
+from tests.registry.stored import StoredRegistry, record
+
+pytest.importorskip("avro")
+
+ONE, TWO = record("A", "a:int"), record("A", "a:int", 'b:string=""')
+
+
+@pytest.fixture
+def registry() -> Iterator[StoredRegistry]:
+    """A registry whose state equals a replay of its records after each test."""
+    made = StoredRegistry()
+    yield made
+    assert _content(made.log.state) == _content(made.log.replayed())
+
+
+def _content(state: State) -> object:
+    return state.subjects, state.levels, state.modes, state.size_bytes, state._ids
+
+
+def test_ids_are_shared_by_subjects_and_versions_are_not(registry: StoredRegistry) -> None:
+    assert [registry.register("a", ONE), registry.register("a", TWO), registry.register("b", TWO)] == [1, 2, 2]
+    assert registry.ask("GET", "/subjects") == ["a", "b"]
+    assert registry.ask("GET", "/subjects/a/versions") == [1, 2]
+    assert registry.ask("GET", "/subjects/b/versions/latest")["version"] == 1
+    assert registry.ask("GET", "/schemas/ids/2/versions") == [{"subject": "a", "version": 2}, {"subject": "b", "version": 1}]
+    assert registry.ask("GET", "/schemas/ids/2/subjects") == ["a", "b"]
+    assert registry.ask("GET", "/schemas/ids/1?fetchMaxId=true")["maxId"] == 2
+    assert json.loads(registry.ask("GET", "/schemas/ids/1/schema")) == ONE
+    assert [v["id"] for v in registry.ask("GET", "/schemas?latestOnly=true")] == [2, 2]
+    assert [v["id"] for v in registry.ask("GET", "/schemas?offset=1&limit=1")] == [2]
+
+
+def test_schema_with_other_white_space_is_the_same(registry: StoredRegistry) -> None:
+    assert registry.register("a", json.dumps(ONE, indent=4)) == 1
+    assert registry.register("a", json.dumps(ONE, separators=(",", ":"))) == 1
+    assert registry.ask("POST", "/subjects/a", {"schema": json.dumps(dict(reversed(ONE.items())))})["version"] == 1
+    assert registry.ask("GET", "/subjects/a/versions/1/schema") == json.dumps(ONE, separators=(",", ":"))
+    assert len(registry.log.records) == 1
+
+
+def test_lookup_distinguishes_unknown_subject_and_unknown_schema(registry: StoredRegistry) -> None:
+    assert registry.code("POST", "/subjects/a", {"schema": '"int"'}) == 40401
+    registry.register("a", ONE)
+    assert registry.code("POST", "/subjects/a", {"schema": '"int"'}) == 40403
+
+
+def test_incompatible_schema_is_refused_and_changes_nothing(registry: StoredRegistry) -> None:
+    registry.register("a", ONE)
+    narrower = record("A", "a:int", "b:string")
+    assert registry.code("POST", "/subjects/a/versions", {"schema": json.dumps(narrower)}) == 409
+    body = {"schema": json.dumps(narrower)}
+    assert registry.ask("POST", "/compatibility/subjects/a/versions/latest", body) == {"is_compatible": False}
+    verbose = registry.ask("POST", "/compatibility/subjects/a/versions?verbose=true", body)
+    assert "READER_FIELD_MISSING_DEFAULT_VALUE at /fields/1: b" in verbose["messages"][0]
+    assert registry.ask("PUT", "/config/a", {"compatibility": "forward"}) == {"compatibility": "FORWARD"}
+    assert registry.register("a", narrower) == 2
+
+
+@pytest.mark.parametrize(
+    ("level", "allowed"),
+    [
+        ("NONE", True),
+        ("BACKWARD", True),
+        ("BACKWARD_TRANSITIVE", False),
+        ("FORWARD", False),
+        ("FULL", False),
+        ("FULL_TRANSITIVE", False),
+    ],
+)
+def test_transitive_levels_compare_with_all_versions(registry: StoredRegistry, level: str, allowed: bool) -> None:
+    registry.ask("PUT", "/config/a", {"compatibility": "NONE"})
+    registry.register("a", record("A", "a:string"))
+    registry.register("a", record("A", "a:int"))
+    registry.ask("PUT", "/config/a", {"compatibility": level})
+    wider = json.dumps(record("A", "a:long"))
+    assert registry.ask("POST", "/compatibility/subjects/a/versions", {"schema": wider})["is_compatible"] is allowed
+
+
+def test_soft_deletion_hides_and_hard_deletion_removes(registry: StoredRegistry) -> None:
+    registry.register("a", ONE)
+    registry.register("a", TWO)
+    assert registry.code("DELETE", "/subjects/a?permanent=true") == 40405
+    assert registry.code("DELETE", "/subjects/a/versions/1?permanent=true") == 40407
+    assert registry.ask("DELETE", "/subjects/a/versions/1") == 1
+    assert registry.code("DELETE", "/subjects/a/versions/1") == 40406
+    assert registry.code("GET", "/subjects/a/versions/1") == 40402
+    assert registry.ask("GET", "/subjects/a/versions/1?deleted=true")["deleted"] is True
+    assert registry.ask("GET", "/schemas/ids/1")
+    assert registry.ask("DELETE", "/subjects/a") == [2]
+    assert registry.code("DELETE", "/subjects/a") == 40404
+    assert registry.ask("GET", "/subjects") == []
+    assert registry.ask("GET", "/subjects?deletedOnly=true") == registry.ask("GET", "/subjects?deleted=true") == ["a"]
+    assert registry.ask("DELETE", "/subjects/a?permanent=true") == [1, 2]
+    assert registry.code("GET", "/schemas/ids/1") == 40403
+    assert registry.code("DELETE", "/subjects/a?permanent=true") == 40401
+    assert registry.register("a", ONE) == 3
+    assert registry.ask("GET", "/subjects/a/versions") == [1]
+
+
+def test_schema_that_was_deleted_gets_its_id_and_a_new_version(registry: StoredRegistry) -> None:
+    registry.register("a", ONE)
+    registry.ask("DELETE", "/subjects/a")
+    assert registry.register("a", ONE) == 1
+    assert registry.ask("GET", "/subjects/a/versions") == [2]
+    assert registry.ask("GET", "/subjects/a/versions?deleted=true") == [1, 2]
+
+
+def test_deletion_of_a_subject_removes_its_level_and_mode(registry: StoredRegistry) -> None:
+    registry.register("a", ONE)
+    registry.ask("PUT", "/config/a", {"compatibility": "NONE"})
+    registry.ask("DELETE", "/subjects/a")
+    assert registry.code("GET", "/config/a") == 40408
+
+
+def test_referenced_schema_cannot_be_deleted(registry: StoredRegistry) -> None:
+    registry.register("address", record("Address", "street:string", namespace="shop"))
+    reference = {"name": "shop.Address", "subject": "address", "version": 1}
+    order = record("Order", "to:shop.Address", namespace="shop")
+    assert registry.code("POST", "/subjects/order/versions", {"schema": json.dumps(order)}) == 42201
+    assert registry.register("order", order, references=[reference]) == 2
+    assert registry.ask("GET", "/subjects/order/versions/1")["references"][0].subject == "address"
+    assert registry.ask("GET", "/subjects/address/versions/1/referencedby") == [2]
+    assert registry.code("DELETE", "/subjects/address") == 42206
+    assert registry.code("DELETE", "/subjects/address/versions/1") == 42206
+    missing = {**reference, "version": 2}
+    assert registry.code("POST", "/subjects/o/versions", {"schema": json.dumps(order), "references": [missing]}) == 42201
+    registry.ask("DELETE", "/subjects/order")
+    assert registry.ask("DELETE", "/subjects/address") == [1]
+
+
+def test_modes_restrict_changes(registry: StoredRegistry) -> None:
+    registry.register("a", ONE)
+    assert registry.ask("PUT", "/mode/a", {"mode": "READONLY"}) == {"mode": "READONLY"}
+    assert registry.code("POST", "/subjects/a/versions", {"schema": json.dumps(TWO)}) == 42205
+    assert registry.code("DELETE", "/subjects/a") == 42205
+    assert registry.ask("DELETE", "/mode/a") == {"mode": "READONLY"}
+    assert registry.code("GET", "/mode/a") == 40409
+    assert registry.ask("GET", "/mode/a?defaultToGlobal=true") == {"mode": "READWRITE"}
+    assert registry.code("PUT", "/mode", {"mode": "IMPORT"}) == 42205
+    assert registry.code("PUT", "/mode", {"mode": "WHAT"}) == 42204
+    assert registry.ask("PUT", "/mode?force=true", {"mode": "IMPORT"}) == {"mode": "IMPORT"}
+    body = {"schema": '"string"', "id": 100, "version": 7}
+    assert registry.ask("POST", "/subjects/b/versions", body) == {"id": 100}
+    assert registry.ask("GET", "/subjects/b/versions") == [7]
+    assert registry.code("POST", "/subjects/b/versions", {"schema": '"int"', "id": 100}) == 42207
+    assert registry.code("POST", "/subjects/b/versions", {"schema": '"int"'}) == 42205
+    registry.ask("PUT", "/mode", {"mode": "READWRITE"})
+    assert registry.code("POST", "/subjects/b/versions", body | {"id": 101}) == 42205
+    assert registry.register("c", '"long"') == 101
+
+
+def test_levels_are_of_subjects_or_global(registry: StoredRegistry) -> None:
+    assert registry.ask("GET", "/config") == {"compatibilityLevel": "BACKWARD"}
+    assert registry.code("GET", "/config/a") == 40408
+    assert registry.ask("GET", "/config/a?defaultToGlobal=true") == {"compatibilityLevel": "BACKWARD"}
+    assert registry.ask("PUT", "/config", {"compatibility": "FULL"}) == {"compatibility": "FULL"}
+    assert registry.ask("PUT", "/config/a", {"compatibility": "NONE", "normalize": True})["normalize"] is True
+    assert registry.ask("DELETE", "/config/a")["compatibilityLevel"] == "NONE"
+    assert registry.code("PUT", "/config", {"compatibility": "WHAT"}) == 42203
+    assert registry.code("PUT", "/config", {"compatibility": "FULL", "alias": "x"}) == 42203
+    assert registry.code("PUT", "/config", [1]) == 42203
+    assert registry.ask("GET", "/config") == {"compatibilityLevel": "FULL"}
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body", "code"),
+    [
+        ("GET", "/subjects/none/versions", None, 40401),
+        ("GET", "/subjects/none/versions/1", None, 40401),
+        ("GET", "/subjects/a/versions/0", None, 42202),
+        ("GET", "/subjects/a/versions/x", None, 42202),
+        ("GET", "/subjects/a/versions/99999999999999999999", None, 42202),
+        ("GET", "/subjects/a/versions/2", None, 40402),
+        ("GET", "/schemas/ids/999", None, 40403),
+        ("GET", "/schemas/ids/x", None, 404),
+        ("GET", "/what", None, 404),
+        ("GET", "/contexts/.x/subjects", None, 404),
+        ("PATCH", "/subjects/a", None, 405),
+        ("POST", "/subjects/a/versions", None, 422),
+        ("POST", "/subjects/a/versions", [1], 422),
+        ("POST", "/subjects/a/versions", {"schema": 1}, 422),
+        ("POST", "/subjects/a/versions", {"schema": '"int"', "schemaType": "XML"}, 422),
+        ("POST", "/subjects/a/versions", {"schema": "{"}, 42201),
+        ("POST", "/subjects/a/versions", {"schema": '"what"'}, 42201),
+        ("POST", "/subjects/a/versions", {"schema": "[" * 100_000}, 42201),
+        ("POST", "/subjects/:.ctx:a/versions", {"schema": '"int"'}, 42208),
+        ("POST", "/subjects/%00/versions", {"schema": '"int"'}, 42208),
+        ("POST", f"/subjects/{'x' * 1_001}/versions", {"schema": '"int"'}, 42208),
+        ("GET", "/subjects?" + "a=1&" * 30, None, 422),
+    ],
+)
+def test_refused_requests_have_codes(registry: StoredRegistry, method: str, target: str, body: object, code: int) -> None:
+    registry.register("a", ONE)
+    assert registry.code(method, target, body) == code
+    assert len(registry.log.records) == 1
+
+
+def test_subject_may_contain_an_escaped_slash(registry: StoredRegistry) -> None:
+    registry.register("google%2Ftype%2Fdate.proto", ONE)
+    assert registry.ask("GET", "/subjects") == ["google/type/date.proto"]
+    assert registry.ask("GET", "/subjects/:.:google%2Ftype%2Fdate.proto/versions") == [1]
+
+
+def test_schemas_have_a_limit_together(registry: StoredRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.registry.commands.MAX_SCHEMAS_BYTES", 100)
+    registry.register("a", ONE)
+    assert registry.code("POST", "/subjects/b/versions", {"schema": json.dumps(record("B", "a:int", "b:int"))}) == 42209
+
+
+def test_registry_describes_itself(registry: StoredRegistry) -> None:
+    assert registry.ask("GET", "/") == {}
+    assert registry.ask("GET", "/contexts") == ["."]
+    assert list(registry.ask("GET", "/schemas/types")) == ["JSON", "PROTOBUF", "AVRO"]
+    assert registry.ask("GET", "/v1/metadata/id")["scope"]["clusters"]["kafka-cluster"] == "the-cluster"
