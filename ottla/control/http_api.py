@@ -24,7 +24,6 @@ from ottla.broker.loop.env import why_not_bound
 from ottla.broker.network.listener import Endpoint
 from ottla.control.command import Command, CommandRefused, Steered
 from ottla.control.commands import COMMANDS
-from ottla.control.kept_access import Access, read_access, write_access
 from ottla.control.pages import (
     EVENT_HEADERS,
     FILE_HEADERS,
@@ -42,6 +41,8 @@ from ottla.storage.identity import DirectoryError
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from ottla.control.kept_access import Access
 
 COMMAND_TIMEOUT_S = 60.0
 """Timeout of a command on the event loop, in seconds."""
@@ -133,7 +134,7 @@ class ControlServer:
         settings = steered.serving.broker.settings
         self._pages = pages
         self._host = settings.ottla_control_host
-        kept = None if pages is NO_PAGES else read_access(steered.serving.directory)
+        kept = None if pages is NO_PAGES else _kept_access(steered.serving.directory)
         self.token = settings.ottla_control_token or (secrets.token_urlsafe(TOKEN_BYTES) if kept is None else kept.token)
         self._pages_token = read_only_token(self.token) if pages.is_read_only else self.token
         self._steered = steered
@@ -148,9 +149,7 @@ class ControlServer:
         where = Endpoint("control", settings.ottla_control_host, settings.ottla_control_port or 0)
         self._server = self._bound(where, kept if settings.ottla_control_port is None else None)
         if pages is not NO_PAGES and settings.ottla_control_token is None:
-            access = Access(port=self._server.port, token=self.token)
-            if access != kept:
-                write_access(steered.serving.directory, access)
+            _keep_access(steered.serving.directory, kept, self._server.port, self.token)
         self.url = f"http://{Endpoint('control', where.host, self._server.port)}"
         # The token is in the fragment, because browsers do not send fragments to servers. The page parses the fragment as form
         # parameters, in which a plus sign means a space, so the token is quoted.
@@ -336,6 +335,21 @@ class ControlServer:
         except TimeoutError:
             raise CommandRefused(409, f"the command did not end within {COMMAND_TIMEOUT_S:.0f} s; it is still running") from None
         return {} if answer is None else answer
+
+
+def _kept_access(directory: str) -> Access | None:
+    # Imported here, because only brokers with a console need the module.
+    from ottla.control.kept_access import read_access
+
+    return read_access(directory)
+
+
+def _keep_access(directory: str, kept: Access | None, port: int, token: str) -> None:
+    from ottla.control.kept_access import Access, write_access
+
+    access = Access(port=port, token=token)
+    if access != kept:
+        write_access(directory, access)
 
 
 async def _run(command: Command, steered: Steered, parameters: Any, named: tuple[int | str, ...]) -> Any:
