@@ -29,12 +29,12 @@ STATUS_COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
 HELP = """Find out why a client cannot connect: check name, TCP, TLS and SASL, the client's settings and the API versions of a
 broker, and then the listeners that all brokers advertise. Exit with 0 if a client on this machine can connect, else with 1.
 
-The address is that which the client has. Run the command where the client runs, with the client's settings in --command-config.
-Without HOST:PORT the address is $OTTLA_BOOTSTRAP, else 127.0.0.1:9092."""
+Give the address that the client has. Run the command where the client runs, with the client's settings in --command-config.
+Without HOST:PORT the address is bootstrap.servers of that file, else $OTTLA_BOOTSTRAP, else 127.0.0.1:9092."""
 
 
 @click.command("doctor", help=HELP)
-@click.argument("bootstrap", type=BOOTSTRAP, metavar="[HOST:PORT]", envvar=BOOTSTRAP_VARIABLE, default=DEFAULT_BOOTSTRAP)
+@click.argument("bootstrap", type=BOOTSTRAP, metavar="[HOST:PORT]", required=False)
 @click.option(
     "--timeout-s",
     type=SECONDS,
@@ -44,13 +44,19 @@ Without HOST:PORT the address is $OTTLA_BOOTSTRAP, else 127.0.0.1:9092."""
 )
 @with_command_config
 @json_option
-def command(bootstrap: str, timeout_s: float, as_json: bool) -> int:
+def command(bootstrap: str | None, timeout_s: float, as_json: bool) -> int:
+    import os
+
     from ottla.addresses import bootstrap_addresses, joined_address
+    from ottla.arguments import BadArgument
     from ottla.client.explain.connection_checks import examine
     from ottla.process import interrupt_on_ctrl_c
 
     interrupt_on_ctrl_c()
-    address = bootstrap_addresses(bootstrap)[0]
+    try:
+        address = bootstrap_addresses(bootstrap or os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP)[0]
+    except BadArgument as error:
+        raise click.UsageError(f"${BOOTSTRAP_VARIABLE}: {error}") from None
     where = joined_address(address)
     findings: list[Finding] = []
     for finding in examine(address, connecting(where), timeout_s, CLIENT_ID):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.commands import CommandGroup, Refused
-from ottla.cli.options import LISTED_IN_PART, TOPIC_OR_PARTITION, asks, check_all_answered, cluster_at
+from ottla.cli.options import LISTED_IN_PART, TOPIC_OR_PARTITION, asks, check_all_answered, cluster_at, seen_by
 from ottla.cli.output import NOTHING, note, short, show_json, show_line, show_pairs, show_table
 from ottla.cli.positions import PLACE, Position
 
@@ -29,6 +29,7 @@ def list_(bootstrap: str, timeout_s: float, as_json: bool) -> None:
     silent: list[ClientError] = []
     with cluster_at(bootstrap, timeout_s) as cluster:
         listings = groups.list_groups(cluster.brokers, silent=silent)
+        seen = seen_by(cluster, listings)
     if as_json:
         show_json([{"group": g.group_id, "type": g.group_type, "state": g.state, "coordinator": g.coordinator} for g in listings])
     elif listings:
@@ -36,7 +37,7 @@ def list_(bootstrap: str, timeout_s: float, as_json: bool) -> None:
             ["GROUP", "TYPE", "STATE", "COORDINATOR"], [(short(g.group_id), g.group_type, g.state, g.coordinator) for g in listings]
         )
     elif not silent:
-        note("there are no groups")
+        note(f"there are no groups{seen}")
     check_all_answered(silent)
 
 

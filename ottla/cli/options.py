@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -132,6 +132,13 @@ def cluster_at(bootstrap: str, timeout_s: float, config: Path | None = None) -> 
         ) from None
     except ClientError as error:
         raise Refused(str(error)) from None
+
+
+def seen_by(cluster: KafkaClient, listed: Collection[object]) -> str:
+    """Return the words to add to "there are no topics": a cluster with ACLs does not show a user what it may not describe."""
+    from ottla.client.admin.acls import has_authorizer
+
+    return " that this user may describe" if not listed and has_authorizer(cluster.brokers) else ""
 
 
 def check_all_answered(silent: Iterable[ClientError]) -> None:

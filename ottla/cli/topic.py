@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ottla.cli.commands import CommandGroup, Refused
-from ottla.cli.options import COUNT, KEY_VALUE, TOPIC_PARTITION, asks, cluster_at
+from ottla.cli.options import COUNT, KEY_VALUE, TOPIC_PARTITION, asks, cluster_at, seen_by
 from ottla.cli.output import note, printable, progress, show_json, show_line, show_pairs, show_table
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 
@@ -78,12 +78,13 @@ def create(
 def list_(internal: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
     with cluster_at(bootstrap, timeout_s) as cluster:
         listings = cluster.topics(internal=internal)
+        seen = seen_by(cluster, listings)
     if as_json:
         show_json([{"topic": t.name, "partitions": t.partitions, "replicas": t.replicas, "internal": t.internal} for t in listings])
     elif listings:
         show_table(["TOPIC", "PARTITIONS", "REPLICAS"], [(t.name, t.partitions, t.replicas) for t in listings])
     else:
-        note("there are no topics; ottla topic create creates one")
+        note(f"there are no topics{seen}; ottla topic create creates one")
 
 
 @command.command("describe", help="Show partitions, offsets and configuration of a topic.")
@@ -148,24 +149,24 @@ def _document(topic: TopicDescription, configs: list[Config]) -> dict[str, Any]:
     "--partitions", type=COUNT, metavar="N", help="New number of partitions. It can only grow; keys may move to other partitions."
 )
 @click.option("--config", "configs", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Configuration to set; repeatable.")
-@click.option("--default", "defaults", multiple=True, metavar="KEY", help="Configuration to reset to its default; repeatable.")
+@click.option("--unset", multiple=True, metavar="KEY", help="Configuration to return to its default; repeatable.")
 @asks
 def alter(
     name: str,
     partitions: int | None,
     configs: tuple[tuple[str, str], ...],
-    defaults: tuple[str, ...],
+    unset: tuple[str, ...],
     bootstrap: str,
     timeout_s: float,
     as_json: bool,
 ) -> None:
     from ottla.client.admin.topics import ConfigKind, add_partitions, set_configs
 
-    changes: dict[str, str | None] = {**dict(configs), **dict.fromkeys(defaults)}
+    changes: dict[str, str | None] = {**dict(configs), **dict.fromkeys(unset)}
     if partitions is None and not changes:
-        raise click.UsageError("nothing to alter; give --partitions, --config or --default")
-    for key in {key for key, _ in configs} & set(defaults):
-        raise click.UsageError(f"--config and --default exclude each other for {key!r}; give one of them")
+        raise click.UsageError("nothing to alter; give --partitions, --config or --unset")
+    for key in {key for key, _ in configs} & set(unset):
+        raise click.UsageError(f"--config and --unset exclude each other for {key!r}; give one of them")
     with cluster_at(bootstrap, timeout_s) as cluster:
         before = len(cluster.brokers.partitions(name))
         if partitions is not None and partitions < before:
@@ -181,7 +182,7 @@ def alter(
     if partitions is not None:
         show_line(f"topic {name} has {after} partitions" + (f", before {before}" if after > before else " already"))
     for key, value in changes.items():
-        show_line(f"{key} is at its default" if value is None else f"{key} is {value}")
+        show_line(f"{key} was reset to its default" if value is None else f"{key} is {value}")
 
 
 @command.command("elect", help="Elect the preferred leaders of partitions, or with --unclean any replica where there is no leader.")

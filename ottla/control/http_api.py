@@ -21,7 +21,7 @@ import msgspec
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.http.http_server import MAX_CONNECTIONS, BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
-from ottla.broker.network.listener import Endpoint
+from ottla.broker.network.listener import Endpoint, parse_endpoints
 from ottla.control.command import Command, CommandRefused, Steered
 from ottla.control.commands import COMMANDS
 from ottla.control.pages import (
@@ -62,7 +62,7 @@ MAX_ERROR_CHARS = 1_000
 """Maximum length of an error message, in characters, because the message may quote a long path or parameter."""
 _CUT = " ... "
 T = TypeVar("T")
-_REASONS = {
+REASONS = {
     200: "OK",
     400: "Bad Request",
     401: "Unauthorized",
@@ -134,6 +134,8 @@ class ControlServer:
         settings = steered.serving.broker.settings
         self._pages = pages
         self._host = settings.ottla_control_host
+        advertised = parse_endpoints(settings.advertised_listeners or (), "advertised.listeners")
+        self._own_names = frozenset(endpoint.host.lower() for endpoint in advertised)
         kept = None if pages is NO_PAGES else _kept_access(steered.serving.directory)
         self.token = settings.ottla_control_token or (secrets.token_urlsafe(TOKEN_BYTES) if kept is None else kept.token)
         self._pages_token = read_only_token(self.token) if pages.is_read_only else self.token
@@ -174,6 +176,7 @@ class ControlServer:
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
+            check_host(str(environ.get("HTTP_HOST", "")), self._host, self._own_names)
             if _path(environ).startswith(self._pages.prefix):
                 if environ["REQUEST_METHOD"] != "POST":
                     return self._page(environ, start_response)
@@ -190,7 +193,7 @@ class ControlServer:
             status, answer = 409, _error(described(error))
         body = msgspec.json.encode(answer) + b"\n"
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-        start_response(f"{status} {_REASONS[status]}", headers)
+        start_response(f"{status} {REASONS[status]}", headers)
         return [body]
 
     def _count_bug(self) -> None:
@@ -222,7 +225,6 @@ class ControlServer:
         from ottla.broker.http.http_requests import HAS_LEFT
 
         method, path = str(environ["REQUEST_METHOD"]), _path(environ)
-        check_host(str(environ.get("HTTP_HOST", "")), self._host)
         if method == "GET" and (file := self._pages.file(path)) is not None:
             start_response("200 OK", [("Content-Type", file.kind), ("Content-Length", str(len(file.content))), *FILE_HEADERS])
             return [file.content]
@@ -239,7 +241,6 @@ class ControlServer:
         from ottla.broker.http.http_requests import HAS_LEFT
 
         host = str(environ.get("HTTP_HOST", ""))
-        check_host(host, self._host)
         check_origin(str(environ.get("HTTP_ORIGIN", "")), host)
         self._check_token(environ, of_page=True)
         self._check_running()
@@ -285,19 +286,11 @@ class ControlServer:
         return {}
 
     def _check_token(self, environ: WSGIEnvironment, *, of_page: bool = False) -> None:
-        """Raise `CommandRefused` without the token. Requests ``of_page`` may also have the token of the pages."""
-        shown = str(environ.get("HTTP_AUTHORIZATION", "")).encode()
-        is_of_pages = hmac.compare_digest(shown, f"{SCHEME}{self._pages_token}".encode())
-        if of_page and is_of_pages:
-            return
-        if not hmac.compare_digest(shown, f"{SCHEME}{self.token}".encode()):
-            if is_of_pages:
-                raise CommandRefused(403, "the console is read-only, and so is its token; use the control API's token")
-            raise CommandRefused(
-                401,
-                f"the token is missing or wrong; send the header Authorization: {SCHEME}TOKEN with the token in the broker's"
-                " ready line",
-            )
+        """Raise `CommandRefused` without the token. Requests ``of_page`` may also have the token of read-only pages."""
+        if self._pages_token == self.token or not has_token(environ, self._pages_token):
+            check_token(environ, self.token)
+        elif not of_page:
+            raise CommandRefused(403, "the console is read-only, and so is its token; use the control API's token")
 
     def read(self, read: Callable[[Steered], T]) -> T:
         """Implements `LoopReader`."""
@@ -350,6 +343,21 @@ def _keep_access(directory: str, kept: Access | None, port: int, token: str) -> 
     access = Access(port=port, token=token)
     if access != kept:
         write_access(directory, access)
+
+
+def has_token(environ: WSGIEnvironment, token: str) -> bool:
+    shown = str(environ.get("HTTP_AUTHORIZATION", ""))
+    return hmac.compare_digest(shown.encode(), f"{SCHEME}{token}".encode())
+
+
+def check_token(environ: WSGIEnvironment, token: str) -> None:
+    """Raise `CommandRefused` for a request without the token."""
+    if not has_token(environ, token):
+        raise CommandRefused(
+            401,
+            f"the token is missing or wrong; send the header Authorization: {SCHEME}TOKEN with the token in the broker's"
+            " ready line",
+        )
 
 
 async def _run(command: Command, steered: Steered, parameters: Any, named: tuple[int | str, ...]) -> Any:

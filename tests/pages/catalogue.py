@@ -210,6 +210,9 @@ ELSEWHERE = {
         "tests/wire/test_reloaded_certificates.py::test_new_connections_get_the_new_certificate_and_old_ones_stay"
     ),
     ("docs/security.md", "listeners=SASL_SSL://broker1.example:9093"): ("tests/wire/test_secured_nodes.py::test_cluster_of_ottla"),
+    ("docs/security.md", "ottla serve server.properties --brokers 3 --set listeners=SA"): (
+        "tests/wire/test_secured_cluster.py::test_nodes_use_no_plain_listener"
+    ),
     ("docs/security.md", "ottla quota set --user alice --client-id app producer_byte_r"): (
         "tests/wire/test_prompt.py::test_quotas_are_set_listed_and_removed"
     ),
@@ -280,6 +283,7 @@ _BENCHMARKS = (
     "python -m benchmarks.failover --pairs 5 --scale 0.4",
     "python -m benchmarks.storage",
     "python -m benchmarks.groups",
+    "python -m benchmarks.acls",
     "python -m benchmarks.pipeline reads sink small",
 )
 

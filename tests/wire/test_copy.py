@@ -210,7 +210,7 @@ def test_a_copy_may_end_at_any_request(source: str, target: str, topic: str) -> 
     assert ended > 20
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_kills_lose_and_double_nothing(source: str, target: str, topic: str) -> None:
     fill(source, topic, rounds=30)
     stopped = threading.Event()

@@ -67,7 +67,7 @@ def test_a_topic_gets_partitions_and_configs(prompt: Prompt, unique: Callable[[s
     described = prompt.json("topic", "describe", topic)
     assert len(described["partitions"]) == 4
     assert described["configs"] == {"retention.ms": "1000", "segment.bytes": "1048576"}
-    assert prompt.json("topic", "alter", topic, "--default", "retention.ms")["configs"] == {"retention.ms": None}
+    assert prompt.json("topic", "alter", topic, "--unset", "retention.ms")["configs"] == {"retention.ms": None}
     assert prompt("topic", "alter", topic, "--partitions", "4") == f"topic {topic} has 4 partitions already\n"
     assert "Kafka cannot remove any; give 4 or more" in prompt("topic", "alter", topic, "--partitions", "3", code=2)
     assert "INVALID_CONFIG" in prompt("topic", "alter", topic, "--config", "no.such=1", code=2)

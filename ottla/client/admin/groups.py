@@ -99,7 +99,7 @@ def list_groups(brokers: BrokerConnections, silent: list[ClientError] | None = N
 
 
 def find(brokers: BrokerConnections, group: str) -> GroupListing:
-    """Return the listing of a group. Raises `KafkaAnswered` for an unknown group."""
+    """Return the listing of a group. Raises `KafkaAnswered` for a group that is unknown, or that this user may not describe."""
     listing = next((listing for listing in list_groups(brokers) if listing.group_id == group), None)
     if listing is None:
         raise _unknown(brokers, group)
@@ -107,6 +107,9 @@ def find(brokers: BrokerConnections, group: str) -> GroupListing:
 
 
 def _unknown(brokers: BrokerConnections, group: str) -> KafkaAnswered:
+    """Return the error for a group that is not listed. Raises `KafkaAnswered` if this user may not describe the group."""
+    # A listing leaves out groups without an error, but only coordinators that a user may know are shown.
+    brokers.until_final(f"describing group {group!r}", lambda: brokers.coordinator(GROUP, group))
     message = "ottla group list shows the groups"
     return KafkaAnswered(f"unknown group {group!r} at {brokers.bootstrap}", Code.GROUP_ID_NOT_FOUND, message)
 

@@ -42,8 +42,8 @@ from ottla.protocol.records import (
 )
 from ottla.protocol.topic_partition import TopicPartition
 
-TRANSACTION_TIMEOUT_MS: Final = 60_000
-"""Time, in ms, after which the coordinator aborts an open transaction (the default of transaction.timeout.ms)."""
+TRANSACTION_TIMEOUT_MS: Final = 120_000
+"""Time, in ms, after which the coordinator aborts an open transaction. A transaction of a copy has at most 16 MiB per broker."""
 
 
 class Fenced(ClientError):
