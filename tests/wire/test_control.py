@@ -79,9 +79,9 @@ def test_handle_creates_topics_and_reads_records(broker: Broker) -> None:
     assert [record.value for record in broker.records("orders")] == [b"paid"]
     assert [record.value for record in broker.records("orders", "aborted")] == [b"never"]
     assert [record.value for record in broker.records("orders", "all")] == [b"paid", b"never", b"open"]
-    assert broker.transaction("shop").state == "Ongoing"
+    assert broker.describe_transaction("shop").state == "Ongoing"
     made.abort_transaction(60)
-    assert broker.wait_for(lambda: broker.transaction("shop").state == "CompleteAbort")
+    assert broker.wait_for(lambda: broker.describe_transaction("shop").state == "CompleteAbort")
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "readers"})
     consumer.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=False)
     consumer.close()
