@@ -42,7 +42,7 @@ UNSECURED_HANDLER = "org.apache.kafka.common.security.oauthbearer.internals.unse
 SIGNED_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 """Supported values of ``sasl.server.callback.handler.class`` for OAUTHBEARER, for unsecured and for signed tokens."""
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
-"""Supported values of ``ssl.enabled.protocols``."""
+"""The versions of TLS that ``ssl.enabled.protocols`` may contain."""
 MAX_STORE_BYTES = 1 << 20
 JAAS_KEY, HANDLER_KEY = "sasl.jaas.config", "sasl.server.callback.handler.class"
 
