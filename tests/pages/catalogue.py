@@ -241,7 +241,7 @@ ELSEWHERE = {
     (
         "docs/faults.md",
         "from ottla import Api, Error",
-    ): "tests/wire/test_operations.py::test_typed_faults_are_checked_before_they_are_sent",
+    ): "tests/wire/test_control.py::test_typed_faults_in_the_fault_documentation_run",
     ("docs/pytest.md", "expected 2 records in topic 'invoices', found 2 after 0.0 s "): (
         "tests/testing/test_expectation.py::test_difference_shows_missing_and_unexpected_records_in_place"
     ),
