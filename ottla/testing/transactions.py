@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from ottla.client.records.client_transaction import ClientTransaction
     from ottla.client.records.producing import WrittenRecord
-    from ottla.client.records.transaction import ClientTransaction
     from ottla.testing.cluster_queries import Questions
     from ottla.testing.serialization import RecordHeaders, Serialized
 
@@ -37,7 +37,7 @@ class Transaction:
 
     def begin(self) -> Self:
         """Begin the transaction. This and the following methods raise `ottla.client.ClientError`."""
-        from ottla.client.records.transaction import ClientTransaction
+        from ottla.client.records.client_transaction import ClientTransaction
 
         if self.is_open:
             raise RuntimeError(f"the transaction of {self.transactional_id!r} is open; commit or abort it first")

@@ -10,6 +10,7 @@ from ottla.client.cluster import TRANSACTION, BrokerConnections
 from ottla.client.errors import ClientError, KafkaAnswered, check
 from ottla.client.real_time import now_ms
 from ottla.client.records.record import NewRecord, encode_batch, encoded_size_bytes
+from ottla.client.records.transaction import Transaction
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -55,7 +56,8 @@ class TopicProducer:
     """Collects records into one batch per partition, and sends full batches. `flush` sends the other batches.
 
     ``before_batch`` is called with a partition before each batch, and ``on_written`` with partition, base offset and records after
-    it. Without ``state`` the broker assigns a new producer id.
+    it. Without ``state`` the broker assigns a new producer id. With a ``transaction`` the records belong to it; the caller ends the
+    transaction after `flush`.
 
     Records without key and partition go to one partition until its batch is sent, and then to the next partition.
     """
@@ -65,6 +67,7 @@ class TopicProducer:
         brokers: BrokerConnections,
         topic: str,
         now_ms: Callable[[], int] = now_ms,
+        transaction: Transaction | None = None,
         *,
         state: ProducerState | None = None,
         before_batch: Callable[[int], None] = lambda _: None,
@@ -78,6 +81,13 @@ class TopicProducer:
         self._partitions = brokers.partitions(topic)
         self._next = 0
         self._waiting = {index: _Waiting() for index in self._partitions}
+        if transaction is not None:
+            state = ProducerState(
+                producer_id=transaction.producer_id,
+                epoch=transaction.producer_epoch,
+                transactional_id=transaction.transactional_id,
+            )
+            self._before_batch = lambda index: transaction.add(topic, index)
         self._state = initialized(brokers) if state is None else state
         self.written: dict[int, int] = dict.fromkeys(self._partitions, 0)
         """Number of acknowledged records by partition."""

@@ -1,129 +1,96 @@
-"""A transaction of this client: its records, the offsets that it commits, and its end.
-
-With transaction version 2 (KIP-890) brokers add partitions with the first batch. With version 1 the client adds them by
-AddPartitionsToTxn and AddOffsetsToTxn before it writes.
-"""
+"""One transaction of a transactional id, whose records `producing.TopicProducer` writes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
 
-from ottla.client.cluster import GROUP, TRANSACTION, BrokerConnections
+from ottla.client.cluster import TRANSACTION, BrokerConnections
 from ottla.client.errors import ClientError, check
-from ottla.client.real_time import now_ms
-from ottla.client.records.producing import ProducerState, WrittenRecord, initialized, produce_each
-from ottla.client.records.record import NewRecord
-from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.protocol.errors import Code
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.protocol.messages.end_txn import EndTxnRequest
-from ottla.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.topic_partition import TopicPartition
 
+TIMEOUT_MS: Final = 60_000
+"""The default of transaction.timeout.ms in Kafka's producers."""
+LAST_FOR_CLIENTS: Final = 3
+"""The last version of AddPartitionsToTxn that clients send. Later versions are for brokers (KIP-890)."""
+LAST_WITHOUT_EPOCH_BUMP: Final = 4
+"""The last version of EndTxn that does not raise the producer epoch. It works with every level of transaction.version."""
 
-class ClientTransaction:
-    """One transaction of a transactional id. It begins when it is created: an open transaction of the same id is aborted, and its
-    producer is fenced.
 
-    Each method is given the connections to use, so that a transaction that stays open for long keeps none. Raises `KafkaAnswered`.
-    """
+class Transaction:
+    """A transaction from its begin until `end`. Its begin fences the id's earlier producer, and aborts that producer's transaction,
+    like every start of a producer. Raises `KafkaAnswered`."""
 
-    def __init__(
-        self, brokers: BrokerConnections, transactional_id: str, timeout_ms: int, now_ms: Callable[[], int] = now_ms
-    ) -> None:
+    def __init__(self, brokers: BrokerConnections, transactional_id: str, timeout_ms: int = TIMEOUT_MS) -> None:
+        self._brokers = brokers
         self.transactional_id = transactional_id
-        self._now_ms = now_ms
-        self._producer: ProducerState = initialized(brokers, transactional_id, timeout_ms)
-        self._adds_partitions = brokers.features().get("transaction.version", 0) < 2
-        self._added: set[TopicPartition | str] = set()
-        """Partitions and groups that AddPartitionsToTxn and AddOffsetsToTxn have added."""
-        self._is_empty = True
-        self.is_open = True
-
-    def produce(self, brokers: BrokerConnections, topic: str, records: Sequence[NewRecord]) -> list[WrittenRecord]:
-        """Write records, which readers with read_committed see after the commit."""
-        self._check_open()
-        if not records:
-            return []
-        self._is_empty = False
-
-        def add(index: int) -> None:
-            self._add_partition(brokers, topic, index)
-
-        return produce_each(brokers, topic, records, self._now_ms, state=self._producer, before_batch=add)
-
-    def commit_offsets(self, brokers: BrokerConnections, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets of a group, which take effect with the commit of the transaction."""
-        self._check_open()
-        self._is_empty = False
-        if self._adds_partitions and group not in self._added:
-            adding = AddOffsetsToTxnRequest(
-                transactional_id=self.transactional_id,
-                producer_id=self._producer.producer_id,
-                producer_epoch=self._producer.epoch,
-                group_id=group,
-            )
-            self._ask(brokers, adding, f"adding group {group!r} to the transaction")
-            self._added.add(group)
-        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for (topic, index), offset in sorted(offsets.items()):
-            partition = TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata="")
-            topics.setdefault(topic, []).append(partition)
-        request = TxnOffsetCommitRequest(
-            transactional_id=self.transactional_id,
-            group_id=group,
-            producer_id=self._producer.producer_id,
-            producer_epoch=self._producer.epoch,
-            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=parts) for topic, parts in topics.items()],
+        self._added: set[TopicPartition] = set()
+        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+        answer = brokers.ask_until_final(
+            lambda: brokers.coordinator(TRANSACTION, transactional_id),
+            request,
+            lambda answer: int(answer.error_code),
+            f"asking for the producer id of transactional id {transactional_id!r}",
         )
-        what = f"committing offsets of group {group!r} in the transaction of {self.transactional_id!r}"
+        self.producer_id: int = answer.producer_id
+        self.producer_epoch: int = answer.producer_epoch
 
-        def attempt() -> None:
-            answer = brokers.ask(brokers.coordinator(GROUP, group), request)
-            for topic in answer.topics:
-                for partition in topic.partitions:
-                    check(f"{what} for {topic.name}-{partition.partition_index}", partition.error_code)
-
-        brokers.until_final(what, attempt)
-
-    def end(self, brokers: BrokerConnections, *, commit: bool) -> None:
-        """Commit or abort the transaction. A transaction without records and offsets needs no request."""
-        self._check_open()
-        if not self._is_empty:
-            request = EndTxnRequest(
-                transactional_id=self.transactional_id,
-                producer_id=self._producer.producer_id,
-                producer_epoch=self._producer.epoch,
-                committed=commit,
-            )
-            self._ask(brokers, request, f"{'committing' if commit else 'aborting'} the transaction of {self.transactional_id!r}")
-        self.is_open = False
-
-    def _add_partition(self, brokers: BrokerConnections, topic: str, index: int) -> None:
-        if not self._adds_partitions or (topic, index) in self._added:
+    def add(self, topic: str, partition: int) -> None:
+        """Add a partition to the transaction, before its first record is written. Raises `KafkaAnswered`."""
+        if (topic, partition) in self._added:
             return
+        what = f"adding {topic}-{partition} to the transaction of {self.transactional_id!r}"
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
-            v3_and_below_producer_id=self._producer.producer_id,
-            v3_and_below_producer_epoch=self._producer.epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[index])],
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.producer_epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[partition])],
         )
-        self._ask(brokers, request, f"adding {topic}-{index} to the transaction", _code_of_adding)
-        self._added.add((topic, index))
 
-    def _ask(
-        self, brokers: BrokerConnections, request: Any, what: str, code_of: Callable[[Any], int] = lambda answer: answer.error_code
-    ) -> None:
-        brokers.ask_until_final(lambda: brokers.coordinator(TRANSACTION, self.transactional_id), request, code_of, what)
+        def attempt() -> None:
+            connection = self._brokers.coordinator(TRANSACTION, self.transactional_id)
+            answer = self._brokers.ask(connection, request, LAST_FOR_CLIENTS)
+            check(what, answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
-    def _check_open(self) -> None:
-        if not self.is_open:
-            raise ClientError(f"the transaction of {self.transactional_id!r} has ended; begin another one")
+        self._brokers.until_final(what, attempt, also=(Code.UNKNOWN_TOPIC_OR_PARTITION,))
+        self._added.add((topic, partition))
+
+    def end(self, *, is_committed: bool) -> None:
+        """Commit or abort. A transaction without partitions has nothing to end. Raises `KafkaAnswered`."""
+        if not self._added:
+            return
+        what = f"{'committing' if is_committed else 'aborting'} the transaction of {self.transactional_id!r}"
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            committed=is_committed,
+        )
+
+        def attempt() -> None:
+            connection = self._brokers.coordinator(TRANSACTION, self.transactional_id)
+            check(what, self._brokers.ask(connection, request, LAST_WITHOUT_EPOCH_BUMP).error_code)
+
+        self._brokers.until_final(what, attempt)
+        self._added.clear()
 
 
-def _code_of_adding(answer: Any) -> int:
-    return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+@contextmanager
+def transaction_of(brokers: BrokerConnections, transactional_id: str | None, *, is_committed: bool) -> Iterator[Transaction | None]:
+    """Begin a transaction for the block, and then commit or abort it; None without an id. A block that fails aborts it."""
+    if transactional_id is None:
+        yield None
+        return
+    transaction = Transaction(brokers, transactional_id)
+    try:
+        yield transaction
+    except BaseException:
+        with suppress(ClientError):
+            transaction.end(is_committed=False)
+        raise
+    transaction.end(is_committed=is_committed)
