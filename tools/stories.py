@@ -71,7 +71,7 @@ def crash(broker: Broker) -> None:
     with suppress(KafkaException):
         shop.commit_transaction(3.0)
     broker.restart(kill=True)
-    broker.wait_for(lambda: broker.transaction(TRANSACTIONAL_ID).state == "CompleteCommit")
+    broker.wait_for(lambda: broker.describe_transaction(TRANSACTIONAL_ID).state == "CompleteCommit")
 
 
 STORIES: Final[dict[str, Callable[[Broker], None]]] = {"commit": commit, "zombie": zombie, "crash": crash}

@@ -73,7 +73,8 @@ def command(
     else:
         first_ms = events[0].time_ms
         rows = [
-            (time_text(e.time_ms), f"+{max(0, e.time_ms - first_ms):,} ms", _producer(e), _description(e), e.where) for e in events
+            (time_text(e.time_ms), f"+{max(0, e.time_ms - first_ms):,} ms", producer_text(e), description(e), e.where)
+            for e in events
         ]
         show_table(["TIME", "AFTER", "PRODUCER", "WHAT", "WHERE"], rows)
 
@@ -93,20 +94,17 @@ def _in_files(data_dir: Path, transactional_id: str) -> list[Event]:
         raise Refused(described(error)) from None
 
 
-def _producer(event: Event) -> str:
+def producer_text(event: Event) -> str:
+    """Return the producer id and epoch of an event; an empty text if it has none."""
     producer_id, epoch = event.producer
     return "" if producer_id < 0 else f"{producer_id} epoch {epoch}"
 
 
-def _description(event: Event) -> str:
+def description(event: Event) -> str:
+    """Return what happened, with the partitions that were added."""
     if event.kind not in ("begin", "add"):
         return event.what
     return f"{event.what}: {' '.join(f'{topic}:{index}' for topic, index in event.partitions)}"
-
-
-def lines(events: list[Event]) -> list[str]:
-    """Format the events as lines for a log or a report."""
-    return [f"{time_text(e.time_ms)}  {_producer(e):<16}  {_description(e)}  ({e.where})" for e in events]
 
 
 def document(event: Event) -> dict[str, Any]:
@@ -131,7 +129,7 @@ def diagram(transactional_id: str, events: list[Event]) -> str:
     lines += [f"    participant {name} as {_plain(topic)}:{index}" for (topic, index), name in names.items()]
     lines += [f"    participant {name} as {_plain(where.removeprefix('from '))}" for where, name in clients.items()]
     for event in events:
-        text = _plain(f"{_description(event)} ({_producer(event)})" if _producer(event) else event.what)
+        text = _plain(f"{description(event)} ({producer_text(event)})" if producer_text(event) else event.what)
         if event.kind == "data":
             lines.append(f"    C->>{names[event.partitions[0]]}: {text}")
         elif event.kind == "marker":

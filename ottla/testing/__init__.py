@@ -1,15 +1,25 @@
 """Handles for a broker and for a cluster in tests (`ottla.Broker`, `ottla.Cluster`), and the pytest plugin.
 
+- `async_operations`: the requests of the handles as coroutines.
 - `broker_clock`: the clock and the snapshots of a broker, as `ottla.Broker` has them.
 - `broker_process`: a child process that runs ``ottla serve``, with its output, logs and exit.
+- `client_fixtures`: fixtures with producers and consumers of the installed client library.
 - `cluster_handle`: a handle for several brokers and their controller, for tests of broker failures.
 - `cluster_queries`: requests that the handles and the plugin send to a cluster of ottla or Apache Kafka.
+- `expectation`: compares records with the expected ones, and describes the difference.
+- `external`: an existing broker against which the plugin's tests run.
+- `failure_hook`: adds `report` to the report of a failed test.
 - `handle`: a handle for one broker, for tests.
+- `operations`: the requests of the handles: produce, consume and expect records, and manage topics, groups and configs.
 - `pytest_plugin`: fixtures for tests against a broker: ``ottla``, ``ottla_bootstrap``, ``ottla_records``, ``ottla_topic``,
   ``ottla_group``, ``ottla_schema_registry``; and ``ottla_cluster`` for tests against several brokers.
 - `python_path`: PYTHONPATH for processes that start in another directory than this process.
+- `recipes`: named failures, each of which a fault or a request causes.
 - `registry_fixture`: the fixture ``ottla_schema_registry``.
+- `serialization`: converts values of tests to bytes of records.
 - `session_brokers`: the brokers and clusters of one pytest session and worker.
 - `security`: certificates, users, ACLs, and the configurations of clients.
-- `report`: the section about transactions in the report of a failed test.
+- `topic_reader`: waits for the records of a topic.
+- `transactions`: the transaction of a handle.
+- `report`: what happened on the broker, in the report of a failed test.
 """

@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self
 
 from ottla.addresses import joined_address
 from ottla.control.faults.remote_faults import RemoteFault, RemoteFaults
 from ottla.control.remote import ControlError, Remote
+from ottla.testing import operations
+from ottla.testing.async_operations import AsyncOperations
 from ottla.testing.broker_process import (
     SAFE_PATH,
     ServedProcess,
@@ -27,16 +29,9 @@ from ottla.testing.broker_process import (
     remove_directory,
     setting_arguments,
 )
-from ottla.testing.cluster_queries import Questions, wait_for
+from ottla.testing.cluster_queries import Questions
 from ottla.testing.security.acls import Acl, BrokerAcls
 from ottla.testing.security.broker_security import BrokerSecurity
-
-if TYPE_CHECKING:
-    from ottla.client.admin.transactions import TransactionDescription
-    from ottla.client.records.reading import Isolation
-    from ottla.client.records.record import ConsumedRecord
-
-T = TypeVar("T")
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
@@ -350,27 +345,26 @@ class Cluster:
         """Write the settings of ``java`` to a file, as `ottla.Broker.client_properties` does."""
         return self._security.client_properties(self.bootstrap, user, mechanism)
 
-    def create_topic(
-        self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None, *, replication_factor: int = -1
-    ) -> None:
-        """Create a topic. By default it has ``num.partitions`` partitions and ``default.replication.factor`` replicas."""
-        self._questions.create_topic(name, partitions, configs, replication_factor=replication_factor)
+    # requests: see `ottla.testing.operations`
 
-    def records(self, topic: str, isolation: Isolation = "committed") -> list[ConsumedRecord]:
-        """Return all current records of a topic, ordered by partition and offset."""
-        return self._questions.records(topic, isolation)
+    produce = operations.produce
+    transaction = operations.transaction
+    consume = operations.consume
+    expect = operations.expect
+    create_topic = operations.create_topic
+    delete_topic = operations.delete_topic
+    delete_group = operations.delete_group
+    alter_config = operations.alter_config
+    commit_offsets = operations.commit_offsets
+    records = operations.records
+    describe_transaction = operations.describe_transaction
+    lag = operations.lag
+    wait_for = operations.wait_for
 
-    def transaction(self, transactional_id: str) -> TransactionDescription:
-        """Return the current transaction of a transactional id."""
-        return self._questions.transaction(transactional_id)
-
-    def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """Return the lag of a group by topic and partition, as `Broker.lag`."""
-        return self._questions.lag(group)
-
-    def wait_for(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:
-        """Wait until ``condition`` returns a true value, and return that value. Raises TimeoutError with the last value."""
-        return wait_for(condition, timeout_s)
+    @property
+    def aio(self) -> AsyncOperations:
+        """The requests that wait, as coroutines, as `ottla.Broker.aio`."""
+        return AsyncOperations(self)
 
     # events of the parent process
 

@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.client.real_time import monotonic_s
+from ottla.client.real_time import monotonic_s, now_ms
 
 if TYPE_CHECKING:
     from ottla.client.admin.transactions import TransactionDescription
     from ottla.client.kafka_client import KafkaClient
+    from ottla.client.records.producing import WrittenRecord
     from ottla.client.records.reading import Isolation
-    from ottla.client.records.record import ConsumedRecord
+    from ottla.client.records.record import ConsumedRecord, NewRecord
     from ottla.client.security.client_config import Connecting
     from ottla.protocol.messages.metadata import MetadataResponsePartition
 
@@ -21,6 +22,8 @@ T = TypeVar("T")
 TIMEOUT_S = 10.0
 PAUSE_S = 0.02
 """Pause, in seconds, between two calls of a condition."""
+CREATION_TIMEOUT_S = 3.0
+"""Timeout, in seconds, for the automatic creation of a topic."""
 NOT_THERE_YET = ("UNKNOWN_TOPIC_OR_PARTITION", "GROUP_ID_NOT_FOUND", "TRANSACTIONAL_ID_NOT_FOUND")
 """Errors that `wait_for` retries. Names instead of codes, because this module imports the protocol lazily."""
 
@@ -28,11 +31,17 @@ NOT_THERE_YET = ("UNKNOWN_TOPIC_OR_PARTITION", "GROUP_ID_NOT_FOUND", "TRANSACTIO
 class Questions:
     """Requests to the cluster at the address that ``bootstrap()`` returns. Each method raises `ottla.client.ClientError`.
 
-    ``connecting`` returns the credentials for that address.
+    ``connecting`` returns the credentials for that address, and ``now_ms`` the time of records without a timestamp.
     """
 
-    def __init__(self, bootstrap: Callable[[], str], connecting: Callable[[str], Connecting | None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        bootstrap: Callable[[], str],
+        connecting: Callable[[str], Connecting | None] = lambda _: None,
+        now_ms: Callable[[], int] = now_ms,
+    ) -> None:
         self._bootstrap = bootstrap
+        self.now_ms = now_ms
         self._connecting = connecting
 
     def cluster(self) -> KafkaClient:
@@ -55,7 +64,24 @@ class Questions:
         with self.cluster() as cluster:
             return cluster.records(topic, isolation=isolation)
 
-    def transaction(self, transactional_id: str) -> TransactionDescription:
+    def produce(self, topic: str, records: list[NewRecord]) -> list[WrittenRecord]:
+        """Write records, and return the position of each."""
+        from ottla.client.records.producing import produce_each
+
+        return self.write(topic, lambda client: produce_each(client.brokers, topic, records, self.now_ms)) if records else []
+
+    def write(self, topic: str, write: Callable[[KafkaClient], T]) -> T:
+        """Call ``write``, after the brokers have created the topic if they create topics automatically."""
+        from ottla.client.errors import UnknownTopic
+
+        with self.cluster() as client:
+            try:
+                return write(client)
+            except UnknownTopic:
+                _create_automatically(client, topic)
+                return write(client)
+
+    def describe_transaction(self, transactional_id: str) -> TransactionDescription:
         with self.cluster() as cluster:
             return cluster.transaction(transactional_id)
 
@@ -103,6 +129,31 @@ class Questions:
 
         with self.cluster() as cluster:
             move_leader(cluster.brokers, topic, partition, to)
+
+
+def _create_automatically(client: KafkaClient, topic: str) -> None:
+    """Send the Metadata request by which a producer has its topic created. Raises `UnknownTopic` if the brokers create none."""
+    from ottla.client.errors import KafkaAnswered
+    from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+    brokers, request = client.brokers, MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
+    deadline_s = monotonic_s() + CREATION_TIMEOUT_S
+    while True:
+        brokers.until_final(f"looking for topic {topic!r}", lambda: brokers.ask(brokers.anyone(), request))
+        try:
+            brokers.leaders(topic)
+            return
+        except KafkaAnswered:
+            if not pause_until(deadline_s):
+                raise
+
+
+def pause_until(deadline_s: float) -> bool:
+    """Sleep shortly before another attempt. Returns False if the deadline has passed."""
+    if monotonic_s() >= deadline_s:
+        return False
+    time.sleep(PAUSE_S)
+    return True
 
 
 def wait_for(condition: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:

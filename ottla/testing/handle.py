@@ -7,15 +7,17 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from ottla.addresses import joined_address, split_address
 from ottla.control.faults.remote_faults import RemoteFaults
 from ottla.control.remote import ControlError, Remote
+from ottla.testing import operations
+from ottla.testing.async_operations import AsyncOperations
 from ottla.testing.broker_clock import BrokerClock, Snapshot
 from ottla.testing.broker_process import (
     SAFE_PATH,
@@ -25,17 +27,12 @@ from ottla.testing.broker_process import (
     remove_directory,
     setting_arguments,
 )
-from ottla.testing.cluster_queries import Questions, wait_for
+from ottla.testing.cluster_queries import Questions
 from ottla.testing.security.acls import Acl, BrokerAcls
 from ottla.testing.security.broker_security import BrokerSecurity
 
 if TYPE_CHECKING:
-    from ottla.client.admin.transactions import TransactionDescription
     from ottla.client.kafka_client import KafkaClient
-    from ottla.client.records.reading import Isolation
-    from ottla.client.records.record import ConsumedRecord
-
-T = TypeVar("T")
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
@@ -112,7 +109,7 @@ class Broker:
         self.faults = RemoteFaults(self._control)
         """The broker's faults, such as errors, delays, lost responses and crashes (`docs/faults.md`)."""
         self._security = BrokerSecurity(security, users, acls, directory=self._temporary, host=host)
-        self._questions = Questions(lambda: self.bootstrap, self._security.connecting)
+        self._questions = Questions(lambda: self.bootstrap, self._security.connecting, self.clock.approximate_ms)
         self.acls = BrokerAcls(self._questions.cluster)
         """The ACLs of the running broker."""
         self._is_prepared = False
@@ -346,20 +343,26 @@ class Broker:
         """Open the client with which the handle itself sends requests, as a super user. The caller must close it."""
         return self._questions.cluster()
 
-    def create_topic(self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None) -> None:
-        """Create a topic. By default it has ``num.partitions`` partitions.
+    # requests: see `ottla.testing.operations`
 
-        This and the following methods raise `ottla.client.ClientError`.
-        """
-        self._questions.create_topic(name, partitions, configs)
+    produce = operations.produce
+    transaction = operations.transaction
+    consume = operations.consume
+    expect = operations.expect
+    create_topic = operations.create_topic
+    delete_topic = operations.delete_topic
+    delete_group = operations.delete_group
+    alter_config = operations.alter_config
+    commit_offsets = operations.commit_offsets
+    records = operations.records
+    describe_transaction = operations.describe_transaction
+    lag = operations.lag
+    wait_for = operations.wait_for
 
-    def records(self, topic: str, isolation: Isolation = "committed") -> list[ConsumedRecord]:
-        """Return all current committed, aborted, or all records of a topic, ordered by partition and offset."""
-        return self._questions.records(topic, isolation)
-
-    def transaction(self, transactional_id: str) -> TransactionDescription:
-        """Return the current transaction of a transactional id."""
-        return self._questions.transaction(transactional_id)
+    @property
+    def aio(self) -> AsyncOperations:
+        """The requests that wait, as coroutines that do not block the event loop."""
+        return AsyncOperations(self)
 
     def history(self, transactional_id: str) -> dict[str, Any]:
         """Return the history of a transactional id since the broker's start: ``holder``, the client that owns the id, and
@@ -368,18 +371,6 @@ class Broker:
         Raises `ControlError`.
         """
         return self._control().history(transactional_id)
-
-    def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """Return the lag of a group by topic and partition, up to the high watermark and including transaction markers. Without a
-        committed offset the lag of an owned partition counts from the log start."""
-        return self._questions.lag(group)
-
-    def wait_for(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:
-        """Wait until ``condition`` returns a true value, and return that value. Raises TimeoutError with the last value.
-
-        If the condition raises because a topic, group or transactional id does not exist, it is retried.
-        """
-        return wait_for(condition, timeout_s)
 
     def _control(self) -> Remote:
         if self._remote is None or not self.is_running:

@@ -1,6 +1,5 @@
 """Fixtures for tests against a broker: ``ottla``, ``ottla_bootstrap``, ``ottla_records``, ``ottla_topic``, ``ottla_group``,
-``ottla_schema_registry``; and
-``ottla_cluster`` for tests against several brokers.
+``ottla_schema_registry``; and ``ottla_cluster`` for tests against several brokers. `client_fixtures` has the producers and consumers.
 
 ``@pytest.mark.ottla(settings={...}, features={...}, fresh=True, clock="manual")`` selects the broker of a test; with ``brokers=3``
 it selects a cluster; ``security="SASL_SSL"``, ``users={...}`` and ``acls=[...]`` are those of `ottla.Broker`. Tests with equal
@@ -15,11 +14,21 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from ottla.testing.client_fixtures import (  # noqa: F401
+    CLIENTS,
+    _ottla_aio_config,
+    ottla_aio_consumer,
+    ottla_aio_producer,
+    ottla_consumer,
+    ottla_producer,
+)
+from ottla.testing.external import External
+from ottla.testing.failure_hook import BROKER, Before, pytest_runtest_makereport  # noqa: F401
 from ottla.testing.registry_fixture import ottla_schema_registry  # noqa: F401
 from ottla.testing.session_brokers import MACHINE, MANUAL, BrokerRequest, SessionBrokers, SessionClusters
 
@@ -29,8 +38,6 @@ if TYPE_CHECKING:
     from ottla.testing.handle import Broker
 
 DEFAULT_CLUSTER_BROKERS = 3
-MAX_REPORTED_LINES = 200
-"""Maximum number of the broker's newest log lines in the report of a failed test."""
 _BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 _OPTIONS: dict[str, tuple[type, ...]] = {
     "settings": (Mapping,),
@@ -41,36 +48,16 @@ _OPTIONS: dict[str, tuple[type, ...]] = {
     "security": (str,),
     "users": (Mapping, Sequence),
     "acls": (Sequence,),
+    "topic": (Mapping,),
+    "client": (str,),
+    "producer": (Mapping,),
+    "consumer": (Mapping,),
 }
 """The options of the marker and their types."""
+_OF_ANY_BROKER = ("topic", "client", "producer", "consumer")
+"""Options that do not select a broker, so that tests with them also run against an existing one."""
+_OF_TOPICS = ("partitions", "replication_factor", "configs")
 _CLOCKS = (MACHINE, MANUAL)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Before:
-    """A test's broker, and its state before the test."""
-
-    broker: Broker
-    logged_lines: int
-    now_ms: int
-
-
-class External:
-    """An existing broker, with the methods of `ottla.Broker` that work with every Kafka broker."""
-
-    def __init__(self, bootstrap: str) -> None:
-        from ottla.testing.cluster_queries import Questions, wait_for
-
-        self.bootstrap = bootstrap
-        questions = Questions(lambda: bootstrap)
-        self.create_topic = questions.create_topic
-        self.records = questions.records
-        self.transaction = questions.transaction
-        self.lag = questions.lag
-        self.wait_for = wait_for
-
-    def __repr__(self) -> str:
-        return f"<the broker at {self.bootstrap}>"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -91,8 +78,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "ottla(settings=None, features=None, fresh=False, clock='machine', brokers=3, security=None, users=None, acls=None): the"
-        " broker that the fixture ottla gives to a test, or the cluster that ottla_cluster gives",
+        "ottla(settings=None, features=None, fresh=False, clock='machine', brokers=3, security=None, users=None, acls=None,"
+        " topic=None, client=None, producer=None, consumer=None): the broker that the fixture ottla gives to a test, or the cluster"
+        " that ottla_cluster gives, and its topic, producer and consumer",
     )
 
 
@@ -124,6 +112,8 @@ def _marked(item: pytest.Item | pytest.Collector) -> dict[str, Any]:
                 )
             is_good = isinstance(value, _OPTIONS[name]) and (name != "clock" or value in _CLOCKS)
             is_good &= not (isinstance(value, str) and str not in _OPTIONS[name])
+            is_good &= name != "topic" or value is None or set(value) <= set(_OF_TOPICS)
+            is_good &= name != "client" or value is None or value in CLIENTS
             if value is not None and not is_good:
                 raise pytest.UsageError(f"{item.nodeid}: the marker ottla needs {name}={_EXAMPLES[name]}, not {value!r}")
             options.setdefault(name, value)
@@ -139,6 +129,10 @@ _EXAMPLES = {
     "security": '"SASL_SSL"',
     "users": '{"alice": "secret"}',
     "acls": '[Acl("alice", "read", topic="orders")]',
+    "topic": '{"partitions": 3, "configs": {"cleanup.policy": "compact"}}',
+    "client": '"confluent"',
+    "producer": '{"transactional.id": "checkout-1"}',
+    "consumer": '{"group.id": "billing"}',
 }
 
 
@@ -229,7 +223,12 @@ def ottla(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
     has_registry = "ottla_schema_registry" in request.fixturenames
     wanted = _wanted(request.config, {**options, "brokers": 1}, has_registry=has_registry)
     broker = brokers.get(wanted, is_fresh=bool(options.get("fresh")), shared=shared)
-    request.node.stash[_BROKER] = Before(broker=broker, logged_lines=broker.logged_lines, now_ms=broker.clock.approximate_ms())
+    request.node.stash[BROKER] = Before(
+        broker=broker,
+        logged_lines=broker.logged_lines,
+        now_ms=broker.clock.approximate_ms(),
+        reports=request.getfixturevalue("tmp_path_factory").getbasetemp() / "ottla",
+    )
     yield broker
     brokers.remove_faults([broker])
 
@@ -245,7 +244,9 @@ def _external(config: pytest.Config, options: Mapping[str, Any], what: str) -> E
     bootstrap = config.getoption("--ottla-bootstrap")
     if bootstrap is None:
         return None
-    wanted = [name for name, value in options.items() if value and (name, value) != ("clock", _CLOCKS[0])]
+    wanted = [
+        name for name, value in options.items() if value and name not in _OF_ANY_BROKER and (name, value) != ("clock", _CLOCKS[0])
+    ]
     if wanted:
         pytest.skip(f"the {what} needs a broker of its own ({', '.join(wanted)}), but the tests run against {bootstrap}")
     return External(bootstrap)
@@ -346,33 +347,6 @@ def _check_marker(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureReq
             _refuse(node, name, f"the fixture {fixturedef.argname}")
 
 
-_BROKER = pytest.StashKey[Before]()
-
-
-def _report_sections(before: Before) -> list[tuple[str, str]]:
-    """Return the sections of a report: the broker's log lines and the transactions since the test's start."""
-    from ottla.control.remote import Remote
-    from ottla.testing.report import transactions_since
-
-    broker = before.broker
-    sections = [(f"{broker!r} has logged", broker.logs_since(before.logged_lines)[-MAX_REPORTED_LINES:])]
-    if broker.is_running and not broker.is_paused:
-        control = broker.ready["control"]
-        control_api = Remote(control["url"], control["token"])
-        sections.append(("transactions", transactions_since(broker.open_client, before.now_ms, control_api)))
-    return [(title, "\n".join(lines)) for title, lines in sections if lines]
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    if call.excinfo is not None and _BROKER in item.stash and not report.skipped:
-        report.sections += _report_sections(item.stash[_BROKER])
-    return report
-
-
 @pytest.fixture(scope="session")
 def _ottla_clusters() -> Iterator[SessionClusters]:
     clusters = SessionClusters()
@@ -407,9 +381,18 @@ def ottla_records(ottla: Broker | External) -> Callable[..., list[ConsumedRecord
 
 
 @pytest.fixture
-def ottla_topic() -> str:
-    """A new topic name. The broker creates the topic when a client first uses it."""
-    return f"topic-{uuid.uuid4().hex[:12]}"
+def ottla_topic(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A new topic, in the cluster of a test with ``ottla_cluster``, else in the broker. The marker's ``topic`` may have
+    ``partitions``, ``replication_factor`` and ``configs``."""
+    options = _marked(request.node).get("topic") or {}
+    handle = request.getfixturevalue("ottla_cluster" if "ottla_cluster" in request.fixturenames else "ottla")
+    name = f"topic-{uuid.uuid4().hex[:12]}"
+    handle.create_topic(name, **options)
+    yield name
+    if isinstance(handle, External):
+        # The broker is not the test's own.
+        with suppress(Exception):
+            handle.delete_topic(name)
 
 
 @pytest.fixture

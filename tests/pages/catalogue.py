@@ -43,6 +43,7 @@ PAGES_TYPED = {
         )
     ),
     "docs/pytest.md": Session(expected=(r"1 passed", r"2 passed")),
+    "docs/recipes.md": Session(expected=(r"1 passed",)),
     "docs/github-actions.md": Session(expected=()),
     "docs/graduate.md": Session(expected=(r": 0 incomplete",)),
     "docs/troubleshooting.md": Session(expected=(r"orders:0 has no open transaction", r"no damage found")),
@@ -240,6 +241,9 @@ ELSEWHERE = {
         "examples/README.md",
         "pip install . confluent-kafka pytest",
     ): "tests/wire/test_packaging.py::test_example_tests_pass_with_the_wheel",
+    ("examples/README.md", "pip install . confluent-kafka pytest django fastapi httpx"): (
+        "tests/wire/test_examples.py::test_python_examples_pass_or_are_skipped"
+    ),
     ("examples/README.md", "cd examples/go && go test ./..."): "tests/wire/test_examples.py::test_go_example_passes",
     ("docs/client-faults.md", "def test_offsets_survive_a_move_of_the_coordinator(ottla, ot"): (
         "tests/wire/test_client_faults.py::test_kafka_python_sends_requests_to_the_new_coordinator"
@@ -253,6 +257,13 @@ ELSEWHERE = {
     ("docs/containers.md", 'await new KafkaContainer("ottla:8.0.0").start()'): _CONTAINERS,
     ("docs/faults.md", '{"api": "Produce", "topic": "orders", "partition": 3, "error'): _FAULTS,
     ("docs/faults.md", "- api: EndTxn"): _FAULTS,
+    (
+        "docs/faults.md",
+        "from ottla import Api, Error",
+    ): "tests/wire/test_control.py::test_typed_faults_in_the_fault_documentation_run",
+    ("docs/pytest.md", "expected 2 records in topic 'invoices', found 2 after 0.0 s "): (
+        "tests/testing/test_expectation.py::test_difference_shows_missing_and_unexpected_records_in_place"
+    ),
     ("docs/faults.md", "from ottla import Broker"): "tests/wire/test_control.py::test_program_in_the_fault_documentation_runs",
     ("docs/pipeline.md", "PACKAGES=org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0,or"): (
         "tests/pipeline/kills/test_submit.py::test_killed_spark_submit_job_resumes"

@@ -79,9 +79,9 @@ def test_handle_creates_topics_and_reads_records(broker: Broker) -> None:
     assert [record.value for record in broker.records("orders")] == [b"paid"]
     assert [record.value for record in broker.records("orders", "aborted")] == [b"never"]
     assert [record.value for record in broker.records("orders", "all")] == [b"paid", b"never", b"open"]
-    assert broker.transaction("shop").state == "Ongoing"
+    assert broker.describe_transaction("shop").state == "Ongoing"
     made.abort_transaction(60)
-    assert broker.wait_for(lambda: broker.transaction("shop").state == "CompleteAbort")
+    assert broker.wait_for(lambda: broker.describe_transaction("shop").state == "CompleteAbort")
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "readers"})
     consumer.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=False)
     consumer.close()
@@ -118,12 +118,23 @@ def test_program_in_the_fault_documentation_runs() -> None:
         made.init_transactions(60)
         write(made, b"paid")
 
-    (program,) = re.findall(r"```python\n(.*?)```", FAULTS_PAGE.read_text(), re.DOTALL)
+    program, _ = re.findall(r"```python\n(.*?)```", FAULTS_PAGE.read_text(), re.DOTALL)
     # The program's last lines evaluate expressions without printing, so they are changed to record their values.
     names: dict[str, Any] = {"run_my_application": run_my_application, "seen": []}
     exec(re.sub(r"^( +)(lost\.(?:hits|view\(\).*?))  #", r"\1seen.append(\2)  #", program, flags=re.MULTILINE), names)
     hits, newest_hits = names["seen"]
     assert (hits, [hit["api"] for hit in newest_hits]) == (1, ["EndTxn"])
+
+
+def test_typed_faults_in_the_fault_documentation_run(broker: Broker) -> None:
+    def run_my_application(bootstrap: str) -> None:
+        made = Producer({"bootstrap.servers": bootstrap, "transactional.id": "checkout-1"})
+        made.init_transactions(60)
+        write(made, b"paid")
+
+    _, program = re.findall(r"```python\n(.*?)```", FAULTS_PAGE.read_text(), re.DOTALL)
+    exec(program, {"broker": broker, "run_my_application": run_my_application})
+    assert [fault.view()["fault"]["api"] for fault in broker.faults.all()] == ["Produce", "Fetch"]
 
 
 def test_fault_can_be_awaited_and_removed(broker: Broker) -> None:

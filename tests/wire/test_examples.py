@@ -95,3 +95,15 @@ def test_node_example_passes(environment: dict[str, str], tmp_path: Path) -> Non
         pytest.skip(f"npm install failed: {fetched.stderr[-500:]}")
     said = run([node, "--test", "--test-reporter=tap"], environment, project)
     assert "# pass 1" in said
+
+
+def test_python_examples_pass_or_are_skipped(environment: dict[str, str], tmp_path: Path) -> None:
+    """Tests of packages that are not installed are skipped. Without the package the files at least compile."""
+    for path in sorted((EXAMPLES / "python").glob("*.py")):
+        compile(path.read_text(), str(path), "exec")
+        shutil.copy(path, tmp_path)
+    without = {name: value for name, value in environment.items() if not name.startswith(("PYTEST", "OTTLA"))}
+    path_list = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-W", "ignore"]
+    output = run(command, {**without, "PYTHONPATH": path_list}, tmp_path)
+    assert "5 passed" in output or ("passed" in output and "skipped" in output)

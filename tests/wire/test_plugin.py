@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -80,7 +81,8 @@ class TestOthers:
     def test_settings_of_the_class_apply(self, ottla, ottla_session, ottla_topic):
         assert ottla is not ottla_session
         TestOthers.bootstrap = ottla.bootstrap
-        assert AdminClient({"bootstrap.servers": ottla.bootstrap}).list_topics(ottla_topic, timeout=60).topics[ottla_topic].error
+        other = f"{ottla_topic}-2"
+        assert AdminClient({"bootstrap.servers": ottla.bootstrap}).list_topics(other, timeout=60).topics[other].error
 
     def test_marker_of_the_class_shares_a_broker(self, ottla):
         assert ottla.bootstrap == TestOthers.bootstrap
@@ -158,9 +160,9 @@ def test_transaction_is_committed(ottla_bootstrap):
 """
     code, output = run(tmp_path, suite)
     assert code == 1
-    _, section = output.split("has logged", 1)
-    assert '"topic": "meanwhile"' in section
-    assert '"topic": "before"' not in output
+    _, section = output.split("what happened on", 1)
+    assert "topic_created topic=meanwhile" in section
+    assert "topic=before" not in output
     assert "checkout:" in section
     assert "commit is decided and final" in section
     assert "(meanwhile:0 at 2)" in section, "the report has the position of the marker"
@@ -183,7 +185,7 @@ def test_fenced_producer_commits(ottla_bootstrap, ottla_topic):
 """
     code, output = run(tmp_path, suite)
     assert code == 1
-    _, section = output.split("checkout:", 1)
+    _, section = output.split("what happened on", 1)
     lines = section.splitlines()
 
     def line(*parts: str) -> str:
@@ -205,8 +207,25 @@ def test_producer_has_a_long_timeout(ottla_bootstrap):
 """
     code, output = run(tmp_path, suite)
     assert code == 1
-    _, section = output.split("greedy:", 1)
-    assert "InitProducerId is refused: INVALID_TRANSACTION_TIMEOUT" in section
+    assert re.search("greedy: .*InitProducerId is refused: INVALID_TRANSACTION_TIMEOUT", output)
+
+
+def test_failure_report_has_at_most_forty_lines_and_names_the_file_with_the_rest(tmp_path: Path) -> None:
+    suite = """
+def test_orders_are_paid(ottla, ottla_topic):
+    for number in range(30):
+        with ottla.transaction("checkout") as transaction:
+            transaction.produce(ottla_topic, {"id": number})
+    ottla.expect(ottla_topic, [{"id": number} for number in range(20)] + ["paid"], timeout=1)
+"""
+    code, output = run(tmp_path, suite, f"--basetemp={tmp_path / 'base'}")
+    assert code == 1
+    report = output[output.index("___ test_orders_are_paid") : output.index("=== short test summary")].splitlines()
+    assert len(report) <= 40, output
+    assert "expected 21 records in topic" in output
+    assert "1 missing (-), 10 unexpected (+)" in output
+    (path,) = re.findall(r"earlier lines and the log are in (\S+)", output)
+    assert Path(path).read_text().count("commit is decided and final") == 30
 
 
 @pytest.mark.parametrize(
@@ -215,6 +234,8 @@ def test_producer_has_a_long_timeout(ottla_bootstrap):
         ("fresch=True", "the marker ottla has no option 'fresch'; its options are settings, features, fresh, clock"),
         ("clock='still'", """the marker ottla needs clock="manual", not 'still'"""),
         ("settings=3", """the marker ottla needs settings={"num.partitions": 3}, not 3"""),
+        ("topic={'partition': 3}", """the marker ottla needs topic={"partitions": 3, "configs": {"cleanup.policy": "compact"}}"""),
+        ("client='aiokafka'", """the marker ottla needs client="confluent", not 'aiokafka'"""),
         ("True", "the marker ottla takes keyword arguments only: settings, features, fresh, clock"),
         ("features={'transaction.version': 'two'}", "features are NAME=LEVEL with a number for the level"),
     ],
@@ -275,7 +296,7 @@ def test_broker_is_shared(ottla, number):
 @pytest.mark.parametrize("number", range(6))
 @pytest.mark.ottla(fresh=True)
 def test_fresh_broker_has_no_topics(ottla, ottla_topic, number):
-    assert topics(ottla.bootstrap) == set()
+    assert topics(ottla.bootstrap) == {ottla_topic}
     produce(ottla.bootstrap, ottla_topic)
     note(ottla)
 
@@ -339,10 +360,9 @@ def test_killed_broker_is_in_service_again(ottla_cluster):
     assert ottla_cluster.in_service() == [1, 2, 3], "the test before has killed one"
     assert "left-behind" in topics(ottla_cluster.bootstrap)
 
-@pytest.mark.ottla(brokers=2, settings={"num.partitions": 5})
+@pytest.mark.ottla(brokers=2, settings={"num.partitions": 5}, topic={"replication_factor": 1})
 def test_marker_selects_a_cluster_of_two(ottla_cluster, ottla_topic):
     assert ottla_cluster.brokers == [1, 2]
-    ottla_cluster.create_topic(ottla_topic, replication_factor=1)
     assert {ottla_cluster.leader(ottla_topic, index) for index in range(5)} == {1, 2}
 """
 

@@ -2,6 +2,7 @@
 
 - `copying`: copies a topic to another cluster, each committed record exactly once.
 - `last_records`: reads the newest records of a topic, from its end backwards.
+- `client_transaction`: a transaction with records of several topics and committed offsets, which may stay open, for handles.
 - `producing`: writes records with an idempotent producer.
 - `reading`: reads topics up to their current end, or without end.
 - `record`: consumed and new records, and their batches.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla.client.cluster import BrokerConnections
+from ottla.client.cluster import TRANSACTION, BrokerConnections
 from ottla.client.errors import ClientError, KafkaAnswered, check
 from ottla.client.real_time import now_ms
 from ottla.client.records.record import NewRecord, encode_batch, encoded_size_bytes
@@ -14,6 +14,7 @@ from ottla.client.records.transaction import Transaction
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.topic_partition import TopicPartition
 
 BATCH_BYTES: Final = 256 << 10
 """A batch of at least this many bytes is sent."""
@@ -26,6 +27,26 @@ _MASK: Final = 0xFFFFFFFF
 
 
 @dataclass(slots=True)
+class ProducerState:
+    """A producer id with its epoch, and the next sequence number of each partition. With a ``transactional_id`` the batches belong
+    to its open transaction."""
+
+    producer_id: int
+    epoch: int
+    transactional_id: str | None = None
+    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class WrittenRecord:
+    """The position of a written record. ``offset`` is -1 if the response with the offset was lost."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(slots=True)
 class _Waiting:
     records: list[NewRecord] = field(default_factory=list)
     size_bytes: int = 0
@@ -34,38 +55,43 @@ class _Waiting:
 class TopicProducer:
     """Collects records into one batch per partition, and sends full batches. `flush` sends the other batches.
 
-    Records without key and partition go to one partition until its batch is sent, and then to the next partition. With a
-    ``transaction`` the records belong to it; the caller ends the transaction after `flush`.
+    ``before_batch`` is called with a partition before each batch, and ``on_written`` with partition, base offset and records after
+    it. Without ``state`` the broker assigns a new producer id. With a ``transaction`` the records belong to it; the caller ends the
+    transaction after `flush`.
+
+    Records without key and partition go to one partition until its batch is sent, and then to the next partition.
     """
 
     def __init__(
-        self, brokers: BrokerConnections, topic: str, now_ms: Callable[[], int] = now_ms, transaction: Transaction | None = None
+        self,
+        brokers: BrokerConnections,
+        topic: str,
+        now_ms: Callable[[], int] = now_ms,
+        transaction: Transaction | None = None,
+        *,
+        state: ProducerState | None = None,
+        before_batch: Callable[[int], None] = lambda _: None,
+        on_written: Callable[[int, int, list[NewRecord]], None] = lambda *_: None,
     ) -> None:
         self._brokers = brokers
         self._topic = topic
         self._now_ms = now_ms
+        self._before_batch = before_batch
+        self._on_written = on_written
         self._partitions = brokers.partitions(topic)
         self._next = 0
-        self._sequences = dict.fromkeys(self._partitions, 0)
         self._waiting = {index: _Waiting() for index in self._partitions}
-        self._transaction = transaction
-        self._producer_id, self._epoch = (
-            self._init() if transaction is None else (transaction.producer_id, transaction.producer_epoch)
-        )
+        if transaction is not None:
+            state = ProducerState(
+                producer_id=transaction.producer_id,
+                epoch=transaction.producer_epoch,
+                transactional_id=transaction.transactional_id,
+            )
+            self._before_batch = lambda index: transaction.add(topic, index)
+        self._state = initialized(brokers) if state is None else state
         self.written: dict[int, int] = dict.fromkeys(self._partitions, 0)
         """Number of acknowledged records by partition."""
         self.last_offsets: dict[int, int] = {}
-
-    def _init(self) -> tuple[int, int]:
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        what = "asking for a producer id"
-
-        def attempt() -> tuple[int, int]:
-            answer = self._brokers.ask(self._brokers.anyone(), request)
-            check(what, answer.error_code)
-            return answer.producer_id, answer.producer_epoch
-
-        return self._brokers.until_final(what, attempt)
 
     def send(self, record: NewRecord) -> None:
         """Add a record to a batch. Raises `KafkaAnswered`, and `ClientError` for a partition that does not exist."""
@@ -93,18 +119,18 @@ class TopicProducer:
 
     def _send_batch(self, index: int) -> None:
         waiting, self._waiting[index] = self._waiting[index], _Waiting()
+        partition = (self._topic, index)
+        self._before_batch(index)
         batch = encode_batch(
             waiting.records,
             self._now_ms(),
-            producer_id=self._producer_id,
-            producer_epoch=self._epoch,
-            base_sequence=self._sequences[index],
-            is_transactional=self._transaction is not None,
+            producer_id=self._state.producer_id,
+            producer_epoch=self._state.epoch,
+            base_sequence=self._state.sequences.get(partition, 0),
+            is_transactional=self._state.transactional_id is not None,
         )
-        if self._transaction is not None:
-            self._transaction.add(self._topic, index)
         request = ProduceRequest(
-            transactional_id=None if self._transaction is None else self._transaction.transactional_id,
+            transactional_id=self._state.transactional_id,
             acks=ALL_IN_SYNC,
             timeout_ms=round(1_000 * self._brokers.timeout_s),
             topic_data=[
@@ -128,10 +154,11 @@ class TopicProducer:
             # An earlier attempt has succeeded, but its response was lost.
             base_offset = -1
         count = len(waiting.records)
-        self._sequences[index] = (self._sequences[index] + count) & 0x7FFFFFFF
+        self._state.sequences[partition] = (self._state.sequences.get(partition, 0) + count) & 0x7FFFFFFF
         self.written[index] += count
         if base_offset >= 0:
             self.last_offsets[index] = base_offset + count - 1
+        self._on_written(index, base_offset, waiting.records)
         self._next += 1
 
 
@@ -143,6 +170,46 @@ def produce(brokers: BrokerConnections, topic: str, records: Iterable[NewRecord]
         producer.send(record)
     producer.flush()
     return {index: count for index, count in producer.written.items() if count}
+
+
+def produce_each(
+    brokers: BrokerConnections,
+    topic: str,
+    records: Sequence[NewRecord],
+    now_ms: Callable[[], int] = now_ms,
+    *,
+    state: ProducerState | None = None,
+    before_batch: Callable[[int], None] = lambda _: None,
+) -> list[WrittenRecord]:
+    """Write all records and wait until they are acknowledged. Returns the position of each, in the order of ``records``. Raises
+    `KafkaAnswered`. The other arguments are those of `TopicProducer`."""
+    positions: dict[int, WrittenRecord] = {}
+
+    def written(index: int, base_offset: int, batch: list[NewRecord]) -> None:
+        for delta, record in enumerate(batch):
+            offset = base_offset + delta if base_offset >= 0 else -1
+            positions[id(record)] = WrittenRecord(topic=topic, partition=index, offset=offset)
+
+    producer = TopicProducer(brokers, topic, now_ms, state=state, before_batch=before_batch, on_written=written)
+    for record in records:
+        producer.send(record)
+    producer.flush()
+    return [positions[id(record)] for record in records]
+
+
+def initialized(brokers: BrokerConnections, transactional_id: str | None = None, timeout_ms: int = 60_000) -> ProducerState:
+    """Return a new producer id, or the next epoch of a transactional id, whose open transaction is aborted. Raises
+    `KafkaAnswered`."""
+    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+    what = "asking for a producer id" if transactional_id is None else f"taking the transactional id {transactional_id!r}"
+
+    def attempt() -> ProducerState:
+        there = brokers.anyone() if transactional_id is None else brokers.coordinator(TRANSACTION, transactional_id)
+        answer = brokers.ask(there, request)
+        check(what, answer.error_code)
+        return ProducerState(producer_id=answer.producer_id, epoch=answer.producer_epoch, transactional_id=transactional_id)
+
+    return brokers.until_final(what, attempt)
 
 
 def murmur2(key: bytes) -> int:

@@ -2,6 +2,7 @@
 
 - `added_fault`: the state of a fault that was added to a broker: matches, hits, and held requests and transactions.
 - `api_names`: parses names of APIs, of their fields and of Kafka's errors. The error for a wrong name suggests the nearest names.
+- `apis`: the names of Kafka's APIs as an enumeration, for faults in Python.
 - `error_responses`: puts an error into a response, for the whole request or only for matching topics and partitions.
 - `fault`: a fault as a value: which requests or transactions it matches, and how it changes their handling.
 - `hits`: descriptions of the requests and transactions that a fault hit.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 
@@ -11,10 +12,29 @@ from ottla.client.real_time import monotonic_s
 from ottla.control.remote import ControlError, Remote
 
 if TYPE_CHECKING:
-    from ottla.control.faults.fault import Fault
+    from ottla.control.faults.apis import Api
+    from ottla.control.faults.fault import Fault, Moment, PointName
+    from ottla.protocol.errors import Code
 
 ASK_MS = 10_000
 """Maximum time, in ms, that one request to the control API waits. `RemoteFault.wait` repeats such requests."""
+
+
+class Conditions(TypedDict, total=False):
+    """The conditions of a fault: which requests it matches, and which of them it hits. `Fault` describes each field."""
+
+    api: Api | str | int
+    version: str | int
+    client_id: str
+    topic: str
+    partition: int
+    group: str
+    transactional_id: str
+    fields: Mapping[str, Any]
+    nth: int
+    times: int | None
+    probability: float
+    seed: int
 
 
 class RemoteFault:
@@ -73,13 +93,68 @@ class RemoteFaults:
     def add(self, fault: Fault | None = None, /, **fields: Any) -> RemoteFault:
         """Add a `Fault`, or a fault with these fields: ``add(api="EndTxn", drop_answer=True)``.
 
-        Raises `FaultError` for an invalid fault, and `ControlError` if the broker refuses it.
+        This and the following methods raise `FaultError` for an invalid fault, before a request is sent, and `ControlError` if the
+        broker refuses it.
         """
         from ottla.control.faults.parsing import fault_of
 
-        one = fault_of(fields) if fault is None else fault
+        one = fault_of({name: _name(value) for name, value in fields.items()}) if fault is None else fault
         (added,) = self._control().post("/v1/faults", msgspec.to_builtins(one))
         return RemoteFault(self._control, added["id"])
+
+    def error(self, *, code: Code | str | int, **which: Unpack[Conditions]) -> RemoteFault:
+        """Answer requests with an error, without effect: ``error(api=Api.END_TXN, code=Error.NOT_COORDINATOR, times=2)``."""
+        return self.add(error=code, **which)
+
+    def answer(self, response: Mapping[str, Any], **which: Unpack[Conditions]) -> RemoteFault:
+        """Answer requests with a whole response, by the field names of Kafka's schemas, without effect."""
+        return self.add(answer=dict(response), **which)
+
+    def cut(self, when: Moment = "after", **which: Unpack[Conditions]) -> RemoteFault:
+        """Close the connection before or after a request takes effect."""
+        return self.add(cut=when, **which)
+
+    def drop_request(self, **which: Unpack[Conditions]) -> RemoteFault:
+        """Ignore requests: they have no effect and get no response."""
+        return self.add(drop_request=True, **which)
+
+    def drop_answer(self, **which: Unpack[Conditions]) -> RemoteFault:
+        """Let requests take effect, but send no response."""
+        return self.add(drop_answer=True, **which)
+
+    def freeze(self, **which: Unpack[Conditions]) -> RemoteFault:
+        """Stop reading the requests of matching clients until the fault is removed."""
+        return self.add(freeze=True, **which)
+
+    def hold(self, when: Moment | PointName = "before", *, after_markers: int = 1, **which: Unpack[Conditions]) -> RemoteFault:
+        """Let requests, responses or transactions wait until the fault is removed."""
+        return self.add(hold=when, **_markers(after_markers), **which)
+
+    def kill(self, when: Moment | PointName = "before", *, after_markers: int = 1, **which: Unpack[Conditions]) -> RemoteFault:
+        """End the broker's process, as by SIGKILL."""
+        return self.add(kill=when, **_markers(after_markers), **which)
+
+    def refuse(
+        self, when: PointName, *, code: Code | str | int | None = None, after_markers: int = 1, **which: Unpack[Conditions]
+    ) -> RemoteFault:
+        """Refuse the next step of transactions, with an error if ``code`` is given."""
+        return self.add(refuse=when, **({} if code is None else {"error": code}), **_markers(after_markers), **which)
+
+    def delay(self, ms: float = 0, *, answer_ms: float = 0, **which: Unpack[Conditions]) -> RemoteFault:
+        """Delay requests before they take effect, or their responses (``answer_ms``)."""
+        return self.add(delay_ms=ms, delay_answer_ms=answer_ms, **which)
+
+    def throttle(self, ms: int, **which: Unpack[Conditions]) -> RemoteFault:
+        """Throttle clients, as a quota does (KIP-219)."""
+        return self.add(throttle_ms=ms, **which)
+
+    def slow(self, bytes_per_second: int, **which: Unpack[Conditions]) -> RemoteFault:
+        """Limit the rate that all matching requests and responses share."""
+        return self.add(bytes_per_second=bytes_per_second, **which)
+
+    def observe(self, **which: Unpack[Conditions]) -> RemoteFault:
+        """Count and store requests without a change."""
+        return self.add(observe=True, **which)
 
     def all(self) -> list[RemoteFault]:
         """Return all faults in the order in which they were added."""
@@ -88,3 +163,14 @@ class RemoteFaults:
     def clear(self) -> None:
         """Remove all faults, and release everything that they hold."""
         self._control().delete("/v1/faults")
+
+
+def _name(value: Any) -> Any:
+    """Return the name of an error or API of an enumeration, which faults in JSON have too."""
+    if not isinstance(value, Enum):
+        return dict(value) if isinstance(value, Mapping) else value
+    return value.value if isinstance(value.value, str) else value.name
+
+
+def _markers(after_markers: int) -> dict[str, int]:
+    return {} if after_markers == 1 else {"after_markers": after_markers}

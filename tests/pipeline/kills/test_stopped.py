@@ -39,7 +39,7 @@ def wait_for_transaction(broker: Broker, job: subprocess.Popen[bytes], output: P
 
     def has_begun() -> bool:
         assert job.poll() is None, output.read_text()
-        return broker.transaction("shop").state == "Ongoing"
+        return broker.describe_transaction("shop").state == "Ongoing"
 
     try:
         broker.wait_for(has_begun, STARTS_WITHIN_S)
@@ -67,7 +67,7 @@ def test_stopped_job_leaves_no_transaction_open(sink: str, number: signal.Signal
         out = output.read_text()
         assert job.returncode == 128 + number, out
         assert f"stopped by {number.name}" in out
-        assert broker.wait_for(lambda: broker.transaction("shop").state == "CompleteAbort")
+        assert broker.wait_for(lambda: broker.describe_transaction("shop").state == "CompleteAbort")
         assert broker.records(INVOICES) == []
         assert len(broker.records(INVOICES, "aborted")) > 0
 
@@ -99,7 +99,7 @@ def test_stopped_job_with_a_dead_jvm_leaves_no_transaction_open(tmp_path: Path) 
         out = output.read_text()
         assert job.returncode == 128 + signal.SIGTERM, out
         assert "stopped by SIGTERM" in out
-        assert broker.wait_for(lambda: broker.transaction("shop").state == "CompleteAbort")
+        assert broker.wait_for(lambda: broker.describe_transaction("shop").state == "CompleteAbort")
         assert broker.records(INVOICES) == []
 
 

@@ -83,7 +83,7 @@ def test_committed_records_are_copied_once_across_restarts(copying: Copying, bro
     fill(broker, 1_500, 500)
     copying.run()
     assert values(broker) == list(range(2_000))
-    assert broker.transaction("copy").state != "Ongoing"
+    assert broker.describe_transaction("copy").state != "Ongoing"
 
 
 def test_configurations_without_exactly_once_are_refused(copying: Copying, broker: Broker, tmp_path: Path) -> None:

@@ -1,0 +1,151 @@
+"""The requests of a handle as coroutines, for tests with asyncio: the request runs in a thread, so that the event loop goes on.
+
+A cancelled call stops to wait, but its request continues in the thread until its timeout.
+"""
+
+# ruff: noqa: ASYNC109
+# The timeouts are those of the synchronous functions, which run in the thread.
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from ottla.testing import operations
+from ottla.testing.cluster_queries import TIMEOUT_S
+
+if TYPE_CHECKING:
+    from ottla.client.records.producing import WrittenRecord
+    from ottla.testing.operations import Handle, Value
+    from ottla.testing.serialization import Record, RecordHeaders, Serialized
+    from ottla.testing.topic_reader import Consumed
+    from ottla.testing.transactions import Transaction
+
+T = TypeVar("T")
+
+
+class AsyncOperations:
+    """The requests that wait, as coroutines. `ottla.Broker.aio` and `ottla.Cluster.aio` return it."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    async def produce(
+        self,
+        topic: str,
+        values: Any,
+        *,
+        key: Any = None,
+        headers: RecordHeaders | None = None,
+        partition: int | None = None,
+        timestamp: int | datetime | None = None,
+        serializer: Callable[[Any], Serialized] | None = None,
+    ) -> list[WrittenRecord]:
+        """Write records, as `ottla.Broker.produce`."""
+
+        def write() -> list[WrittenRecord]:
+            given: dict[str, Any] = {} if serializer is None else {"serializer": serializer}
+            return operations.produce(
+                self._handle, topic, values, key=key, headers=headers, partition=partition, timestamp=timestamp, **given
+            )
+
+        return await asyncio.to_thread(write)
+
+    @asynccontextmanager
+    async def transaction(self, transactional_id: str | None = None, *, timeout: float = 60.0) -> AsyncIterator[AsyncTransaction]:
+        """Commit the transaction of an ``async with`` block, or abort it after an exception, as `ottla.Broker.transaction`."""
+        transaction = operations.transaction(self._handle, transactional_id, timeout=timeout)
+        await asyncio.to_thread(transaction.begin)
+        try:
+            yield AsyncTransaction(transaction)
+        except BaseException as error:
+            await asyncio.to_thread(transaction.__exit__, type(error), error, None)
+            raise
+        await asyncio.to_thread(transaction.__exit__, None, None, None)
+
+    @overload
+    async def consume(
+        self, topic: str, n: int | None = None, *, timeout: float = TIMEOUT_S, partition: int | None = None, start: int = 0
+    ) -> list[Consumed[bytes]]: ...
+
+    @overload
+    async def consume(
+        self,
+        topic: str,
+        n: int | None = None,
+        *,
+        deserializer: Callable[[bytes], T],
+        timeout: float = TIMEOUT_S,
+        partition: int | None = None,
+        start: int = 0,
+    ) -> list[Consumed[T]]: ...
+
+    async def consume(
+        self,
+        topic: str,
+        n: int | None = None,
+        *,
+        deserializer: Callable[[bytes], Any] = bytes,
+        timeout: float = TIMEOUT_S,
+        partition: int | None = None,
+        start: int = 0,
+    ) -> list[Consumed[Any]]:
+        """Wait for ``n`` committed records, as `ottla.Broker.consume`."""
+        __tracebackhide__ = True
+        return await asyncio.to_thread(
+            lambda: operations.consume(
+                self._handle, topic, n, deserializer=deserializer, timeout=timeout, partition=partition, start=start
+            )
+        )
+
+    async def expect(
+        self,
+        topic: str,
+        values: Value | Record | Iterable[Any],
+        *,
+        in_any_order: bool = False,
+        timeout: float = TIMEOUT_S,
+        partition: int | None = None,
+        start: int = 0,
+        deserializer: Callable[[bytes], Any] | None = None,
+    ) -> None:
+        """Wait for exactly these committed records, as `ottla.Broker.expect`."""
+        __tracebackhide__ = True
+        await asyncio.to_thread(
+            lambda: operations.expect(
+                self._handle,
+                topic,
+                values,
+                in_any_order=in_any_order,
+                timeout=timeout,
+                partition=partition,
+                start=start,
+                deserializer=deserializer,
+            )
+        )
+
+    async def wait_for(self, condition: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:
+        """Call ``condition`` in a thread until it returns a true value, as `ottla.Broker.wait_for`."""
+        return await asyncio.to_thread(operations.wait_for, self._handle, condition, timeout_s)
+
+
+class AsyncTransaction:
+    """An open transaction, whose requests are coroutines. `AsyncOperations.transaction` begins and ends it."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self.transactional_id = transaction.transactional_id
+
+    async def produce(self, topic: str, values: Any, **options: Any) -> list[WrittenRecord]:
+        """Write records in the transaction. The options are those of `AsyncOperations.produce`."""
+        return await asyncio.to_thread(lambda: self._transaction.produce(topic, values, **options))
+
+    async def commit_offsets(self, group: str, offsets: dict[tuple[str, int], int]) -> None:
+        """Commit offsets of a group in the transaction."""
+        await asyncio.to_thread(self._transaction.commit_offsets, group, offsets)
+
+    async def abort(self) -> None:
+        """Abort the transaction before the end of the block."""
+        await asyncio.to_thread(self._transaction.abort)

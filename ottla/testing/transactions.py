@@ -1,0 +1,107 @@
+"""The transaction of a handle: a ``with`` block that commits, or aborts after an exception."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from ottla.client.records.client_transaction import ClientTransaction
+    from ottla.client.records.producing import WrittenRecord
+    from ottla.testing.cluster_queries import Questions
+    from ottla.testing.serialization import RecordHeaders, Serialized
+
+
+class Transaction:
+    """A transaction with its own producer. `ottla.Broker.transaction` creates it.
+
+    Without a ``with`` block `begin` begins the transaction, and it stays open until `commit` or `abort`, its timeout, or the next
+    producer of the same id.
+    """
+
+    def __init__(self, questions: Questions, transactional_id: str | None, timeout_s: float) -> None:
+        self._questions = questions
+        self._timeout_s = timeout_s
+        self._begun: ClientTransaction | None = None
+        self.transactional_id = transactional_id or f"ottla-{uuid.uuid4().hex[:12]}"
+
+    def __repr__(self) -> str:
+        return f"<ottla.Transaction {self.transactional_id!r} {'open' if self.is_open else 'not open'}>"
+
+    @property
+    def is_open(self) -> bool:
+        return self._begun is not None and self._begun.is_open
+
+    def begin(self) -> Self:
+        """Begin the transaction. This and the following methods raise `ottla.client.ClientError`."""
+        from ottla.client.records.client_transaction import ClientTransaction
+
+        if self.is_open:
+            raise RuntimeError(f"the transaction of {self.transactional_id!r} is open; commit or abort it first")
+        with self._questions.cluster() as client:
+            timeout_ms = round(1_000 * self._timeout_s)
+            self._begun = ClientTransaction(client.brokers, self.transactional_id, timeout_ms, self._questions.now_ms)
+        return self
+
+    def produce(
+        self,
+        topic: str,
+        values: Any,
+        *,
+        key: Any = None,
+        headers: RecordHeaders | None = None,
+        partition: int | None = None,
+        timestamp: int | datetime | None = None,
+        serializer: Callable[[Any], Serialized] | None = None,
+    ) -> list[WrittenRecord]:
+        """Write records in the transaction, as `ottla.Broker.produce` does."""
+        from ottla.testing.serialization import new_records
+
+        records = new_records(values, key=key, headers=headers, partition=partition, timestamp=timestamp, serializer=serializer)
+        begun = self._open()
+        return self._questions.write(topic, lambda client: begun.produce(client.brokers, topic, records))
+
+    def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Commit offsets of a group in the transaction, by topic and partition."""
+        begun = self._open()
+        with self._questions.cluster() as client:
+            begun.commit_offsets(client.brokers, group, offsets)
+
+    def commit(self) -> None:
+        """Commit the transaction."""
+        self._end(commit=True)
+
+    def abort(self) -> None:
+        """Abort the transaction. Readers with read_committed never see its records."""
+        self._end(commit=False)
+
+    def _end(self, *, commit: bool) -> None:
+        begun = self._open()
+        with self._questions.cluster() as client:
+            begun.end(client.brokers, commit=commit)
+
+    def _open(self) -> ClientTransaction:
+        if self._begun is None or not self._begun.is_open:
+            what = "has not begun" if self._begun is None else "has ended"
+            raise RuntimeError(f"the transaction of {self.transactional_id!r} {what}; use it in a with block, or call begin()")
+        return self._begun
+
+    def __enter__(self) -> Self:
+        return self.begin()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        from ottla.client.errors import ClientError
+
+        if not self.is_open:
+            return
+        if error is None:
+            self.commit()
+            return
+        try:
+            self.abort()
+        except ClientError as failed:
+            # The exception of the block is more important than that of the abort, which the broker does after the timeout.
+            error.add_note(f"the transaction of {self.transactional_id!r} could not be aborted: {failed}")

@@ -1,0 +1,82 @@
+"""Values of tests as bytes of records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from ottla.testing.serialization import Record, deserialize, new_records, serialize, shown
+
+
+@dataclass
+class Order:
+    id: int
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b"\xff", b"\xff"),
+        ("\u00e9", "\u00e9".encode()),
+        (None, None),
+        ({"id": 1}, b'{"id":1}'),
+        ([1, "a"], b'[1,"a"]'),
+        (True, b"true"),
+        (Order(1), b'{"id":1}'),
+    ],
+)
+def test_value_becomes_bytes_text_or_json(value: Any, expected: bytes | None) -> None:
+    assert serialize(value) == expected
+
+
+def test_value_that_is_not_json_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"cannot be written as JSON .* give bytes, text, or a serializer="):
+        serialize(object())
+
+
+@pytest.mark.parametrize(
+    ("values", "count"),
+    [
+        ("paid", 1),
+        (b"paid", 1),
+        ({"id": 1}, 1),
+        (None, 1),
+        (Order(1), 1),
+        (["a", "b"], 2),
+        (iter("ab"), 2),
+        ({"a": 1}.keys(), 1),
+        ([], 0),
+    ],
+)
+def test_single_value_is_one_record(values: Any, count: int) -> None:
+    assert len(new_records(values)) == count
+
+
+def test_key_may_depend_on_the_value() -> None:
+    keys = [record.key for record in new_records([{"id": 1}, Record({"id": 2}, key="own")], key=lambda order: str(order["id"]))]
+    assert keys == [b"1", b"own"]
+
+
+def test_headers_timestamp_and_partition_apply_to_each_record() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    (record,) = new_records("a", headers={"n": "v", "none": None}, timestamp=at, partition=2)
+    assert (record.headers, record.timestamp_ms, record.partition) == ([("n", b"v"), ("none", None)], 1_767_225_600_000, 2)
+    with pytest.raises(ValueError, match="has no time zone"):
+        new_records("a", timestamp=datetime(2026, 1, 1))
+
+
+def test_serializer_is_not_called_for_a_tombstone() -> None:
+    assert [record.value for record in new_records([2, None], serializer=lambda value: value.to_bytes(1))] == [b"\x02", None]
+
+
+def test_class_str_decodes_utf_8() -> None:
+    assert deserialize(str, b"a") == "a"
+    assert deserialize(str, None) is None
+
+
+def test_values_are_shown_readably() -> None:
+    assert [shown(value) for value in (b'{"id": 1}', b"a", b"\xff", None)] == ['{"id": 1}', "'a'", "b'\\xff'", "None"]
+    assert len(shown("x" * 1_000)) == 100
