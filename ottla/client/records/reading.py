@@ -16,7 +16,7 @@ from ottla.client.records.record import ConsumedRecord, decode_batch, decoded, i
 from ottla.protocol.errors import Code
 from ottla.protocol.inflating import Allowance
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from ottla.protocol.records import batches
+from ottla.protocol.records import BatchHeader, batches
 
 Isolation = Literal["committed", "aborted", "all"]
 ISOLATIONS: Final[tuple[Isolation, ...]] = ("committed", "aborted", "all")
@@ -152,6 +152,23 @@ def _records_of(
     """Yield the records of a response that match ``isolation``, from the partition's ``position`` to before ``end``, and advance
     the position."""
     index = data.partition_index
+    for header, batch, marker, is_visible in classified(topic, data, isolation):
+        if header.next_offset > position[index] and is_visible and (show_control or not header.is_control):
+            records = marker or decoded(topic, index, batch, header, allowance)
+            yield from (r for r in records if r.offset >= position[index] and (end is None or r.offset < end))
+        position[index] = max(position[index], header.next_offset)
+        if end is not None and position[index] >= end:
+            break
+
+
+def classified(
+    topic: str, data: PartitionData, isolation: Isolation
+) -> Iterator[tuple[BatchHeader, memoryview, list[ConsumedRecord], bool]]:
+    """Yield each batch of a response with its decoded record if it is a marker, and whether it matches ``isolation``.
+
+    A marker is decoded, because an abort marker ends the producer's aborted batches. Other batches may be large, so the caller
+    decodes the batches that it needs.
+    """
     starts = sorted((a.first_offset, a.producer_id) for a in data.aborted_transactions or [])
     aborting: set[int] = set()
     raw = data.records or b""
@@ -159,17 +176,8 @@ def _records_of(
         while starts and starts[0][0] <= header.last_offset:
             aborting.add(starts.pop(0)[1])
         is_aborted = header.is_transactional and header.producer_id in aborting
-        takes = isolation == "all" or is_aborted == (isolation == "aborted")
-        if header.next_offset > position[index] and (header.is_control or takes):
-            batch = memoryview(raw)[at : at + header.size_bytes]
-            # A marker is decoded first, because an abort marker ends the producer's aborted batches. Other batches may be large,
-            # so they are decoded lazily.
-            marker = decode_batch(topic, index, batch, header) if header.is_control else []
-            if is_abort_marker(header, marker):
-                aborting.discard(header.producer_id)
-            if takes and (show_control or not header.is_control):
-                records = marker or decoded(topic, index, batch, header, allowance)
-                yield from (r for r in records if r.offset >= position[index] and (end is None or r.offset < end))
-        position[index] = max(position[index], header.next_offset)
-        if end is not None and position[index] >= end:
-            break
+        batch = memoryview(raw)[at : at + header.size_bytes]
+        marker = decode_batch(topic, data.partition_index, batch, header) if header.is_control else []
+        if is_abort_marker(header, marker):
+            aborting.discard(header.producer_id)
+        yield header, batch, marker, isolation == "all" or is_aborted == (isolation == "aborted")
