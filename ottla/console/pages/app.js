@@ -5,11 +5,12 @@ import { Live, Refused, WRONG_TOKEN, askOtherTabs, hasToken, keepToken, onTokenO
 import { overview } from "./overview.js";
 import { topics, topic } from "./topics.js";
 import { messages } from "./messages.js";
+import { record } from "./record.js";
 import { groups, group } from "./groups.js";
 import { transactions, transaction } from "./transactions.js";
 import { steering } from "./steering.js";
 
-const PAGES = { overview, topics, topic, messages, groups, group, transactions, transaction, steering };
+const PAGES = { overview, topics, topic, messages, record, groups, group, transactions, transaction, steering };
 const IN_NAVIGATION = ["overview", "topics", "groups", "transactions", "steering"];
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 4000;
@@ -130,7 +131,7 @@ function whyHeld(drawn) {
 }
 
 function draw(page, values, parameters, drawn) {
-  const why = whyHeld(drawn);
+  const why = PAGES[page].held?.() ?? whyHeld(drawn);
   if (why !== null) {
     later = () => draw(page, values, parameters, drawn);
     say(`paused while ${why}`);
