@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.commands import CommandGroup, Refused
-from ottla.cli.options import LISTED_IN_PART, TOPIC_OR_PARTITION, asks, check_all_answered, cluster_at
-from ottla.cli.output import NOTHING, note, short, show_json, show_pairs, show_table
+from ottla.cli.options import LISTED_IN_PART, TOPIC_OR_PARTITION, asks, check_all_answered, cluster_at, seen_by
+from ottla.cli.output import NOTHING, note, short, show_json, show_line, show_pairs, show_table
 from ottla.cli.positions import PLACE, Position
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ottla.client.admin.groups import GroupDescription
 
 
-@click.group("group", cls=CommandGroup, help="List and describe groups of all types, and set their offsets.")
+@click.group("group", cls=CommandGroup, help="List, describe and delete groups of all types, and set their offsets.")
 def command() -> None:
     pass
 
@@ -30,6 +30,7 @@ def list_(bootstrap: str, timeout_s: float, as_json: bool) -> None:
     silent: list[ClientError] = []
     with cluster_at(bootstrap, timeout_s) as cluster:
         listings = groups.list_groups(cluster.brokers, silent=silent)
+        seen = seen_by(cluster, listings)
     if as_json:
         show_json([{"group": g.group_id, "type": g.group_type, "state": g.state, "coordinator": g.coordinator} for g in listings])
     elif listings:
@@ -37,7 +38,7 @@ def list_(bootstrap: str, timeout_s: float, as_json: bool) -> None:
             ["GROUP", "TYPE", "STATE", "COORDINATOR"], [(short(g.group_id), g.group_type, g.state, g.coordinator) for g in listings]
         )
     elif not silent:
-        note("there are no groups")
+        note(f"there are no groups{seen}")
     check_all_answered(silent)
 
 
@@ -210,3 +211,22 @@ def _targets(cluster: KafkaClient, to: Position, wanted: set[tuple[str, int]]) -
             if targets[topic, index] != offset:
                 note(f"{topic}:{index} has offsets {starts[index]:,} to {ends[index]:,}: {targets[topic, index]:,} is used")
     return targets
+
+
+@command.command("delete", help="Delete groups that have no members, with their committed offsets.")
+@click.argument("names", metavar="GROUP...", nargs=-1, required=True)
+@asks
+def delete(names: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    from ottla.client.admin import groups
+
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        listings = {listing.group_id: listing for listing in cluster.groups()}
+        # Check all groups first, so that a misspelled name deletes nothing.
+        for name in names:
+            groups.check_deletable(cluster.brokers, name, listings.get(name))
+        for name in names:
+            groups.delete(cluster.brokers, name)
+            if not as_json:
+                show_line(f"group {name} was deleted")
+    if as_json:
+        show_json({"deleted": list(names)})

@@ -66,7 +66,12 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     metavar="NAME:PASSWORD",
     help="User of SASL SCRAM to create at the start; repeatable. Other users of the machine can see the password.",
 )
-@click.option("--users-file", type=PATH, metavar="FILE", help="File with a NAME:PASSWORD per line, for users as of --user.")
+@click.option(
+    "--users-file",
+    type=PATH,
+    metavar="FILE",
+    help="File with a NAME:PASSWORD per line, for users as of --user; a line with # at its beginning is a comment.",
+)
 @click.option(
     "--feature",
     "features",
@@ -186,7 +191,7 @@ def command(
     warnings = {**dict.fromkeys(without_effect(BROKER_RESOURCE, config.given)), **{name: variable_near(name) for name in ignored}}
     levels = feature_levels(features, exit_code=1)
     if broker_count is not None:
-        alone = {"--topic": first_topics, "--user": first_users, "--clock": clock != MACHINE}
+        alone = {"--topic": first_topics, "--clock": clock != MACHINE}
         for flag in (flag for flag, is_given in alone.items() if is_given):
             raise Refused(f"{flag} applies to a single broker; leave {flag} or --brokers out", exit_code=1)
         from ottla.cli.serve_brokers import serve_brokers
@@ -205,6 +210,7 @@ def command(
                 warnings=warnings,
                 controller_port=controller_port,
                 restarts_nodes=restarts_nodes,
+                first_users=first_users,
             )
         except ConfigError as error:
             raise Refused(str(error), exit_code=1) from None

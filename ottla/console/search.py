@@ -47,7 +47,7 @@ class SearchedPartition:
         self.limits = (self.low, self.high)
         self.found: deque[ConsumedRecord] = deque()
         self.newest_first = newest_first
-        self._batches: deque[tuple[BatchHeader, memoryview, list[ConsumedRecord]]] = deque()
+        self._batches: deque[tuple[BatchHeader, memoryview]] = deque()
         self._size = FIRST_CHUNK
         self._chunk = (0, 0)
         self._read_bytes = 0
@@ -81,7 +81,7 @@ class SearchedPartition:
     def take(self, topic: str, isolation: Isolation, data: PartitionData, at: int) -> int | None:
         """Take a response of the chunk that was fetched at an offset. Returns the offset to fetch next; None at the end."""
         low, high = self._chunk
-        for header, batch, marker, is_visible in classified(topic, data, isolation):
+        for batch, header, is_visible in classified(topic, data, isolation):
             if header.base_offset >= high:
                 # Compaction has removed all records between.
                 at = header.base_offset
@@ -90,7 +90,7 @@ class SearchedPartition:
                 continue
             at = header.next_offset
             if is_visible:
-                self._batches.append((header, batch, marker))
+                self._batches.append((header, batch))
         self._read_bytes += len(data.records or b"")
         if at < high and self._read_bytes >= CHUNK_BYTES and self.newest_first and high - low > 1:
             # The newest records are beyond what may be held in memory, so begin again with the last batch alone.
@@ -118,7 +118,7 @@ class SearchedPartition:
 
         Returns why the batch was omitted. Raises `BatchTooLarge` if the allowance is spent; the batch is decoded by the next page.
         """
-        header, batch, marker = self._batches[0]
+        header, batch = self._batches[0]
         where = f"the batch at offset {header.base_offset:,} of {topic}-{self.index}"
         omitted = f"so its offsets to {header.next_offset - 1:,} are not shown; ottla consume reads it"
         problem: str | None = None
@@ -127,7 +127,7 @@ class SearchedPartition:
             problem = f"{where} has more than {BATCH_RECORDS:,} records, {omitted}"
         else:
             try:
-                for record in marker or decoded(topic, self.index, batch, header, allowance):
+                for record in decoded(topic, self.index, batch, header, allowance):
                     if self.limits[0] <= record.offset < self.limits[1] and matches(record):
                         found.append(record)
                         if len(found) == most and not self.newest_first:

@@ -21,7 +21,7 @@ import msgspec
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.http.http_server import MAX_CONNECTIONS, BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
-from ottla.broker.network.listener import Endpoint
+from ottla.broker.network.listener import Endpoint, parse_endpoints
 from ottla.control.command import Command, CommandRefused, Steered
 from ottla.control.commands import COMMANDS
 from ottla.control.pages import EVENT_HEADERS, FILE_HEADERS, NO_PAGES, Pages, Reach, check_host, query_of
@@ -50,7 +50,7 @@ MAX_ERROR_CHARS = 1_000
 """Maximum length of an error message, in characters, because the message may quote a long path or parameter."""
 _CUT = " ... "
 T = TypeVar("T")
-_REASONS = {
+REASONS = {
     200: "OK",
     400: "Bad Request",
     401: "Unauthorized",
@@ -122,6 +122,8 @@ class ControlServer:
         settings = steered.serving.broker.settings
         self._pages = pages
         self._host = settings.ottla_control_host
+        advertised = parse_endpoints(settings.advertised_listeners or (), "advertised.listeners")
+        self._own_names = frozenset(endpoint.host.lower() for endpoint in advertised)
         self.token = settings.ottla_control_token or secrets.token_urlsafe(TOKEN_BYTES)
         self._steered = steered
         self._loop = asyncio.get_running_loop()
@@ -151,6 +153,7 @@ class ControlServer:
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
+            check_host(str(environ.get("HTTP_HOST", "")), self._host, self._own_names)
             if _path(environ).startswith(self._pages.prefix):
                 return self._page(environ, start_response)
             if _path(environ) == METRICS:
@@ -164,7 +167,7 @@ class ControlServer:
             status, answer = 409, _error(described(error))
         body = msgspec.json.encode(answer) + b"\n"
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-        start_response(f"{status} {_REASONS[status]}", headers)
+        start_response(f"{status} {REASONS[status]}", headers)
         return [body]
 
     def _count_bug(self) -> None:
@@ -180,7 +183,7 @@ class ControlServer:
 
     def _metrics(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Return the broker's metrics in Prometheus format. Raises `CommandRefused` without the token."""
-        self._check_token(environ)
+        check_token(environ, self.token)
         # Imported at the first request, because the import of prometheus_client takes long.
         from ottla.broker.metrics.exposition import collect
         from ottla.broker.metrics.server import app_of
@@ -196,11 +199,10 @@ class ControlServer:
         from ottla.broker.http.http_requests import HAS_LEFT
 
         method, path = str(environ["REQUEST_METHOD"]), _path(environ)
-        check_host(str(environ.get("HTTP_HOST", "")), self._host)
         if method == "GET" and (file := self._pages.file(path)) is not None:
             start_response("200 OK", [("Content-Type", file.kind), ("Content-Length", str(len(file.content))), *FILE_HEADERS])
             return [file.content]
-        self._check_token(environ)
+        check_token(environ, self.token)
         if method != "GET":
             raise CommandRefused(405, f"{path} does not accept {method}; use GET")
         broker = self._steered.broker
@@ -219,7 +221,7 @@ class ControlServer:
 
     def _asked(self, environ: WSGIEnvironment) -> Any:
         """Carry out a request. Raises `CommandRefused`, and the errors of `Command.run`."""
-        self._check_token(environ)
+        check_token(environ, self.token)
         method, path = str(environ["REQUEST_METHOD"]), _path(environ)
         raw: bytes = environ["wsgi.input"].read()
         if path in self._own:
@@ -244,15 +246,6 @@ class ControlServer:
         with self._turn:
             self._own[path]()
         return {}
-
-    def _check_token(self, environ: WSGIEnvironment) -> None:
-        shown = str(environ.get("HTTP_AUTHORIZATION", ""))
-        if not hmac.compare_digest(shown.encode(), f"{SCHEME}{self.token}".encode()):
-            raise CommandRefused(
-                401,
-                f"the token is missing or wrong; send the header Authorization: {SCHEME}TOKEN with the token in the broker's"
-                " ready line",
-            )
 
     def read(self, read: Callable[[Steered], T]) -> T:
         """Implements `LoopReader`."""
@@ -290,6 +283,17 @@ class ControlServer:
         except TimeoutError:
             raise CommandRefused(409, f"the command did not end within {COMMAND_TIMEOUT_S:.0f} s; it is still running") from None
         return {} if answer is None else answer
+
+
+def check_token(environ: WSGIEnvironment, token: str) -> None:
+    """Raise `CommandRefused` for a request without the token."""
+    shown = str(environ.get("HTTP_AUTHORIZATION", ""))
+    if not hmac.compare_digest(shown.encode(), f"{SCHEME}{token}".encode()):
+        raise CommandRefused(
+            401,
+            f"the token is missing or wrong; send the header Authorization: {SCHEME}TOKEN with the token in the broker's"
+            " ready line",
+        )
 
 
 async def _run(command: Command, steered: Steered, parameters: Any, named: tuple[int | str, ...]) -> Any:

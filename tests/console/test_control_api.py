@@ -29,6 +29,7 @@ from tests.console.asking import asked_with
 
 PAGES = Path(ottla.console.__file__).parent / "pages"
 TOKEN = "secret"
+ADVERTISED = ("PLAINTEXT://Broker.example:9092",)
 
 
 @pytest.fixture
@@ -43,7 +44,9 @@ def control_api_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Control
     monkeypatch.setattr(control_api.asyncio, "get_running_loop", lambda: None)
 
     def made(token: str) -> ControlServer:
-        settings = SimpleNamespace(ottla_control_token=token, ottla_control_host="127.0.0.1", ottla_control_port=0)
+        settings = SimpleNamespace(
+            ottla_control_token=token, ottla_control_host="127.0.0.1", ottla_control_port=0, advertised_listeners=ADVERTISED
+        )
         broker = SimpleNamespace(settings=settings, bootstrap="127.0.0.1:9092", addresses=SimpleNamespace(own=frozenset()))
         broker.lifecycle = SimpleNamespace(is_stopping=False)
         steered = cast(Any, SimpleNamespace(serving=SimpleNamespace(broker=broker), broker=broker))
@@ -126,11 +129,32 @@ def test_console_serves_only_its_page_files(opened: ControlServer, path: str) ->
 def test_foreign_host_header_is_refused(opened: ControlServer, host: str) -> None:
     assert asked(opened, "/console/", host=host)[0] == 403
     assert asked(opened, "/console/v1/overview", host=host)[0] == 403
+    assert asked(opened, "/v1/state", host=host, token=TOKEN)[0] == 403
+    assert asked(opened, "/metrics", host=host, token=TOKEN)[0] == 403
+
+
+def test_host_header_may_be_an_advertised_host(opened: ControlServer) -> None:
+    assert asked(opened, "/v1/none", host="broker.example:9095", token=TOKEN)[0] == 404
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:9095", "localhost", "LOCALHOST:1", "[::1]:9095", "192.0.2.7", "ottla.test:80"])
 def test_host_header_may_be_an_address_or_the_own_host_name(host: str) -> None:
     check_host(host, "ottla.test")
+
+
+@pytest.mark.parametrize("served", ["0.0.0.0", "::", "", "192.0.2.7"])
+def test_control_api_of_a_container_accepts_the_names_in_its_network(served: str) -> None:
+    for host in ("ottla:9095", "host.docker.internal:9095", "localhost:9095", "172.17.0.2"):
+        check_host(host, served)
+    with pytest.raises(CommandRefused):
+        check_host("evil.example:9095", served)
+
+
+@pytest.mark.parametrize("served", ["127.0.0.1", "::1", "localhost"])
+def test_control_api_on_a_loopback_address_accepts_no_names(served: str) -> None:
+    for host in ("ottla:9095", "host.docker.internal:9095", "internal", ""):
+        with pytest.raises(CommandRefused):
+            check_host(host, served)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])

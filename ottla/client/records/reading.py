@@ -152,32 +152,27 @@ def _records_of(
     """Yield the records of a response that match ``isolation``, from the partition's ``position`` to before ``end``, and advance
     the position."""
     index = data.partition_index
-    for header, batch, marker, is_visible in classified(topic, data, isolation):
-        if header.next_offset > position[index] and is_visible and (show_control or not header.is_control):
-            records = marker or decoded(topic, index, batch, header, allowance)
+    for batch, header, takes in classified(topic, data, isolation):
+        if takes and header.next_offset > position[index] and (show_control or not header.is_control):
+            records = decoded(topic, index, batch, header, allowance)
             yield from (r for r in records if r.offset >= position[index] and (end is None or r.offset < end))
         position[index] = max(position[index], header.next_offset)
         if end is not None and position[index] >= end:
             break
 
 
-def classified(
-    topic: str, data: PartitionData, isolation: Isolation
-) -> Iterator[tuple[BatchHeader, memoryview, list[ConsumedRecord], bool]]:
-    """Yield each batch of a response with its decoded record if it is a marker, and whether it matches ``isolation``.
-
-    A marker is decoded, because an abort marker ends the producer's aborted batches. Other batches may be large, so the caller
-    decodes the batches that it needs.
-    """
+def classified(topic: str, data: PartitionData, isolation: Isolation) -> Iterator[tuple[memoryview, BatchHeader, bool]]:
+    """Yield each batch of a response to a fetch, and whether it matches ``isolation``. Control batches match like the other
+    batches of their producer; only they are decoded."""
     starts = sorted((a.first_offset, a.producer_id) for a in data.aborted_transactions or [])
     aborting: set[int] = set()
-    raw = data.records or b""
+    raw = memoryview(data.records or b"")
     for at, header in batches(raw):
         while starts and starts[0][0] <= header.last_offset:
             aborting.add(starts.pop(0)[1])
         is_aborted = header.is_transactional and header.producer_id in aborting
-        batch = memoryview(raw)[at : at + header.size_bytes]
-        marker = decode_batch(topic, data.partition_index, batch, header) if header.is_control else []
-        if is_abort_marker(header, marker):
+        batch = raw[at : at + header.size_bytes]
+        yield batch, header, isolation == "all" or is_aborted == (isolation == "aborted")
+        # An abort marker ends the producer's aborted batches.
+        if header.is_control and is_abort_marker(header, decode_batch(topic, data.partition_index, batch, header)):
             aborting.discard(header.producer_id)
-        yield header, batch, marker, isolation == "all" or is_aborted == (isolation == "aborted")
