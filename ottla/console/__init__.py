@@ -4,14 +4,18 @@
 - `cluster_view`: the interface through which pages read the state of a cluster.
 - `configs`: the page ``configs``: configs with their defaults and documentation.
 - `deadline`: the deadline for reading a page's values, and a client that observes the deadline.
+- `decoding`: decodes keys and values for display, and recognises their format.
 - `finding`: finds topics, groups and transactional ids by a part of their name.
 - `group_reasons`: explains why a group does not advance, in the words of ``ottla why``.
 - `groups`: the pages ``groups`` and ``group``: the lag of groups, and its reasons.
-- `messages`: the page ``messages``: the records of a partition, as readers of each isolation level see them.
+- `messages`: the page ``messages``: the records of a topic's partitions, as readers of each isolation level see them.
 - `overview`: the page ``overview``: the broker as a whole.
 - `own_broker`: the state of the cluster from the read model of this process's broker.
 - `page_request`: the request of a console page: query parameters, and access to the broker.
 - `paging`: returns part of a long list, to limit the size of a page.
+- `record_filter`: the filter of a page of records.
+- `search`: searches partitions for records, newest or oldest first, within a budget.
+- `shown_record`: a record as a page shows it, and the page ``record``.
 - `site`: serves the console's files to every client, and the values of pages to clients with the token.
 - `steering`: the page ``steering``: the faults and the clock.
 - `topics`: the pages ``topics`` and ``topic``: sizes and offsets of partitions.

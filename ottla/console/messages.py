@@ -1,139 +1,147 @@
-"""The page ``messages``: the records of a partition, as readers of each isolation level see them."""
+"""The page ``messages``: the records of a topic's partitions, as readers of each isolation level see them."""
 
 from __future__ import annotations
 
-from codecs import getincrementaldecoder
-from itertools import islice
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
-from ottla.client.errors import BatchTooLarge
 from ottla.client.records.reading import ISOLATIONS, Isolation
-from ottla.client.records.record import ConsumedRecord
-from ottla.console.page_request import Asked
-from ottla.console.topics import partition_of
+from ottla.console.page_request import MAX_DIGITS, Asked
+from ottla.console.record_filter import filter_of
+from ottla.console.search import Search
+from ottla.console.shown_record import formats_of, shown
 from ottla.control.command import CommandRefused
-from ottla.protocol.inflating import Allowance
+from ottla.protocol.topic_partition import MAX_PARTITION
 
 MESSAGES_SHOWN: Final = 100
-OFFSETS_SEARCHED: Final = 20_000
-"""Maximum number of offsets that a page searches at once for `MESSAGES_SHOWN` records, because few records may be visible."""
-BYTES_READ: Final = 32 << 20
-"""Maximum size of the inflated batches of one page, in bytes. Without a limit, a small batch might inflate to 256 MiB each
-time the page reads it."""
-BYTES_SHOWN: Final = 1_000
-"""Maximum number of bytes shown for a key or a value."""
-HEADERS_SHOWN: Final = 20
-"""Maximum number of headers shown for a record."""
-HEADER_BYTES_SHOWN: Final = 200
-"""Maximum number of characters shown of a header's name, and of bytes shown of a header's value."""
+PARTITIONS_READ: Final = 1_000
+"""Maximum number of partitions that a page reads. The position of each is in the address of the next page."""
+ORDERS: Final = ("newest", "oldest")
+PROBLEMS_SHOWN: Final = 10
 
 
 def messages(asked: Asked) -> dict[str, Any]:
-    """Return the records of a partition from the query's offset ``start`` on, by default the newest.
+    """Return the records of a topic that the query selects, by default the newest of all partitions.
 
     A client fetches the records, because the leader may be another broker, and so that batches are inflated in the page's thread.
-    The records are read again only if this broker's log has changed.
+    The records are read again only if the logs on this broker have changed.
     """
-    topic, index = asked.required("topic"), partition_of(asked)
+    topic = asked.required("topic")
     isolation = asked.query.get("isolation") or "committed"
+    order = asked.query.get("order") or "newest"
     if isolation not in ISOLATIONS:
         raise CommandRefused(400, f"isolation must be one of {', '.join(ISOLATIONS)}")
+    if order not in ORDERS:
+        raise CommandRefused(400, f"order must be one of {', '.join(ORDERS)}")
+    formats_of(asked)
     listing = asked.view.topic(topic)
-    if index >= listing.partitions:
-        raise CommandRefused(404, f"topic {topic!r} has no partition {index}")
-    (state,) = asked.view.log_states([(topic, index)])
+    indexes = partitions_of(asked, listing.partitions)
+    states = asked.view.log_states([(topic, index) for index in indexes])
     return asked.last_read.get(
-        None if state is None else (listing, state), lambda: _read(asked, topic, index, isolation, listing.partitions)
+        None if None in states else (listing, *states), lambda: _read(asked, topic, indexes, isolation, order, listing.partitions)
     )
 
 
-def _read(asked: Asked, topic: str, index: int, isolation: Isolation, partitions: int) -> dict[str, Any]:
-    """Read the records of a page.
+def partitions_of(asked: Asked, count: int) -> list[int]:
+    """Return the partitions in the query, such as ``0,2-5``; without the parameter the first `PARTITIONS_READ` partitions. Raises
+    `CommandRefused`."""
+    text = asked.query.get("partition", "").replace(" ", "")
+    if not text:
+        return list(range(min(count, PARTITIONS_READ)))
+    indexes: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        bounds = [first, last if dash else first]
+        if not all(one.isascii() and one.isdigit() and len(one) <= len(str(MAX_PARTITION)) for one in bounds):
+            raise CommandRefused(400, f"partition {part[:20]!r} is not a number or a range such as 2-5")
+        low, high = int(bounds[0]), int(bounds[1])
+        if high >= count:
+            raise CommandRefused(404, f"topic {asked.required('topic')!r} has no partition {high}")
+        indexes.update(range(low, high + 1))
+        if len(indexes) > PARTITIONS_READ:
+            raise CommandRefused(400, f"a page reads at most {PARTITIONS_READ:,} partitions; name fewer")
+    return sorted(indexes)
 
-    ``next_offset`` is the start of the next page; None on the last page. ``stopped_at`` is the offset where the search ended
-    without finding enough records for a page, else None. ``too_large`` names a batch that was omitted or that ended the page
-    because of `BYTES_READ`.
-    """
-    client = asked.client()
-    brokers = client.brokers
-    first = list_offsets(brokers, topic, [index], EARLIEST)[index]
-    stable = list_offsets(brokers, topic, [index], LATEST, committed=True)[index]
-    end = list_offsets(brokers, topic, [index], LATEST)[index]
+
+def _read(asked: Asked, topic: str, indexes: Sequence[int], isolation: Isolation, order: str, count: int) -> dict[str, Any]:
+    brokers, newest_first = asked.client().brokers, order == "newest"
+    first = list_offsets(brokers, topic, indexes, EARLIEST)
+    stable = list_offsets(brokers, topic, indexes, LATEST, committed=True)
+    end = list_offsets(brokers, topic, indexes, LATEST)
     last = end if isolation == "all" else stable
-    start = min(max(asked.number("start", max(first, last - MESSAGES_SHOWN)), first), end)
-    limit = start + OFFSETS_SEARCHED
-    found = client.stream(
-        topic,
-        isolation,
-        partitions=[index],
-        start={index: start},
-        end={index: limit},
-        show_control=True,
-        allowance=Allowance(BYTES_READ),
+    low, from_ms = _place(asked, "from", topic, indexes, first)
+    high, to_ms = _place(asked, "to", topic, indexes, last)
+    cursor = _cursor(asked)
+    ranges = {}
+    for index in indexes:
+        bounds = max(first[index], low[index]), min(last[index], high[index])
+        if cursor is not None:
+            # A partition that is not in the position of a page has been read to its end.
+            at = cursor.get(index, bounds[0] if newest_first else bounds[1])
+            bounds = (bounds[0], min(bounds[1], at)) if newest_first else (max(bounds[0], at), bounds[1])
+        ranges[index] = bounds
+    wanted = filter_of(asked, {"from_ms": from_ms, "to_ms": to_ms})
+    search = Search(
+        brokers, topic, isolation, ranges, newest_first=newest_first, matches=wanted.matches, check=asked.deadline.check
     )
-    records: list[dict[str, Any]] = []
-    too_large: BatchTooLarge | None = None
     with asked.deadline.alone():
-        try:
-            # `shown` shortens each record before the next is read, so that at most one batch of large values is in memory.
-            records.extend(shown(record) for record in islice(found, MESSAGES_SHOWN))
-        except BatchTooLarge as error:
-            too_large = error
-    is_full = len(records) == MESSAGES_SHOWN
-    next_offset = records[-1]["offset"] + 1 if is_full else limit
-    if too_large is not None:
-        next_offset = too_large.next_offset if too_large.is_alone else max(start, too_large.first_offset)
+        found = search.run(MESSAGES_SHOWN)
+    forms = formats_of(asked)
+    following = ",".join(f"{index}:{at}" for index, at in search.next_bounds.items())
     return {
         "topic": topic,
-        "partition": index,
-        "partitions": partitions,
+        "partitions": count,
+        "read": len(indexes),
         "isolation": isolation,
-        "start": start,
-        "limit": MESSAGES_SHOWN,
-        "log_start_offset": first,
-        "last_stable_offset": stable,
-        "high_watermark": end,
-        "records": records,
-        "next_offset": next_offset if next_offset < last else None,
-        "stopped_at": limit if not is_full and too_large is None and limit < last else None,
-        "too_large": None if too_large is None else _said(too_large),
+        "order": order,
+        "log_start_offset": first[indexes[0]] if len(indexes) == 1 else None,
+        "last_stable_offset": stable[indexes[0]] if len(indexes) == 1 else None,
+        "high_watermark": end[indexes[0]] if len(indexes) == 1 else None,
+        "offsets": sum(end[index] - first[index] for index in indexes),
+        "waiting": sum(end[index] - stable[index] for index in indexes),
+        "records": [shown(record, *forms, registered=asked.registered) for record in found],
+        "next": following or None,
+        "searched": search.searched,
+        "is_partial": search.is_spent,
+        "problems": search.problems[:PROBLEMS_SHOWN],
     }
 
 
-def _said(error: BatchTooLarge) -> str:
-    if error.is_alone:
-        read = "ottla consume reads it"
-        return f"{error}, more than a page reads, so its offsets to {error.next_offset - 1:,} are not shown; {read}"
-    return f"the page ends before offset {error.first_offset:,}: its batches inflate to more than {BYTES_READ >> 20} MiB"
-
-
-def shown(record: ConsumedRecord) -> dict[str, Any]:
-    return {
-        "offset": record.offset,
-        "timestamp_ms": record.timestamp_ms,
-        "key": _bytes(record.key, BYTES_SHOWN),
-        "value": _bytes(record.value, BYTES_SHOWN),
-        "headers": [
-            {"name": name[:HEADER_BYTES_SHOWN], "value": _bytes(value, HEADER_BYTES_SHOWN)}
-            for name, value in record.headers[:HEADERS_SHOWN]
-        ],
-        "more_headers": max(0, len(record.headers) - HEADERS_SHOWN),
-        "producer_id": record.producer_id,
-        "producer_epoch": record.producer_epoch,
-        "is_transactional": record.transactional,
-        "control": record.control,
-    }
-
-
-def _bytes(value: bytes | None, most_bytes: int) -> dict[str, Any] | None:
-    """Convert bytes for display: as text if they are UTF-8, else in hexadecimal digits; None for null."""
-    if value is None:
-        return None
-    first = value[:most_bytes]
+def _place(
+    asked: Asked, name: str, topic: str, indexes: Sequence[int], default: dict[int, int]
+) -> tuple[dict[int, int], int | None]:
+    """Return the offset in each partition of an offset or a time in the query, and the time in ms. A number after a minus sign is
+    the last N offsets of each partition. Raises `CommandRefused`."""
+    text = asked.query.get(name, "").strip()
+    if not text:
+        return default, None
+    brokers = asked.client().brokers
+    digits = text.removeprefix("-")
+    if digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS:
+        if digits == text:
+            return dict.fromkeys(indexes, int(digits)), None
+        ends = list_offsets(brokers, topic, indexes, LATEST)
+        return {index: max(0, ends[index] - int(digits)) for index in indexes}, None
     try:
-        # An incremental decoder ignores an incomplete character at the end of shortened bytes.
-        text, kind = getincrementaldecoder("utf-8")().decode(first, final=len(first) == len(value)), "text"
-    except UnicodeDecodeError:
-        text, kind = first.hex(" "), "hex"
-    return {"kind": kind, "text": text, "size_bytes": len(value)}
+        time = datetime.fromisoformat(text)
+        time_ms = round((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1_000)
+    except (ValueError, OverflowError):
+        example = "an offset, -N for the last N offsets, or a time such as 2026-11-23T17:00:00Z"
+        raise CommandRefused(400, f"{name}: {text[:40]!r} is not {example}") from None
+    if time_ms < 0:
+        return default, time_ms
+    return list_offsets(brokers, topic, indexes, time_ms), time_ms
+
+
+def _cursor(asked: Asked) -> dict[int, int] | None:
+    """Return the position of a page in each partition, from the link of the page before. Raises `CommandRefused`."""
+    text = asked.query.get("at", "")
+    if not text:
+        return None
+    try:
+        pairs = [part.partition(":") for part in text.split(",")]
+        return {int(index[:MAX_DIGITS]): int(at[:MAX_DIGITS]) for index, _, at in pairs}
+    except ValueError:
+        raise CommandRefused(400, f"at: {text[:40]!r} is not a position such as 0:100,1:200") from None

@@ -10,6 +10,7 @@ import msgspec
 from ottla.client.kafka_client import KafkaClient
 from ottla.console.cluster_view import ClusterView
 from ottla.console.deadline import Deadline
+from ottla.console.decoding import RegisteredValues
 from ottla.control.command import CommandRefused, Steered
 from ottla.control.pages import LoopReader
 from ottla.control.timeline import client_text
@@ -52,6 +53,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     client: Callable[[], KafkaClient]
     last_read: LastRead
     deadline: Deadline
+    registered: RegisteredValues | None = None
+    """Decodes values with the schemas of a registry, if the console has one."""
 
     def number(self, name: str, default: int = 0) -> int:
         """Return the number in a parameter. Raises `CommandRefused`."""

@@ -15,6 +15,7 @@ import structlog
 from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic
 from ottla.client.kafka_client import KafkaClient
 from ottla.console.deadline import Deadline, Late, new_client
+from ottla.console.decoding import RegisteredValues
 from ottla.console.own_broker import OwnBroker
 from ottla.console.page_request import Asked, LastRead, refusal
 from ottla.console.values import VALUES
@@ -70,8 +71,15 @@ class OpenPage:
     """The server-sent events of one open page. Each event has the page's changed values, or an error."""
 
     def __init__(
-        self, read: Callable[[Asked], Any], query: Mapping[str, str], reach: Reach, client_of: NewClient, closed: Callable[[], None]
+        self,
+        read: Callable[[Asked], Any],
+        query: Mapping[str, str],
+        reach: Reach,
+        client_of: NewClient,
+        closed: Callable[[], None],
+        registered: RegisteredValues | None = None,
     ) -> None:
+        self._registered = registered
         self._read = read
         self._query = query
         self._reach = reach
@@ -119,6 +127,7 @@ class OpenPage:
                 client=self._connected,
                 last_read=self._last_read,
                 deadline=self._deadline,
+                registered=self._registered,
             )
             data = msgspec.json.encode(self._read(asked))
             if len(data) > MAX_EVENT_BYTES:
@@ -158,12 +167,21 @@ class OpenPage:
 
 
 class Console:
-    """Implements `control.pages.Pages`. Each open page reads its values in the thread of its request."""
+    """Implements `control.pages.Pages`. Each open page reads its values in the thread of its request. ``registered`` decodes
+    values with the schemas of a registry."""
 
     prefix = PREFIX
 
-    def __init__(self, client_of: NewClient = new_client, *, is_read_only: bool = False, of_cluster: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        client_of: NewClient = new_client,
+        registered: RegisteredValues | None = None,
+        *,
+        is_read_only: bool = False,
+        of_cluster: Sequence[str] = (),
+    ) -> None:
         """``of_cluster`` are options of the equivalent commands besides ``--bootstrap``."""
+        self._registered = registered
         self._client_of = client_of
         self.is_read_only = is_read_only
         self._of_cluster = of_cluster
@@ -211,7 +229,7 @@ class Console:
         # A page that the user has just closed frees its place within an interval.
         if not self._places.acquire(timeout=PLACE_TIMEOUT_S):
             raise CommandRefused(409, f"{MAX_PAGES} pages of the console are already open; close one of them")
-        return OpenPage(read, query, reach, self._client_of, self._places.release)
+        return OpenPage(read, query, reach, self._client_of, self._places.release, self._registered)
 
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from ottla.console.groups import group, groups
 from ottla.console.messages import messages
 from ottla.console.overview import overview
 from ottla.console.page_request import Asked
+from ottla.console.shown_record import record
 from ottla.console.steering import steering
 from ottla.console.topics import topic, topics
 from ottla.console.transactions import transaction, transactions
@@ -23,6 +24,7 @@ VALUES: Final[Mapping[str, Callable[[Asked], Any]]] = {
     "topics": topics,
     "topic": topic,
     "messages": messages,
+    "record": record,
     "groups": groups,
     "group": group,
     "transactions": transactions,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ottla.client.errors import ClientError
+from ottla.client.records import internal_topics
 from ottla.client.records.record import ConsumedRecord, decoded
-from ottla.dump import internal_topics
 from ottla.protocol.errors import DecodeError, KafkaError
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import COMPRESSIONS, BatchHeader, marker_of

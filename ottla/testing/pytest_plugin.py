@@ -1,5 +1,5 @@
 """Fixtures for tests against a broker: ``ottla``, ``ottla_bootstrap``, ``ottla_records``, ``ottla_topic``, ``ottla_group``,
-``ottla_schema_registry``; and ``ottla_cluster`` for tests against several brokers. `client_fixtures` has the producers and consumers.
+``ottla_schema_registry``; and ``ottla_cluster`` for tests against several brokers. `client_fixtures` has producers and consumers.
 
 ``@pytest.mark.ottla(settings={...}, features={...}, fresh=True, clock="manual")`` selects the broker of a test; with ``brokers=3``
 it selects a cluster; ``security="SASL_SSL"``, ``users={...}`` and ``acls=[...]`` are those of `ottla.Broker`. Tests with equal

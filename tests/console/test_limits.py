@@ -15,8 +15,9 @@ from ottla.broker.view.topics import TopicListing
 from ottla.client.explain.timeline import TimelineLimits
 from ottla.client.kafka_client import KafkaClient
 from ottla.console import messages as messages_page
+from ottla.console import search
 from ottla.console import transactions as transactions_page
-from ottla.console.messages import MESSAGES_SHOWN, messages
+from ottla.console.messages import messages
 from ottla.console.transactions import transaction
 from ottla.control.command import CommandRefused
 from ottla.control.history import EventHistory
@@ -48,8 +49,8 @@ class OneTopic:
         """Return no description."""
 
 
-def page_of(partition: OnePartition, **query: str) -> Any:
-    client = KafkaClient("kafka:9092", connect=ScriptedCluster(kafka=partition.broker).connect)
+def page_of(log: OnePartition, **query: str) -> Any:
+    client = KafkaClient("kafka:9092", connect=ScriptedCluster(kafka=log.broker).connect)
     return messages(asked_with({"topic": "t", "partition": "0", **query}, view=OneTopic(), client=client))
 
 
@@ -57,38 +58,69 @@ def offsets(page: Any) -> list[int]:
     return [record["offset"] for record in page["records"]]
 
 
-def test_search_with_few_matches_stops_and_links_to_its_continuation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages_page, "OFFSETS_SEARCHED", 3)
-    first = page_of(OnePartition(at_once=1), isolation="aborted", start="2")
-    assert (offsets(first), first["next_offset"], first["stopped_at"]) == ([2, 4], 5, 5)
-    nothing = page_of(OnePartition(at_once=1), isolation="aborted", start="5")
-    assert (offsets(nothing), nothing["next_offset"], nothing["stopped_at"]) == ([], None, None)
+def test_search_with_few_matches_stops_and_continues(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "OFFSETS_SEARCHED", 3)
+    monkeypatch.setattr(search, "FIRST_CHUNK", 2)
+    monkeypatch.setattr(search, "LARGEST_CHUNK", 2)
+    found: list[int] = []
+    given = {"isolation": "aborted", "order": "oldest"}
+    page = page_of(OnePartition(at_once=1), **given)
+    assert page["is_partial"]
+    while page["next"] is not None:
+        found += offsets(page)
+        page = page_of(OnePartition(at_once=1), **given, at=page["next"])
+    assert found + offsets(page) == [1, 2, 4]
 
 
-def test_full_page_continues_after_its_last_record() -> None:
-    many = OnePartition(log=[batch(0, *[b"x"] * 1_000)], end=1_000, stable=1_000)
-    page = page_of(many, isolation="all", start="10")
-    assert (len(page["records"]), page["next_offset"], page["stopped_at"]) == (MESSAGES_SHOWN, 10 + MESSAGES_SHOWN, None)
-    newest = page_of(many, isolation="all")
-    assert (newest["next_offset"], newest["stopped_at"]) == (None, None)
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+@pytest.mark.parametrize("at_once", [1, 3, 8])
+@pytest.mark.parametrize("chunk", [1, 3, 32])
+def test_pages_have_every_record_once(monkeypatch: pytest.MonkeyPatch, order: str, at_once: int, chunk: int) -> None:
+    monkeypatch.setattr(search, "FIRST_CHUNK", chunk)
+    monkeypatch.setattr(messages_page, "MESSAGES_SHOWN", 7)
+    log = [batch(0, *[b"x"] * 5), batch(5, *[b"y"] * 30), batch(40, b"after a gap"), batch(41, *[b"z"] * 9)]
+    many = OnePartition(log=log, end=50, stable=50, at_once=at_once)
+    page = page_of(many, isolation="all", order=order)
+    found = offsets(page)
+    while page["next"] is not None:
+        page = page_of(many, isolation="all", order=order, at=page["next"])
+        found += offsets(page)
+    expected = [*range(35), *range(40, 50)]
+    assert found == (expected if order == "oldest" else expected[::-1])
 
 
-def test_page_reads_a_bounded_number_of_bytes_and_reports_unread_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_and_filters_select_records() -> None:
+    log = [batch(0, b"a", b"B", b"a b"), batch(3, b"c")]
+    many = OnePartition(log=log, end=4, stable=4)
+    assert offsets(page_of(many, isolation="all", text="b")) == [2, 1]
+    assert offsets(page_of(many, isolation="all", value="a", order="oldest")) == [0, 2]
+    assert offsets(page_of(many, isolation="all", **{"from": "1", "to": "3"})) == [2, 1]
+    assert offsets(page_of(many, isolation="all", **{"from": "-2"})) == [3, 2]
+    assert offsets(page_of(many, isolation="all", producer="5")) == []
+    for wrong in ({"from": "yesterday"}, {"order": "x"}, {"as_value": "x"}, {"at": "x"}, {"partition": "1-"}, {"partition": "1"}):
+        with pytest.raises(CommandRefused):
+            page_of(many, **wrong)
+
+
+def test_page_inflates_a_bounded_number_of_bytes_and_reports_omitted_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small batch may inflate to 256 MiB, each time that the page is read."""
-    monkeypatch.setattr(messages_page, "BYTES_READ", 2 << 20)
+    monkeypatch.setattr(search, "BYTES_INFLATED", 2 << 20)
     log = [batch(0, b"first"), batch(1, b"x" * (3 << 20), b"y", compression=1), batch(3, b"last")]
     large = OnePartition(log=log, end=4, stable=4)
-    page = page_of(large, isolation="all", start="0")
-    assert (offsets(page), page["next_offset"], page["stopped_at"]) == ([0], 1, None)
-    assert page["too_large"] == "the page ends before offset 1: its batches inflate to more than 2 MiB"
-    page = page_of(large, isolation="all", start="1")
-    assert (offsets(page), page["next_offset"]) == ([], 3)
-    assert page["too_large"] == (
-        "the batch at offset 1 of t-0 inflates to more than 2 MiB, more than a page reads, so its offsets to 2 are not"
-        " shown; ottla consume reads it"
-    )
-    page = page_of(large, isolation="all", start="3")
-    assert (offsets(page), page["too_large"]) == ([3], None)
+    for order, expected in (("oldest", [0, 3]), ("newest", [3, 0])):
+        found, problems = [], set()
+        page = page_of(large, isolation="all", order=order)
+        for _ in range(5):
+            found += offsets(page)
+            problems.update(page["problems"])
+            if page["next"] is None:
+                break
+            page = page_of(large, isolation="all", order=order, at=page["next"])
+        assert found == expected
+        assert problems == {
+            "the batch at offset 1 of t-0 inflates to more than 2 MiB, more than a page reads, so its offsets to 2 are not"
+            " shown; ottla consume reads it"
+        }
 
 
 def test_records_are_read_again_only_if_the_log_has_changed() -> None:
@@ -105,8 +137,8 @@ def test_records_are_read_again_only_if_the_log_has_changed() -> None:
 
 
 def test_last_page_of_records_has_no_next_link() -> None:
-    page = page_of(OnePartition(), isolation="committed", start="0")
-    assert (offsets(page), page["next_offset"], page["stopped_at"]) == ([0, 3, 5, 6, 7], None, None)
+    page = page_of(OnePartition(), isolation="committed", order="oldest")
+    assert (offsets(page), page["next"], page["is_partial"]) == ([0, 3, 5, 6, 7], None, False)
 
 
 def transaction_of(cluster: Cluster, transactional_id: str, known: EventHistory) -> Any:

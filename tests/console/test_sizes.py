@@ -17,8 +17,8 @@ from ottla.console import groups as groups_page
 from ottla.console import site
 from ottla.console import transactions as transactions_page
 from ottla.console.groups import ASSIGNED_SHOWN, MEMBERS_SHOWN, METADATA_SHOWN, group
-from ottla.console.messages import HEADER_BYTES_SHOWN, shown
 from ottla.console.page_request import Asked
+from ottla.console.shown_record import HEADER_CHARACTERS_SHOWN, shown
 from ottla.console.site import MAX_EVENT_BYTES
 from ottla.console.steering import HITS_SHOWN, steering
 from ottla.console.transactions import PARTITIONS_SHOWN, transaction
@@ -43,10 +43,10 @@ def test_long_header_lists_are_shortened() -> None:
     record = ConsumedRecord("t", 0, 0, 0, None, b"\xff" * 900, headers, -1, -1, transactional=False, control=None)
     page = shown(record)
     assert (len(page["headers"]), page["more_headers"]) == (20, 10)
-    assert {len(header["name"]) for header in page["headers"]} == {HEADER_BYTES_SHOWN}
-    assert {len(header["value"]["text"]) for header in page["headers"]} == {3 * HEADER_BYTES_SHOWN - 1}
+    assert {len(header["name"]) for header in page["headers"]} == {HEADER_CHARACTERS_SHOWN}
+    assert {len(header["value"]["text"]) for header in page["headers"]} == {HEADER_CHARACTERS_SHOWN}
     assert {header["value"]["size_bytes"] for header in page["headers"]} == {900}
-    assert len(page["value"]["text"]) == 3 * 900 - 1
+    assert (len(page["value"]["text"]), page["value"]["is_cut"]) == (1_000, True)
 
 
 def test_long_partition_lists_of_transactions_are_shortened(monkeypatch: pytest.MonkeyPatch) -> None:

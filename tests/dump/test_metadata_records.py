@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.dump import internal_topics
-from ottla.dump.internal_topics import read
+from ottla.client.records import internal_topics
+from ottla.client.records.internal_topics import read
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import METADATA_TOPIC
 

@@ -1,6 +1,7 @@
 """Writes and reads records.
 
 - `copying`: copies a topic to another cluster, each committed record exactly once.
+- `internal_topics`: decodes the records of internal topics by Kafka's schemas.
 - `last_records`: reads the newest records of a topic, from its end backwards.
 - `client_transaction`: a transaction with records of several topics and committed offsets, which may stay open, for handles.
 - `producing`: writes records with an idempotent producer.

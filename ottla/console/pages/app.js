@@ -5,6 +5,7 @@ import { Live, Refused, WRONG_TOKEN, askOtherTabs, hasToken, keepToken, onTokenO
 import { overview } from "./overview.js";
 import { topics, topic } from "./topics.js";
 import { messages } from "./messages.js";
+import { record } from "./record.js";
 import { groups, group } from "./groups.js";
 import { transactions, transaction } from "./transactions.js";
 import { steering } from "./steering.js";
@@ -13,7 +14,7 @@ import { find } from "./find.js";
 import { isReadOnly } from "./mode.js";
 import { theme } from "./theme.js";
 
-const PAGES = { overview, topics, topic, messages, groups, group, transactions, transaction, steering, configs };
+const PAGES = { overview, topics, topic, messages, record, groups, group, transactions, transaction, steering, configs };
 const IN_NAVIGATION = ["overview", "topics", "groups", "transactions", "steering"];
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 4000;
@@ -144,7 +145,7 @@ function whyHeld(drawn) {
 }
 
 function draw(page, values, parameters, drawn) {
-  const why = whyHeld(drawn);
+  const why = PAGES[page].held?.() ?? whyHeld(drawn);
   if (why !== null) {
     later = () => draw(page, values, parameters, drawn);
     say(`paused while ${why}`);

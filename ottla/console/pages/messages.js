@@ -1,58 +1,79 @@
 import { el, link, number, table, time } from "./dom.js";
+import { FORMATS, bytes, headers, producer } from "./records.js";
 
 const ISOLATIONS = { committed: "read_committed", all: "read_uncommitted", aborted: "aborted records only" };
+const ORDERS = { newest: "newest first", oldest: "oldest first" };
+// The fields of the form that are texts: name, label, placeholder.
+const FIELDS = [
+  ["partition", "partitions", "all, or 0,2-5"], ["from", "from", "offset, -N or time"], ["to", "up to", "offset or time"],
+  ["text", "with text", "in key, value, header"], ["key", "key has", ""], ["value", "value has", ""], ["header", "header", "name or name=text"],
+  ["producer", "producer id", ""],
+];
+
+let isPaused = false;
+
+function form(p) {
+  const chosen = (name, options) => el("select", { id: name, name }, Object.entries(options).map(([value, text]) =>
+    el("option", { value, selected: value === (p[name] ?? Object.keys(options)[0]) }, text)));
+  const choices = { order: chosen("order", ORDERS), isolation: chosen("isolation", ISOLATIONS), as_key: chosen("as_key", FORMATS), as_value: chosen("as_value", FORMATS) };
+  const texts = FIELDS.map(([name, label, placeholder]) => [name, label, el("input", { id: name, name, value: p[name] ?? "", placeholder, size: 14, autocomplete: "off" })]);
+  const go = (event) => {
+    event?.preventDefault();
+    const given = { topic: p.topic };
+    for (const [name, , field] of texts) if (field.value.trim() !== "") given[name] = field.value.trim();
+    for (const [name, field] of Object.entries(choices)) if (field.selectedIndex > 0) given[name] = field.value;
+    location.hash = `messages?${new URLSearchParams(given)}`;
+  };
+  for (const field of Object.values(choices)) field.addEventListener("change", () => go());
+  const labelled = (name, label, field) => el("span", {}, el("label", { for: name }, `${label} `), field);
+  const pause = el("button", { type: "button", id: "pause", "aria-pressed": "false" }, "pause");
+  isPaused = false;
+  pause.addEventListener("click", () => {
+    isPaused = !isPaused;
+    pause.textContent = isPaused ? "go on" : "pause";
+    pause.setAttribute("aria-pressed", String(isPaused));
+    document.dispatchEvent(new Event("selectionchange"));
+  });
+  return el("form", { onsubmit: go }, texts.map((one) => labelled(...one)), labelled("order", "order", choices.order),
+    labelled("isolation", "as", choices.isolation), labelled("as_key", "keys as", choices.as_key), labelled("as_value", "values as", choices.as_value),
+    el("button", {}, "show"), pause);
+}
 
 export const messages = {
   under: "topics",
-  title: (p) => `${p.topic}:${p.partition ?? 0}`,
-  form: (p) => {
-    const choose = (name, properties) => el("input", { id: name, name, ...properties });
-    const isolation = el("select", { id: "isolation" }, Object.entries(ISOLATIONS).map(([value, text]) =>
-      el("option", { value, selected: value === (p.isolation ?? "committed") }, text)));
-    const partition = choose("partition", { type: "number", min: 0, value: p.partition ?? 0, size: 6 });
-    const start = choose("start", { type: "number", min: 0, value: p.start ?? "", placeholder: "newest" });
-    const go = (event) => {
-      event?.preventDefault();
-      const at = start.value === "" ? {} : { start: start.value };
-      location.hash = `messages?${new URLSearchParams({ topic: p.topic, partition: partition.value, isolation: isolation.value, ...at })}`;
-    };
-    isolation.addEventListener("change", () => go());
-    return el("form", { onsubmit: go }, el("label", { for: "partition" }, "partition"), partition,
-      el("label", { for: "start" }, "from offset"), start, el("label", { for: "isolation" }, "as"), isolation, el("button", {}, "show"));
-  },
+  title: (p) => (p.partition ? `${p.topic}:${p.partition}` : p.topic),
+  form,
+  held: () => (isPaused ? "you look at these records" : null),
   draw: (m, p) => [
-    el("h1", {}, link(m.topic, "topic", { name: m.topic }), ` : ${m.partition}`),
-    el("p", { class: "note" }, `offsets ${number(m.log_start_offset)} to ${number(m.high_watermark)}, stable up to ${number(m.last_stable_offset)}` +
-      (m.last_stable_offset < m.high_watermark ? `: ${number(m.high_watermark - m.last_stable_offset)} wait for an open transaction` : "")),
+    el("h1", {}, link(m.topic, "topic", { name: m.topic }), p.partition ? ` : ${p.partition}` : null),
+    el("p", { class: "note" }, range(m)),
+    m.records.length === 0 ? el("p", { class: "note" }, "no such records here") : null,
     pages(m, p),
-    m.stopped_at === null ? null : el("p", { class: "note" },
-      `searched up to offset ${number(m.stopped_at)}; next continues there`),
-    m.too_large === null ? null : el("p", { class: "note", id: "too-large" }, m.too_large),
-    table(["offset", "time", "producer", "key", "value", "headers"], m.records.map(row), "wide"),
-  ].filter(Boolean),
+    m.is_partial ? el("p", { class: "note", id: "partial" }, `${number(m.searched)} offsets were searched; next continues there`) : null,
+    m.problems.map((problem) => el("p", { class: "note problem" }, problem)),
+    table(["partition : offset", "time", "producer", "key", "value", "headers"], m.records.map((record) => row(m.topic, record, p)), "wide records"),
+  ].flat().filter(Boolean),
 };
 
-function pages(m, p) {
-  const at = (start) => ({ topic: m.topic, partition: m.partition, isolation: m.isolation, start });
-  return el("div", { class: "pager" },
-    m.start > m.log_start_offset ? link("before", "messages", at(Math.max(m.log_start_offset, m.start - m.limit))) : null,
-    m.next_offset === null ? null : link("next", "messages", at(m.next_offset)),
-    p.start === undefined ? null : link("newest", "messages", { topic: m.topic, partition: m.partition, isolation: m.isolation }));
-}
-
-function row(record) {
-  const producer = record.producer_id < 0 ? "" : `${record.producer_id} epoch ${record.producer_epoch}${record.is_transactional ? ", in a transaction" : ""}`;
-  if (record.control !== null) {
-    return { kind: "control", cells: [record.offset, time(record.timestamp_ms), producer, "", `${record.control} marker`, ""] };
+function range(m) {
+  const waiting = m.waiting > 0 ? `; ${number(m.waiting)} wait for an open transaction` : "";
+  if (m.high_watermark !== null) {
+    return `offsets ${number(m.log_start_offset)} to ${number(m.high_watermark)}, stable up to ${number(m.last_stable_offset)}${waiting}`;
   }
-  const headers = record.headers.map((header) => el("div", {}, `${header.name}: `, bytes(header.value)));
-  if (record.more_headers) headers.push(el("div", { class: "note" }, `and ${number(record.more_headers)} more`));
-  return [record.offset, time(record.timestamp_ms), producer, bytes(record.key), bytes(record.value), headers];
+  const read = m.read < m.partitions ? ` of the first ${number(m.read)} of ${number(m.partitions)} partitions` : ` in ${number(m.partitions)} partitions`;
+  return `${number(m.offsets)} offsets${read}${waiting}`;
 }
 
-function bytes(value) {
-  if (value === null) return el("span", { class: "note" }, "null");
-  const isCut = value.kind === "hex" ? (value.text.length + 1) / 3 < value.size_bytes : new TextEncoder().encode(value.text).length < value.size_bytes;
-  return el("span", { class: value.kind === "hex" ? "hex" : "text", title: value.kind === "hex" ? "not UTF-8" : null }, value.text,
-    isCut ? el("span", { class: "note" }, ` … ${number(value.size_bytes)} bytes`) : null);
+function pages(m, p) {
+  const { at, ...first } = p;
+  return el("div", { class: "pager" },
+    at === undefined ? null : link(m.order === "newest" ? "newest" : "first", "messages", first),
+    m.next === null ? null : link("next", "messages", { ...first, at: m.next }));
+}
+
+function row(topic, record, p) {
+  const formats = Object.fromEntries(["as_key", "as_value"].filter((name) => p[name]).map((name) => [name, p[name]]));
+  const where = link(`${record.partition} : ${number(record.offset)}`, "record", { topic, partition: record.partition, offset: record.offset, ...formats });
+  if (record.control !== null) return { kind: "control", cells: [where, time(record.timestamp_ms), producer(record), "", `${record.control} marker`, ""] };
+  return [where, time(record.timestamp_ms), producer(record), bytes(record.key), bytes(record.value), headers(record)];
 }

@@ -1,0 +1,63 @@
+// Shows keys, values and headers of records. Everything in them is set as text; characters that would hide or reorder text are named.
+
+import { el, number } from "./dom.js";
+
+const MOST_DEPTH = 60;
+const OPEN_CHILDREN = 30;
+// Control characters except tab and line ends, and those that change the direction of the text after them.
+const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+export const FORMATS = { auto: "recognised", json: "JSON", text: "text", msgpack: "MessagePack", cbor: "CBOR", int: "integer", hex: "hexadecimal", schema: "schema" };
+
+export const visible = (text) => text.replace(HIDDEN, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+// A number keeps the digits that its producer has written, where the browser can say them.
+class Digits {
+  constructor(text) {
+    this.text = text;
+  }
+}
+
+function parsed(text) {
+  try {
+    return { value: JSON.parse(text, (key, value, context) => (typeof value === "number" && context?.source ? new Digits(context.source) : value)) };
+  } catch {
+    return null;
+  }
+}
+
+// A tree whose parts can be closed.
+function tree(value, depth = 0) {
+  if (value instanceof Digits) return el("span", {}, value.text);
+  if (value === null || typeof value !== "object") return el("span", {}, visible(JSON.stringify(value)));
+  const isList = Array.isArray(value);
+  const entries = Object.entries(value);
+  const [open, close] = isList ? ["[", "]"] : ["{", "}"];
+  if (entries.length === 0) return el("span", {}, open + close);
+  if (depth >= MOST_DEPTH) return el("span", { class: "note" }, `${open} nested more than ${MOST_DEPTH} deep ${close}`);
+  const lines = () => entries.map(([name, one]) => el("div", {}, isList ? null : `${visible(JSON.stringify(name))}: `, tree(one, depth + 1)));
+  const isOpen = depth === 0 || entries.length <= OPEN_CHILDREN;
+  const shown = el("details", { open: isOpen }, el("summary", {}, `${open} ${number(entries.length)} ${close}`));
+  if (isOpen) shown.append(...lines());
+  // The parts of a closed list are made when it is opened: it may have a hundred thousand.
+  else shown.addEventListener("toggle", () => shown.childElementCount === 1 && shown.append(...lines()));
+  return shown;
+}
+
+// A value as the list of records shows it, or as a whole.
+export function bytes(value, isWhole = false) {
+  if (value === null) return el("span", { class: "note" }, "null");
+  const note = el("span", { class: "kind note" }, [value.kind, value.is_cut ? `the first part of ${number(value.size_bytes)} bytes` : null, value.problem || null].filter(Boolean).join(", "));
+  const json = value.is_json && isWhole ? parsed(value.text) : null;
+  if (json !== null) return el("div", { class: "json" }, tree(json.value), note);
+  const text = el("span", { class: value.kind === "hex" ? "hex" : "text" }, visible(value.text), value.is_cut ? "…" : null);
+  return value.kind === "text" && !value.is_cut && !value.problem ? text : el("div", {}, text, note);
+}
+
+export function headers(record) {
+  const shown = record.headers.map((header) => el("div", {}, `${visible(header.name)}: `, bytes(header.value)));
+  if (record.more_headers) shown.push(el("div", { class: "note" }, `and ${number(record.more_headers)} more`));
+  return shown;
+}
+
+export const producer = (record) =>
+  record.producer_id < 0 ? "" : `${record.producer_id} epoch ${record.producer_epoch}${record.is_transactional ? ", in a transaction" : ""}`;

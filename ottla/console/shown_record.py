@@ -1,0 +1,181 @@
+"""A record as a page shows it: shortened and decoded, and as an ``ottla produce`` command; the page ``record``."""
+
+from __future__ import annotations
+
+import shlex
+from codecs import getincrementaldecoder
+from typing import Any, Final
+
+from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.records.record import ConsumedRecord
+from ottla.console.decoding import AUTO, CHOICES, INSPECTED_BYTES, Decoded, RegisteredValues, decode, decode_internal, json_text
+from ottla.console.page_request import Asked
+from ottla.console.search import Search
+from ottla.control.command import CommandRefused
+from ottla.protocol.topic_partition import MAX_PARTITION
+
+CHARACTERS_SHOWN: Final = 1_000
+"""Maximum number of characters shown for a key or a value in a list."""
+HEADERS_SHOWN: Final = 20
+"""Maximum number of headers shown for a record in a list."""
+HEADER_CHARACTERS_SHOWN: Final = 200
+"""Maximum number of characters shown of a header's name and of its value."""
+RECORD_CHARACTERS_SHOWN: Final = 300_000
+"""Maximum number of characters of a value on the page of one record. JSON may need six bytes for each."""
+RECORD_HEADERS_SHOWN: Final = 100
+COMMAND_BYTES: Final = 100 << 10
+"""Maximum size, in bytes, of a value in a command. Linux limits an argument to 128 KiB."""
+
+
+def formats_of(asked: Asked) -> tuple[str, str]:
+    """Return the formats of keys and values in the query. Raises `CommandRefused`."""
+    forms = asked.query.get("as_key") or AUTO, asked.query.get("as_value") or AUTO
+    for form in forms:
+        if form not in CHOICES:
+            raise CommandRefused(400, f"a format must be one of {', '.join(CHOICES)}")
+    return forms
+
+
+def record(asked: Asked) -> dict[str, Any]:
+    """Return one record, with its value as a whole up to `RECORD_CHARACTERS_SHOWN`. Raises `CommandRefused`."""
+    topic, index, offset = asked.required("topic"), asked.number("partition"), asked.number("offset")
+    forms = formats_of(asked)
+    if index > MAX_PARTITION or index >= asked.view.topic(topic).partitions:
+        raise CommandRefused(404, f"topic {topic!r} has no partition {index}")
+    brokers = asked.client().brokers
+    first = list_offsets(brokers, topic, [index], EARLIEST)[index]
+    end = list_offsets(brokers, topic, [index], LATEST)[index]
+    if not first <= offset < end:
+        raise CommandRefused(404, f"{topic}-{index} has no offset {offset:,}: it has {first:,} to {end - 1:,}")
+
+    def read() -> dict[str, Any]:
+        search = Search(
+            brokers,
+            topic,
+            "all",
+            {index: (offset, offset + 1)},
+            newest_first=False,
+            matches=lambda one: True,
+            check=asked.deadline.check,
+        )
+        with asked.deadline.alone():
+            found = search.run(1)
+        if not found:
+            reason = "; ".join(search.problems) or "compaction has removed it"
+            raise CommandRefused(404, f"{topic}-{index} has no record at offset {offset:,}: {reason}")
+        command, problem = produce_command(found[0], asked.client().brokers.bootstrap)
+        return {
+            "topic": topic,
+            **shown(found[0], *forms, most=RECORD_CHARACTERS_SHOWN, headers=RECORD_HEADERS_SHOWN, registered=asked.registered),
+            "log_start_offset": first,
+            "high_watermark": end,
+            "command": command,
+            "command_problem": problem,
+        }
+
+    # The record of an offset does not change, except that compaction or retention may remove it.
+    return asked.last_read.get((first, end > offset), read)
+
+
+def shown(
+    record: ConsumedRecord,
+    as_key: str = AUTO,
+    as_value: str = AUTO,
+    *,
+    most: int = CHARACTERS_SHOWN,
+    headers: int = HEADERS_SHOWN,
+    registered: RegisteredValues | None = None,
+) -> dict[str, Any]:
+    key, value = _bytes(record.key, as_key, most, registered), _bytes(record.value, as_value, most, registered)
+    if (as_key, as_value) == (AUTO, AUTO) and record.control is None:
+        is_small = len(record.key or b"") + len(record.value or b"") <= INSPECTED_BYTES
+        internal = decode_internal(record.topic, record.key, record.value) if is_small else None
+        if internal is not None:
+            parts = {name: part for name, part in internal.items() if name != "value"}
+            found = Decoded(kind="internal", text=json_text(parts), is_json=True)
+            key = None if record.key is None else _cut(found, len(record.key), most)
+            if value is not None and "value" in internal:
+                of_value = Decoded(kind="internal", text=json_text(internal["value"]), is_json=True)
+                value = _cut(of_value, len(record.value or b""), most)
+    return {
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "key": key,
+        "value": value,
+        "headers": [
+            {"name": name[:HEADER_CHARACTERS_SHOWN], "value": _bytes(data, AUTO, HEADER_CHARACTERS_SHOWN)}
+            for name, data in record.headers[:headers]
+        ],
+        "more_headers": max(0, len(record.headers) - headers),
+        "producer_id": record.producer_id,
+        "producer_epoch": record.producer_epoch,
+        "is_transactional": record.transactional,
+        "control": record.control,
+    }
+
+
+def _bytes(data: bytes | None, form: str, most: int, registered: RegisteredValues | None = None) -> dict[str, Any] | None:
+    """Decode bytes for display; None for null. Of bytes that are too large to decode, only the beginning is looked at."""
+    if data is None:
+        return None
+    if len(data) > INSPECTED_BYTES:
+        # An incomplete character at the end would make the beginning of a text hexadecimal.
+        beginning = data[:most].decode("utf-8", "ignore").encode() if _is_text(data[:most]) else data[:most]
+        found = decode(beginning, "hex" if form == "hex" else AUTO)
+        return {**_cut(found, len(data), most), "is_cut": True, "is_json": False}
+    return _cut(decode(data, form, registered), len(data), most)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _cut(found: Decoded, size_bytes: int, most: int) -> dict[str, Any]:
+    is_cut = len(found.text) > most
+    return {
+        "kind": found.kind,
+        "text": found.text[:most],
+        "is_json": found.is_json and not is_cut,
+        "is_cut": is_cut,
+        "size_bytes": size_bytes,
+        "problem": found.problem,
+    }
+
+
+def produce_command(record: ConsumedRecord, bootstrap: str) -> tuple[str, str]:
+    """Return the ``ottla produce`` command that writes a record again, or an empty text and why no command can."""
+    if record.control is not None:
+        return "", "a marker is written by the transaction coordinator only"
+    if record.value is None:
+        return "", "ottla produce writes no null values"
+    fields = [record.value, record.key or b"", *(part for name, value in record.headers for part in (name.encode(), value or b""))]
+    if any(len(field) > COMMAND_BYTES for field in fields):
+        return "", f"a field has more than {COMMAND_BYTES >> 10} KiB, which is too large for a command"
+    if any(b"\0" in field for field in fields):
+        return "", "a command cannot contain NUL bytes"
+    if any(value is None or "=" in name or not name or name.strip() != name for name, value in record.headers):
+        return "", "a header has the value null, or a name that a command cannot contain"
+    if any(value is not None and value.strip() != value for _, value in record.headers):
+        return "", "ottla produce removes the blanks around a header's value"
+    arguments = ["ottla", "produce", shlex.quote(record.topic), "--bootstrap", shlex.quote(bootstrap)]
+    arguments += ["--partition", str(record.partition)]
+    if record.key is not None:
+        arguments.append(f"--key={_quoted(record.key)}")
+    arguments += [f"--header={_quoted(name.encode() + b'=' + (value or b''))}" for name, value in record.headers]
+    return " ".join([*arguments, f"--value={_quoted(record.value)}"]), ""
+
+
+def _quoted(data: bytes) -> str:
+    """Quote bytes for bash. Those that are no printable text become escapes, so that nothing is lost in a terminal."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if text.isprintable() and (text or not data):
+        return shlex.quote(text)
+    return "$'" + "".join(chr(b) if 0x20 <= b < 0x7F and b not in b"'\\" else f"\\x{b:02x}" for b in data) + "'"
