@@ -12,6 +12,7 @@
 - `mark_topic`: chooses the topic whose committed offset has the progress record as metadata.
 - `metrics`: reports and counts of a sink, for a person, a listener, and Spark's metrics system.
 - `options`: parses the sink's options.
+- `producer_options`: options of Kafka's producer that the sink does not need: accepted values, and reasons to refuse others.
 - `progress_listener`: combines Spark's progress of a batch (StreamingQueryProgress) with the sink's report of the batch.
 - `row_writing`: writes the rows of one frame as part of a transaction, by Spark's tasks or by the driver.
 - `session_setup`: prepares a Spark session for the sink and the sources, and checks its settings.
