@@ -8,7 +8,8 @@
 from ottla.client.security.client_config import Secret
 from ottla.spark.errors import BrokerRefused, Fenced, PipelineError
 from ottla.spark.progress.resume import committed_offsets
-from ottla.spark.sink.foreach_batch import ExactlyOnceSink, arranged, sink
+from ottla.spark.sink.arranging import arranged
+from ottla.spark.sink.foreach_batch import ExactlyOnceSink, sink
 from ottla.spark.sink.frames import write_once
 from ottla.spark.sink.metrics import BatchReport, SinkMetrics
 from ottla.spark.sink.progress_listener import StreamProgress, listener

@@ -134,7 +134,10 @@ def _one_of(*allowed: str) -> Callable[[str, str], str]:
 
 
 def _milliseconds(name: str, value: str) -> int:
-    if not (value.isascii() and value.isdigit() and len(value) <= producer_options.MAX_DIGITS) or not 0 < int(value) <= _MAX_TIMEOUT_MS:
+    if (
+        not (value.isascii() and value.isdigit() and len(value) <= producer_options.MAX_DIGITS)
+        or not 0 < int(value) <= _MAX_TIMEOUT_MS
+    ):
         raise PipelineError(f"option {name!r} is {value!r}, not a number of milliseconds")
     return int(value)
 
