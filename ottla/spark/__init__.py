@@ -14,6 +14,7 @@ from ottla.spark.sink.frames import write_once
 from ottla.spark.sink.metrics import BatchReport, SinkMetrics
 from ottla.spark.sink.progress_listener import StreamProgress, listener
 from ottla.spark.sink.session_setup import register
+from ottla.spark.sink.several_sinks import SeveralSinks, sinks
 
 __all__ = [
     "BatchReport",
@@ -22,6 +23,7 @@ __all__ = [
     "Fenced",
     "PipelineError",
     "Secret",
+    "SeveralSinks",
     "SinkMetrics",
     "StreamProgress",
     "arranged",
@@ -29,5 +31,6 @@ __all__ = [
     "listener",
     "register",
     "sink",
+    "sinks",
     "write_once",
 ]
