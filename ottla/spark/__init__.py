@@ -8,6 +8,7 @@
 from ottla.client.security.client_config import Secret
 from ottla.spark.errors import BrokerRefused, Fenced, PipelineError
 from ottla.spark.progress.resume import committed_offsets
+from ottla.spark.schemas.decoded_records import DecodedRecords, read
 from ottla.spark.sink.arranging import arranged
 from ottla.spark.sink.foreach_batch import ExactlyOnceSink, sink
 from ottla.spark.sink.frames import write_once
@@ -19,6 +20,7 @@ from ottla.spark.sink.several_sinks import SeveralSinks, sinks
 __all__ = [
     "BatchReport",
     "BrokerRefused",
+    "DecodedRecords",
     "ExactlyOnceSink",
     "Fenced",
     "PipelineError",
@@ -29,6 +31,7 @@ __all__ = [
     "arranged",
     "committed_offsets",
     "listener",
+    "read",
     "register",
     "sink",
     "sinks",

@@ -189,6 +189,9 @@ _OWN_SINK = f"{_FIRST_RUN}::test_stream_of_sparks_own_sink_continues_with_its_ch
 
 ELSEWHERE = {
     ("docs/spark.md", "with ottla.spark.sinks("): f"{_FIRST_RUN}::test_several_sinks_write_one_batch_at_the_same_time",
+    ("docs/spark.md", 'source = {"kafka.bootstrap.servers": "broker:9092", "subscri'): (
+        f"{_FIRST_RUN}::test_records_that_cannot_be_decoded_are_written_once_as_dead_letters"
+    ),
     ("docs/spark-from-kafka-sink.md", "query = ("): _OWN_SINK,
     ("docs/spark-from-kafka-sink.md", "import ottla.spark"): _OWN_SINK,
     ("docs/spark-from-kafka-sink.md", "listener = ottla.spark.listener(invoices, on_progress=print)"): _OWN_SINK,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,39 @@ def test_several_sinks_write_one_batch_at_the_same_time(spark: Any, broker: Brok
         assert {name: one.replays for name, one in sinks.metrics.items()} == {"out": 1, "audit": 1}
     expected = [b"%03d" % n for n in range(300)]
     assert values(broker, "out") == values(broker, "audit") == expected
+
+
+def test_records_that_cannot_be_decoded_are_written_once_as_dead_letters(spark: Any, broker: Broker, tmp_path: Path) -> None:
+    from pyspark.sql import functions as f
+
+    good = [json.dumps({"id": n, "name": f"n{n}"}).encode() for n in range(100)]
+    bad = [b"", b"no json", b'{"id": 1}', b'{"id": 1, "name": "a", "id": 2}', b"\xff"]
+    with KafkaClient(broker.bootstrap) as client:
+        client.produce("in", [NewRecord(value, key=b"k") for value in (*good, *bad)])
+        client.produce("in", [NewRecord(None, key=b"tombstone")])
+    source = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "in", "maxOffsetsPerTrigger": "40"}
+    events = ottla.spark.read(spark, source, "id LONG, name STRING")
+    rows = events.written(
+        lambda records: records.select(f.lit("out").alias("topic"), "key", f.to_json("row").alias("value")), "dead"
+    )
+    sink = ottla.spark.sink(options_of(broker, topics="out,dead"))
+    for _ in range(2):
+        writer = rows.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "cp"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        # Undo Spark's commit, as if the driver had been killed before Spark committed the last batch.
+        last = max(int(path.name) for path in (tmp_path / "cp" / "commits").iterdir() if path.name.isdecimal())
+        for name in (f"{last}", f".{last}.crc"):
+            (tmp_path / "cp" / "commits" / name).unlink()
+    assert [json.loads(value) for value in values(broker, "out")] == sorted(
+        ({"id": n, "name": f"n{n}"} for n in range(100)), key=lambda row: json.dumps(row).replace(" ", "")
+    )
+    letters = broker.records("dead")
+    assert sorted((letter.value or b"") for letter in letters) == sorted([*bad, b""])
+    reasons = {letter.value: dict(letter.headers)["ottla.reason"] for letter in letters}
+    assert reasons[b"no json"] == b"the value is not one JSON object"
+    assert all((dict(letter.headers)["ottla.source"] or b"").startswith(b"in-") for letter in letters)
+    with pytest.raises(ottla.spark.PipelineError, match="have no column 'topic'"):
+        events.written(lambda records: records.select("key", f.to_json("row").alias("value")), "dead")
 
 
 def test_stream_of_sparks_own_sink_continues_with_its_checkpoint(spark: Any, broker: Broker, tmp_path: Path) -> None:
