@@ -12,6 +12,12 @@ public class TransactionBench {
         int producers = Integer.parseInt(args[2]);
         long warmUpMs = Long.parseLong(args[3]);
         long runMs = Long.parseLong(args[4]);
+        Properties config = new Properties();
+        if (args.length > 5) {
+            try (var reader = java.nio.file.Files.newBufferedReader(java.nio.file.Path.of(args[5]))) {
+                config.load(reader);
+            }
+        }
         ConcurrentLinkedQueue<Long> commitNanos = new ConcurrentLinkedQueue<>();
         AtomicLong count = new AtomicLong();
         AtomicLong started = new AtomicLong();
@@ -21,6 +27,7 @@ public class TransactionBench {
             final int number = i;
             Thread thread = new Thread(() -> {
                 Properties p = new Properties();
+                p.putAll(config);
                 p.put("bootstrap.servers", bootstrap);
                 p.put("transactional.id", topic + "-bench-" + number);
                 p.put("linger.ms", "0");
@@ -59,6 +66,7 @@ public class TransactionBench {
         for (Thread thread : threads) thread.join();
         List<Long> sorted = new ArrayList<>(commitNanos);
         Collections.sort(sorted);
+        if (sorted.isEmpty()) sorted.add(0L);
         double p50 = sorted.get(sorted.size() / 2) / 1e6;
         double p99 = sorted.get((int) (sorted.size() * 0.99)) / 1e6;
         System.out.printf(Locale.ROOT, "RESULT %d %.3f %.3f %.3f%n", count.get(), runMs / 1000.0, p50, p99);

@@ -96,11 +96,13 @@ def _confluent_rate(subject: Process, *arguments: str) -> float:
     return _confluent(subject, *arguments)["per_s"]
 
 
-def java_transactions(subject: Reachable, topic: str, producers: int, warm_up_s: float, run_s: float) -> tuple[float, float, float]:
-    """Return transactions per second, and p50 and p99 of commits in ms."""
+def java_transactions(
+    subject: Reachable, topic: str, producers: int, warm_up_s: float, run_s: float, config: Path | None = None
+) -> tuple[float, float, float]:
+    """Return transactions per second, and p50 and p99 of commits in ms. ``config`` is a file with further settings of producers."""
     program = str(HERE / "TransactionBench.java")
     command = [kafka.java(), "-Xmx512M", "-cp", kafka.jars("clients"), program, subject.bootstrap, topic, str(producers)]
-    command += [str(int(warm_up_s * 1000)), str(int(run_s * 1000))]
+    command += [str(int(warm_up_s * 1000)), str(int(run_s * 1000)), *([] if config is None else [str(config)])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
     words = next(line for line in done.stdout.splitlines() if line.startswith("RESULT")).split()
     return int(words[1]) / float(words[2]), float(words[3]), float(words[4])

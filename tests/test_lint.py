@@ -109,7 +109,7 @@ def test_imports_have_no_cycles() -> None:
     TopologicalSorter(graph).prepare()
 
 
-LOOKS = {"all", "any", "isinstance", "len", "list", "set", "sorted", "is_owing", "keys", "values"}
+LOOKS = {"all", "any", "isinstance", "len", "list", "set", "sorted", "is_waiting_for_markers", "keys", "values"}
 """Functions without side effects, which an assert may call. With ``python -O`` asserts do not run."""
 
 

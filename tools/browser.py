@@ -103,6 +103,20 @@ class Browser:
         field.clear()
         field.send_keys(text)
 
+    def press(self, *keys: str) -> None:
+        """Press keys one after the other, where the focus is. Names such as ``TAB`` are those of Selenium's `Keys`."""
+        from selenium.webdriver.common.keys import Keys
+
+        for key in keys:
+            self.driver.switch_to.active_element.send_keys(getattr(Keys, key) if len(key) > 1 else key)
+
+    def look(self, *, width: int = WIDTH, height: int = HEIGHT, is_dark: bool = False) -> None:
+        """Show the pages as on a screen of a size in pixels, and with the system's theme."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        theme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [theme]})
+
     def complaints(self) -> list[str]:
         """Return the browser's log messages since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser")]

@@ -95,6 +95,14 @@ def smaller(file: Path) -> None:
     reduced.save(file, optimize=True)
 
 
+def take(browser: Browser, name: str) -> None:
+    """Take the picture ``name`` of what the browser shows."""
+    file = ROOT / "docs" / f"console-{name}.png"
+    browser.picture(file)
+    smaller(file)
+    print(f"{file.relative_to(ROOT)}: {file.stat().st_size:,} bytes")
+
+
 def main() -> int:
     try:
         browser = Browser()
@@ -106,10 +114,11 @@ def main() -> int:
         browser.enter(broker.ready["console"])
         for name, page in PICTURES.items():
             browser.show(page)
-            file = ROOT / "docs" / f"console-{name}.png"
-            browser.picture(file)
-            smaller(file)
-            print(f"{file.relative_to(ROOT)}: {file.stat().st_size:,} bytes")
+            take(browser, name)
+        browser.show("topic?name=orders")
+        browser.click("[data-act=delete-records]")
+        browser.wait("document.querySelector('#act .preview tbody tr')")
+        take(browser, "action")
         del actors
     return 0
 

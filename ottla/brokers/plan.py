@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.security_protocols import SecurityProtocol, protocol_of
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.network.listener import Endpoint, client_endpoints, parse_endpoints
 from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets
@@ -29,9 +30,10 @@ _OF_EACH_NODE = (
     "controller.listener.names",
     "controller.quorum.voters",
     "controller.quorum.bootstrap.servers",
-    "inter.broker.listener.name",
 )
 """Settings that cannot be the same for all processes of a cluster."""
+_BETWEEN_BROKERS = ("inter.broker.listener.name", "security.inter.broker.protocol")
+"""Settings that name the listener for other brokers: the plain one or that of clients."""
 _PORTS_OF_BROKERS = ("ottla.metrics.port", "ottla.control.port")
 """Settings with the port of the first broker. Further brokers use the following ports."""
 _METRICS_PORT = "ottla.metrics.port"
@@ -61,22 +63,21 @@ def plan(
 
     The ports of listeners, advertised listeners and `_PORTS_OF_BROKERS` in the settings are the first broker's; further brokers get
     the following ports. For port 0, ``port_of`` chooses a port by the node's name and host. If the listener for clients is secured,
-    the brokers also have a plain listener on 127.0.0.1 for each other, on any free port.
+    the brokers also have a plain listener on 127.0.0.1 for each other, on any free port, unless ``inter.broker.listener.name`` or
+    ``security.inter.broker.protocol`` names the listener for clients.
     """
     if not 1 <= broker_count <= MAX_BROKERS:
         raise ConfigError(f"--brokers {broker_count}: give a number from 1 to {MAX_BROKERS}")
     for name in _OF_EACH_NODE:
         if name in config.given:
             raise ConfigError(f"{name}: --brokers gives each process a value of its own; leave this setting out")
-    if config.settings.authorizer_class_name and "User:ANONYMOUS" not in config.settings.super_users.split(";"):
-        raise ConfigError(
-            "super.users: with --brokers and an authorizer add User:ANONYMOUS, the principal of the brokers on 127.0.0.1"
-        )
     client = _endpoint(config.settings.listeners, "listeners")
+    between_name = _between_brokers(config, client)
+    _check_super_users(config, between_name)
     client_endpoints(config.settings)
     given = config.settings.advertised_listeners
     advertised = None if given is None else _endpoint(given, "advertised.listeners")
-    between = [] if client.name == CLIENT_LISTENER else [f"{CLIENT_LISTENER}://{LOCALHOST}:0"]
+    between = [] if client.name == between_name else [f"{CLIENT_LISTENER}://{LOCALHOST}:0"]
     shared = {**defaults(broker_count), **config.given}
     first_ports = {name: int(shared.pop(name)) for name in _PORTS_OF_BROKERS if name in shared}
     for port in (client.port, 0 if advertised is None else advertised.port, *first_ports.values()):
@@ -85,7 +86,8 @@ def plan(
     if controller_port and client.port <= controller_port < client.port + broker_count:
         raise ConfigError(f"--controller-port {controller_port}: a broker uses this port; give another one")
     controller_port = controller_port or port_of(CONTROLLER_NAME, LOCALHOST)
-    shared.pop("advertised.listeners", None)
+    for name in ("advertised.listeners", *_BETWEEN_BROKERS):
+        shared.pop(name, None)
     shared["controller.listener.names"] = CONTROLLER_LISTENER
     shared["controller.quorum.voters"] = f"{CONTROLLER_ID}@{LOCALHOST}:{controller_port}"
 
@@ -98,7 +100,7 @@ def plan(
     own = {_METRICS_PORT: _port_after(first_ports[_METRICS_PORT], broker_count)} if _METRICS_PORT in first_ports else {}
     listener = f"{CONTROLLER_LISTENER}://{LOCALHOST}:{controller_port}"
     nodes = [node(CONTROLLER_NAME, CONTROLLER_ID, "controller", listener, **own)]
-    shared["inter.broker.listener.name"] = CLIENT_LISTENER
+    shared["inter.broker.listener.name"] = between_name
     for broker_id in range(1, broker_count + 1):
         port = client.port + broker_id - 1 if client.port else port_of(f"broker-{broker_id}", client.host or LOCALHOST)
         own = {name: _port_after(first, broker_id - 1) for name, first in first_ports.items()}
@@ -110,6 +112,27 @@ def plan(
         listeners = ",".join([_text(client.name, client.host, port), *between])
         nodes.append(node(f"broker-{broker_id}", broker_id, "broker", listeners, **own))
     return nodes
+
+
+def _between_brokers(config: BrokerConfig, client: Endpoint) -> str:
+    """Return the name of the listener by which brokers connect to each other. Raises `ConfigError`."""
+    for key in _BETWEEN_BROKERS:
+        name = config.given.get(key, CLIENT_LISTENER).upper()
+        if name not in (CLIENT_LISTENER, client.name):
+            raise ConfigError(f"{key}: {name} is not the listener of the brokers, which is {client.name}")
+        if name != CLIENT_LISTENER:
+            return name
+    return CLIENT_LISTENER
+
+
+def _check_super_users(config: BrokerConfig, between: str) -> None:
+    """Raise `ConfigError` if nodes that connect without authentication would be denied."""
+    protocols = config.settings.listener_security_protocol_map
+    plain = [name for name in (between, CONTROLLER_LISTENER) if protocol_of(protocols, name) is SecurityProtocol.PLAINTEXT]
+    if plain and config.settings.authorizer_class_name and "User:ANONYMOUS" not in config.settings.super_users.split(";"):
+        raise ConfigError(
+            f"super.users: with --brokers and an authorizer add User:ANONYMOUS, the principal of the nodes at {plain[0]}"
+        )
 
 
 def _port_after(first: int, count: int) -> str:

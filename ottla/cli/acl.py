@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from ottla.arguments import BadArgument
 from ottla.cli.commands import CommandGroup, Refused
 from ottla.cli.options import Checked, asks, cluster_at
 from ottla.cli.output import note, short, show_json, show_line, show_table
 
 if TYPE_CHECKING:
+    from ottla.client.admin.acls import Resources
     from ottla.security.acl.bindings import AclBinding
     from ottla.security.acl.codes import AclOperation
 
@@ -42,18 +45,31 @@ def _principal(text: str) -> str:
     return principal_of(text)
 
 
-def _resources(command: C) -> C:
-    """Add the options for the resources of ACLs, which the command receives as ``topics``, ``groups`` and so on."""
-    for flag, name, help_text in (
-        ("--transactional-id", "transactional_ids", "Transactional id; repeatable."),
-        ("--group", "groups", "Group of any type; repeatable."),
-        ("--topic", "topics", "Topic; repeatable."),
-    ):
-        command = click.option(flag, name, multiple=True, metavar="NAME", help=help_text)(command)
-    return click.option("--cluster", "has_cluster", is_flag=True, help="The cluster itself.")(command)
-
-
 PRINCIPAL = Checked("principal", _principal)
+
+
+def _resources(command: C) -> C:
+    """Add the options for the resources of ACLs, which the command receives as ``resources``."""
+
+    @wraps(command)
+    def with_resources(**given: Any) -> None:
+        from ottla.client.admin.acls import resources
+
+        names = {name: given.pop(name) for name in ("topics", "groups", "transactional_ids", "delegation_tokens", "users")}
+        command(resources=resources(**names, has_cluster=given.pop("has_cluster")), **given)
+
+    selecting: Callable[..., Any] = with_resources
+    for flag, name, kind, metavar, help_text in (
+        ("--user-principal", "users", PRINCIPAL, "NAME", "User, for operations on delegation tokens of others; repeatable."),
+        ("--delegation-token", "delegation_tokens", None, "ID", "Id of a delegation token; repeatable."),
+        ("--transactional-id", "transactional_ids", None, "NAME", "Transactional id; repeatable."),
+        ("--group", "groups", None, "NAME", "Group of any type; repeatable."),
+        ("--topic", "topics", None, "NAME", "Topic; repeatable."),
+    ):
+        selecting = click.option(flag, name, type=kind, multiple=True, metavar=metavar, help=help_text)(selecting)
+    return cast(C, click.option("--cluster", "has_cluster", is_flag=True, help="The cluster itself.")(selecting))
+
+
 operation_option = click.option(
     "--operation",
     "operations",
@@ -76,10 +92,7 @@ host_option = click.option("--host", metavar="HOST", help="Address or network of
 def add(
     principal: str,
     operations: Sequence[AclOperation],
-    topics: Sequence[str],
-    groups: Sequence[str],
-    transactional_ids: Sequence[str],
-    has_cluster: bool,
+    resources: Resources,
     is_prefixed: bool,
     is_denied: bool,
     host: str | None,
@@ -87,13 +100,16 @@ def add(
     timeout_s: float,
     as_json: bool,
 ) -> None:
-    from ottla.client.admin.acls import add_acls, resources, sentence
+    from ottla.client.admin.acls import add_acls, check_operations, sentence
     from ottla.security.acl.bindings import AclBinding
     from ottla.security.acl.codes import WILDCARD, PatternType, PermissionType
 
-    named = resources(topics, groups, transactional_ids, has_cluster=has_cluster)
-    if not operations or not named:
-        raise click.UsageError("give --operation, and one of --topic, --group, --transactional-id and --cluster")
+    if not operations or not resources:
+        raise click.UsageError("give --operation, and a resource: --topic, --group, --transactional-id or --cluster")
+    try:
+        check_operations(resources, operations)
+    except BadArgument as error:
+        raise click.UsageError(str(error)) from None
     acls = [
         AclBinding(
             resource_type=kind,
@@ -104,7 +120,7 @@ def add(
             operation=operation,
             permission=PermissionType.DENY if is_denied else PermissionType.ALLOW,
         )
-        for kind, name in named
+        for kind, name in resources
         for operation in operations
     ]
     with cluster_at(bootstrap, timeout_s) as cluster:
@@ -122,21 +138,18 @@ def add(
 @asks
 def list_(
     principal: str | None,
-    topics: Sequence[str],
-    groups: Sequence[str],
-    transactional_ids: Sequence[str],
-    has_cluster: bool,
+    resources: Resources,
     bootstrap: str,
     timeout_s: float,
     as_json: bool,
 ) -> None:
-    from ottla.client.admin.acls import list_acls, named, resources
+    from ottla.client.admin.acls import list_acls, named
     from ottla.security.acl.bindings import AclBindingFilter
     from ottla.security.acl.codes import PatternType
 
     filters = [
         AclBindingFilter(resource_type=kind, resource_name=name, pattern_type=PatternType.MATCH, principal=principal)
-        for kind, name in resources(topics, groups, transactional_ids, has_cluster=has_cluster)
+        for kind, name in resources
     ] or [AclBindingFilter(principal=principal)]
     with cluster_at(bootstrap, timeout_s) as cluster:
         acls = sorted({acl for selected in filters for acl in list_acls(cluster.brokers, selected)})
@@ -172,10 +185,7 @@ def list_(
 def remove(
     principal: str | None,
     operations: Sequence[AclOperation],
-    topics: Sequence[str],
-    groups: Sequence[str],
-    transactional_ids: Sequence[str],
-    has_cluster: bool,
+    resources: Resources,
     is_prefixed: bool,
     is_denied: bool,
     is_allowed: bool,
@@ -185,14 +195,13 @@ def remove(
     timeout_s: float,
     as_json: bool,
 ) -> None:
-    from ottla.client.admin.acls import remove_acls, resources, sentence
+    from ottla.client.admin.acls import remove_acls, sentence
     from ottla.security.acl.bindings import AclBindingFilter
     from ottla.security.acl.codes import AclOperation, PatternType, PermissionType, ResourceType
 
     if is_denied and is_allowed:
         raise click.UsageError("--deny and --allow exclude each other; give one of them")
     permission = PermissionType.DENY if is_denied else PermissionType.ALLOW if is_allowed else PermissionType.ANY
-    named = resources(topics, groups, transactional_ids, has_cluster=has_cluster)
     everything: list[tuple[ResourceType, str | None]] = [(ResourceType.ANY, None)]
     filters = [
         AclBindingFilter(
@@ -204,7 +213,7 @@ def remove(
             operation=operation,
             permission=permission,
         )
-        for kind, name in named or everything
+        for kind, name in resources or everything
         for operation in operations or [AclOperation.ANY]
     ]
     if (filters == [AclBindingFilter()]) != removes_all:

@@ -38,17 +38,22 @@ def _take_file(context: click.Context, parameter: click.Parameter, path: Path | 
     """Read the file before the other options. Its ``bootstrap.servers`` is the default of ``--bootstrap``. Raises `Refused`."""
     if path is None:
         return
-    from ottla.broker.config.definitions import ConfigError
-    from ottla.broker.config.sources import read_file
     from ottla.client.security.client_config import SERVERS
 
-    try:
-        given = read_file(path)
-    except ConfigError as error:
-        raise Refused(f"--command-config: {error}") from None
+    given = _read(path, "--command-config")
     context.meta[_SETTINGS] = path, given
     if given.get(SERVERS):
         context.default_map = {**(context.default_map or {}), "bootstrap": given[SERVERS]}
+
+
+def _read(path: Path, option: str) -> dict[str, str]:
+    from ottla.broker.config.definitions import ConfigError
+    from ottla.broker.config.sources import read_file
+
+    try:
+        return read_file(path)
+    except ConfigError as error:
+        raise Refused(f"{option}: {error}") from None
 
 
 def has_command_config() -> bool:
@@ -56,12 +61,15 @@ def has_command_config() -> bool:
     return _SETTINGS in click.get_current_context().meta
 
 
-def connecting(bootstrap: str) -> Connecting:
-    """Return how the current command connects to the brokers at ``bootstrap``. Raises `Refused`."""
+def connecting(bootstrap: str, config: Path | None = None) -> Connecting:
+    """Return how the current command connects to the brokers at ``bootstrap``, with the settings in ``config``, else in the file
+    of ``--command-config``. Raises `Refused`."""
     from ottla.client.errors import ClientError
     from ottla.client.security.client_config import SERVERS, Connecting
 
     path, given = click.get_current_context().meta.get(_SETTINGS, ("--bootstrap", {}))
+    if config is not None:
+        path, given = config, _read(config, str(config))
     try:
         return Connecting.parse({**given, SERVERS: bootstrap}, prefix="")
     except ClientError as error:

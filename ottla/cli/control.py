@@ -47,20 +47,31 @@ def finds_control_api(command: C) -> C:
 
 def remote(url: str | None, token: str | None, ready_file: Path | None) -> Remote:
     """Return the control API that the options select. Raises `Refused`."""
+    found = remotes(url, token, ready_file)
+    if len(found) > 1:
+        raise Refused(f"{ready_file} has a control API for each broker; give --url and --token of one")
+    return found[0]
+
+
+def remotes(url: str | None, token: str | None, ready_file: Path | None) -> list[Remote]:
+    """Return the control APIs of all nodes of the cluster that the options select. Raises `Refused`."""
     from ottla.client.ready_line import NotReady, read_ready_file
     from ottla.control.remote import Remote
 
     if url and token:
-        return Remote(url, token)
+        return [Remote(url, token)]
     if url or token or ready_file is None:
         raise Refused("no broker was given; give --ready-file, or --url and --token, which ottla serve --control-port 0 prints")
     try:
         said = read_ready_file(ready_file)
     except NotReady as error:
         raise Refused(str(error)) from None
-    if (control_api := _control_api_in(said)) is not None:
-        return control_api
-    raise Refused(f"the broker of {ready_file} has no control API; start it with ottla serve --control-port 0")
+    brokers = said.get("brokers")
+    nodes = [said, *(brokers.values() if isinstance(brokers, dict) else ()), said.get("controller")]
+    found = [known for node in nodes if isinstance(node, dict) and (known := _control_api_in(node)) is not None]
+    if not found:
+        raise Refused(f"the broker of {ready_file} has no control API; start it with ottla serve --control-port 0")
+    return found
 
 
 def _control_api_in(said: dict[str, Any]) -> Remote | None:

@@ -9,6 +9,9 @@ from pathlib import Path
 from ottla.arguments import BadArgument
 from ottla.broker.config.first_user import FirstUser
 
+COMMENT = "#"
+"""The first character of a line that is ignored."""
+
 
 def first_user(text: str) -> FirstUser:
     """Parse ``NAME:PASSWORD``. The password may contain colons. Raises `BadArgument` without showing the password."""
@@ -19,22 +22,30 @@ def first_user(text: str) -> FirstUser:
 
 
 def users_of_file(path: Path | None) -> list[FirstUser]:
-    """Read a user per line. Raises `BadArgument`, without passwords."""
+    """Read a user per line. Spaces around a name are left out, and so are blank lines and lines that begin with ``#``. A password
+    is used as it is. Raises `BadArgument`, without passwords."""
     if path is None:
         return []
     try:
-        lines = path.read_text().splitlines()
+        # Some editors begin a file with a byte order mark.
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except OSError as error:
         raise BadArgument(f"--users-file: cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadArgument(f"--users-file: {path} is not UTF-8 text") from None
     users = []
     for number, line in enumerate(lines, 1):
+        text = line.lstrip()
         try:
-            users += [first_user(line)] if line else []
+            users += [_of_line(text.removesuffix("\r"))] if text and not text.startswith(COMMENT) else []
         except BadArgument as error:
             raise BadArgument(f"--users-file: line {number} of {path}: {error}") from None
     return users
+
+
+def _of_line(text: str) -> FirstUser:
+    name, colon, password = text.partition(":")
+    return first_user(f"{name.rstrip()}{colon}{password}")
 
 
 def check_names(users: Iterable[FirstUser]) -> None:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
 from ottla.cli.commands import CommandGroup, Refused
-from ottla.cli.options import LISTED_IN_PART, TOPIC_OR_PARTITION, asks, check_all_answered, cluster_at
-from ottla.cli.output import NOTHING, note, short, show_json, show_pairs, show_table
+from ottla.cli.options import LISTED_IN_PART, TOPIC_OR_PARTITION, asks, check_all_answered, cluster_at, seen_by
+from ottla.cli.output import NOTHING, note, short, show_json, show_line, show_pairs, show_table
 from ottla.cli.positions import PLACE, Position
 
 if TYPE_CHECKING:
-    from ottla.client import ClientError, KafkaClient
+    from ottla.client import ClientError
     from ottla.client.admin.groups import GroupDescription
 
 
-@click.group("group", cls=CommandGroup, help="List and describe groups of all types, and set their offsets.")
+@click.group("group", cls=CommandGroup, help="List, describe and delete groups of all types, and set their offsets.")
 def command() -> None:
     pass
 
@@ -30,6 +29,7 @@ def list_(bootstrap: str, timeout_s: float, as_json: bool) -> None:
     silent: list[ClientError] = []
     with cluster_at(bootstrap, timeout_s) as cluster:
         listings = groups.list_groups(cluster.brokers, silent=silent)
+        seen = seen_by(cluster, listings or silent)
     if as_json:
         show_json([{"group": g.group_id, "type": g.group_type, "state": g.state, "coordinator": g.coordinator} for g in listings])
     elif listings:
@@ -37,7 +37,7 @@ def list_(bootstrap: str, timeout_s: float, as_json: bool) -> None:
             ["GROUP", "TYPE", "STATE", "COORDINATOR"], [(short(g.group_id), g.group_type, g.state, g.coordinator) for g in listings]
         )
     elif not silent:
-        note("there are no groups")
+        note(f"there are no groups{seen}")
     check_all_answered(silent)
 
 
@@ -166,47 +166,43 @@ def reset(
     as_json: bool,
 ) -> None:
     from ottla.client.admin import groups
+    from ottla.client.admin.resets import plan_reset
 
     with cluster_at(bootstrap, timeout_s) as cluster:
-        listing = next((listing for listing in cluster.groups() if listing.group_id == group), None)
-        positions = [] if listing is None else groups.positions(cluster.brokers, listing)
-        before = {(p.topic, p.partition): p.committed for p in positions if p.committed is not None}
-        wanted = set(_wanted(cluster, topics)) if topics else set(before)
-        if not wanted:
+        planned = plan_reset(cluster.brokers, group, to.offsets, topics)
+        if not planned:
             raise Refused(f"group {group!r} has no committed offsets at {bootstrap}; give the topics with --topic")
-        after = _targets(cluster, to, wanted)
-        if listing is not None:
-            groups.check_resting(listing)
+        for p in planned:
+            if p.after != p.wanted:
+                note(f"{p.topic}:{p.partition} has offsets {p.start:,} to {p.end:,}: {p.after:,} is used")
         if not dry_run:
-            groups.commit(cluster.brokers, group, after)
+            groups.commit(cluster.brokers, group, {(p.topic, p.partition): p.after for p in planned})
     if as_json:
-        offsets = [{"topic": t, "partition": i, "before": before.get((t, i)), "after": o} for (t, i), o in sorted(after.items())]
+        offsets = [{"topic": p.topic, "partition": p.partition, "before": p.before, "after": p.after} for p in planned]
         show_json({"group": group, "dry_run": dry_run, "offsets": offsets})
         return
     show_table(
         ["TOPIC", "PARTITION", "BEFORE", "AFTER"],
-        [(t, i, str(before.get((t, i), NOTHING)), offset) for (t, i), offset in sorted(after.items())],
+        [(p.topic, p.partition, str(NOTHING if p.before is None else p.before), p.after) for p in planned],
     )
     if dry_run:
         note("nothing was set: --dry-run was given")
 
 
-def _wanted(cluster: KafkaClient, topics: Iterable[tuple[str, int | None]]) -> Iterable[tuple[str, int]]:
-    for topic, index in topics:
-        yield from [(topic, i) for i in cluster.brokers.partitions(topic)] if index is None else [(topic, index)]
+@command.command("delete", help="Delete groups that have no members, with their committed offsets.")
+@click.argument("names", metavar="GROUP...", nargs=-1, required=True)
+@asks
+def delete(names: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    from ottla.client.admin import groups
 
-
-def _targets(cluster: KafkaClient, to: Position, wanted: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Return the new offset of each partition. As in kafka-consumer-groups, an offset outside the log becomes log start or end."""
-    from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
-
-    targets: dict[tuple[str, int], int] = {}
-    for topic in sorted({topic for topic, _ in wanted}):
-        indexes = sorted(index for name, index in wanted if name == topic)
-        starts = list_offsets(cluster.brokers, topic, indexes, EARLIEST)
-        ends = list_offsets(cluster.brokers, topic, indexes, LATEST)
-        for index, offset in to.offsets(cluster.brokers, topic, indexes).items():
-            targets[topic, index] = min(max(offset, starts[index]), ends[index])
-            if targets[topic, index] != offset:
-                note(f"{topic}:{index} has offsets {starts[index]:,} to {ends[index]:,}: {targets[topic, index]:,} is used")
-    return targets
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        listings = {listing.group_id: listing for listing in cluster.groups()}
+        # Check all groups first, so that a misspelled name deletes nothing.
+        for name in names:
+            groups.check_deletable(cluster.brokers, name, listings.get(name))
+        for name in names:
+            groups.delete(cluster.brokers, name)
+            if not as_json:
+                show_line(f"group {name} was deleted")
+    if as_json:
+        show_json({"deleted": list(names)})

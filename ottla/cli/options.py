@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -99,21 +99,24 @@ def with_command_config(command: C) -> C:
 
 def asks(command: C) -> C:
     """Add the options of a command that uses a cluster: address, credentials, timeout, and output format."""
-    command = json_option(command)
-    command = click.option(
+    return with_command_config(at_bootstrap(with_timeout(json_option(command))))
+
+
+def with_timeout(command: C) -> C:
+    """Add the option for the timeout of requests."""
+    return click.option(
         "--timeout-s",
         type=SECONDS,
         default=DEFAULT_TIMEOUT_S,
         metavar="S",
         help=f"Time to wait for a response, in seconds (default: {DEFAULT_TIMEOUT_S:g}).",
     )(command)
-    return with_command_config(at_bootstrap(command))
 
 
 @contextmanager
-def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[KafkaClient]:
+def cluster_at(bootstrap: str, timeout_s: float, config: Path | None = None) -> Iterator[KafkaClient]:
     """Yield a client of the cluster. A `ClientError` in the block ends the command with one line. From now on Ctrl-C raises
-    KeyboardInterrupt."""
+    KeyboardInterrupt. ``config`` replaces the file of ``--command-config``."""
     from ottla.cli.command_config import connecting, has_command_config
     from ottla.client import ClientError, KafkaClient
     from ottla.client.errors import ListenerMismatch
@@ -121,12 +124,21 @@ def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[KafkaClient]:
 
     interrupt_on_ctrl_c()
     try:
-        with KafkaClient(bootstrap, timeout_s, client_id=CLIENT_ID, connecting=connecting(bootstrap)) as cluster:
+        with KafkaClient(bootstrap, timeout_s, client_id=CLIENT_ID, connecting=connecting(bootstrap, config)) as cluster:
             yield cluster
     except ListenerMismatch as error:
-        raise Refused(str(error) if has_command_config() else f"{error} in a file for --command-config") from None
+        raise Refused(
+            str(error) if has_command_config() or config is not None else f"{error} in a file for --command-config"
+        ) from None
     except ClientError as error:
         raise Refused(str(error)) from None
+
+
+def seen_by(cluster: KafkaClient, listed: Collection[object]) -> str:
+    """Return the words to add to "there are no topics": a cluster with ACLs does not show a user what it may not describe."""
+    from ottla.client.admin.acls import has_authorizer
+
+    return " that this user may describe" if not listed and has_authorizer(cluster.brokers) else ""
 
 
 def check_all_answered(silent: Iterable[ClientError]) -> None:

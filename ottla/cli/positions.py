@@ -43,15 +43,22 @@ def place(text: str) -> Position:
         return Position(kind="beginning" if text == "beginning" else "end")
     if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAX_OFFSET:
         return Position(kind="offset", number=int(text))
+    ms = time_ms(text)
+    if ms is not None:
+        return Position(kind="time", number=ms)
+    raise BadArgument(f"{text!r} is neither beginning, end, an offset nor a time such as 2026-11-23T17:00:00Z")
+
+
+def time_ms(text: str) -> int | None:
+    """Parse a time in ISO 8601 as ms since 1970, in UTC unless it has a zone. Returns None if the text is not a time."""
     try:
         time = datetime.fromisoformat(text)
-        # ISO 8601 also allows dates of digits alone, but here digits are an offset.
+        # ISO 8601 also allows dates of digits alone, but here digits are a number.
         if not text.isdigit():
-            with_zone = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-            return Position(kind="time", number=round(with_zone.timestamp() * 1_000))
+            return round((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1_000)
     except (ValueError, OverflowError):
         pass
-    raise BadArgument(f"{text!r} is neither beginning, end, an offset nor a time such as 2026-11-23T17:00:00Z")
+    return None
 
 
 PLACE = Checked("place", place)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import click
 
@@ -17,44 +18,91 @@ MAX_LINE_BYTES: Final = 16 << 20
 BAR_STEP_BYTES: Final = 64 << 10
 """Number of bytes after which the progress bar is updated."""
 HELP = """Write records to a topic, one for each --value, else one for each line of FILE or of stdin, and wait until all are
-acknowledged. Records with a key go to the partition that the Java producer would choose."""
+acknowledged. Records with a key go to the partition that the Java producer would choose.
+
+With --key-field each line is a JSON object (JSON Lines). The record's value is the line as it is; blank lines are skipped."""
 
 
 @click.command("produce", help=HELP)
 @click.argument("topic", metavar="TOPIC")
 @click.argument("file", required=False, type=PATH, metavar="[FILE]")
+@click.option("--file", "named_file", type=PATH, metavar="FILE", help="File with a record per line, as FILE.")
 @click.option("--value", "values", multiple=True, metavar="TEXT", help="Value of a record; repeatable.")
 @click.option("--key", metavar="TEXT", help="Key of all records.")
 @click.option("--key-separator", metavar="TEXT", help="Separator of key and value in a line.")
+@click.option(
+    "--key-field", metavar="NAME", help="Member of the JSON object in a line that becomes the key; a.b for a member of a member."
+)
 @click.option("--header", "headers", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Header of all records; repeatable.")
 @click.option("--partition", type=PARTITION, metavar="P", help="Partition to write all records to (default: chosen by key).")
+@click.option("--null-value", "is_tombstone", is_flag=True, help="Write one tombstone: a record with --key and without a value.")
+@click.option(
+    "--transactional-id",
+    metavar="ID",
+    help="Write all records in one transaction of this id, which fences its current producer, and commit the transaction.",
+)
+@click.option(
+    "--abort", "is_aborted", is_flag=True, help="With --transactional-id, abort the transaction after the records are written."
+)
 @asks
 def command(
     topic: str,
     file: Path | None,
+    named_file: Path | None,
     values: tuple[str, ...],
     key: str | None,
     key_separator: str | None,
+    key_field: str | None,
     headers: tuple[tuple[str, str], ...],
     partition: int | None,
+    is_tombstone: bool,
+    transactional_id: str | None,
+    is_aborted: bool,
     bootstrap: str,
     timeout_s: float,
     as_json: bool,
 ) -> None:
     from ottla.client.records.producing import TopicProducer
     from ottla.client.records.record import NewRecord
+    from ottla.client.records.transaction import transaction_of
 
+    if file is not None and named_file is not None:
+        raise click.UsageError("FILE and --file exclude each other; give one of them")
+    file = named_file or file
     if values and file is not None:
         raise click.UsageError("--value and FILE exclude each other; give one of them")
-    if key is not None and key_separator is not None:
-        raise click.UsageError("--key and --key-separator exclude each other; give one of them")
-    if key_separator == "":
-        raise click.UsageError("--key-separator must not be empty")
+    keys = {"--key": key, "--key-separator": key_separator, "--key-field": key_field}
+    given = [name for name, text in keys.items() if text is not None]
+    if len(given) > 1:
+        raise click.UsageError(f"{given[0]} and {given[1]} exclude each other; give one of them")
+    if key_separator == "" or key_field == "":
+        raise click.UsageError(f"{given[0]} must not be empty")
+    if is_tombstone and (key is None or values or file is not None):
+        raise click.UsageError("--null-value writes one record with --key, and excludes --value and FILE")
+    if is_aborted and transactional_id is None:
+        raise click.UsageError("--abort ends a transaction; give --transactional-id as well")
     encoded = [(name, _raw(value)) for name, value in headers]
-    with cluster_at(bootstrap, timeout_s) as cluster:
-        producer = TopicProducer(cluster.brokers, topic)
-        for line in (_raw(value) for value in values) if values else _lines(file):
-            record_key, value = _split(line, key, key_separator)
+    lines = [] if is_tombstone else (_raw(value) for value in values) if values else _lines(file)
+    with (
+        cluster_at(bootstrap, timeout_s) as cluster,
+        transaction_of(cluster.brokers, transactional_id, is_committed=not is_aborted) as transaction,
+    ):
+        producer = TopicProducer(cluster.brokers, topic, transaction=transaction)
+        if is_tombstone:
+            producer.send(NewRecord(value=None, key=_raw(key or ""), headers=encoded, partition=partition))
+        for number, line in enumerate(lines, 1):
+            if key_field is not None and not line.strip():
+                continue
+            try:
+                if key_field is None:
+                    record_key, value = _split(line, key, key_separator)
+                else:
+                    record_key, value = _key_of(line, key_field, f"line {number}"), line
+            except Refused as refused:
+                if transaction is not None:
+                    raise Refused(f"{refused.message}; the transaction was aborted") from None
+                producer.flush()
+                raise Refused(refused.message + ("; the lines before it were written" if number > 1 else "")) from None
             producer.send(NewRecord(value=value, key=record_key, headers=encoded, partition=partition))
         producer.flush()
     written = {index: count for index, count in producer.written.items() if count}
@@ -65,7 +113,9 @@ def command(
         where = ", ".join(f"{count:,} to partition {index}" for index, count in written.items())
         total = sum(written.values())
         click.echo(
-            f"{total:,} {'record was' if total == 1 else 'records were'} written to {topic}" + (f": {where}" if where else "")
+            f"{total:,} {'record was' if total == 1 else 'records were'} written to {topic}"
+            + (f": {where}" if where else "")
+            + ("; the transaction was aborted" if is_aborted else "")
         )
 
 
@@ -76,6 +126,22 @@ def _split(line: bytes, key: str | None, separator: str | None) -> tuple[bytes |
     if not divider:
         raise Refused(f"a line has no {separator!r} between key and value: {line[:60]!r}")
     return before, after
+
+
+def _key_of(line: bytes, field: str, where: str) -> bytes:
+    """Return the text of a JSON object's member as key: a string as it is, and any other value as JSON. Raises `Refused`."""
+    try:
+        found: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise Refused(f"{where} is not a JSON object: {line[:60]!r}")
+    for name in [field] if field in found else field.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    if found is None:
+        raise Refused(f"{where} has no {field!r} for the key: {line[:60]!r}")
+    text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _lines(file: Path | None) -> Iterator[bytes]:

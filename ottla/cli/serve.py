@@ -66,7 +66,12 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     metavar="NAME:PASSWORD",
     help="User of SASL SCRAM to create at the start; repeatable. Other users of the machine can see the password.",
 )
-@click.option("--users-file", type=PATH, metavar="FILE", help="File with a NAME:PASSWORD per line, for users as of --user.")
+@click.option(
+    "--users-file",
+    type=PATH,
+    metavar="FILE",
+    help="File with a NAME:PASSWORD per line, for users as of --user; a line with # at its beginning is a comment.",
+)
 @click.option(
     "--feature",
     "features",
@@ -91,6 +96,12 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     "has_console",
     is_flag=True,
     help="Serve the web console on the control port; without --control-port, on a free port.",
+)
+@click.option(
+    "--console-read-only",
+    "is_read_only",
+    is_flag=True,
+    help="Serve the web console as with --console, but without anything that changes the cluster.",
 )
 @click.option(
     "--clock",
@@ -151,6 +162,7 @@ def command(
     metrics_port: int | None,
     control_port: int | None,
     has_console: bool,
+    is_read_only: bool,
     clock: str,
     faults_file: Path | None,
     broker_count: int | None,
@@ -171,7 +183,8 @@ def command(
     from ottla.coordinator.metadata.cluster import BROKER_RESOURCE
 
     try:
-        by_flags = _settings_of_flags(listen, data_dir, metrics_port, control_port, has_console=has_console)
+        by_flags = _settings_of_flags(listen, data_dir, metrics_port, control_port, has_console=has_console or is_read_only)
+        by_flags |= {"ottla.console.read.only": "true"} if is_read_only else {}
         config, ignored = load(properties, os.environ, list(settings), by_flags)
         if listen is not None:
             _check_listen(load(properties, os.environ, list(settings), {})[0].settings)
@@ -186,7 +199,7 @@ def command(
     warnings = {**dict.fromkeys(without_effect(BROKER_RESOURCE, config.given)), **{name: variable_near(name) for name in ignored}}
     levels = feature_levels(features, exit_code=1)
     if broker_count is not None:
-        alone = {"--topic": first_topics, "--user": first_users, "--clock": clock != MACHINE}
+        alone = {"--topic": first_topics, "--clock": clock != MACHINE}
         for flag in (flag for flag, is_given in alone.items() if is_given):
             raise Refused(f"{flag} applies to a single broker; leave {flag} or --brokers out", exit_code=1)
         from ottla.cli.serve_brokers import serve_brokers
@@ -205,6 +218,7 @@ def command(
                 warnings=warnings,
                 controller_port=controller_port,
                 restarts_nodes=restarts_nodes,
+                first_users=first_users,
             )
         except ConfigError as error:
             raise Refused(str(error), exit_code=1) from None

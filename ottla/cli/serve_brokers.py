@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ottla.broker.config.first_user import FirstUser
 from ottla.broker.config.settings import BrokerConfig
 from ottla.brokers.plan import PlannedNode, plan, prepare
 from ottla.cli.steering import MACHINE, steering
@@ -26,11 +27,12 @@ def serve_brokers(
     warnings: Mapping[str, str | None],
     controller_port: int,
     restarts_nodes: bool,
+    first_users: Sequence[FirstUser] = (),
 ) -> int:
     """Run until SIGTERM or SIGINT and return the exit code. Raises `ConfigError` and `Refused`.
 
-    Each broker begins with the faults of ``faults_file``, and has its own control API if enabled. The controller logs ``warnings``,
-    which map settings without effect to the setting that was probably meant.
+    The controller creates ``first_users`` before brokers connect, and logs ``warnings``, which map settings without effect to the
+    setting that was probably meant. Each broker begins with the faults of ``faults_file``, and has its own control API if enabled.
     """
     # Modules that all processes need are imported before the fork, so that the processes share their memory.
     from ottla.broker.loop.env import free_port, is_free_port, random_uuid
@@ -43,9 +45,11 @@ def serve_brokers(
     from ottla.storage.identity import DirectoryError
     from ottla.storage.real_filesystem import RealFilesystem
 
-    has_control_api = config.settings.has_control_server
+    has_control_api, open_control_api = config.settings.has_control_server, None
     if has_control_api:
-        from ottla.control import http_api as control_api  # noqa: F401
+        from ottla.control.controller_api import ControllerApi
+
+        open_control_api = ControllerApi
     if config.settings.ottla_console:
         from ottla.console import site  # noqa: F401
     # Report an invalid file of faults before starting a process.
@@ -65,7 +69,15 @@ def serve_brokers(
     def run_node(node: PlannedNode, parent: OwnerProcess) -> int:
         if node.is_controller:
             return controller_main.run(
-                node.config, features, as_json=as_json, log_level=log_level, owner=parent, node=node.name, warnings=warnings
+                node.config,
+                features,
+                as_json=as_json,
+                log_level=log_level,
+                owner=parent,
+                node=node.name,
+                warnings=warnings,
+                first_users=first_users,
+                open_control_api=open_control_api,
             )
         steered = steering(MACHINE, faults_file, parent, has_control_api=has_control_api)
         return main.run(node.config, {}, as_json=as_json, log_level=log_level, steering=steered, node=node.name)

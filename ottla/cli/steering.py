@@ -58,11 +58,12 @@ def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *
 
     def open_control_api(serving: Serving) -> ControlServer:
         steered = Steered(serving=serving, clock=manual, faults=faults, history=history)
-        if not serving.broker.settings.ottla_console:
+        settings = serving.broker.settings
+        if not settings.ottla_console:
             return ControlServer(steered)
         from ottla.console.site import Console
 
-        return ControlServer(steered, Console())
+        return ControlServer(steered, Console(is_read_only=settings.ottla_console_read_only))
 
     return Steering(
         begin=begin,

@@ -1,20 +1,31 @@
-"""``ottla topic``: lists, describes, creates and deletes topics, and elects leaders."""
+"""``ottla topic``: lists, describes, creates, alters and deletes topics, and elects leaders."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ottla.cli.commands import CommandGroup
-from ottla.cli.options import COUNT, KEY_VALUE, TOPIC_PARTITION, asks, cluster_at
-from ottla.cli.output import note, progress, show_json, show_line, show_pairs, show_table
+from ottla.cli.commands import CommandGroup, Refused
+from ottla.cli.options import COUNT, KEY_VALUE, TOPIC_PARTITION, asks, cluster_at, seen_by
+from ottla.cli.output import note, printable, progress, show_json, show_line, show_pairs, show_table
+from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
+    from ottla.client import KafkaClient
     from ottla.client.admin.topics import Config, TopicDescription
 
 
-@click.group("topic", cls=CommandGroup, help="Create, list, describe and delete topics, and elect leaders.")
+INTERNAL_STATE: Final = {
+    OFFSETS_TOPIC: "the committed offsets of all groups",
+    TRANSACTION_TOPIC: "the state of all transactional ids",
+    SHARE_STATE_TOPIC: "the state of all share groups",
+}
+"""The state that the cluster loses with an internal topic."""
+
+
+@click.group("topic", cls=CommandGroup, help="Create, list, describe, alter and delete topics, and elect leaders.")
 def command() -> None:
     pass
 
@@ -67,12 +78,13 @@ def create(
 def list_(internal: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
     with cluster_at(bootstrap, timeout_s) as cluster:
         listings = cluster.topics(internal=internal)
+        seen = seen_by(cluster, listings)
     if as_json:
         show_json([{"topic": t.name, "partitions": t.partitions, "replicas": t.replicas, "internal": t.internal} for t in listings])
     elif listings:
         show_table(["TOPIC", "PARTITIONS", "REPLICAS"], [(t.name, t.partitions, t.replicas) for t in listings])
     else:
-        note("there are no topics; ottla topic create creates one")
+        note(f"there are no topics{seen}; ottla topic create creates one")
 
 
 @command.command("describe", help="Show partitions, offsets and configuration of a topic.")
@@ -131,6 +143,48 @@ def _document(topic: TopicDescription, configs: list[Config]) -> dict[str, Any]:
     }
 
 
+@command.command("alter", help="Add partitions to a topic, and set or reset its configuration.")
+@click.argument("name", metavar="TOPIC")
+@click.option(
+    "--partitions", type=COUNT, metavar="N", help="New number of partitions. It can only grow; keys may move to other partitions."
+)
+@click.option("--config", "configs", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Configuration to set; repeatable.")
+@click.option("--unset", multiple=True, metavar="KEY", help="Configuration to return to its default; repeatable.")
+@asks
+def alter(
+    name: str,
+    partitions: int | None,
+    configs: tuple[tuple[str, str], ...],
+    unset: tuple[str, ...],
+    bootstrap: str,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    from ottla.client.admin.topics import ConfigKind, add_partitions, set_configs
+
+    changes: dict[str, str | None] = {**dict(configs), **dict.fromkeys(unset)}
+    if partitions is None and not changes:
+        raise click.UsageError("nothing to alter; give --partitions, --config or --unset")
+    for key in {key for key, _ in configs} & set(unset):
+        raise click.UsageError(f"--config and --unset exclude each other for {key!r}; give one of them")
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        before = len(cluster.brokers.partitions(name))
+        if partitions is not None and partitions < before:
+            raise Refused(f"topic {name!r} has {before} partitions, and Kafka cannot remove any; give {before} or more")
+        if changes:
+            set_configs(cluster.brokers, ConfigKind.TOPIC, name, changes)
+        if partitions is not None and partitions > before:
+            add_partitions(cluster.brokers, name, partitions)
+    after = partitions or before
+    if as_json:
+        show_json({"topic": name, "partitions": {"before": before, "after": after}, "configs": changes})
+        return
+    if partitions is not None:
+        show_line(f"topic {name} has {after} partitions" + (f", before {before}" if after > before else " already"))
+    for key, value in changes.items():
+        show_line(f"{key} was reset to its default" if value is None else f"{key} is {value}")
+
+
 @command.command("elect", help="Elect the preferred leaders of partitions, or with --unclean any replica where there is no leader.")
 @click.argument("partitions", metavar="TOPIC:PARTITION...", nargs=-1, required=True, type=TOPIC_PARTITION)
 @click.option(
@@ -152,15 +206,37 @@ def elect(partitions: tuple[tuple[str, int], ...], unclean: bool, bootstrap: str
         show_json(leaders)
 
 
-@command.command("delete", help="Delete topics and their records.")
+@command.command("delete", help="Delete topics and their records. Internal topics are deleted only after a confirmation.")
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@click.option("--yes", "is_confirmed", is_flag=True, help="Delete internal topics without asking.")
 @asks
-def delete(names: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bool) -> None:
-    with cluster_at(bootstrap, timeout_s) as cluster, progress("deleting topics", len(names)) as advance:
-        for name in names:
-            cluster.delete_topic(name)
-            advance(1)
-            if not as_json:
-                show_line(f"topic {name} was deleted")
+def delete(names: tuple[str, ...], is_confirmed: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        if not is_confirmed:
+            _confirm(cluster, names)
+        with progress("deleting topics", len(names)) as advance:
+            for name in names:
+                cluster.delete_topic(name)
+                advance(1)
+                if not as_json:
+                    show_line(f"topic {name} was deleted")
     if as_json:
         show_json({"deleted": list(names)})
+
+
+def _confirm(cluster: KafkaClient, names: tuple[str, ...]) -> None:
+    """Ask before internal topics are deleted. Raises `Refused` if stdin is not a terminal, or if the answer is not yes."""
+    metadata = cluster.brokers.until_final("looking for the topics", lambda: cluster.brokers.metadata(list(names)))
+    internal = [printable(topic.name) for topic in metadata.topics if topic.is_internal]
+    if not internal:
+        return
+    what = f"{', '.join(internal)} {'is an internal topic' if len(internal) == 1 else 'are internal topics'}"
+    lost = "; ".join(text for name, text in INTERNAL_STATE.items() if name in internal)
+    if not sys.stdin.isatty():
+        raise Refused(f"{what}, and deleting loses {lost or 'its state'}; give --yes to delete anyway")
+    try:
+        is_wanted = click.confirm(f"{what}. Deleting loses {lost or 'its state'}. Delete?", err=True)
+    except click.Abort:
+        is_wanted = False
+    if not is_wanted:
+        raise Refused("nothing was deleted", exit_code=1)

@@ -18,6 +18,7 @@ from ottla.cli.options import (
     asks,
     check_all_answered,
     cluster_at,
+    seen_by,
 )
 from ottla.cli.output import NOTHING, note, progress, short, show_json, show_line, show_pairs, show_table, time_text
 from ottla.client.durations import duration_text
@@ -60,6 +61,7 @@ def list_(states: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bo
     silent: list[ClientError] = []
     with cluster_at(bootstrap, timeout_s) as cluster:
         listings = transactions.list_transactions(cluster.brokers, states=states, silent=silent)
+        seen = seen_by(cluster, listings or silent)
     if as_json:
         show_json(
             [
@@ -76,7 +78,7 @@ def list_(states: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bo
         rows = [(short(t.transactional_id), str(t.producer_id), t.state, t.coordinator) for t in listings]
         show_table(["TRANSACTIONAL ID", "PRODUCER", "STATE", "COORDINATOR"], rows)
     elif not silent:
-        note("there are no transactional ids" + (" in this state" if states else ""))
+        note("there are no transactional ids" + (" in this state" if states else "") + seen)
     check_all_answered(silent)
 
 
@@ -225,6 +227,7 @@ def find_hanging(
     ready_file: Path | None,
 ) -> None:
     from ottla.client.admin import transactions
+    from ottla.client.admin.acls import has_authorizer
 
     hanging: list[HangingTransaction] = []
     with cluster_and_control_api(bootstrap, timeout_s, url, token, ready_file) as (cluster, control_api):
@@ -240,6 +243,7 @@ def find_hanging(
                     now_ms=now_ms,
                     progress=lambda _: advance(1),
                 )
+        may_be_hidden = bool(hanging) and has_authorizer(cluster.brokers)
     if as_json:
         show_json([_hanging_document(h) for h in hanging])
     elif hanging:
@@ -258,6 +262,8 @@ def find_hanging(
             ],
         )
         note("ottla txn abort --partition PARTITION --start-offset OFFSET aborts one")
+        if may_be_hidden:
+            note("transactions whose transactional id this user may not describe are listed here too; do not abort them")
     else:
         note("there are no hanging transactions")
 

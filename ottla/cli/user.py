@@ -15,7 +15,10 @@ from ottla.cli.output import note, short, show_json, show_line, show_table
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MAX_PASSWORD_BYTES = 1 << 16
 ADD_HELP = """Add a user of SCRAM, or change the password. The password is read from a terminal without showing it, from a file, or
-from the first line of stdin, so that other users of the machine do not see it. The brokers get only salted hashes."""
+from the first line of stdin, so that other users of the machine do not see it. The brokers get only salted hashes.
+
+The mechanisms are set one after the other, as Kafka requires. If two commands change the password of the same user at the same
+time, each mechanism may have the password of another command; run one of them again."""
 
 mechanism_option = click.option(
     "--mechanism",

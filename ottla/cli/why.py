@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli.commands import Refused
-from ottla.cli.control import cluster_and_control_api, finds_control_api, remote, time_of
+from ottla.cli.control import cluster_and_control_api, finds_control_api, remotes, time_of
 from ottla.cli.options import asks
 from ottla.cli.output import show_json, show_line
 
@@ -26,17 +27,18 @@ def command(
     from ottla.client.explain.denials import PRINCIPAL
 
     if subject.startswith(PRINCIPAL):
-        _explain_principal(subject, remote(url, token, ready_file), as_json=as_json)
+        _explain_principal(subject, remotes(url, token, ready_file), as_json=as_json)
     else:
         with cluster_and_control_api(bootstrap, timeout_s, url, token, ready_file) as (cluster, control_api):
             _explain_group(subject, cluster, control_api, as_json=as_json)
 
 
-def _explain_principal(principal: str, control_api: Remote, *, as_json: bool) -> None:
-    from ottla.client.explain.denials import denied_to, why_denied
+def _explain_principal(principal: str, nodes: Sequence[Remote], *, as_json: bool) -> None:
+    """Explain the denials of all nodes. The first node is a broker, whose clock may be manual."""
+    from ottla.client.explain.denials import denied_to, merged, why_denied
 
-    denials = denied_to(_denials(control_api), principal)
-    lines = why_denied(denials, time_of(control_api))
+    denials = merged(denied_to(_denials(node), principal) for node in nodes)
+    lines = why_denied(denials, time_of(nodes[0]))
     if as_json:
         show_json({"principal": principal, "denials": denials, "reasons": lines})
         return

@@ -1,7 +1,10 @@
 """The console: browser pages that show the state of a broker, served by the control server (`ottla.control`).
 
+- `actions`: the changes that a user makes on a page, with their previews.
 - `cluster_view`: the interface through which pages read the state of a cluster.
+- `configs`: the page ``configs``: configs with their defaults and documentation.
 - `deadline`: the deadline for reading a page's values, and a client that observes the deadline.
+- `finding`: finds topics, groups and transactional ids by a part of their name.
 - `group_reasons`: explains why a group does not advance, in the words of ``ottla why``.
 - `groups`: the pages ``groups`` and ``group``: the lag of groups, and its reasons.
 - `messages`: the page ``messages``: the records of a partition, as readers of each isolation level see them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +14,7 @@ import structlog
 
 from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic
 from ottla.client.kafka_client import KafkaClient
-from ottla.console.deadline import Deadline, new_client
+from ottla.console.deadline import Deadline, Late, new_client
 from ottla.console.own_broker import OwnBroker
 from ottla.console.page_request import Asked, LastRead, refusal
 from ottla.console.values import VALUES
@@ -24,6 +24,12 @@ from ottla.protocol.errors import Code, KafkaError
 
 PREFIX: Final = "/console/"
 VALUES_PREFIX: Final = f"{PREFIX}v1/"
+ACTIONS_PREFIX: Final = f"{PREFIX}actions/"
+PREVIEWS_PREFIX: Final = f"{PREFIX}previews/"
+ACTION_TIMEOUT_S: Final = 10.0
+"""Timeout, in seconds, of each step of an action, such as the wait for the leaders of a new topic."""
+MODE: Final = "mode.js"
+"""The file that tells the pages whether the console is read-only."""
 MAX_PAGES: Final = 5
 """Maximum number of open pages. A page occupies a connection of the control server, and one of a browser's six connections to a
 host; commands need other connections."""
@@ -156,12 +162,46 @@ class Console:
 
     prefix = PREFIX
 
-    def __init__(self, client_of: NewClient = new_client) -> None:
+    def __init__(self, client_of: NewClient = new_client, *, is_read_only: bool = False, of_cluster: Sequence[str] = ()) -> None:
+        """``of_cluster`` are options of the equivalent commands besides ``--bootstrap``."""
         self._client_of = client_of
+        self.is_read_only = is_read_only
+        self._of_cluster = of_cluster
         self._places = threading.BoundedSemaphore(MAX_PAGES)
 
     def file(self, path: str) -> PageFile | None:
-        return all_files().get(path.removeprefix(PREFIX) or "index.html")
+        name = path.removeprefix(PREFIX) or "index.html"
+        file = all_files().get(name)
+        if file is not None and name == MODE and self.is_read_only:
+            return PageFile(kind=file.kind, content=file.content.replace(b"false", b"true"))
+        return file
+
+    def command(self, path: str, body: bytes, reach: Reach) -> Any:
+        """Carry out an action or preview it. Raises `CommandRefused`."""
+        # Imported at the first action, because most pages only read.
+        from ottla.console.actions.registry import carried_out
+
+        if path.startswith(VALUES_PREFIX):
+            raise CommandRefused(405, f"{path} does not accept POST; use GET")
+        is_preview = path.startswith(PREVIEWS_PREFIX)
+        name = path.removeprefix(PREVIEWS_PREFIX).removeprefix(ACTIONS_PREFIX)
+        if name == path:
+            raise CommandRefused(404, f"unknown path {path}; the console has {ACTIONS_PREFIX}NAME and {PREVIEWS_PREFIX}NAME")
+        if self.is_read_only:
+            raise CommandRefused(403, "the console is read-only; start it without --console-read-only to change anything")
+        options = ["--bootstrap", reach.bootstrap, *self._of_cluster]
+        return carried_out(name, body, lambda: self._acting(reach), options, is_preview=is_preview)
+
+    def _acting(self, reach: Reach) -> KafkaClient:
+        """Return a client for an action. An action continues if the browser leaves, but not if the control API closes."""
+
+        def check() -> None:
+            if reach.is_closed.is_set():
+                raise Late("the broker is stopping")
+
+        client = self._client_of(reach, check)
+        client.brokers.timeout_s = ACTION_TIMEOUT_S
+        return client
 
     def events(self, path: str, query: Mapping[str, str], reach: Reach) -> OpenPage:
         """Return the events of a page. Raises `CommandRefused`."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from ottla.console.configs import configs
+from ottla.console.finding import found
 from ottla.console.groups import group, groups
 from ottla.console.messages import messages
 from ottla.console.overview import overview
@@ -26,4 +28,6 @@ VALUES: Final[Mapping[str, Callable[[Asked], Any]]] = {
     "transactions": transactions,
     "transaction": transaction,
     "steering": steering,
+    "configs": configs,
+    "found": found,
 }

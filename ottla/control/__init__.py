@@ -3,10 +3,12 @@
 - `clock`: a clock that advances only on command.
 - `command`: the declaration of a command, the objects that commands use, and the error of a refused command.
 - `commands`: the list of commands.
+- `controller_api`: the control API of a controller in a process of its own: which requests ACLs have denied.
 - `durations`: parses durations: ``61s``, ``1h30m``, or a timedelta.
 - `fault_commands`: the commands for faults.
 - `history`: the newest events of each transactional id since the start of the broker's process.
 - `http_api`: the HTTP server of the control API: requests carry a token, requests and responses are JSON.
+- `kept_access`: the port and the token of the console, which stay the same after a restart.
 - `pages`: the interface for pages that the control server serves to browsers, and their security headers.
 - `remote`: a client of the control API, for other processes.
 - `timeline`: events of a transactional id that no log contains: its requests and their clients, errors, and fenced producers.

@@ -21,10 +21,21 @@ import msgspec
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.http.http_server import MAX_CONNECTIONS, BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
-from ottla.broker.network.listener import Endpoint
+from ottla.broker.network.listener import Endpoint, parse_endpoints
 from ottla.control.command import Command, CommandRefused, Steered
 from ottla.control.commands import COMMANDS
-from ottla.control.pages import EVENT_HEADERS, FILE_HEADERS, NO_PAGES, Pages, Reach, check_host, query_of
+from ottla.control.kept_access import Access, read_access, write_access
+from ottla.control.pages import (
+    EVENT_HEADERS,
+    FILE_HEADERS,
+    NO_PAGES,
+    Pages,
+    Reach,
+    check_host,
+    check_origin,
+    query_of,
+    read_only_token,
+)
 from ottla.protocol.steps import Pause, Steps
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
@@ -50,7 +61,7 @@ MAX_ERROR_CHARS = 1_000
 """Maximum length of an error message, in characters, because the message may quote a long path or parameter."""
 _CUT = " ... "
 T = TypeVar("T")
-_REASONS = {
+REASONS = {
     200: "OK",
     400: "Bad Request",
     401: "Unauthorized",
@@ -122,7 +133,11 @@ class ControlServer:
         settings = steered.serving.broker.settings
         self._pages = pages
         self._host = settings.ottla_control_host
-        self.token = settings.ottla_control_token or secrets.token_urlsafe(TOKEN_BYTES)
+        advertised = parse_endpoints(settings.advertised_listeners or (), "advertised.listeners")
+        self._own_names = frozenset(endpoint.host.lower() for endpoint in advertised)
+        kept = None if pages is NO_PAGES else read_access(steered.serving.directory)
+        self.token = settings.ottla_control_token or (secrets.token_urlsafe(TOKEN_BYTES) if kept is None else kept.token)
+        self._pages_token = read_only_token(self.token) if pages.is_read_only else self.token
         self._steered = steered
         self._loop = asyncio.get_running_loop()
         self._pause = LoopPause(self._loop)
@@ -133,14 +148,25 @@ class ControlServer:
         self._metrics_app: WSGIApplication | None = None
         self._may_wait = threading.BoundedSemaphore(MAX_WAITING)
         where = Endpoint("control", settings.ottla_control_host, settings.ottla_control_port or 0)
-        try:
-            self._server = BoundedHttpServer(where.host, where.port, self._answer, self._count_bug)
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot open the control port on {where}: {why_not_bound(error)}") from error
+        self._server = self._bound(where, kept if settings.ottla_control_port is None else None)
+        if pages is not NO_PAGES and settings.ottla_control_token is None:
+            access = Access(port=self._server.port, token=self.token)
+            if access != kept:
+                write_access(steered.serving.directory, access)
         self.url = f"http://{Endpoint('control', where.host, self._server.port)}"
         # The token is in the fragment, because browsers do not send fragments to servers. The page parses the fragment as form
         # parameters, in which a plus sign means a space, so the token is quoted.
-        self.pages_url = None if pages is NO_PAGES else f"{self.url}{pages.prefix}#token={quote(self.token, safe='')}"
+        self.pages_url = None if pages is NO_PAGES else f"{self.url}{pages.prefix}#token={quote(self._pages_token, safe='')}"
+
+    def _bound(self, where: Endpoint, kept: Access | None) -> BoundedHttpServer:
+        """Return a server at an address, or at the port of the last start if that is free. Raises `ConfigError`."""
+        if kept is not None:
+            with suppress(OSError, ValueError):
+                return BoundedHttpServer(where.host, kept.port, self._answer, self._count_bug)
+        try:
+            return BoundedHttpServer(where.host, where.port, self._answer, self._count_bug)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot open the control port on {where}: {why_not_bound(error)}") from error
 
     def serve(self) -> None:
         self._server.serve()
@@ -151,11 +177,15 @@ class ControlServer:
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
+            check_host(str(environ.get("HTTP_HOST", "")), self._host, self._own_names)
             if _path(environ).startswith(self._pages.prefix):
-                return self._page(environ, start_response)
-            if _path(environ) == METRICS:
+                if environ["REQUEST_METHOD"] != "POST":
+                    return self._page(environ, start_response)
+                status, answer = 200, self._page_command(environ)
+            elif _path(environ) == METRICS:
                 return self._metrics(environ, start_response)
-            status, answer = 200, self._asked(environ)
+            else:
+                status, answer = 200, self._asked(environ)
         except CommandRefused as refused:
             status, answer = refused.status, _error(str(refused))
         except (DirectoryError, ConfigError) as error:
@@ -164,7 +194,7 @@ class ControlServer:
             status, answer = 409, _error(described(error))
         body = msgspec.json.encode(answer) + b"\n"
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-        start_response(f"{status} {_REASONS[status]}", headers)
+        start_response(f"{status} {REASONS[status]}", headers)
         return [body]
 
     def _count_bug(self) -> None:
@@ -196,26 +226,36 @@ class ControlServer:
         from ottla.broker.http.http_requests import HAS_LEFT
 
         method, path = str(environ["REQUEST_METHOD"]), _path(environ)
-        check_host(str(environ.get("HTTP_HOST", "")), self._host)
         if method == "GET" and (file := self._pages.file(path)) is not None:
             start_response("200 OK", [("Content-Type", file.kind), ("Content-Length", str(len(file.content))), *FILE_HEADERS])
             return [file.content]
-        self._check_token(environ)
+        self._check_page_token(environ)
         if method != "GET":
-            raise CommandRefused(405, f"{path} does not accept {method}; use GET")
+            raise CommandRefused(405, f"{path} does not accept {method}; use GET or POST")
+        events = self._pages.events(path, query_of(str(environ.get("QUERY_STRING", ""))), self._reach(environ[HAS_LEFT]))
+        # Pass a copy, because the server may add headers to the list.
+        start_response("200 OK", list(EVENT_HEADERS))
+        return events
+
+    def _page_command(self, environ: WSGIEnvironment) -> Any:
+        """Carry out the POST request of a page. Raises `CommandRefused`."""
+        from ottla.broker.http.http_requests import HAS_LEFT
+
+        check_origin(str(environ.get("HTTP_ORIGIN", "")), str(environ.get("HTTP_HOST", "")))
+        self._check_page_token(environ)
+        self._check_running()
+        return self._pages.command(_path(environ), environ["wsgi.input"].read(), self._reach(environ[HAS_LEFT]))
+
+    def _reach(self, has_left: Callable[[], bool]) -> Reach:
         broker = self._steered.broker
-        reach = Reach(
+        return Reach(
             bootstrap=broker.bootstrap,
             own_addresses=broker.addresses.own,
             open_connection=lambda: self.read(lambda steered: steered.serving.open_connection()),
             loop=self,
             is_closed=self._is_closed,
-            has_left=environ[HAS_LEFT],
+            has_left=has_left,
         )
-        events = self._pages.events(path, query_of(str(environ.get("QUERY_STRING", ""))), reach)
-        # Pass a copy, because the server may add headers to the list.
-        start_response("200 OK", list(EVENT_HEADERS))
-        return events
 
     def _asked(self, environ: WSGIEnvironment) -> Any:
         """Carry out a request. Raises `CommandRefused`, and the errors of `Command.run`."""
@@ -246,13 +286,15 @@ class ControlServer:
         return {}
 
     def _check_token(self, environ: WSGIEnvironment) -> None:
-        shown = str(environ.get("HTTP_AUTHORIZATION", ""))
-        if not hmac.compare_digest(shown.encode(), f"{SCHEME}{self.token}".encode()):
-            raise CommandRefused(
-                401,
-                f"the token is missing or wrong; send the header Authorization: {SCHEME}TOKEN with the token in the broker's"
-                " ready line",
-            )
+        """Raise `CommandRefused` without the token of the control API."""
+        if self._pages.is_read_only and has_token(environ, self._pages_token):
+            raise CommandRefused(403, "the console is read-only, and so is its token; use the control API's token")
+        check_token(environ, self.token)
+
+    def _check_page_token(self, environ: WSGIEnvironment) -> None:
+        """Raise `CommandRefused` without the token of the pages or of the control API."""
+        if not has_token(environ, self._pages_token):
+            check_token(environ, self.token)
 
     def read(self, read: Callable[[Steered], T]) -> T:
         """Implements `LoopReader`."""
@@ -290,6 +332,20 @@ class ControlServer:
         except TimeoutError:
             raise CommandRefused(409, f"the command did not end within {COMMAND_TIMEOUT_S:.0f} s; it is still running") from None
         return {} if answer is None else answer
+
+
+def has_token(environ: WSGIEnvironment, token: str) -> bool:
+    return hmac.compare_digest(str(environ.get("HTTP_AUTHORIZATION", "")).encode(), f"{SCHEME}{token}".encode())
+
+
+def check_token(environ: WSGIEnvironment, token: str) -> None:
+    """Raise `CommandRefused` for a request without the token."""
+    if not has_token(environ, token):
+        raise CommandRefused(
+            401,
+            f"the token is missing or wrong; send the header Authorization: {SCHEME}TOKEN with the token in the broker's"
+            " ready line",
+        )
 
 
 async def _run(command: Command, steered: Steered, parameters: Any, named: tuple[int | str, ...]) -> Any:

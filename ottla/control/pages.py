@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from collections.abc import Callable, Container, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MAX_FIELDS: Final = 20
 """Maximum number of parameters of a query."""
+TOKEN_DIGITS: Final = 32
+"""Number of hexadecimal digits of the token of read-only pages."""
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -82,9 +85,13 @@ class Events(Protocol):
 
 
 class Pages(Protocol):
-    """The pages below ``prefix``: files, which need no token, and events, which a page receives when its values change."""
+    """The pages below ``prefix``: files, which need no token, events, which a page receives when its values change, and commands.
+
+    If ``is_read_only`` the pages refuse commands, and their token is not accepted by the control API.
+    """
 
     prefix: str
+    is_read_only: bool
 
     def file(self, path: str) -> PageFile | None: ...
 
@@ -92,11 +99,17 @@ class Pages(Protocol):
         """Return the events of a page. Called and iterated on a thread of the control API. Raises `CommandRefused`."""
         ...
 
+    def command(self, path: str, body: bytes, reach: Reach) -> Any:
+        """Carry out a POST request of a page, on a thread of the control API, and return the response for JSON. Raises
+        `CommandRefused`."""
+        ...
+
 
 class _NoPages:
     """No pages. No request matches the prefix, because every path begins with a slash."""
 
     prefix = "no pages"
+    is_read_only = False
 
     def file(self, path: str) -> PageFile | None:
         return None
@@ -104,26 +117,50 @@ class _NoPages:
     def events(self, path: str, query: Mapping[str, str], reach: Reach) -> Events:
         raise CommandRefused(404, f"unknown path {path}")
 
+    def command(self, path: str, body: bytes, reach: Reach) -> Any:
+        raise CommandRefused(404, f"unknown path {path}")
+
 
 NO_PAGES: Final = _NoPages()
 
 
-def check_host(given: str, served: str) -> None:
+def check_host(given: str, served: str, own: Container[str] = ()) -> None:
     """Raise `CommandRefused` if the Host header names another host. Otherwise a site whose name resolves to this machine (DNS
-    rebinding) would have the same origin as the pages."""
+    rebinding) would have the same origin as the control API and the pages.
+
+    ``served`` is the host on which the control API listens, ``own`` has further names of the broker. In a network of containers, a
+    broker has names without a dot, or below ``.internal``; public name servers have no such names.
+    """
     try:
         name = urlsplit(f"//{given}").hostname or ""
     except ValueError:
         name = ""
     # Allow localhost, which only resolves to this machine, and IP addresses, which no name server can redirect.
-    if name in ("localhost", served.lower()):
+    if name in ("localhost", served.lower()) or name in own or _is_address(name):
         return
+    is_exposed = served != "localhost" and not (_is_address(served) and ipaddress.ip_address(served).is_loopback)
+    if is_exposed and name and ("." not in name or name.endswith(".internal")):
+        return
+    raise CommandRefused(403, "this host name is not accepted; connect by address, such as 127.0.0.1, or by localhost")
+
+
+def _is_address(name: str) -> bool:
     try:
         ipaddress.ip_address(name)
     except ValueError:
-        raise CommandRefused(
-            403, "this host name is not accepted; open the console by address, such as 127.0.0.1, or as localhost"
-        ) from None
+        return False
+    return True
+
+
+def check_origin(origin: str, host: str) -> None:
+    """Raise `CommandRefused` if a page of another site sends the request. Browsers name the page's site in the header Origin."""
+    if origin and urlsplit(origin).netloc.lower() != host.lower():
+        raise CommandRefused(403, "pages of other sites may not change anything here")
+
+
+def read_only_token(token: str) -> str:
+    """Derive the token of read-only pages, which must not reveal the control API's. It is the same after a restart."""
+    return hmac.new(token.encode(), b"read-only pages", "sha256").hexdigest()[:TOKEN_DIGITS]
 
 
 def query_of(text: str) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Kafka's ``sasl.jaas.config``: a login module with its options (org.apache.kafka.common.security.JaasConfig).
 
 The syntax is ``MODULE FLAG NAME=VALUE ...;`` with the tokens of java.io.StreamTokenizer: values may be quoted, ``//`` and ``/* */``
-are comments, and a single ``/`` outside quotes begins a comment as well. Error messages contain no value, because a value may be a
-password.
+are comments, and a single ``/`` outside quotes begins a comment as well. Error messages contain no text of the configuration,
+because any of it may be a part of a password.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def _module(tokens: list[_Token], at: int) -> tuple[LoginModule, int]:
     while at < len(tokens) and not tokens[at].is_(";"):
         key, equals, value = tokens[at].text, tokens[at + 1 : at + 2], tokens[at + 2 : at + 3]
         if tokens[at].is_sign or not equals or not equals[0].is_("=") or not value or value[0].is_sign:
-            raise JaasError(f"Value not specified for key '{key}' in JAAS config")
+            # Kafka's message has the key, which is a part of a password if quotes are missing.
+            raise JaasError(f"Value not specified for key {len(options) + 1} in JAAS config; give NAME=VALUE, with quotes")
         options[key] = value[0].text
         at += 3
     if at == len(tokens):

@@ -92,7 +92,8 @@ class SimulatedBroker:
         self._gone()
 
     def _gone(self) -> None:
-        # The timers of a killed broker never fire, because its environment is no longer used.
+        # The timers of a killed broker never fire, because its environment is no longer used, and its coroutines never go on.
+        self.broker.stepping.stop()
         self.bugs += self.broker.unexpected_errors
 
     def restart(self, *, kill: bool = False) -> SimulatedBroker:

@@ -92,7 +92,7 @@ def acknowledged_once(history: History, seen: Observation) -> Iterator[str]:
             if len(shown) > 1:
                 yield f"twice: {record.value} is visible in {shown}"
             elif attempt.outcome == COMMITTED and not shown and record.offset >= seen.starts.get(record.where, -1):
-                yield f"lost: {record.value} for {record.where} of {attempt.name}, which was told committed"
+                yield f"lost: {record.value} for {record.where} of {attempt.name}, whose commit was acknowledged"
             elif shown and shown[0] != record.where:
                 yield f"elsewhere: {record.value} for {record.where} is in {shown[0]}"
 
@@ -104,7 +104,7 @@ def nothing_else(history: History, seen: Observation) -> Iterator[str]:
         for where, records in view.items():
             for offset, value in records:
                 if value not in known:
-                    yield f"unheard of: {value!r} at {where} offset {offset}"
+                    yield f"unknown record: {value!r} at {where} offset {offset}"
 
 
 def no_duplicates_stored(history: History, seen: Observation) -> Iterator[str]:
@@ -219,10 +219,10 @@ def offsets_never_return(history: History, seen: Observation) -> Iterator[str]:
         for (group, where), commits in commits_by_partition.items():
             floor = max((offset for ended_s, offset, _ in commits if ended_s < answer.asked_s), default=0)
             if group == answer.group and where in answer.offsets and answer.offsets[where] < floor:
-                yield f"offset gone back: {group} {where} was told {answer.offsets[where]} after {floor} was committed"
+                yield f"committed offset decreased: {group} {where} received {answer.offsets[where]} after {floor} was committed"
         for where, offset in answer.offsets.items():
             if offset not in sent[answer.group, where]:
-                yield f"offset unheard of: {answer.group} {where} is told {offset}, which nobody sent"
+                yield f"unknown committed offset: {answer.group} {where} received {offset}, which no client committed"
     for (group, where), commits in commits_by_partition.items():
         highest = max(offset for _, offset, _ in commits)
         if seen.offsets.get(group, {}).get(where, 0) < highest:
@@ -303,17 +303,17 @@ def committed_from_the_first(history: History, seen: Observation) -> Iterator[st
 def deletions_hold(history: History, seen: Observation) -> Iterator[str]:
     """Check that a log starts at the highest confirmed deletion, or at a later requested deletion, or at 0 without a deletion."""
     asked: dict[TopicPartition, set[int]] = defaultdict(set)
-    told: dict[TopicPartition, int] = {}
+    deleted: dict[TopicPartition, int] = {}
     for deletion in history.deletions:
         asked[deletion.where].add(deletion.before)
         if deletion.was_confirmed:
-            told[deletion.where] = max(told.get(deletion.where, 0), deletion.before)
+            deleted[deletion.where] = max(deleted.get(deletion.where, 0), deletion.before)
     for where in dict.fromkeys([*asked, *seen.starts]):
         start = seen.starts.get(where, 0)
-        if start < told.get(where, 0):
-            yield f"deletion undone: {where} starts at {start}, and was told to start at {told[where]}"
+        if start < deleted.get(where, 0):
+            yield f"deletion undone: {where} starts at {start}; DeleteRecords had returned {deleted[where]}"
         if start and start not in asked[where]:
-            yield f"deletion unheard of: {where} starts at {start}, which nobody asked for"
+            yield f"unexpected deletion: {where} starts at {start}, which no client requested"
 
 
 def all_settled(history: History, seen: Observation) -> Iterator[str]:

@@ -136,14 +136,14 @@ class CommittedTransactions:
                 self._finding(f"the transaction of {identity} is complete, and {where} has not its marker")
         self._to_check.clear()
 
-    def check_told(self, told: list[tuple[Identity, bool]]) -> None:
-        """Check that outcomes in responses to clients are committed. Empties ``told``."""
-        for identity, commit in told:
+    def check_acknowledged(self, acknowledged: list[tuple[Identity, bool]]) -> None:
+        """Check that outcomes in responses to clients are committed. Empties ``acknowledged``."""
+        for identity, commit in acknowledged:
             decided = self._outcomes.get(identity)
             if decided is not commit:
                 wanted = "nothing" if decided is None else "a commit" if decided else "an abort"
-                self._finding(f"a client of {identity} was told commit={commit}; {wanted} was decided")
-        told.clear()
+                self._finding(f"a client of {identity} received commit={commit}; {wanted} was decided")
+        acknowledged.clear()
 
     def stable_offset(self, where: TopicPartition, high_watermark: int, log_start_offset: int) -> int | None:
         """Return the last stable offset of a replica with all committed records, or None if it is unknown."""

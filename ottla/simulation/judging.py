@@ -35,25 +35,25 @@ READING_MS = 60_000
 EVENTS = {
     "transaction_timed_out": "an abort by timeout",
     "transaction_resumed": "a decided transaction is resumed by a start",
-    "log_tail_truncated": "a torn tail is cut",
+    "log_tail_truncated": "a torn log end is truncated",
     "disk_writes_failed": "a disk refuses writes",
     "disk_writes_resumed": "a disk takes writes again",
-    "completion_delayed": "an outcome that the log refused",
+    "completion_delayed": "an outcome that the log refuses",
     "transaction_timeout_delayed": "an abort by timeout that the log refused",
     "producer_ids_skipped": "producer ids are skipped after a crash",
     "sync_failed": "a sync has failed",
     "metadata_topic_removed": "a topic whose creation was lost",
     "connection_closed": "a broker closes a connection",
-    "log_truncated": "a follower gives up what its leader has not",
+    "log_truncated": "a follower truncates records that its leader lacks",
     "log_fully_truncated": "a follower begins its log anew",
     "broker_fenced": "a broker is fenced",
     "leader_elected": "a leader is elected",
     "leader_lost": "a partition has lost its leader",
     "broker_registered": "a broker registers",
     "replicas_lagged": "a follower lags",
-    "in_sync_changed": "an in-sync set is changed",
+    "in_sync_changed": "an ISR is changed",
     "in_sync_change_refused": "a change of an in-sync set is refused",
-    "in_sync_change_delayed": "a change of an in-sync set is asked for again",
+    "in_sync_change_delayed": "an AlterPartition request is repeated",
     "controlled_shutdown_timed_out": "a controlled shutdown is given up",
     "coordinator_loaded": "an elected coordinator has loaded its log",
     "coordinator_unloaded": "a coordinator resigns",
@@ -167,11 +167,11 @@ def _play(world: World, findings: list[str], complaints: list[str]) -> Counter[s
     seen.errors = complaints
     history = world.notes.history
     findings += check(history, seen)
-    told = outcomes(history, seen)
-    for outcome, count in told.items():
+    seen_outcomes = outcomes(history, seen)
+    for outcome, count in seen_outcomes.items():
         if outcome.startswith("unknown"):
             world.reached[f"a commit whose outcome was {outcome.replace('unknown, ', 'unknown and is ')}"] += count
-    return told
+    return seen_outcomes
 
 
 def _are_settled(world: World) -> bool:
@@ -205,7 +205,7 @@ def _observe(world: World, findings: list[str]) -> Observation:
     inputs = [where for where in partitions if where[0] == INPUT]
     has_group = any(attempt.group for attempt in world.notes.history.attempts)
     if has_group and not world.run_task(Task(world.scheduler, _offsets(client, inputs, offsets)), READING_MS):
-        findings.append("stuck: committed offsets are not told")
+        findings.append("stuck: committed offsets are not returned")
     client.close()
     starts = _starts(world, partitions)
     for where, start in starts.items():
@@ -265,8 +265,8 @@ def _read_to_the_end(reader: Reader, records: Shown) -> Steps[None]:
 
 
 def _offsets(client: Any, inputs: list[TopicPartition], offsets: dict[TopicPartition, int]) -> Steps[None]:
-    told = yield from committed_offsets(client, GROUP_ID, inputs)
-    offsets.update(told)
+    committed = yield from committed_offsets(client, GROUP_ID, inputs)
+    offsets.update(committed)
 
 
 def stored(files: Mapping[str, bytearray]) -> dict[TopicPartition, list[Stored]]:

@@ -326,13 +326,13 @@ class Node(Generic[S]):
         if within:
             self.reached["a crash inside a write" if within.startswith("append") else "a crash inside another operation"] += 1
         if self.is_starting:
-            self.reached["a crash while it starts"] += 1
+            self.reached["a crash during the start"] += 1
         if self.is_stopping:
-            self.reached["a crash while it stops"] += 1
+            self.reached["a crash during the stop"] += 1
         if self.is_paused:
             self.reached["a crash of a paused process"] += 1
         if env.is_aside:
-            self.reached["a crash while a sync is under way"] += 1
+            self.reached["a crash during a sync"] += 1
         self._on_crash(self)
         left = self.disk.crash(power_cut=power_cut)
         self.reached[f"a power cut: {left}" if power_cut else "a kill"] += 1

@@ -116,11 +116,11 @@ class ReplicaChecker:
             for other in self._nodes:
                 replica = None if other is node or other.server is None else other.server.partitions.known(*where)
                 if replica is not None and replica.is_led:
-                    self._reached["a leader that was replaced does not know it yet"] += 1
+                    self._reached["a replaced leader does not know that it was replaced"] += 1
             if log.log_end_offset > state.end:
                 self._reached["a leader is elected with records that were not committed"] += 1
             if log.high_watermark < state.end:
-                self._reached["a leader does not know yet how far its log is committed"] += 1
+                self._reached["a new leader does not know its high watermark yet"] += 1
         if log.log_end_offset < state.end:
             self._finding(f"{node.host} leads {where} in epoch {epoch} up to {log.log_end_offset}; {state.end} was committed")
         self._compare(node, log, state, log.high_watermark, min(state.end, log.log_end_offset))

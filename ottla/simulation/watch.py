@@ -69,12 +69,12 @@ class Watch:
             self._compare(before, metadata)
         self._last[name] = metadata
 
-    def check_told(self) -> None:
+    def check_acknowledged(self) -> None:
         """Check that identities in responses to clients are committed."""
-        for name, told in self._acknowledged.items():
+        for name, acknowledged in self._acknowledged.items():
             last = self._last.get(name)
-            if last is None or _identity(last) < told:
-                self._finding(f"a client was told that {name} is producer {told[0]} epoch {told[1]}, which is not committed")
+            if last is None or _identity(last) < acknowledged:
+                self._finding(f"{name}: a client received producer {acknowledged[0]} epoch {acknowledged[1]}, uncommitted")
 
     def _compare(self, before: TxnMetadata, after: TxnMetadata) -> None:
         name = after.transactional_id
@@ -87,9 +87,11 @@ class Watch:
 
     def _compare_acknowledged(self, name: str, now: Identity) -> None:
         """Check an id without an earlier state, because it is new or power was cut."""
-        told = self._acknowledged.get(name)
-        if told is not None and now < told:
-            self._finding(f"{name} is producer {now[0]} epoch {now[1]}; a client was told {told[0]} epoch {told[1]} before")
+        acknowledged = self._acknowledged.get(name)
+        if acknowledged is not None and now < acknowledged:
+            self._finding(
+                f"{name} is producer {now[0]} epoch {now[1]}; a client had {acknowledged[0]} epoch {acknowledged[1]} before"
+            )
 
     def lost_identities(self, nodes: list[Node[BrokerServer]]) -> list[str]:
         """Return one line for each transactional id that a client has seen in a response but no broker knows."""
@@ -97,8 +99,8 @@ class Watch:
             name for node in nodes if node.server is not None for shard in node.server.transactions.shards() for name in shard.ids
         }
         return [
-            f"{name} is lost; a client was told that it is producer {told[0]}"
-            for name, told in self._acknowledged.items()
+            f"{name} is lost; a client received producer {acknowledged[0]}"
+            for name, acknowledged in self._acknowledged.items()
             if name not in known
         ]
 
@@ -114,17 +116,17 @@ class Watch:
                 self._note(metadata, sum(metadata.producer_id in log.producers.open_txns for log in touched))
         for partition in server.partitions:
             if partition.bytes_in > partition.appended_bytes and not partition.log.topic.startswith("__"):
-                self._reached["a retry answered as a duplicate"] += 1
+                self._reached["a retry is answered as a duplicate"] += 1
         if may_lose:
             self._last.clear()
 
-    def _note(self, metadata: TxnMetadata, owed: int) -> None:
+    def _note(self, metadata: TxnMetadata, pending: int) -> None:
         if metadata.state is TxnState.ONGOING:
-            self._reached["an end of life with a transaction open"] += 1
+            self._reached["a failure while a transaction is open"] += 1
         elif metadata.state in PREPARED:
-            if owed == len(metadata.partitions):
-                self._reached["an end of life between Prepare and the first marker"] += 1
-            elif owed:
-                self._reached["an end of life between two markers"] += 1
+            if pending == len(metadata.partitions):
+                self._reached["a failure between Prepare and the first marker"] += 1
+            elif pending:
+                self._reached["a failure between two markers"] += 1
             else:
-                self._reached["an end of life between the last marker and Complete"] += 1
+                self._reached["a failure between the last marker and Complete"] += 1

@@ -86,8 +86,8 @@ class World:
             if self.is_cluster:
                 if not self.steps % STEPS_BETWEEN:
                     self.replicas.check(self.nodes)
-                    self.watch.check_told()
-                    self.transactions.check_told(self.notes.told)
+                    self.watch.check_acknowledged()
+                    self.transactions.check_acknowledged(self.notes.acknowledged)
             else:
                 self.watch.check(self.nodes)
         return True

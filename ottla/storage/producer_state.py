@@ -116,11 +116,15 @@ class CompletedTxn(msgspec.Struct, gc=False, frozen=True):
 
 
 class Unverified(msgspec.Struct, gc=False, frozen=True):
-    """The lowest sequence of an epoch whose batch failed verification (VerificationStateEntry)."""
+    """The lowest sequence of an epoch among the batches that were verified and are not appended (VerificationStateEntry).
+
+    ``implicit_add`` is that of the producer's first such batch, in any epoch (``supportsEpochBump``).
+    """
 
     epoch: int
     sequence: int
     since_ms: int
+    implicit_add: bool
 
 
 class ProducerState:
@@ -196,7 +200,8 @@ class ProducerState:
         """Raise `KafkaError` if a data batch may not be appended.
 
         The codes are INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, and INVALID_TXN_STATE for a batch outside a transaction.
-        ``implicit_add``: the batch was sent with transaction version 2, whose producers always begin at sequence 0.
+        ``implicit_add``: the batch was sent with transaction version 2, whose producers always begin at sequence 0. As in Kafka,
+        the version of a producer's first unverified batch counts instead, until a batch or marker is appended.
         """
         self.check_epoch(header)
         entry = self.entries.get(header.producer_id)
@@ -205,7 +210,8 @@ class ProducerState:
         if refused is not None and refused.epoch == epoch and sequence > refused.sequence:
             raise _out_of_order(header, refused.sequence)
         if entry is None or entry.epoch == NO_PRODUCER_EPOCH:
-            if sequence != 0 and implicit_add and header.is_transactional:
+            begins_at_zero = implicit_add if refused is None else refused.implicit_add
+            if sequence != 0 and begins_at_zero and header.is_transactional:
                 raise _out_of_order(header, NO_SEQUENCE)
             return
         if epoch > entry.epoch:
@@ -219,14 +225,14 @@ class ProducerState:
                 f"producer {header.producer_id} has an open transaction, but sent a batch that is not transactional",
             )
 
-    def note_unverified(self, header: BatchHeader, now_ms: int) -> None:
-        """Remember that a batch failed verification: no later batch may be appended before the producer sends this batch again.
-
-        See KAFKA-14359 and VerificationStateEntry.
+    def note_unverified(self, header: BatchHeader, now_ms: int, *, implicit_add: bool) -> None:
+        """Remember a batch before its verification. If it is not appended, no later batch may be appended before the producer sends
+        it again (KAFKA-14359, VerificationStateEntry).
         """
         known = self._unverified.get(header.producer_id)
         if known is None or header.producer_epoch > known.epoch or header.base_sequence < known.sequence:
-            self._unverified[header.producer_id] = Unverified(header.producer_epoch, header.base_sequence, now_ms)
+            first_added = implicit_add if known is None else known.implicit_add
+            self._unverified[header.producer_id] = Unverified(header.producer_epoch, header.base_sequence, now_ms, first_added)
         if len(self._unverified) > MAX_UNVERIFIED:
             del self._unverified[next(iter(self._unverified))]
 

@@ -38,7 +38,6 @@ from ottla.protocol.steps import run
 from ottla.protocol.transaction_states import TxnState
 from ottla.simulation.broker import SimulatedBroker
 from tests.broker.network.connected import Transport
-from tests.support.handling import Handling
 
 SECONDS = 3_600
 MOST_LINES = 12
@@ -181,7 +180,7 @@ class Lasting:
         phase: Completions = self.server.transactions._completions
         phase._runtime_of = lambda shard: self.runtime  # type: ignore[assignment, return-value]
         shard: Any = Part(ids={"x": metadata}, complete=refuse)
-        return lambda: Handling(phase._log_complete(shard, cast(Any, metadata)))
+        return lambda: self.server.stepping.start(phase._log_complete(shard, cast(Any, metadata)))
 
     # logs and files
 

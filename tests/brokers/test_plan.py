@@ -38,6 +38,35 @@ def test_controller_and_brokers_get_consecutive_ports() -> None:
     assert {broker.config.text("controller.quorum.voters") for broker in brokers} == {f"{CONTROLLER_ID}@127.0.0.1:40000"}
 
 
+SECURED = {"listeners": "SASL_SSL://127.0.0.1:9092", "authorizer.class.name": "StandardAuthorizer", "super.users": "User:admin"}
+PROTOCOLS = "SASL_SSL:SASL_SSL,CONTROLLER:SASL_SSL"
+
+
+@pytest.mark.parametrize("key", ["inter.broker.listener.name", "security.inter.broker.protocol"])
+def test_brokers_may_use_the_secured_listener_for_each_other(key: str) -> None:
+    """Then no node is reached without authentication, and nobody must be a super user without a name."""
+    given = {**SECURED, key: "sasl_ssl" if key.startswith("inter") else "SASL_SSL", "listener.security.protocol.map": PROTOCOLS}
+    controller, *brokers = planned(**given)
+    assert [broker.config.settings.listeners for broker in brokers] == [(f"SASL_SSL://127.0.0.1:{n}",) for n in (9092, 9093, 9094)]
+    assert {broker.config.settings.inter_broker_listener_name for broker in brokers} == {"SASL_SSL"}
+    assert controller.config.settings.listener_security_protocol_map == PROTOCOLS
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "super.users: .* at PLAINTEXT"),
+        ({"inter.broker.listener.name": "PLAINTEXT"}, "super.users: .* at PLAINTEXT"),
+        ({"inter.broker.listener.name": "SASL_SSL"}, "super.users: .* at CONTROLLER"),
+        ({"inter.broker.listener.name": "OTHER"}, "inter.broker.listener.name: OTHER is not the listener"),
+        ({"security.inter.broker.protocol": "SSL"}, "security.inter.broker.protocol: SSL is not the listener"),
+    ],
+)
+def test_nodes_that_would_be_denied_are_refused(given: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        planned(**{**SECURED, "listener.security.protocol.map": "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT", **given})
+
+
 def test_advertised_listeners_get_consecutive_ports() -> None:
     controller, *brokers = planned(**{"advertised.listeners": "PLAINTEXT://outside:9192"})
     assert controller.config.settings.advertised_listeners is None

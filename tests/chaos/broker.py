@@ -105,8 +105,8 @@ class Faults:
         return due
 
     def hit(self, fault: Fault, write: Write) -> None:
-        written, owed = self.classifier.progress(write)
-        triggered = Hit(write.kind, fault.side, fault.do, write.commit, written, owed)
+        written, pending = self.classifier.progress(write)
+        triggered = Hit(write.kind, fault.side, fault.do, write.commit, written, pending)
         fd = os.open(self._hits_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.write(fd, (json.dumps(asdict(triggered)) + "\n").encode())
         os.close(fd)

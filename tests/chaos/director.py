@@ -101,7 +101,7 @@ class Report:
         if hit.is_inside:
             self.inside_commit += hit.commit is True
             self.inside_abort += hit.commit is False
-            self.between_markers += 0 < hit.written < hit.owed
+            self.between_markers += 0 < hit.written < hit.pending
 
 
 class Round:

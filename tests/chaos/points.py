@@ -74,7 +74,7 @@ class Hit:
     """A fault that was triggered.
 
     ``commit`` is True or False during the commit or abort of a transaction, else None. ``written`` is the number of markers of
-    the transaction that were written before, and ``owed`` is the number of all its markers.
+    the transaction that were written before, and ``pending`` is the number of all its markers.
     """
 
     kind: str
@@ -82,7 +82,7 @@ class Hit:
     do: str
     commit: bool | None = None
     written: int = 0
-    owed: int = 0
+    pending: int = 0
 
     @property
     def is_inside(self) -> bool:
@@ -108,8 +108,8 @@ class Classifier:
         self._ending: dict[int, tuple[bool, int, int]] = {}
 
     def progress(self, write: Write) -> tuple[int, int]:
-        _, written, owed = self._ending.get(write.producer_id, (False, 0, 0))
-        return written, owed
+        _, written, pending = self._ending.get(write.producer_id, (False, 0, 0))
+        return written, pending
 
     def wrote(self, write: Write) -> None:
         if write.commit is None:
@@ -117,8 +117,8 @@ class Classifier:
         if write.kind == PREPARE:
             self._ending[write.producer_id] = (write.commit, 0, write.partitions)
         elif write.kind in (MARKER, OFFSETS_MARKER):
-            written, owed = self.progress(write)
-            self._ending[write.producer_id] = (write.commit, written + 1, max(owed, written + 1))
+            written, pending = self.progress(write)
+            self._ending[write.producer_id] = (write.commit, written + 1, max(pending, written + 1))
         elif write.kind == COMPLETE:
             self._ending.pop(write.producer_id, None)
 

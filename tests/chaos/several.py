@@ -246,7 +246,13 @@ class ClusterRound:
         self._note(f"  {where} to {replicas[:2]} and {replicas}")
         self.campaign.reassign(where, replicas[:2])
         time.sleep(self._rng.uniform(0.0, 2.0))
-        self.campaign.reassign(where, replicas)
+
+        def is_added_again() -> bool:
+            # While the replica is being removed, a controller keeps removing it (ReplicationControlManager), so ask once more.
+            self.campaign.reassign(where, replicas)
+            return len(self.cluster.in_sync(*where)) == 3
+
+        self.cluster.wait_for(is_added_again, IN_SYNC_S)
         self._await_in_sync()
 
     def _empty(self, broker: int) -> None:

@@ -145,8 +145,9 @@ def test_second_tab_gets_the_token_of_the_first(browser: Browser, console_broker
 
 
 @contextmanager
-def served(data_dir: Path, token: str, control_api_port: int = 0) -> Iterator[dict[str, Any]]:
-    """Run a broker whose control API has this token and port, which a Python handle would choose itself. Yields its ready line."""
+def served(data_dir: Path, token: str | None, control_api_port: int = 0) -> Iterator[dict[str, Any]]:
+    """Run a broker whose control API has this token and port, which a Python handle would choose itself; with None the broker
+    chooses them. Yields its ready line."""
     ready: list[dict[str, Any]] = []
     has_answered = threading.Event()
 
@@ -156,8 +157,9 @@ def served(data_dir: Path, token: str, control_api_port: int = 0) -> Iterator[di
             has_answered.set()
 
     command = [sys.executable, "-m", "ottla", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(data_dir), "--console"]
-    command += ["--control-port", str(control_api_port), "--set", f"ottla.control.token={token}", "--log-format", "json"]
-    command += ["--owner-pid", str(os.getpid())]
+    command += ["--log-format", "json", "--owner-pid", str(os.getpid())]
+    if token is not None:
+        command += ["--control-port", str(control_api_port), "--set", f"ottla.control.token={token}"]
     process = ServedProcess(has_printed)
     try:
         process.start(command, has_answered)
@@ -327,3 +329,19 @@ def test_page_continues_after_a_restart_with_the_same_token(browser: Browser, tm
         browser.write("#token", "second")
         browser.click("form button")
         browser.wait(state_is("live"))
+
+
+def test_page_continues_after_a_restart_without_any_setting(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path / "data", None) as first:
+        browser.enter(first["console"])
+    browser.wait(state_is("the broker does not answer"))
+    with served(tmp_path / "data", None) as second:
+        assert second["console"] == first["console"]
+        browser.wait(state_is("live"), timeout_s=BACK_WITHIN_S)
+        with served(tmp_path / "other", None) as other:
+            assert other["control"] != second["control"]
+    # Another process may have the port at the next start.
+    port = int(first["control"]["url"].rpartition(":")[2])
+    with ThreadingHTTPServer(("127.0.0.1", port), BaseHTTPRequestHandler), served(tmp_path / "data", None) as third:
+        assert third["control"]["url"] != first["control"]["url"]
+        assert third["control"]["token"] == first["control"]["token"]

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
 import pytest
 
 import ottla.console
@@ -29,10 +30,23 @@ from tests.console.asking import asked_with
 
 PAGES = Path(ottla.console.__file__).parent / "pages"
 TOKEN = "secret"
+ADVERTISED = ("PLAINTEXT://Broker.example:9092",)
+
+
+class StubClient:
+    """A client without a broker, for previews that need none."""
+
+    brokers = SimpleNamespace(timeout_s=0.0)
+
+    def __enter__(self) -> StubClient:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing to close."""
 
 
 @pytest.fixture
-def control_api_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ControlServer]:
+def control_api_with(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ControlServer]:
     """Return a function that creates a control API with a token, but without a server and an event loop.
 
     Tests with this fixture only send requests that are refused or answered without the event loop.
@@ -42,18 +56,20 @@ def control_api_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Control
     )
     monkeypatch.setattr(control_api.asyncio, "get_running_loop", lambda: None)
 
-    def made(token: str) -> ControlServer:
-        settings = SimpleNamespace(ottla_control_token=token, ottla_control_host="127.0.0.1", ottla_control_port=0)
+    def made(token: str, *, is_read_only: bool = False) -> ControlServer:
+        settings = SimpleNamespace(
+            ottla_control_token=token, ottla_control_host="127.0.0.1", ottla_control_port=0, advertised_listeners=ADVERTISED
+        )
         broker = SimpleNamespace(settings=settings, bootstrap="127.0.0.1:9092", addresses=SimpleNamespace(own=frozenset()))
         broker.lifecycle = SimpleNamespace(is_stopping=False)
-        steered = cast(Any, SimpleNamespace(serving=SimpleNamespace(broker=broker), broker=broker))
-        return ControlServer(steered, Console(lambda reach, check: cast(Any, object())))
+        steered = cast(Any, SimpleNamespace(serving=SimpleNamespace(broker=broker, directory="/none"), broker=broker))
+        return ControlServer(steered, Console(lambda reach, check: cast(Any, StubClient()), is_read_only=is_read_only))
 
     return made
 
 
 @pytest.fixture
-def opened(control_api_with: Callable[[str], ControlServer]) -> ControlServer:
+def opened(control_api_with: Callable[..., ControlServer]) -> ControlServer:
     return control_api_with(TOKEN)
 
 
@@ -82,12 +98,16 @@ def begun(
     token: str | None = TOKEN,
     host: str = "127.0.0.1:9095",
     query: str = "",
+    data: bytes = b"",
+    origin: str | None = None,
 ) -> tuple[int, dict[str, str], Any]:
     """Send a request, and return status, headers and body of the response. The body of an open page is an endless iterator."""
     environ: dict[str, Any] = {"REQUEST_METHOD": method, "PATH_INFO": path, "HTTP_HOST": host, "QUERY_STRING": query}
     if token is not None:
         environ["HTTP_AUTHORIZATION"] = f"Bearer {token}"
-    environ |= {"wsgi.input": SimpleNamespace(read=lambda: b""), HAS_LEFT: lambda: False}
+    if origin is not None:
+        environ["HTTP_ORIGIN"] = origin
+    environ |= {"wsgi.input": SimpleNamespace(read=lambda: data), HAS_LEFT: lambda: False}
     starts: list[Any] = []
     body = opened._answer(environ, lambda *given: cast(Any, starts.append(given)))
     status, headers = starts[0]
@@ -126,6 +146,12 @@ def test_console_serves_only_its_page_files(opened: ControlServer, path: str) ->
 def test_foreign_host_header_is_refused(opened: ControlServer, host: str) -> None:
     assert asked(opened, "/console/", host=host)[0] == 403
     assert asked(opened, "/console/v1/overview", host=host)[0] == 403
+    assert asked(opened, "/v1/state", host=host, token=TOKEN)[0] == 403
+    assert asked(opened, "/metrics", host=host, token=TOKEN)[0] == 403
+
+
+def test_host_header_may_be_an_advertised_host(opened: ControlServer) -> None:
+    assert asked(opened, "/v1/none", host="broker.example:9095", token=TOKEN)[0] == 404
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:9095", "localhost", "LOCALHOST:1", "[::1]:9095", "192.0.2.7", "ottla.test:80"])
@@ -133,16 +159,80 @@ def test_host_header_may_be_an_address_or_the_own_host_name(host: str) -> None:
     check_host(host, "ottla.test")
 
 
+@pytest.mark.parametrize("served", ["0.0.0.0", "::", "", "192.0.2.7"])
+def test_control_api_of_a_container_accepts_the_names_in_its_network(served: str) -> None:
+    for host in ("ottla:9095", "host.docker.internal:9095", "localhost:9095", "172.17.0.2"):
+        check_host(host, served)
+    with pytest.raises(CommandRefused):
+        check_host("evil.example:9095", served)
+
+
+@pytest.mark.parametrize("served", ["127.0.0.1", "::1", "localhost"])
+def test_control_api_on_a_loopback_address_accepts_no_names(served: str) -> None:
+    for host in ("ottla:9095", "host.docker.internal:9095", "internal", ""):
+        with pytest.raises(CommandRefused):
+            check_host(host, served)
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
 def test_page_values_allow_only_get(opened: ControlServer, method: str) -> None:
     assert asked(opened, "/console/v1/overview", method=method)[0] == 405
+
+
+CREATE = b'{"topic": "orders"}'
+PREVIEW = "/console/previews/create-topic"
+
+
+def test_preview_of_an_action_has_the_equivalent_command(opened: ControlServer) -> None:
+    for origin in (None, "http://127.0.0.1:9095"):
+        status, headers, body = asked(opened, PREVIEW, method="POST", data=CREATE, origin=origin)
+        assert (status, headers["Content-Type"]) == (200, "application/json")
+        assert msgspec.json.decode(body)["command"] == "ottla topic create orders --bootstrap 127.0.0.1:9092"
+
+
+@pytest.mark.parametrize("prefix", ["actions", "previews"])
+def test_actions_are_refused_to_other_sites_and_without_the_token(opened: ControlServer, prefix: str) -> None:
+    path = f"/console/{prefix}/create-topic"
+    for token in (None, "", "wrong"):
+        assert asked(opened, path, method="POST", data=CREATE, token=token)[0] == 401
+    for origin in ("https://evil.example", "http://localhost:9095", "http://127.0.0.1:1", "null"):
+        assert asked(opened, path, method="POST", data=CREATE, origin=origin)[0] == 403
+    assert asked(opened, path, method="POST", data=CREATE, host="evil.example")[0] == 403
+    assert asked(opened, path, method="PUT", data=CREATE)[0] == 405
+    assert asked(opened, path)[0] == 404, "a GET changes nothing"
+
+
+@pytest.mark.parametrize(("path", "status"), [("previews/x", 404), ("actions/", 404), ("x", 404), ("", 404), ("v1/topics", 405)])
+def test_post_to_other_paths_is_refused(opened: ControlServer, path: str, status: int) -> None:
+    assert asked(opened, f"/console/{path}", method="POST", data=CREATE)[0] == status
+
+
+def test_read_only_console_refuses_actions_and_its_token_opens_no_control_api(
+    control_api_with: Callable[..., ControlServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "VALUES", {"overview": lambda asked: {}})
+    api = control_api_with(TOKEN, is_read_only=True)
+    assert api.pages_url is not None
+    (token,) = parse_qs(urlsplit(api.pages_url).fragment)["token"]
+    assert TOKEN not in token
+    assert api.pages_url == control_api_with(TOKEN, is_read_only=True).pages_url, "a restart keeps the token"
+    for shown in (token, TOKEN):
+        assert begun(api, "/console/v1/overview", token=shown)[0] == 200
+        for path in (PREVIEW, "/console/actions/create-topic"):
+            status, _, body = asked(api, path, method="POST", data=CREATE, token=shown)
+            assert (status, b"the console is read-only" in body) == (403, True)
+    for path in ("/v1/state", "/v1/pause", "/v1/faults", "/metrics"):
+        assert asked(api, path, method="POST", token=token)[0] == 403
+    assert asked(api, "/v1/none", token=TOKEN)[0] == 404
+    assert b"isReadOnly = true" in asked(api, "/console/mode.js", token=None)[2]
+    assert b"isReadOnly = false" in asked(control_api_with(TOKEN), "/console/mode.js", token=None)[2]
 
 
 def test_token_is_passed_in_the_url_fragment(opened: ControlServer) -> None:
     assert opened.pages_url == "http://127.0.0.1:9095/console/#token=secret"
 
 
-def test_token_with_any_characters_is_readable_from_the_url_fragment(control_api_with: Callable[[str], ControlServer]) -> None:
+def test_token_with_any_characters_is_readable_from_the_url_fragment(control_api_with: Callable[..., ControlServer]) -> None:
     """A browser parses the URL's fragment like form parameters, in which a plus sign means a space."""
     token = "a+b/c=%&#"
     url = control_api_with(token).pages_url
@@ -271,4 +361,5 @@ def test_pages_never_parse_client_data_as_html() -> None:
 
 def test_every_page_requests_an_existing_value() -> None:
     (pages,) = re.findall(r"^const PAGES = \{ ([\w, ]+) \};$", (PAGES / "app.js").read_text(), re.MULTILINE)
-    assert set(pages.split(", ")) == set(VALUES)
+    # The search of all pages is no page.
+    assert {*pages.split(", "), "found"} == set(VALUES)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.support.fetched import fetched, node_package, run
 from tools import fetching, go, java_programs, kafka
-from tools.kafka import Unavailable, cache_dir
+from tools.kafka import cache_dir
 
 PROGRAMS = Path(__file__).parent / "testcontainers"
 JAVA = {"2.0.5": "testcontainers-kafka", "1.21.4": "kafka"}
@@ -18,31 +18,11 @@ JAVA = {"2.0.5": "testcontainers-kafka", "1.21.4": "kafka"}
 PYTHON_PACKAGES = ("testcontainers==4.15.0", "docker==7.2.0", "packaging")
 NODE_PACKAGE = "@testcontainers/kafka@11.14.0"
 """Package of the last major release that runs on Node 20."""
-FETCH_TIMEOUT_S = 300
-
-
-def _fetched(name: str, fetch: Callable[[Path], None]) -> Path:
-    """Return a folder of the cache, which the first call fills. Raises `Unavailable` if the download fails."""
-    target = cache_dir() / name
-    if not (target / "complete").exists():
-        target.mkdir(parents=True, exist_ok=True)
-        try:
-            fetch(target)
-        except (fetching.FetchingFailed, subprocess.SubprocessError, OSError) as failed:
-            raise Unavailable(f"cannot fetch {name}: {failed}") from failed
-        (target / "complete").touch()
-    return target
-
-
-def _by(*command: str, cwd: Path | None = None) -> None:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
-    if done.returncode:
-        raise fetching.FetchingFailed(f"{command[0]} failed:\n{(done.stdout + done.stderr)[-2000:]}")
 
 
 def java(version: str) -> tuple[list[str], dict[str, str]]:
     artifacts = [("org.testcontainers", JAVA[version], version), ("org.slf4j", "slf4j-nop", "1.7.36")]
-    jars = _fetched(
+    jars = fetched(
         f"testcontainers-java-{version}",
         lambda target: fetching.fetch(artifacts, target, java=kafka.java(), home=cache_dir() / "ivy"),
     )
@@ -52,17 +32,13 @@ def java(version: str) -> tuple[list[str], dict[str, str]]:
 
 def python() -> tuple[list[str], dict[str, str]]:
     pip = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PYTHON_PACKAGES)
-    folder = _fetched("testcontainers-python-4.15.0", lambda target: _by(*pip, "--target", str(target)))
+    folder = fetched("testcontainers-python-4.15.0", lambda target: run(*pip, "--target", str(target)))
     return [sys.executable, str(PROGRAMS / "kafkas.py"), "ottla:8.0.0"], {"PYTHONPATH": str(folder)}
 
 
 def node() -> tuple[list[str], dict[str, str]]:
-    launcher, npm = shutil.which("node"), shutil.which("npm")
-    if launcher is None or npm is None:
-        raise Unavailable("no Node on the PATH")
-    install = (npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", ".", NODE_PACKAGE)
-    folder = _fetched("testcontainers-node-11.14.0", lambda target: _by(*install, cwd=target))
-    return [launcher, str(PROGRAMS / "kafkas.js"), "ottla"], {"NODE_PATH": str(folder / "node_modules")}
+    folder = node_package("testcontainers-node-11.14.0", NODE_PACKAGE)
+    return [str(shutil.which("node")), str(PROGRAMS / "kafkas.js"), "ottla"], {"NODE_PATH": str(folder)}
 
 
 def go_module() -> tuple[list[str], dict[str, str]]:

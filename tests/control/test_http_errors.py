@@ -36,7 +36,9 @@ def answer_of(url: str, path: str) -> tuple[int, Any]:
 
 async def test_error_in_a_command_is_answered_logged_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_api, "COMMANDS", (Command(method="GET", path="/v1/fails", run=_fails),))
-    settings = SimpleNamespace(ottla_control_token=TOKEN, ottla_control_host="127.0.0.1", ottla_control_port=0)
+    settings = SimpleNamespace(
+        ottla_control_token=TOKEN, ottla_control_host="127.0.0.1", ottla_control_port=0, advertised_listeners=None
+    )
     lifecycle = SimpleNamespace(unexpected_errors=0)
     broker = SimpleNamespace(settings=settings, lifecycle=lifecycle)
     opened = ControlServer(cast(Any, SimpleNamespace(serving=SimpleNamespace(broker=broker))))

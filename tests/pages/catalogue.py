@@ -51,6 +51,18 @@ PAGES_TYPED = {
         expected=(r"first order|1 record was written", r"2 passed", r"leader of orders-0: [123]", r"1 passed")
     ),
     "docs/console.md": Session(expected=(r"http://127\.0\.0\.1:\d+/console/#token=\S+",)),
+    "docs/prompt.md": Session(
+        expected=(
+            r"o-2.*120",
+            r"orders \[\d\] at \d: o-2",
+            r"topic orders has 6 partitions, before 3",
+            r"group billing was deleted",
+            r"2 records were copied to orders",
+            r"0 records were copied to orders",
+            r"WRITTEN/S",
+            r"clients on this machine can use 127\.0\.0\.1:\d+",
+        )
+    ),
     "docs/control.md": Session(expected=(r'"id": ?1,"fault":\{"api":"EndTxn"',)),
 }
 """Pages whose shell blocks form one session, by path. Their titled Python blocks are written to files in the same directory."""
@@ -211,6 +223,9 @@ ELSEWHERE = {
         "tests/wire/test_reloaded_certificates.py::test_new_connections_get_the_new_certificate_and_old_ones_stay"
     ),
     ("docs/security.md", "listeners=SASL_SSL://broker1.example:9093"): ("tests/wire/test_secured_nodes.py::test_cluster_of_ottla"),
+    ("docs/security.md", "ottla serve server.properties --brokers 3 --set listeners=SA"): (
+        "tests/wire/test_secured_cluster.py::test_nodes_use_no_plain_listener"
+    ),
     ("docs/security.md", "ottla quota set --user alice --client-id app producer_byte_r"): (
         "tests/wire/test_prompt.py::test_quotas_are_set_listed_and_removed"
     ),
@@ -281,6 +296,7 @@ _BENCHMARKS = (
     "python -m benchmarks.failover --pairs 5 --scale 0.4",
     "python -m benchmarks.storage",
     "python -m benchmarks.groups",
+    "python -m benchmarks.acls",
     "python -m benchmarks.pipeline reads sink small",
 )
 

@@ -44,6 +44,18 @@ class Producer:
 
 
 @dataclass(slots=True)
+class Unverified:
+    """The lowest sequence of an epoch among a producer's verified batches that were not appended.
+
+    ``newer``: whether the first of them, in any epoch, was sent with transaction version 2.
+    """
+
+    epoch: int
+    lowest: int
+    newer: bool
+
+
+@dataclass(slots=True)
 class Batch:
     pid: int
     value: str
@@ -56,6 +68,7 @@ class Partition:
     def __init__(self) -> None:
         self.log: list[Batch | None] = []
         self.producers: dict[int, Producer] = {}
+        self.unverified: dict[int, Unverified] = {}
 
     @property
     def last_stable_offset(self) -> int:
@@ -71,14 +84,24 @@ class Partition:
         known = self.producers.get(pid)
         return known is not None and known.epoch == epoch and known.opened_at != UNSET
 
+    def note_unverified(self, pid: int, epoch: int, sequence: int, *, newer: bool) -> None:
+        noted = self.unverified.setdefault(pid, Unverified(epoch, sequence, newer))
+        if epoch > noted.epoch:
+            noted.epoch, noted.lowest = epoch, sequence
+        elif epoch == noted.epoch:
+            noted.lowest = min(noted.lowest, sequence)
+
     def append(self, pid: int, epoch: int, sequence: int, value: str, *, newer: bool) -> str:
         known = self.producers.get(pid)
         if known is not None and known.epoch == epoch and known.newest is not None and known.newest[0] == sequence:
             return f"NONE @{known.newest[1]} stamped"
         if known is not None and epoch < known.epoch:
             return "INVALID_PRODUCER_EPOCH"
-        if known is None:
-            fits = sequence == 0 or not newer
+        unverified = self.unverified.get(pid, Unverified(epoch, sequence, newer))
+        if unverified.epoch == epoch and sequence > unverified.lowest:
+            fits = False
+        elif known is None:
+            fits = sequence == 0 or not unverified.newer
         elif epoch > known.epoch:
             fits = sequence == 0
         else:
@@ -91,6 +114,7 @@ class Partition:
         if known.opened_at == UNSET:
             known.opened_at = at
         known.last, known.newest = sequence, (sequence, at)
+        self.unverified.pop(pid, None)
         self.log.append(Batch(pid, value))
         return f"NONE @{at}"
 
@@ -98,6 +122,7 @@ class Partition:
         known = self.producers.get(pid)
         if known is not None and epoch < known.epoch:
             return "INVALID_PRODUCER_EPOCH"
+        self.unverified.pop(pid, None)
         if known is None or epoch > known.epoch:
             self.producers[pid] = Producer(epoch)
         else:
@@ -227,11 +252,11 @@ class Model:
         return "INVALID_TXN_STATE"
 
     def _finish(self, known: Id, outcome: str, *, bump: bool) -> None:
-        owed = known.partitions if known.state == ONGOING else set()
+        pending = known.partitions if known.state == ONGOING else set()
         if bump:
             known.before, known.epoch = known.epoch, known.epoch + 1
         known.state, known.partitions = outcome, set()
-        for partition in owed:
+        for partition in pending:
             if partition == self.OFFSETS:
                 self.offsets.mark(known.pid, known.epoch, outcome)
             else:
@@ -251,6 +276,7 @@ class Model:
         if known is not None and epoch < known.epoch:
             return "INVALID_PRODUCER_EPOCH"
         if not partition.is_in_transaction(pid, epoch):
+            partition.note_unverified(pid, epoch, sequence, newer=newer)
             joined = self._join(name, pid, epoch, where, now_ms, newer=newer)
             if joined != "NONE":
                 return "INVALID_PRODUCER_EPOCH" if joined == "PRODUCER_FENCED" else joined
@@ -297,6 +323,8 @@ class Model:
     def crash(self) -> None:
         for known in self.ids.values():
             known.before = known.early = UNSET
+        for partition in self.partitions.values():
+            partition.unverified.clear()
 
     def tick(self, now_ms: int) -> None:
         for known in self.ids.values():

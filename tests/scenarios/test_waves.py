@@ -41,6 +41,7 @@ def scenario(tmp_path: Path) -> Callable[..., Scenario]:
         (("feature transaction.version=1 kind=2",), Company(alone=True)),
         (("broker: tv0", "produce A t"), Company(single=True)),
         (("A = produce A t -> v=11: TRANSACTION_ABORTABLE ; INVALID_TXN_STATE",), Company(single=True)),
+        (("identities t pid=A -> e0: INVALID_TXN_STATE",), Company(single=True)),
         (("commit A -> INVALID_TXN_STATE",), Company()),
         (('ask AlterConfigs {"resources":[]}',), Company(alone=True)),
         (('ask DeleteGroups {"groups_names":["",""]}',), Company(alone=True)),

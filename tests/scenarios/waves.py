@@ -28,7 +28,8 @@ _NAMELESS = '"groups_names":[""'
 """Text in a request that deletes the group with an empty name, which all cases share."""
 _CHANGES_A_TOPIC = {"hold", "release", "config"}
 _RESTARTS = ("restart", "kill")
-_VERIFIED = {"produce", "offsets", "deliver"}
+_VERIFIED = {"produce", "offsets", "deliver", "identities", "ask"}
+"""Commands that send batches and offsets, whose partitions a broker verifies."""
 _UNVERIFIED = ("INVALID_TXN_STATE", "TRANSACTION_ABORTABLE")
 
 Key = TypeVar("Key")

@@ -6,6 +6,8 @@ import pytest
 
 from ottla.security.jaas import PLAIN_MODULE, JaasError, login_module
 
+VALUE_MISSING = "Value not specified for key {} in JAAS config; give NAME=VALUE, with quotes"
+
 
 def test_users_of_a_plain_login_module_are_found() -> None:
     module = login_module(f'{PLAIN_MODULE} required username="broker" password="b" user_alice="secret" user_bob=\'se "cret\';')
@@ -39,10 +41,12 @@ def test_options_are_tokens_of_a_stream_tokenizer(text: str, options: dict[str, 
         ("a.B ;", "Login module control flag is not available in the JAAS config"),
         ("a.B hush;", "Invalid login module control flag in JAAS config; give one of required, requisite, sufficient, optional"),
         ("a.B required a=hush", "JAAS config entry not terminated by semi-colon"),
-        ("a.B required a;", "Value not specified for key 'a' in JAAS config"),
-        ("a.B required a=;", "Value not specified for key 'a' in JAAS config"),
-        ("a.B required a==hush;", "Value not specified for key 'a' in JAAS config"),
-        ("a.B required a=", "Value not specified for key 'a' in JAAS config"),
+        ("a.B required a;", VALUE_MISSING.format(1)),
+        ("a.B required a=;", VALUE_MISSING.format(1)),
+        ("a.B required a==hush;", VALUE_MISSING.format(1)),
+        ("a.B required a=", VALUE_MISSING.format(1)),
+        ('a.B required a=b password=my hush";', VALUE_MISSING.format(3)),
+        ('a.B required username="alice" "password=hush";', VALUE_MISSING.format(2)),
         ("a.B required; c.D required;", "JAAS config property contains 2 login modules, should be 1 module"),
     ],
 )
@@ -50,6 +54,7 @@ def test_malformed_config_is_refused_without_its_values(text: str, says: str) ->
     with pytest.raises(JaasError) as caught:
         login_module(text)
     assert str(caught.value) == says
+    assert "hush" not in str(caught.value)
 
 
 def test_representation_of_a_login_module_has_no_secret() -> None:

@@ -129,7 +129,7 @@ def test_non_transactional_records_may_be_partly_present(history: History, seen:
     assert check(history, seen) == []
     assert "unknown, committed" in outcomes(history, seen)
     alone.was_answered_committed = True
-    assert check(history, seen) == ["lost: s2 for ('out', 1) of solo#1/1/1, which was told committed"]
+    assert check(history, seen) == ["lost: s2 for ('out', 1) of solo#1/1/1, whose commit was acknowledged"]
 
 
 def test_deleted_records_are_not_reported_as_lost(history: History, seen: Observation) -> None:
@@ -151,7 +151,7 @@ def test_deleted_records_are_not_reported_as_lost(history: History, seen: Observ
     seen.stored["gone", 0] = [Stored(0, 2, 3, False, None, ["s1", "s2"])]
     assert check(history, seen) == []
     seen.starts["gone", 0] = 0
-    assert "lost: s1 for ('gone', 0) of solo#1/1/1, which was told committed" in check(history, seen)
+    assert "lost: s1 for ('gone', 0) of solo#1/1/1, whose commit was acknowledged" in check(history, seen)
 
 
 def test_producer_epochs_decide_which_session_fenced_the_other(history: History, seen: Observation) -> None:
@@ -294,14 +294,14 @@ FAULTS: list[tuple[Plant, str, str]] = [
     (swap_two_records, "in_order", "out of order: f1"),
     (swap_two_transactions, "in_order", "out of order: p/2/0"),
     (show_an_aborted_record, "no_aborted_visible", "aborted, but visible: f3"),
-    (show_an_unwritten_record, "nothing_else", "unheard of: 'garbage'"),
+    (show_an_unwritten_record, "nothing_else", "unknown record: 'garbage'"),
     (commit_in_one_of_two_partitions, "atomic", "torn: pipe#1/1/2 (unknown) lacks 1 of 2"),
     (commit_one_of_two_records, "atomic", "torn: feed#1/1/1"),
     (commit_offsets_without_output, "output_matches_offsets", "offsets without output: g has committed 6"),
     (output_without_offsets, "output_matches_offsets", "output without offsets: g made ('in', 0, 5) beyond its committed offset 2"),
     (process_an_input_twice, "output_matches_offsets", "output without offsets: g made ('in', 0, 1) 2 times"),
-    (rewind_a_committed_offset, "offsets_never_return", "offset gone back: g ('in', 0) was told 1 after 2"),
-    (invent_a_committed_offset, "offsets_never_return", "offset unheard of: g ('in', 0) is told 4"),
+    (rewind_a_committed_offset, "offsets_never_return", "committed offset decreased: g ('in', 0) received 1 after 2"),
+    (invent_a_committed_offset, "offsets_never_return", "unknown committed offset: g ('in', 0) received 4"),
     (lose_committed_offsets, "offsets_never_return", "offset lost: g ('in', 0) ends at None"),
     (let_a_zombie_commit, "zombies_fenced", "a zombie has committed: feed#1/1/3"),
     (leave_an_offset_gap, "views_agree", "gap: ('out', 1) has no offsets"),
@@ -309,8 +309,8 @@ FAULTS: list[tuple[Plant, str, str]] = [
     (show_fewer_records_to_another_client, "views_agree", "another reads other than the rest in ('out', 0)"),
     (show_an_open_transaction_temporarily, "committed_from_the_first", "read and gone: w has read (3, 'f3')"),
     (skip_a_record_temporarily, "committed_from_the_first", "passed over: w has read (5, 'f4') in ('in', 0), and not (1, 'f2')"),
-    (undo_a_deletion, "deletions_hold", "deletion undone: ('out', 0) starts at 1, and was told to start at 2"),
-    (delete_records_without_a_request, "deletions_hold", "deletion unheard of: ('out', 0) starts at 3"),
+    (undo_a_deletion, "deletions_hold", "deletion undone: ('out', 0) starts at 1; DeleteRecords had returned 2"),
+    (delete_records_without_a_request, "deletions_hold", "unexpected deletion: ('out', 0) starts at 3"),
     (leave_a_transaction_open, "all_settled", "stuck: the last stable offset of ('out', 0) is 4"),
     (leave_a_transaction_prepared, "all_settled", "unfinished: pipe"),
     (report_a_torn_transaction, "nobody_complains", "audit: pipe was committed"),

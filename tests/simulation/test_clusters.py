@@ -17,7 +17,7 @@ from ottla.simulation.running import CLUSTER_RARE, Report, play, run
 from tests.simulation.test_seeds import failures
 from tests.support.budgets import WithinBudget
 
-SELDOM = ("a coordinator tells COORDINATOR_LOAD_IN_PROGRESS", "a crash of a paused process", "a crash while it stops")
+SELDOM = ("a coordinator responds with COORDINATOR_LOAD_IN_PROGRESS", "a crash of a paused process", "a crash during the stop")
 """States that a hundred seeds may miss. Thousands of seeds reach them."""
 SEEDS = int(os.environ.get("SIMULATED_CLUSTERS", "100"))
 """Number of seeds to run, unless the time budget ends the test earlier."""
@@ -26,8 +26,8 @@ SEEDS_A_STEP = 4
 
 def digest(seed: int) -> str:
     verdict = judge(draw(seed, 20, brokers=3))
-    told = repr((verdict.lines, sorted(verdict.reached.items()), verdict.steps))
-    return hashlib.sha256(told.encode()).hexdigest()
+    results = repr((verdict.lines, sorted(verdict.reached.items()), verdict.steps))
+    return hashlib.sha256(results.encode()).hexdigest()
 
 
 @pytest.mark.smoke
@@ -78,15 +78,15 @@ def test_paused_leader_learns_that_it_was_replaced_when_resumed() -> None:
     verdicts = [judge(msgspec.structs.replace(draw(seed, 60, brokers=3), faults=(pause,))) for seed in range(3, 7)]
     assert [verdict.findings for verdict in verdicts] == [[]] * len(verdicts)
     # In some worlds the paused broker led nothing.
-    for state in ("a leader that was replaced does not know it yet", "a broker is fenced"):
+    for state in ("a replaced leader does not know that it was replaced", "a broker is fenced"):
         assert any(verdict.reached[state] for verdict in verdicts), state
 
 
 @pytest.mark.full
 def test_cluster_seed_does_not_depend_on_the_hash_seed() -> None:
-    told = set()
+    results = set()
     for hash_seed in ("1", "2"):
         command = [sys.executable, "-c", "from tests.simulation.test_clusters import digest; print([digest(s) for s in (1, 2, 3)])"]
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        told.add(subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True).stdout)
-    assert len(told) == 1
+        results.add(subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True).stdout)
+    assert len(results) == 1

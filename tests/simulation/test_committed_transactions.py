@@ -67,7 +67,7 @@ def test_complete_transaction_has_no_findings() -> None:
     assert logs.judge.stable_offset(A, 3, 0) == 3
     logs.state(TxnState.COMPLETE_COMMIT)
     logs.judge.check_completed()
-    logs.judge.check_told([((PRODUCER, EPOCH), True)])
+    logs.judge.check_acknowledged([((PRODUCER, EPOCH), True)])
     assert logs.findings == []
 
 
@@ -132,10 +132,10 @@ def test_partition_with_deleted_records_has_no_findings() -> None:
 
 def test_response_without_a_matching_decision_is_reported() -> None:
     logs = Logs()
-    told = [((PRODUCER, EPOCH), True)]
-    logs.judge.check_told(told)
-    assert logs.findings == ["a client of (7, 3) was told commit=True; nothing was decided"]
-    assert told == []
+    acknowledged = [((PRODUCER, EPOCH), True)]
+    logs.judge.check_acknowledged(acknowledged)
+    assert logs.findings == ["a client of (7, 3) received commit=True; nothing was decided"]
+    assert acknowledged == []
     logs.decided(A)
-    logs.judge.check_told([((PRODUCER, EPOCH), False)])
-    assert logs.findings[1] == "a client of (7, 3) was told commit=False; a commit was decided"
+    logs.judge.check_acknowledged([((PRODUCER, EPOCH), False)])
+    assert logs.findings[1] == "a client of (7, 3) received commit=False; a commit was decided"

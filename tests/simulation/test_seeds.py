@@ -68,8 +68,8 @@ def test_plan_with_a_lost_partition_detects_a_missing_recovery(monkeypatch: pyte
 def digest(seed: int) -> str:
     verdict = judge(draw(seed, 40))
     assert verdict.lines
-    told = repr((verdict.lines, sorted(verdict.reached.items()), verdict.steps))
-    return hashlib.sha256(told.encode()).hexdigest()
+    results = repr((verdict.lines, sorted(verdict.reached.items()), verdict.steps))
+    return hashlib.sha256(results.encode()).hexdigest()
 
 
 @pytest.mark.smoke
@@ -80,12 +80,12 @@ def test_simulated_world_of_a_seed_is_reproducible() -> None:
 
 @pytest.mark.full
 def test_seed_does_not_depend_on_the_hash_seed() -> None:
-    told = set()
+    results = set()
     for hash_seed in ("1", "2"):
         command = [sys.executable, "-c", "from tests.simulation.test_seeds import digest; print([digest(s) for s in (1, 2, 3)])"]
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        told.add(subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True).stdout)
-    assert len(told) == 1
+        results.add(subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True).stdout)
+    assert len(results) == 1
 
 
 def test_plan_is_determined_by_its_seed_and_survives_encoding() -> None:

@@ -54,7 +54,7 @@ def test_acknowledged_identity_survives_a_power_cut() -> None:
     coordinator.acknowledged["shop"] = (7, 3)
     coordinator.loses_power()
     coordinator.becomes(7, 2)
-    assert coordinator.findings == ["shop is producer 7 epoch 2; a client was told 7 epoch 3 before"]
+    assert coordinator.findings == ["shop is producer 7 epoch 2; a client had 7 epoch 3 before"]
 
 
 def test_missing_acknowledged_id_is_reported_as_lost() -> None:
@@ -63,7 +63,7 @@ def test_missing_acknowledged_id_is_reported_as_lost() -> None:
     coordinator.acknowledged["shop"] = (7, 3)
     assert coordinator.watch.lost_identities([coordinator.node]) == []
     coordinator.loses_power()
-    assert coordinator.watch.lost_identities([coordinator.node]) == ["shop is lost; a client was told that it is producer 7"]
+    assert coordinator.watch.lost_identities([coordinator.node]) == ["shop is lost; a client received producer 7"]
 
 
 def test_decreased_epoch_and_changed_decision_are_reported() -> None:

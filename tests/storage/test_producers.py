@@ -118,7 +118,7 @@ def test_marker_with_a_new_epoch_resets_the_sequence(logs: Logs) -> None:
 
 def unverified(state: ProducerState, producer_id: int, now_ms: int) -> None:
     raw = build_batch([(None, b"v")], NOW_MS, producer_id=producer_id, producer_epoch=0, base_sequence=3, transactional=True)
-    state.note_unverified(read_header(raw), now_ms)
+    state.note_unverified(read_header(raw), now_ms, implicit_add=False)
 
 
 def test_refused_producer_ids_are_remembered_up_to_a_limit() -> None:

@@ -7,8 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from confluent_kafka import Producer
 
-from ottla import Broker
+from ottla import Acl, Broker
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.support.raw_client import RawClient
 
@@ -32,6 +33,44 @@ def test_denied_requests_of_a_user_are_explained() -> None:
                 client.call(ListOffsetsRequest(replica_id=-1, topics=topics))
         what, do = why(broker, USER).splitlines()
         assert what.startswith(f"{USER} was denied DESCRIBE on topic orders 2 times, last ")
-        assert do == f"no ACL allows it; allow it: kafka-acls --add --allow-principal {USER} --operation Describe --topic orders"
+        assert do == f"no ACL allows it; allow it: ottla acl add --principal {USER} --operation describe --topic orders"
         (denial,) = json.loads(why(broker, USER, "--json"))["denials"]
         assert (denial["times"], denial["denied_by"]) == (2, None)
+
+
+def ask(broker: Broker, user: str, *arguments: str) -> tuple[int, str]:
+    config = str(broker.client_properties(user=user))
+    command = [sys.executable, "-m", "ottla", *arguments, "--command-config", config]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return result.returncode, result.stdout + result.stderr
+
+
+def test_commands_say_that_acls_may_hide_things_from_the_user() -> None:
+    """Kafka leaves out topics, groups and transactional ids that a user may not describe, without an error."""
+    users, acls = {"alice": "secret", "bob": "secret"}, [Acl("bob", "read", topic="orders"), Acl("bob", "read", group="billing")]
+    with Broker(security="SASL_PLAINTEXT", users=users, acls=acls) as broker:
+        broker.create_topic("orders")
+        producer = Producer({**broker.client_config("confluent"), "transactional.id": "checkout-1"})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce("orders", b"paid")
+        assert producer.flush(60) == 0
+        assert "there are no topics that this user may describe" in ask(broker, "alice", "topic", "list")[1]
+        assert "there are no groups that this user may describe" in ask(broker, "alice", "group", "list")[1]
+        assert "there are no transactional ids that this user may describe" in ask(broker, "alice", "txn", "list")[1]
+        assert "GROUP_AUTHORIZATION_FAILED" in ask(broker, "alice", "group", "describe", "billing")[1]
+        assert "GROUP_ID_NOT_FOUND" in ask(broker, "bob", "group", "describe", "billing")[1]
+        code, text = ask(broker, "bob", "txn", "why", "orders")
+        assert code == 0 and "may not describe, or which hangs" in text and "txn abort" not in text
+        producer.abort_transaction()
+
+
+def test_commands_without_acls_say_what_there_is() -> None:
+    with Broker() as broker:
+        result = subprocess.run(
+            [sys.executable, "-m", "ottla", "topic", "list", "--bootstrap", broker.bootstrap],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "there are no topics; " in result.stdout + result.stderr

@@ -110,7 +110,7 @@ def test_example_tests_pass_with_the_wheel(project: Project) -> None:
     assert "5 passed" in output
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.java
 def test_spark_jobs_run_in_a_project_with_conflicting_package_names(project: Project) -> None:
     """The broker's process, the Spark driver and its Python workers all import the user's packages first."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ottla import Broker
 from ottla.cli import main
 from ottla.cli.health_secured import secured
 from tests.client.security.certificates import pkcs12_store
@@ -98,7 +99,35 @@ def test_each_command_connects_by_every_protocol(
     assert commands.document("user", "list", USER)[0]["user"] == USER
     assert commands.document("health")["healthy"]
     assert "group 'nobody'" in commands.refused("why", "nobody")
+    assert commands.document("topic", "alter", topic, "--partitions", "2")["partitions"] == {"before": 1, "after": 2}
+    assert commands.document("group", "reset", f"g-{topic}", "--to", "end", "--topic", topic)["dry_run"] is False
+    assert commands.document("group", "delete", f"g-{topic}") == {"deleted": [f"g-{topic}"]}
+    host, port = broker.address(protocol)
+    copied = commands.document("copy", topic, "--from", f"{host}:{port}", "--to", f"{host}:{port}", "--as", f"{topic}-copy")
+    assert (copied["records"], copied["as"]) == (1, f"{topic}-copy")
+    assert commands.document("record", "delete", f"{topic}:0", "--before", "end")["partitions"][0]["offsets"] == 1
+    assert commands.document("top", "--interval-s", "0.1")["brokers"] == 1
+    assert commands.document("doctor")["can_connect"]
     assert commands.document("topic", "delete", topic) == {"deleted": [topic]}
+
+
+def test_copy_takes_the_settings_of_each_cluster(
+    commands: Commands, broker: SecuredBroker, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    host, port = broker.address("SASL_SSL")
+    commands.document("topic", "create", "across", "--partitions", "1")
+    commands.document("produce", "across", "--value", "hello")
+    with Broker() as other:
+        options = ("--from", f"{host}:{port}", "--to", other.bootstrap, "--from-config", str(commands.path))
+        assert main(["copy", "across", *options]) == 0
+        assert "1 record was copied to across" in capsys.readouterr().out
+        (tmp_path / "wrong.properties").write_text("security.protocol=SSL\n")
+        assert main(["copy", "across", *options, "--to-config", str(tmp_path / "wrong.properties")]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "does not use TLS on this listener, but security.protocol is SSL" in line
+        assert main(["copy", "across", "--from", f"{host}:{port}", "--to", other.bootstrap]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.endswith("in a file for --command-config")
 
 
 def test_pkcs12_stores_are_those_of_kafkas_tools(broker: SecuredBroker, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.coordinators.fenced_producers import FencedProducers
 from ottla.broker.coordinators.groups import Groups
-from ottla.broker.coordinators.id_owners import Takeovers
 from ottla.broker.coordinators.share_groups import ShareGroupStates
 from ottla.broker.coordinators.share_partitions import SharePartitions
 from ottla.broker.coordinators.share_states import ShareStates
@@ -65,7 +65,7 @@ class Services(Protocol):
     counters: Counters
     lifecycle: Lifecycle
     housekeeping: Housekeeping
-    takeovers: Takeovers
+    fenced_producers: FencedProducers
     transaction_listener: TransactionListener | None
     inflating: InflatingMemory
     fetch_sessions: FetchSessions

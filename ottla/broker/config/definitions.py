@@ -31,6 +31,10 @@ RELOADABLE = frozenset(
 """Keys that may change while the broker runs, with the prefix of a listener only (SslConfigs.RECONFIGURABLE_CONFIGS)."""
 
 
+CREATION_RATE = "max.connection.creation.rate"
+"""A key whose values with a listener's prefix may change while the broker runs."""
+
+
 def reloadable_of(listener: str) -> frozenset[str]:
     """The keys of one listener that may change while the broker runs."""
     return frozenset(f"{LISTENER_PREFIX}{listener.lower()}.{name}" for name in RELOADABLE)
@@ -106,6 +110,12 @@ OWN = (
         type="BOOLEAN",
         default="false",
         documentation="Whether to serve the web console on the control port.",
+    ),
+    Definition(
+        name="ottla.console.read.only",
+        type="BOOLEAN",
+        default="false",
+        documentation="Whether the web console refuses to change anything. Its token then does not open the control API.",
     ),
     Definition(
         name="ottla.control.host",

@@ -6,13 +6,17 @@ trust store the trusted certificates of other nodes, and ``username`` and ``pass
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from typing import cast
 
 from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError
 from ottla.broker.config.security import JAAS_KEY, MODULES, keys_of, texts_of, tls_versions, trusted_of
 from ottla.broker.config.security_protocols import BETWEEN_BROKERS, SecurityProtocol
 from ottla.broker.config.settings import BrokerConfig
-from ottla.client.security.client_config import Connecting, Pem, Sasl, Secret, Tls
+from ottla.client.errors import ClientError
+from ottla.client.security.client_config import Connecting, Pem, Sasl, Secret, Tls, TokenEndpoint, TokenFunction
+from ottla.client.security.unsecured_login import unsecured_login
 from ottla.security.jaas import JaasError, login_module
 from ottla.security.sasl.oauthbearer import OAUTHBEARER
 
@@ -42,6 +46,7 @@ def _tls(config: BrokerConfig, listener: str, secret: bytes) -> Tls:
         checks_hostname=hostnames is not None,
         versions=tls_versions(config, listener),
         prefix="",
+        cipher_suites=cast("tuple[str, ...]", config.of_listener(listener, "ssl.cipher.suites")),
     )
 
 
@@ -52,9 +57,8 @@ def _pem(option: str, data: bytes) -> Pem:
 def _sasl(config: BrokerConfig, listener: str, mechanism_key: str) -> Sasl:
     """The mechanism and the credentials of this node. Raises `ConfigError`, also with the message of KafkaConfig."""
     mechanism = str(config.value(mechanism_key))
-    usable = [known for known in MODULES if known != OAUTHBEARER]
-    if mechanism not in usable:
-        raise ConfigError(f"{mechanism_key}: {mechanism} is not supported between nodes; give one of {', '.join(usable)}")
+    if mechanism not in MODULES:
+        raise ConfigError(f"{mechanism_key}: {mechanism} is not supported between nodes; give one of {', '.join(MODULES)}")
     enabled = cast("tuple[str, ...]", config.of_listener(listener, "sasl.enabled.mechanisms"))
     if mechanism_key == BETWEEN_BROKERS and mechanism not in enabled:
         raise ConfigError(
@@ -65,7 +69,30 @@ def _sasl(config: BrokerConfig, listener: str, mechanism_key: str) -> Sasl:
         options = login_module(config.given.get(key, "")).options if key in config.given else {}
     except JaasError as error:
         raise ConfigError(f"{key}: {error}") from None
+    if mechanism == OAUTHBEARER:
+        return Sasl(mechanism, token=_token(config, listener, key, options), prefix="")
     username, password = options.get("username"), options.get("password")
     if not username or password is None:
         raise ConfigError(f"{key} has no username and password, with which this node authenticates; give both")
     return Sasl(mechanism, username, Secret(password), prefix="")
+
+
+def _token(config: BrokerConfig, listener: str, key: str, options: Mapping[str, str]) -> TokenEndpoint | TokenFunction:
+    """The endpoint that issues this node's tokens, or a function that makes unsecured ones. Raises `ConfigError`."""
+
+    def value(name: str, option: str) -> str:
+        given = config.of_listener(listener, name, OAUTHBEARER)
+        return str(options.get(option, "") if given is None else given)
+
+    try:
+        if not (url := value("sasl.oauthbearer.token.endpoint.url", "")):
+            return unsecured_login(options, time.time)
+        client_id, secret = (
+            value("sasl.oauthbearer.client.credentials.client.id", "clientId"),
+            value("sasl.oauthbearer.client.credentials.client.secret", "clientSecret"),
+        )
+        if not client_id or not secret:
+            raise ConfigError(f"{key} has no clientId and clientSecret, with which this node gets its tokens; give both")
+        return TokenEndpoint(url, client_id, Secret(secret), value("sasl.oauthbearer.scope", "scope"), prefix="")
+    except ClientError as error:
+        raise ConfigError(f"{key}: {error}") from None

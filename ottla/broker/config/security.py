@@ -30,6 +30,7 @@ from ottla.security.tls.key_stores import (
     certificates_of_store,
     from_pem,
     from_store,
+    is_pem,
 )
 from ottla.security.tls.principal_mapping import PrincipalMapping, RuleError
 
@@ -42,7 +43,7 @@ UNSECURED_HANDLER = "org.apache.kafka.common.security.oauthbearer.internals.unse
 SIGNED_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 """Supported values of ``sasl.server.callback.handler.class`` for OAUTHBEARER, for unsecured and for signed tokens."""
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
-"""Supported values of ``ssl.enabled.protocols``."""
+"""The versions of TLS that ``ssl.enabled.protocols`` may contain."""
 MAX_STORE_BYTES = 1 << 20
 JAAS_KEY, HANDLER_KEY = "sasl.jaas.config", "sasl.server.callback.handler.class"
 
@@ -145,7 +146,8 @@ def keys_of(text: Texts, secret: bytes) -> KeyMaterial | None:
     key, chain, key_password = text("ssl.keystore.key"), text("ssl.keystore.certificate.chain"), text("ssl.key.password")
     if key is not None or chain is not None:
         if kind != PEM:
-            raise ConfigError(f"SSL private key can be specified only for PEM, but key store type is {kind}.")
+            message = f"SSL private key can be specified only for PEM, but key store type is {kind}."
+            raise ConfigError(f"{message} Give ssl.keystore.type={PEM}")
         if path is not None:
             raise ConfigError("Both SSL key store location and separate private key are specified.")
         if key is None or chain is None:
@@ -161,6 +163,7 @@ def keys_of(text: Texts, secret: bytes) -> KeyMaterial | None:
         if password is not None:
             raise ConfigError("SSL key store password cannot be specified for PEM format, only key password may be specified.")
         return _read("ssl.keystore.location", lambda: from_pem(data, key_password))
+    _check_not_pem("ssl.keystore", path, data, kind)
     if password is None:
         raise ConfigError("SSL key store is specified, but key store password is not specified.")
     return _read("ssl.keystore.location", lambda: from_store(data, path, password, secret))
@@ -172,7 +175,8 @@ def trusted_of(text: Texts) -> bytes | None:
     path, password, inline = text("ssl.truststore.location"), text("ssl.truststore.password"), text("ssl.truststore.certificates")
     if inline is not None:
         if kind != PEM:
-            raise ConfigError(f"SSL trust store certs can be specified only for PEM, but trust store type is {kind}.")
+            message = f"SSL trust store certs can be specified only for PEM, but trust store type is {kind}."
+            raise ConfigError(f"{message} Give ssl.truststore.type={PEM}")
         if path is not None:
             raise ConfigError("Both SSL trust store location and separate trust certificates are specified.")
         return _read("ssl.truststore.certificates", lambda: certificates_of_pem(inline.encode()))
@@ -183,6 +187,7 @@ def trusted_of(text: Texts) -> bytes | None:
         if password is not None:
             raise ConfigError("SSL trust store password cannot be specified for PEM format.")
         return _read("ssl.truststore.location", lambda: certificates_of_pem(data))
+    _check_not_pem("ssl.truststore", path, data, kind)
     return _read("ssl.truststore.location", lambda: certificates_of_store(data, path, password or ""))
 
 
@@ -191,6 +196,12 @@ def _store_type(text: Texts, name: str) -> str:
     if kind not in TYPES:
         raise ConfigError(f"{name}: {kind} is not supported; give one of {', '.join(TYPES)}")
     return kind
+
+
+def _check_not_pem(prefix: str, path: str, data: bytes, kind: str) -> None:
+    """Raise `ConfigError` for a PEM file with another type, because the type, JKS by default, is easily forgotten."""
+    if is_pem(data):
+        raise ConfigError(f"{prefix}.location: {path} is PEM, and its type is {kind}; give {prefix}.type={PEM}")
 
 
 def _file(name: str, path: str) -> bytes:

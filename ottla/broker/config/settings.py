@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import IPv6Address
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from ottla.addresses import is_ipv6
 from ottla.broker.config.definitions import (
+    CREATION_RATE,
     LISTENER_PREFIX,
     RELOADABLE,
     ConfigError,
@@ -99,6 +100,7 @@ class Settings(msgspec.Struct, frozen=True):
     controller_quota_window_size_seconds: int
     connection_failed_authentication_delay_ms: int
     connections_max_idle_ms: int
+    max_connection_creation_rate: int
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: str
@@ -200,6 +202,7 @@ class Settings(msgspec.Struct, frozen=True):
     share_coordinator_cold_partition_snapshot_interval_ms: int
     share_coordinator_snapshot_update_records_per_snapshot: int
     ottla_console: bool
+    ottla_console_read_only: bool
     ottla_control_host: str
     ottla_control_port: int | None
     ottla_control_token: str | None
@@ -348,6 +351,12 @@ class BrokerConfig:
         if name in RELOADABLE:
             text = self.dynamic.get(f"{prefix}{name}", text)
         return None if text is None else broker_definitions()[name].parse(text)
+
+    def creation_rate_of(self, listener: str) -> int:
+        """The ``max.connection.creation.rate`` of a listener, which may change while the broker runs. Raises `ConfigError`."""
+        key = f"{LISTENER_PREFIX}{listener.lower()}.{CREATION_RATE}"
+        text = self.dynamic.get(key, self.given.get(key, self.text(CREATION_RATE)))
+        return cast(int, broker_definitions()[CREATION_RATE].check(str(text)))
 
     def value(self, name: str) -> Value:
         text = self.text(name)

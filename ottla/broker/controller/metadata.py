@@ -6,7 +6,7 @@ the log as observers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import structlog
@@ -92,11 +92,11 @@ class ControllerMetadata:
                 hint="the cluster keeps its first value; ottla config set broker default changes it",
             )
 
-    def _set_dynamic_configs(self) -> None:
-        """Apply the configs that clients have set for all nodes or for this node."""
+    def _set_dynamic_configs(self, named: Collection[str] = ()) -> None:
+        """Apply the configs that clients have set for all nodes or for this node. ``named``: see `LiveConfig.set_dynamic`."""
         dynamic = self.state.config_of(BROKER_RESOURCE, "") | self.state.config_of(BROKER_RESOURCE, str(self.node_id))
-        if dynamic != self._config.current.dynamic:
-            self._config.set_dynamic(dynamic)
+        if named or dynamic != self._config.current.dynamic:
+            self._config.set_dynamic(dynamic, named)
 
     def _execute(self, result: Result[T], cause: Cause | None = None) -> T:
         """Carry out a decision. With a ``cause``, its changes of partitions and fenced brokers are logged."""

@@ -51,9 +51,9 @@ class Completions:
         self.delayed = 0
         """Number of completions that the log refused and that will be retried."""
 
-    def owed(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
+    def pending_partitions(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
         """The pending markers of a decided transaction: its partitions whose marker is not written yet."""
-        return self._markers.owed(metadata)
+        return self._markers.pending_partitions(metadata)
 
     def forget(self, shard: TransactionShard) -> None:
         """Forget a dropped shard. The new leader of its partition completes the shard's transactions."""
@@ -124,7 +124,7 @@ class Completions:
         if not await self._barrier.once_certainly_durable():
             return
         while self._is_pending(shard, metadata):
-            assert not self._markers.is_owing(transactional_id), f"{transactional_id} is to be completed and owes markers"
+            assert not self._markers.is_waiting_for_markers(transactional_id), f"{transactional_id} completes with pending markers"
             try:
                 if await self._was_stopped(Point.BEFORE_COMPLETE, metadata) and not self._is_pending(shard, metadata):
                     return

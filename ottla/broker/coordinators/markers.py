@@ -113,12 +113,12 @@ class MarkerSender:
         # The ids whose markers are being written in steps or by other brokers.
         self._sending: dict[str, _Sending] = {}
 
-    def owed(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
+    def pending_partitions(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
         """The pending markers of a prepared transaction; all its partitions if this broker is not completing it."""
         pending = self._pending.get(metadata.transactional_id)
         return metadata.partitions if pending is None else pending.partitions
 
-    def is_owing(self, transactional_id: str) -> bool:
+    def is_waiting_for_markers(self, transactional_id: str) -> bool:
         """Whether a decided transaction has pending markers."""
         return transactional_id in self._pending
 
@@ -294,7 +294,7 @@ class MarkerSender:
 
     def _latch(self, interception: Interception, metadata: TxnMetadata, topic: str, index: int) -> Latch | None:
         """The latch to wait for before a marker, if any. Raises the `KafkaError` with which an interception refuses the marker."""
-        markers_written = len(metadata.partitions) - len(self.owed(metadata))
+        markers_written = len(metadata.partitions) - len(self.pending_partitions(metadata))
         points = [Point.BETWEEN_MARKERS] if markers_written else []
         points += [Point.BEFORE_OFFSETS] if topic == OFFSETS_TOPIC else []
         for point in points:

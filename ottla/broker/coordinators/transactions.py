@@ -200,9 +200,9 @@ class Transactions:
     def shard_of(self, transactional_id: str) -> TransactionShard:
         return self._shard(transactional_id)[0]
 
-    def owed_partitions(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
+    def pending_partitions(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
         """The partitions of a transaction; of a decided transaction only the pending markers."""
-        return self._completions.owed(metadata) if metadata.state in PREPARED else metadata.partitions
+        return self._completions.pending_partitions(metadata) if metadata.state in PREPARED else metadata.partitions
 
     # commands
 

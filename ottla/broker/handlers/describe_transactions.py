@@ -50,7 +50,7 @@ def _describe(ports: Ports, context: RequestContext, transactional_id: str) -> T
     if metadata is None:
         return TransactionState(error_code=Code.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=transactional_id)
     topics: dict[str, list[int]] = {}
-    for topic, index in sorted(ports.transactions.owed_partitions(metadata)):
+    for topic, index in sorted(ports.transactions.pending_partitions(metadata)):
         topics.setdefault(topic, []).append(index)
     return TransactionState(
         error_code=0,

@@ -80,6 +80,8 @@ class Stepping:
         self._aside_waiting: deque[tuple[Work[object], Callable[[], None]]] = deque()
         self._aside_running = 0
         self._paused = 0
+        self._waiting: set[Work[object]] = set()
+        """The work in a `Pause`, parked or not."""
         self._is_scheduled = False
         self._is_stopped = False
         self.longest_step_ms = 0.0
@@ -121,11 +123,15 @@ class Stepping:
             Work(self, steps, done or _forgotten, failed or raised).resume(step)
 
     def stop(self) -> None:
-        """Run no further step. Unfinished work is dropped."""
+        """Run no further step, and close all unfinished coroutines.
+
+        A coroutine that the garbage collector closed instead could run its ``finally`` blocks at any time, inside other code.
+        """
         self._is_stopped = True
-        for work in [*self._ready, *(work for work, _ in self._aside_waiting)]:
+        for work in [*self._ready, *(work for work, _ in self._aside_waiting), *self._waiting]:
             work.steps.close()
         self._ready.clear()
+        self._waiting.clear()
         self._aside_waiting.clear()
 
     def _schedule(self) -> None:
@@ -180,6 +186,7 @@ class Stepping:
 
     def _pause(self, work: Work[object], pause: Pause[object]) -> None:
         work.pause = pause
+        self._waiting.add(work)
         if not pause.is_parked:
             self._paused += 1
             pause.then(lambda: self._resumed(work))
@@ -191,17 +198,17 @@ class Stepping:
             pause.then(lambda: self._unparked(work))
 
     def _resumed(self, work: Work[object]) -> None:
-        if work.is_cancelled:
-            return
-        work.pause = None
-        self._paused -= 1
-        if not self._is_stopped:
+        if not work.is_cancelled and not self._is_stopped:
+            work.pause = None
+            self._waiting.discard(work)
+            self._paused -= 1
             self._ready.append(work)
             self._schedule()
 
     def _unparked(self, work: Work[object]) -> None:
         if not work.is_cancelled and not self._is_stopped:
             work.pause = None
+            self._waiting.discard(work)
             self._step(work)
 
     def cancel(self, work: Work[object]) -> None:
@@ -212,6 +219,7 @@ class Stepping:
         if work.pause is not None and work.pause.outlives_client:
             return
         work.is_cancelled = True
+        self._waiting.discard(work)
         if work.pause is not None and not work.pause.is_parked:
             self._paused -= 1
         if not work.is_running:
@@ -233,6 +241,7 @@ class Stepping:
     def _aside_done(self, work: Work[object], error: BaseException | None) -> None:
         self._aside_running -= 1
         if self._is_stopped:
+            work.steps.close()
             return
         if not work.is_cancelled:
             work.error = error

@@ -148,7 +148,7 @@ class JoinedMetadata:
             config=kernel.config,
             state=self.state,
             metadata_log=ControllerLog(replica),
-            publish=self.publisher.publish,
+            publish=lambda own_configs: self.publisher.publish(),
             controller=ControllersTopics(env, self.controller),
         )
         self.producer_ids = ProducerIds(ControllerProducerIds(self.lifecycle, self.controller), ahead=IDS_AHEAD)

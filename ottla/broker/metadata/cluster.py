@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 import structlog
@@ -15,7 +15,7 @@ from ottla.broker.metadata.placement import Place
 from ottla.broker.partitions.runtime import nothing
 from ottla.coordinator.metadata.acls import Deleted
 from ottla.coordinator.metadata.client_quotas import Entity
-from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, ClusterState
 from ottla.coordinator.metadata.topics import Topic
 from ottla.coordinator.result import Result
 from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
@@ -87,11 +87,12 @@ class ClusterCommands:
         config: LiveConfig,
         state: ClusterState,
         metadata_log: MetadataLog,
-        publish: Callable[[], None],
+        publish: Callable[[Collection[str]], None],
         controller: TopicCreation | None = None,
         decide_features: Callable[[Mapping[str, int]], Result[None]] | None = None,
     ) -> None:
-        """``controller`` creates topics if the controller is in another process. ``decide_features`` sets feature levels, by
+        """``publish`` gets the names of the node's own configs that the command has set, perhaps to the values that they had.
+        ``controller`` creates topics if the controller is in another process. ``decide_features`` sets feature levels, by
         default `ClusterState.set_features`."""
         self._randomness = randomness
         self._config = config
@@ -107,14 +108,14 @@ class ClusterCommands:
         """Whether this broker is the whole cluster, and its own controller."""
         return self.state.is_alone
 
-    def _execute(self, result: Result[T]) -> T:
+    def _execute(self, result: Result[T], own_configs: Collection[str] = ()) -> T:
         response = self.metadata_log.execute(result)
-        self._publish()
+        self._publish(own_configs)
         return response
 
     async def _execute_large(self, command: Callable[[], Result[T]], before_append: Callable[[], None]) -> T:
         response = await self.metadata_log.execute_large(command, before_append)
-        self._publish()
+        self._publish(())
         return response
 
     def set_up(self, features: Mapping[str, int], *, is_new: bool) -> None:
@@ -211,7 +212,8 @@ class ClusterCommands:
 
     def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> None:
         """Set configs of a resource; the value None removes a config."""
-        self._execute(self.state.set_configs(resource_type, name, changes))
+        is_own = resource_type == BROKER_RESOURCE and name == str(self.state.node_id)
+        self._execute(self.state.set_configs(resource_type, name, changes), changes.keys() if is_own else ())
 
     def alter_quotas(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool) -> None:
         """Set or remove quotas of an entity."""

@@ -43,7 +43,11 @@ class OwnMetadata:
         self.publisher = MetadataPublisher(self.state, kernel.config, self.local_partitions)
         self.log = LocalMetadataLog(kernel, self.state)
         self.cluster = ClusterCommands(
-            randomness=kernel.env, config=kernel.config, state=self.state, metadata_log=self.log, publish=self.publisher.publish
+            randomness=kernel.env,
+            config=kernel.config,
+            state=self.state,
+            metadata_log=self.log,
+            publish=lambda own_configs: self.publisher.publish(),
         )
         self.producer_ids = ProducerIds(self.cluster)
         # Whether the last sweep has left expired delegation tokens.

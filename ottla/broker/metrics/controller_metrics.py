@@ -18,14 +18,14 @@ def controller_metrics(report: ControllerReport) -> list[Metric]:
     offline = sum(not p.has_leader for p in partitions) + report.damaged_partitions
     imbalanced = sum(p.leader != p.preferred_replica for p in partitions)
     gauges = [
-        ("activecontroller", "Active controllers here", 1),
-        ("activebroker", "Brokers that are neither fenced nor about to stop", active),
+        ("activecontroller", "1 on the active controller, else 0", 1),
+        ("activebroker", "Brokers that are neither fenced nor in controlled shutdown", active),
         ("fencedbroker", "Fenced brokers", fenced),
-        ("controlledshutdownbroker", "Brokers that give their leaderships away before they stop", stopping),
+        ("controlledshutdownbroker", "Brokers in controlled shutdown", stopping),
         ("globaltopic", "Topics of the cluster", len(report.state.topics)),
         ("globalpartition", "Partitions of the cluster", len(partitions)),
         ("offlinepartitions", "Partitions without a leader or with a damaged log", offline),
-        ("preferredreplicaimbalance", "Partitions that another replica than the preferred one leads, or none", imbalanced),
+        ("preferredreplicaimbalance", "Partitions that are not led by their preferred replica", imbalanced),
     ]
     name = "kafka_controller_kafkacontroller"
     metrics: list[Metric] = [GaugeMetricFamily(f"{name}_{what}count", text, value=value) for what, text, value in gauges]
@@ -35,8 +35,12 @@ def controller_metrics(report: ControllerReport) -> list[Metric]:
     ]
     metrics += [GaugeMetricFamily(f"{name}_{what}", text, value=value) for what, text, value in offsets]
     elections = [
-        ("uncleanleaderelections", "Elected leaders that may lack committed records", report.unclean_elections),
-        ("electionfromeligibleleaderreplicas", "Elected leaders that were eligible and not in sync", report.eligible_elections),
+        ("uncleanleaderelections", "Unclean elections: the new leader may lack committed records", report.unclean_elections),
+        (
+            "electionfromeligibleleaderreplicas",
+            "Elections of a leader from the eligible leader replicas (KIP-966)",
+            report.eligible_elections,
+        ),
     ]
     stats = "kafka_controller_controllerstats"
     metrics += [CounterMetricFamily(f"{stats}_{what}", text, value=value) for what, text, value in elections]

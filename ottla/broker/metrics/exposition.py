@@ -115,22 +115,34 @@ def _replicas(ports: Ports) -> Iterator[Metric]:
     now_ms = ports.clock.now_ms()
     states = [p.log.producers for p in ports.partitions]
     late = sum(s.has_late_transaction(now_ms, limit_ms) for s in states)
-    yield _gauge(f"{name}_partitionswithlatetransactionscount", "Partitions with a transaction that ought to have ended", late)
-    yield _gauge(f"{name}_produceridcount", "Producer ids that partitions know", sum(len(s.entries) for s in states))
-    yield _gauge(f"{name}_partitioncount", "Partitions here", len(ports.partitions))
+    yield _gauge(
+        f"{name}_partitionswithlatetransactionscount",
+        "Partitions with a transaction that is open for more than 5 minutes beyond transaction.max.timeout.ms",
+        late,
+    )
+    yield _gauge(
+        f"{name}_produceridcount", "Producer ids in the producer state of all partitions", sum(len(s.entries) for s in states)
+    )
+    yield _gauge(f"{name}_partitioncount", "Replicas on this broker", len(ports.partitions))
     led: list[Leader] = []
     for partition in ports.partitions:
         if partition.is_led:
             partition.leader.min_in_sync = partition.log.config.min_insync_replicas
             led.append(partition.leader)
-    yield _gauge(f"{name}_leadercount", "Partitions led here", len(led))
+    yield _gauge(f"{name}_leadercount", "Partitions led by this broker", len(led))
     missing = sum(leader.is_under_replicated for leader in led)
-    yield _gauge(f"{name}_underreplicatedpartitions", "Partitions led here that not all replicas are in sync with", missing)
+    yield _gauge(f"{name}_underreplicatedpartitions", "Partitions led by this broker with replicas that are not in sync", missing)
     under, at = sum(leader.is_under_min for leader in led), sum(leader.is_at_min for leader in led)
-    yield _gauge(f"{name}_underminisrpartitioncount", "Partitions led here with fewer in sync than min.insync.replicas", under)
-    yield _gauge(f"{name}_atminisrpartitioncount", "Partitions led here with just min.insync.replicas in sync", at)
+    yield _gauge(
+        f"{name}_underminisrpartitioncount",
+        "Partitions led by this broker with fewer in-sync replicas than min.insync.replicas",
+        under,
+    )
+    yield _gauge(
+        f"{name}_atminisrpartitioncount", "Partitions led by this broker with exactly min.insync.replicas in-sync replicas", at
+    )
     levels = [({"featurename": feature}, level) for feature, level in sorted(ports.cluster.state.features.items())]
-    yield _gauge("kafka_server_metadataloader_finalizedlevel", "Finalized feature levels", levels)
+    yield _gauge("kafka_server_metadataloader_finalizedlevel", "Finalized level of a feature", levels)
     state = ports.cluster.state
     if state.is_alone:
         log = ports.cluster.metadata_log
@@ -141,7 +153,7 @@ def _replicas(ports: Ports) -> Iterator[Metric]:
         yield from controller_metrics(report)
     else:
         # The controller is another process, which serves its own metrics.
-        yield _gauge("kafka_controller_kafkacontroller_activecontrollercount", "Active controllers here", 0)
+        yield _gauge("kafka_controller_kafkacontroller_activecontrollercount", "1 on the active controller, else 0", 0)
     yield _gauge("kafka_server_socket_server_metrics_connection_count", "Open connections", len(ports.connections))
 
 
@@ -149,15 +161,25 @@ def _transactions(ports: Ports) -> Iterator[Metric]:
     counters = ports.counters
     manager = "kafka_server_addpartitionstotxnmanager"
     yield from _quantiles(f"{manager}_verificationtimems", "Time to add or verify a partition, in ms", counters.verification_ms)
-    yield _counter(f"{manager}_verificationfailurerate_count", "Batches refused by verification", counters.verification_failures)
+    yield _counter(
+        f"{manager}_verificationfailurerate_count",
+        "Batches refused because their partition is not in the transaction",
+        counters.verification_failures,
+    )
     channel = "kafka_coordinator_transaction_transactionmarkerchannelmanager"
-    yield _gauge(f"{channel}_unknowndestinationqueuesize", "Markers that wait for a leader", 0)
-    yield _gauge(f"{channel}_logappendretryqueuesize", "Completions that wait for the log", ports.transactions.delayed)
-    yield _gauge("ottla_recovery_torn_transactions", "Parts of transactions that a crash has taken", len(ports.torn))
+    yield _gauge(f"{channel}_unknowndestinationqueuesize", "Transaction markers that wait for a partition to have a leader", 0)
+    yield _gauge(
+        f"{channel}_logappendretryqueuesize",
+        "Completed transactions whose last record waits to be appended to the coordinator's log",
+        ports.transactions.delayed,
+    )
+    yield _gauge("ottla_recovery_torn_transactions", "Transactions that lost records or markers in the last crash", len(ports.torn))
     load = ports.transactions.load_ms
     coordinator = "kafka_server_transaction_coordinator_metrics_partition_load_time"
-    yield _gauge(f"{coordinator}_max", "Longest load of a coordinator partition, in ms", max(load, default=0.0))
-    yield _gauge(f"{coordinator}_avg", "Mean load of a coordinator partition, in ms", sum(load) / len(load) if load else 0.0)
+    yield _gauge(f"{coordinator}_max", "Maximum time to load a partition of __transaction_state, in ms", max(load, default=0.0))
+    yield _gauge(
+        f"{coordinator}_avg", "Mean time to load a partition of __transaction_state, in ms", sum(load) / len(load) if load else 0.0
+    )
 
 
 def _requests(ports: Ports) -> Iterator[Metric]:
@@ -173,8 +195,8 @@ def _logs(ports: Ports) -> Iterator[Metric]:
 
     logs = [p.log for _, p in named]
     lag = (log.high_watermark - log.last_stable_offset for log in logs)
-    yield each("kafka_cluster_partition_laststableoffsetlag", "Offsets between the last stable one and the high watermark", lag)
-    yield each("kafka_log_log_size", "Bytes of segments", (log.size_bytes for log in logs))
+    yield each("kafka_cluster_partition_laststableoffsetlag", "Offsets from the last stable offset to the high watermark", lag)
+    yield each("kafka_log_log_size", "Size of a partition's segments, in bytes", (log.size_bytes for log in logs))
     yield each("kafka_topic_partition_current_offset", "Log end offset", (log.log_end_offset for log in logs))
     yield each("kafka_topic_partition_oldest_offset", "Log start offset", (log.log_start_offset for log in logs))
     yield each("ottla_partition_lso", "Last stable offset", (log.last_stable_offset for log in logs))
@@ -187,10 +209,10 @@ def _logs(ports: Ports) -> Iterator[Metric]:
         sums[1] += partition.messages_in
     metrics = "kafka_server_brokertopicmetrics"
     yield _counter(
-        f"{metrics}_bytesin", "Bytes taken from producers", [({"topic": t}, float(s[0])) for t, s in sorted(topics.items())]
+        f"{metrics}_bytesin", "Bytes received from producers", [({"topic": t}, float(s[0])) for t, s in sorted(topics.items())]
     )
     yield _counter(
-        f"{metrics}_messagesin", "Records taken from producers", [({"topic": t}, float(s[1])) for t, s in sorted(topics.items())]
+        f"{metrics}_messagesin", "Records received from producers", [({"topic": t}, float(s[1])) for t, s in sorted(topics.items())]
     )
 
 
@@ -208,43 +230,59 @@ def _groups(ports: Ports) -> Iterator[Metric]:
                     lag.append((labels, max(0, partition.log.high_watermark - committed.offset)))
                     lag_committed.append((labels, max(0, partition.log.last_stable_offset - committed.offset)))
     yield _gauge("kafka_consumergroup_current_offset", "Committed offset", current)
-    yield _gauge("kafka_consumergroup_lag", "Offsets to the high watermark, markers and aborted data included", lag)
-    text = "Offsets to the last stable one: what a read_committed consumer can get now"
+    yield _gauge(
+        "kafka_consumergroup_lag",
+        "Offsets from the committed offset to the high watermark, including markers and aborted records",
+        lag,
+    )
+    text = "Offsets from the committed offset to the last stable offset, which read_committed consumers can read now"
     yield _gauge("kafka_consumergroup_lag_read_committed", text, lag_committed)
 
 
 def _own(ports: Ports) -> Iterator[Metric]:
     counters = ports.counters
     outcomes = [({"outcome": o}, float(counters.transactions[o])) for o in ("commit", "abort", "timeout", "fenced")]
-    yield _counter("ottla_txn", "Transactions ended", outcomes)
+    yield _counter("ottla_txn", "Completed transactions", outcomes)
     states = [m.state for shard in ports.transactions.shards() for m in shard.unfinished()]
-    yield _gauge("ottla_txn_open", "Transactions that are open", states.count(TxnState.ONGOING))
+    yield _gauge("ottla_txn_open", "Open transactions", states.count(TxnState.ONGOING))
     yield _gauge("ottla_txn_markers_pending", "Decided transactions with pending markers", sum(s in PREPARED for s in states))
     buckets, total = [], 0
     for bound, count in zip([*map(str, DURATION_BOUNDS_S), "+Inf"], counters.durations, strict=True):
         total += count
         buckets.append((bound, float(total)))
-    text = "From the first partition to the end, in s"
+    text = "Time from a transaction's first partition to its completion, in s"
     yield HistogramMetricFamily("ottla_txn_duration_seconds", text, buckets=buckets, sum_value=counters.durations_sum_s)
-    yield _counter("ottla_inflated_bytes", "Bytes that produced batches were inflated to in steps", counters.inflated_bytes)
-    yield _gauge("ottla_inflating_memory_bytes", "Memory that inflating batches holds", ports.inflating.used_bytes)
-    yield _gauge("ottla_inflating_memory_limit_bytes", "Memory that it may hold", ports.inflating.limit_bytes)
+    yield _counter(
+        "ottla_inflated_bytes",
+        "Decompressed bytes of produced batches that were too large to be decompressed at once",
+        counters.inflated_bytes,
+    )
+    yield _gauge("ottla_inflating_memory_bytes", "Memory in use for decompressing batches, in bytes", ports.inflating.used_bytes)
+    yield _gauge(
+        "ottla_inflating_memory_limit_bytes", "Maximum memory for decompressing batches, in bytes", ports.inflating.limit_bytes
+    )
     directory = {"logdirectory": ports.directory.absolute_path}
     manager = "kafka_log_logmanager"
     yield _gauge(f"{manager}_offlinelogdirectorycount", "Log directories that have failed", float(ports.disk.has_failed))
     text = "1 for a log directory that takes no writes, or one of whose partitions is offline"
     yield _gauge(f"{manager}_logdirectoryoffline", text, [(directory, float(not ports.is_sound))])
     strays = ports.strays.summary()
-    yield _gauge("ottla_stray_directories", "Directories that were set aside because they belong to no topic", strays.count)
-    yield _gauge("ottla_stray_directories_bytes", "Bytes in them", strays.size_bytes)
-    yield _counter("ottla_disk_refused_writes", "Writes that the disk has refused", ports.disk.refused_writes)
-    yield _gauge("ottla_startup_seconds", "Time to load everything, in s", ports.startup_ms / 1000)
-    yield _gauge("ottla_unexpected_errors", "Bugs met", ports.lifecycle.unexpected_errors)
-    yield _gauge("ottla_open_files", "Log files that are kept open", ports.directory.fs.open_files)
-    yield _gauge("ottla_open_files_limit", "Log files that may be kept open", ports.directory.fs.max_open_files)
-    yield _gauge("ottla_connections_limit", "Connections that may be open", ports.connections.limit)
+    yield _gauge("ottla_stray_directories", "Partition directories set aside as stray because no topic has their id", strays.count)
+    yield _gauge("ottla_stray_directories_bytes", "Size of stray directories, in bytes", strays.size_bytes)
+    yield _counter("ottla_disk_refused_writes", "Writes that failed because the disk was full or faulty", ports.disk.refused_writes)
+    yield _gauge(
+        "ottla_startup_seconds", "Time of the last start until the broker answered requests, in s", ports.startup_ms / 1000
+    )
+    yield _gauge(
+        "ottla_unexpected_errors",
+        "Unexpected errors: bugs of the broker, each logged with its trace",
+        ports.lifecycle.unexpected_errors,
+    )
+    yield _gauge("ottla_open_files", "Open log files", ports.directory.fs.open_files)
+    yield _gauge("ottla_open_files_limit", "Maximum number of open log files", ports.directory.fs.max_open_files)
+    yield _gauge("ottla_connections_limit", "Maximum number of open connections", ports.connections.limit)
     offline = sum(partition.log.is_offline for partition in ports.partitions)
-    yield _gauge("kafka_server_replicamanager_offlinereplicacount", "Partitions that are offline", offline)
+    yield _gauge("kafka_server_replicamanager_offlinereplicacount", "Replicas of this broker that are offline", offline)
 
 
 def _budgets(ports: Ports) -> Iterator[Metric]:
@@ -258,17 +296,25 @@ def _budgets(ports: Ports) -> Iterator[Metric]:
     def each(name: str, text: str, value: Callable[[RequestBudget | ResponseBudget], float]) -> Metric:
         return _gauge(f"ottla_queued_{name}", text, [(labels, value(budget)) for labels, budget in which])
 
-    yield each("bytes", "Requests that are unfinished or wait, and answers not taken", lambda b: b.used_bytes)
-    yield each("limit_bytes", "What they may be, below 0 for no bound", lambda b: b.limit_bytes)
-    yield each("waiting_connections", "Connections that wait until there is room", lambda b: b.waiting_count)
-    yield each("closed_connections", "Connections closed because others waited for what they held", lambda b: b.closed_count)
+    yield each(
+        "bytes", "Memory of unfinished requests and of responses that clients have not read, in bytes", lambda b: b.used_bytes
+    )
+    yield each("limit_bytes", "Limit of ottla_queued_bytes; negative without a limit", lambda b: b.limit_bytes)
+    yield each("waiting_connections", "Connections that wait for memory", lambda b: b.waiting_count)
+    yield each("closed_connections", "Connections closed to free memory for waiting connections", lambda b: b.closed_count)
     yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions", len(ports.fetch_sessions))
     partitions = ports.fetch_sessions.partition_count
-    yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "Partitions they name", partitions)
-    yield _gauge("ottla_steps_work", "Requests and tasks that let other work run, without parked requests", len(ports.stepping))
+    yield _gauge(
+        "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "Partitions in incremental fetch sessions", partitions
+    )
+    yield _gauge(
+        "ottla_steps_work",
+        "Long requests and tasks in progress that yield to other work; parked requests are not counted",
+        len(ports.stepping),
+    )
     yield _gauge(
         "ottla_steps_longest_seconds",
-        "The longest that one step has held the event loop, in s",
+        "Longest time for which one step has blocked the event loop, in s",
         ports.stepping.longest_step_ms / 1000,
     )
 
@@ -283,7 +329,7 @@ def _quotas(ports: Ports) -> Iterable[Metric]:
 
 
 def _authorizer(ports: Ports) -> Iterator[Metric]:
-    """The metrics of Kafka's StandardAuthorizer, an MBean of type ``plugins`` (KIP-877)."""
+    """Return the metrics that Kafka's StandardAuthorizer registers as an MBean of the type ``plugins`` (KIP-877)."""
     if not ports.authorizer.is_enabled:
         return
     labels = {"class": "StandardAuthorizer", "config": "authorizer.class.name", "role": "broker"}
@@ -293,8 +339,8 @@ def _authorizer(ports: Ports) -> Iterator[Metric]:
     )
     allowed, denied = ports.authorizer.rates_per_minute()
     for what, text, rate in (
-        ("request", "Actions that the authorizer decided about per minute", allowed + denied),
-        ("allowed", "Actions that it allowed per minute", allowed),
-        ("denied", "Actions that it denied per minute", denied),
+        ("request", "Actions that the authorizer allowed or denied per minute", allowed + denied),
+        ("allowed", "Actions that the authorizer allowed per minute", allowed),
+        ("denied", "Actions that the authorizer denied per minute", denied),
     ):
         yield _gauge(f"{name}_authorization_{what}_rate_per_minute", text, [(labels, rate)])

@@ -27,7 +27,7 @@ def quota_metrics(managers: QuotaManagers, now_ms: int) -> Iterator[Metric]:
     named = (
         ("produce_byte_rate", "Bytes per second that clients produce", managers.produce),
         ("fetch_byte_rate", "Bytes per second that clients fetch", managers.fetch),
-        ("request_request_time", "Time that requests of clients take on the event loop, in percent", managers.request),
+        ("request_request_time", "Share of the event loop's time that requests of a client take, in percent", managers.request),
         ("controllermutation_mutation_rate", "Partitions per second that clients create and delete", managers.mutation),
     )
     for name, text, manager in named:

@@ -97,13 +97,26 @@ class Addresses:
 
         Raises `ConfigError` if there is no such listener.
         """
+        name = self._name_between_brokers
+        if name not in self.names:
+            raise ConfigError(f"inter.broker.listener.name: {name} is not one of listeners")
+        return name
+
+    @property
+    def _name_between_brokers(self) -> str:
         settings = self._settings
         protocol = settings.security_inter_broker_protocol
         by_protocol = protocol if protocol != SecurityProtocol.PLAINTEXT.name else None
-        name = (settings.inter_broker_listener_name or by_protocol or self._endpoints[0].name).upper()
-        if all(endpoint.name != name for endpoint in self._endpoints):
-            raise ConfigError(f"inter.broker.listener.name: {name} is not one of listeners")
-        return name
+        return (settings.inter_broker_listener_name or by_protocol or self._endpoints[0].name).upper()
+
+    @property
+    def names(self) -> list[str]:
+        return [endpoint.name for endpoint in self._endpoints]
+
+    @property
+    def protected(self) -> str | None:
+        """The listener for other brokers if there are others: limits of the whole broker do not apply to it (ConnectionQuotas)."""
+        return self._name_between_brokers if len(self._endpoints) > 1 else None
 
     @property
     def bound(self) -> dict[str, str]:

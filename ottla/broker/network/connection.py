@@ -91,7 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_open = True
         peer = transport.get_extra_info("peername")
         self.peer = client_address(peer[0]) if peer else ""
-        self._ports.connections.opened(self, self._ports.quotas, self._throttle.begin)
+        self._ports.connections.opened(self, self._listener, self._ports.quotas, self._throttle.begin)
         self.as_client = dispatch.Client(self.peer, self.connection_id, self._throttle.begin)
         plain = Dispatcher(self._ports, self._listener, self.as_client)
         self._dispatcher = plain if self._secured is None else self._secured.dispatcher(self, self._frames.limit)

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import structlog
 
 from ottla.addresses import joined_address, split_address
 from ottla.arguments import BadArgument
-from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.definitions import CREATION_RATE, LISTENER_PREFIX, ConfigError
 from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
-from ottla.broker.config.settings import Settings, connection_limits
+from ottla.broker.config.settings import BrokerConfig, Settings, connection_limits
 from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.memory_budgets import RequestBudget, ResponseBudget
-from ottla.broker.loop.env import Env, Timers
+from ottla.broker.loop.env import Clock, Env, Timers
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.network.framing import ReceiveBuffers
 
+if TYPE_CHECKING:
+    from ottla.coordinator.quota.accept_limits import AcceptLimits
+
 _MISSPELT = 0.75
 """Similarity from which the name of a listener counts as a misspelt security protocol."""
+UNLIMITED_RATE = 2**31 - 1
+"""The default of ``max.connection.creation.rate``, in connections per second."""
 IDLE_TICK_MS = 1_000
 CLOSING_TICKS = 10
 """Number of ticks of `IDLE_TICK_MS` that a connection has after `Connection.close` to send its last responses."""
@@ -121,6 +126,43 @@ class Accepted(Protocol):
     def abort(self, reason: str) -> None: ...
 
 
+class CreationRates:
+    """``max.connection.creation.rate`` of the server and of its listeners. Implements `live_config.Reconfigurable`.
+
+    Without limits nothing is measured, and the modules that measure are not imported.
+    """
+
+    def __init__(self, clock: Clock, config: BrokerConfig, listeners: Collection[str], protected: str | None) -> None:
+        """``protected``: see `AcceptLimits`."""
+        self._clock = clock
+        self._listeners, self._protected = listeners, protected
+        self._limits: AcceptLimits | None = None
+        self.reloads = frozenset({CREATION_RATE, *(f"{LISTENER_PREFIX}{name.lower()}.{CREATION_RATE}" for name in listeners)})
+        self.use(config)
+
+    def check(self, config: BrokerConfig) -> None:
+        for name in self._listeners:
+            config.creation_rate_of(name)
+
+    def use(self, config: BrokerConfig) -> None:
+        settings = config.settings
+        limits = {name: config.creation_rate_of(name) for name in self._listeners}
+        if min(settings.max_connection_creation_rate, *limits.values()) == UNLIMITED_RATE:
+            self._limits = None
+            return
+        if self._limits is None:
+            from ottla.coordinator.quota.accept_limits import AcceptLimits
+            from ottla.coordinator.quota.sampled import Windows
+
+            windows = Windows(count=settings.quota_window_num, size_ms=settings.quota_window_size_seconds * 1_000)
+            self._limits = AcceptLimits(windows, self._protected)
+        self._limits.set(settings.max_connection_creation_rate, limits)
+
+    def accepted_after_ms(self, listener: str) -> int:
+        """Record a new connection; returns for how long it must wait."""
+        return 0 if self._limits is None else self._limits.accepted_after_ms(listener, self._clock.steady_ms())
+
+
 class Connections:
     """The open connections of a broker, with limits on their number in total and by client address."""
 
@@ -141,6 +183,7 @@ class Connections:
         self._by_peer: Counter[str] = Counter()
         self._next_id = 0
         self._on_closed = on_closed
+        self.rates: CreationRates | None = None
         self.set_limits(settings)
 
     def set_limits(self, settings: Settings) -> None:
@@ -152,9 +195,10 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
-    def opened(self, connection: Accepted, quotas: ClientQuotaEnforcement, throttle: Callable[[int], None]) -> None:
+    def opened(self, connection: Accepted, listener: str, quotas: ClientQuotaEnforcement, throttle: Callable[[int], None]) -> None:
         """Count a new connection and give it an id. It is closed if there are too many.
 
+        While there are more connections per second than ``max.connection.creation.rate``, ``throttle`` keeps it from being read.
         If its address has connected too often (``connection_creation_rate``), it is closed as late as by Kafka, so that the client
         does not connect again at once. Until then ``throttle`` keeps it from being read.
         """
@@ -166,7 +210,9 @@ class Connections:
             return
         self._open[connection] = None
         self._by_peer[peer] += 1
-        # A local connection has no address, so no limit of addresses applies to it.
+        # A local connection has no address, so no limit of listeners or addresses applies to it.
+        if peer and self.rates is not None and (delay_ms := self.rates.accepted_after_ms(listener)):
+            throttle(delay_ms)
         if peer and quotas.entities and (delay_ms := quotas.refuse_connection_after_ms(peer)):
             self._timers.call_by_clock(delay_ms, lambda: connection.close("its address exceeds connection_creation_rate"))
             throttle(delay_ms + 1)

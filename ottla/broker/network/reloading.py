@@ -6,6 +6,7 @@ Only new connections use them. A key store that cannot be used is refused, and t
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 
 import structlog
 
@@ -15,6 +16,7 @@ from ottla.broker.config.security_protocols import SecurityProtocol
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.network.tls import server_context
 from ottla.security.tls.distinguished_name import MalformedCertificate, alternative_names_of, subject_of
+from ottla.security.tls.validity import doubt_of, validity_of
 
 log = structlog.get_logger("connection")
 
@@ -22,12 +24,16 @@ log = structlog.get_logger("connection")
 class ReloadedTls:
     """The TLS context of one listener, created at the start. Implements `live_config.Reconfigurable`."""
 
-    def __init__(self, config: BrokerConfig, listener: str, protocol: SecurityProtocol, secret: bytes) -> None:
+    def __init__(
+        self, config: BrokerConfig, listener: str, protocol: SecurityProtocol, secret: bytes, now_ms: Callable[[], int]
+    ) -> None:
         """``secret``: see `key_stores.from_store`. Raises `ConfigError`."""
         self._listener, self._protocol, self._secret = listener, protocol, secret
         self.reloads = reloadable_of(listener)
         self.settings = tls_settings(config, listener, protocol, secret)
         self.context = server_context(self.settings)
+        self._now_ms = now_ms
+        self._warn_of_validity()
 
     def check(self, config: BrokerConfig) -> None:
         self._load(config)
@@ -42,6 +48,19 @@ class ReloadedTls:
         if (settings.keys.digest, settings.trusted) != (self.settings.keys.digest, self.settings.trusted):
             self.settings, self.context = settings, context
             log.info("key_store_loaded", listener=self._listener, subject=_subject(settings))
+            self._warn_of_validity()
+
+    def _warn_of_validity(self) -> None:
+        """Log the certificates of the chain that clients refuse because of their time, or will refuse soon."""
+        for certificate in _chain(self.settings):
+            try:
+                doubt, subject = doubt_of(validity_of(certificate), self._now_ms()), subject_of(certificate)
+            except MalformedCertificate as error:
+                log.warning("certificate_doubted", listener=self._listener, reason=f"it cannot be read: {error}")
+                continue
+            if doubt is not None:
+                hint = f"set listener.name.{self._listener.lower()}.ssl.keystore.location to load another certificate"
+                log.warning("certificate_doubted", listener=self._listener, subject=subject, reason=doubt, hint=hint)
 
     def _load(self, config: BrokerConfig) -> tuple[TlsSettings, ssl.SSLContext]:
         """Read the key stores. Raises `ConfigError` with a message that begins as Kafka's."""
@@ -71,10 +90,14 @@ class ReloadedTls:
 
 def _certificate(settings: TlsSettings) -> bytes:
     """The server's own certificate, in DER. Raises `ConfigError`."""
+    return _chain(settings)[0]
+
+
+def _chain(settings: TlsSettings) -> list[bytes]:
+    """The certificates of the key store, in DER, the server's own first. Raises `ConfigError`."""
     end = b"-----END CERTIFICATE-----"
-    first = settings.keys.chain.partition(end)[0] + end
     try:
-        return ssl.PEM_cert_to_DER_cert(first.decode("ascii"))
+        return [ssl.PEM_cert_to_DER_cert((text.strip() + end).decode("ascii")) for text in settings.keys.chain.split(end)[:-1]]
     except ValueError:
         raise ConfigError("the certificate in the key store cannot be read") from None
 

@@ -46,6 +46,8 @@ class Ports(connections.Ports[Any], Protocol):
 
     env: Env
 
+    directory_id: bytes
+
     @property
     def cluster_state(self) -> ClusterState: ...
 
@@ -66,7 +68,7 @@ class SecuredListener:
         self._tls: ReloadedTls | None = None
         if protocol.has_tls:
             # Password for the copy of the private key in memory. It is hexadecimal, because OpenSSL takes text.
-            self._tls = ReloadedTls(config, name, protocol, self._secret.hex().encode())
+            self._tls = ReloadedTls(config, name, protocol, self._secret.hex().encode(), ports.env.now_ms)
             ports.live_config.parts.append(self._tls)
 
     def _mechanism(self, name: str, sasl: SaslSettings) -> Mechanism:
@@ -74,7 +76,14 @@ class SecuredListener:
             return PlainMechanism(sasl.modules[name].users)
         if name == OAUTHBEARER:
             return OAuthBearerMechanism(self._tokens(sasl))
-        return ScramMechanism(name, self._credential_of(NUMBERS[name]), self._secret, self._token_of(name))
+        return ScramMechanism(name, self._credential_of(NUMBERS[name]), self._salt_secret, self._token_of(name))
+
+    def _salt_secret(self) -> bytes:
+        """The id of the first log directory of the cluster. All brokers know it from the cluster's metadata, also after a restart,
+        and clients do not know it before they are authenticated."""
+        brokers = self.ports.cluster_state.registrations.brokers
+        first = min((node_id for node_id, broker in brokers.items() if broker.directories), default=None)
+        return self.ports.directory_id if first is None else brokers[first].directories[0]
 
     def _tokens(self, sasl: SaslSettings) -> TokenValidator:
         """The validator of OAUTHBEARER. Raises `ConfigError`."""

@@ -16,7 +16,7 @@ from ottla.addresses import client_address
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.security import TLS_VERSIONS, TlsSettings
 from ottla.broker.loop.repeated_errors import RepeatedErrors
-from ottla.security.tls.cipher_suites import TLS_1_3, openssl_name
+from ottla.security.tls.cipher_suites import CipherSuiteError, enable
 from ottla.security.tls.key_stores import KeyMaterial
 
 HANDSHAKE_TIMEOUT_S = 10.0
@@ -37,8 +37,10 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
     """The TLS context of a listener. Raises `ConfigError`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     versions = [_VERSIONS[name] for name in TLS_VERSIONS if name in settings.protocols]
-    if settings.cipher_suites:
-        versions = _set_cipher_suites(context, settings.cipher_suites, versions)
+    try:
+        versions = enable(context, settings.cipher_suites, versions)
+    except CipherSuiteError as error:
+        raise ConfigError(f"ssl.cipher.suites: {error}") from None
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
     context.options |= ssl.OP_NO_RENEGOTIATION
     _load_keys(context, settings.keys)
@@ -67,24 +69,6 @@ def _load_keys(context: ssl.SSLContext, keys: KeyMaterial) -> None:
             raise ConfigError(
                 f"the key store has a key or a certificate that cannot be used ({reason}); check it, and ssl.key.password"
             ) from None
-
-
-def _set_cipher_suites(context: ssl.SSLContext, suites: tuple[str, ...], versions: list[ssl.TLSVersion]) -> list[ssl.TLSVersion]:
-    """Enable cipher suites. Returns the TLS versions that have an enabled suite. Raises `ConfigError`."""
-    older = [suite for suite in suites if suite not in TLS_1_3]
-    names = [openssl_name(suite) or suite for suite in older]
-    for suite, name in zip(older, names, strict=True):
-        try:
-            context.set_ciphers(name)
-        except ssl.SSLError:
-            raise ConfigError(f"ssl.cipher.suites: {suite} is not supported") from None
-    if names:
-        context.set_ciphers(":".join(names))
-    usable = {ssl.TLSVersion.TLSv1_2: bool(names), ssl.TLSVersion.TLSv1_3: len(older) < len(suites)}
-    versions = [version for version in versions if usable[version]]
-    if not versions:
-        raise ConfigError("ssl.cipher.suites: none of them belongs to a version in ssl.enabled.protocols")
-    return versions
 
 
 def certificate_of(transport: asyncio.Transport) -> bytes | None:

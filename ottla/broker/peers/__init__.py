@@ -4,6 +4,7 @@
 - `backoff`: the delay before a reconnect, which grows with each failure and has random jitter (Kafka's ExponentialBackoff).
 - `channel`: the transport of one connection to a peer: bytes to frames, and frames to bytes.
 - `directory`: the connections to the other brokers of the cluster, by their ids.
+- `endpoint_tokens`: the tokens of this node from an OAuth endpoint.
 - `peer`: the connection to another broker or the controller: sends requests, and reconnects after the connection is lost.
 - `principals`: encodes the principal of a client in an envelope.
 - `requests`: the unsent requests of one connection to a peer, and the requests in flight.

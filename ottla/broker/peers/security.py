@@ -5,17 +5,19 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 
+import msgspec
 import structlog
 
 from ottla.addresses import Address
 from ottla.broker.config.definitions import ConfigError, reloadable_of
 from ottla.broker.config.settings import BrokerConfig
-from ottla.broker.loop.env import Clock
+from ottla.broker.loop.env import Env
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.peers.authentication import Authentication
+from ottla.broker.peers.endpoint_tokens import NodeTokens
 from ottla.broker.peers.versions import Versions
 from ottla.client.errors import ClientError
-from ottla.client.security.client_config import Connecting, Tls
+from ottla.client.security.client_config import Connecting, Tls, TokenEndpoint
 from ottla.client.security.tls import context_of, distrust_of, refusal_of
 
 log = structlog.get_logger("peer")
@@ -27,12 +29,14 @@ class PeerSecurity:
     Implements `live_config.Reconfigurable`: the next connections use the new keys and certificates.
     """
 
-    def __init__(self, clock: Clock, settings: Callable[[BrokerConfig], Connecting], config: BrokerConfig, listener: str) -> None:
+    def __init__(self, env: Env, settings: Callable[[BrokerConfig], Connecting], config: BrokerConfig, listener: str) -> None:
         """``settings`` reads the settings of the connections, which are loaded again when a key store of ``listener`` changes.
 
         Raises `ConfigError` for settings that cannot be used.
         """
-        self._errors = RepeatedErrors(clock, log)
+        self._env = env
+        self._errors = RepeatedErrors(env, log)
+        self._tokens: dict[TokenEndpoint, NodeTokens] = {}
         self._settings = settings
         self.reloads = reloadable_of(listener)
         self._connecting, self.tls = self._load(config)
@@ -40,9 +44,19 @@ class PeerSecurity:
     def _load(self, config: BrokerConfig) -> tuple[Connecting, ssl.SSLContext | None]:
         connecting = self._settings(config)
         try:
+            connecting = self._with_tokens(connecting)
             return connecting, None if connecting.tls is None else context_of(connecting.tls)
         except ClientError as error:
             raise ConfigError(str(error)) from None
+
+    def _with_tokens(self, connecting: Connecting) -> Connecting:
+        """Replace the endpoint of tokens by a function that never waits. Raises `ClientError` without a first token."""
+        sasl = connecting.sasl
+        if sasl is None or not isinstance(sasl.token, TokenEndpoint):
+            return connecting
+        if sasl.token not in self._tokens:
+            self._tokens[sasl.token] = NodeTokens(self._env, sasl.token)
+        return msgspec.structs.replace(connecting, sasl=msgspec.structs.replace(sasl, token=self._tokens[sasl.token].current))
 
     def check(self, config: BrokerConfig) -> None:
         self._load(config)

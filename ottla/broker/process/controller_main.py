@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ottla.broker.config.first_user import FirstUser
@@ -13,10 +13,13 @@ from ottla.broker.controller.server import ControllerServer
 from ottla.broker.loop.env import RealEnv, process_id
 from ottla.broker.process.ready_file import ReadyFile
 from ottla.broker.process.running import Owner, report_ready, run_process, serve_metrics, stop_at_signals
+from ottla.broker.process.steering import ControlEndpoint
 from ottla.broker.shared.shared_server import Host
 
+OpenControlApi = Callable[[ControllerServer], ControlEndpoint]
 
-def _report_ready(controller: ControllerServer, ready_file: ReadyFile) -> None:
+
+def _report_ready(controller: ControllerServer, ready_file: ReadyFile, control_api: ControlEndpoint | None) -> None:
     ready = {
         "event": "ready",
         "controller": controller.addresses.bootstrap,
@@ -25,13 +28,14 @@ def _report_ready(controller: ControllerServer, ready_file: ReadyFile) -> None:
         "cluster_id": controller.cluster_id,
         "data_dir": controller.directory.absolute_path,
         **({} if controller.metrics_url is None else {"metrics": controller.metrics_url}),
+        **({} if control_api is None else {"control": {"url": control_api.url, "token": control_api.token}}),
     }
     for_people = (
         f"ottla's controller listens for brokers at {controller.addresses.bootstrap}\n"
         f"its data is in {controller.directory.absolute_path}\n"
         f"Ctrl-C, or kill {process_id()}, stops it; its data is kept"
     )
-    report_ready(ready, ready_file, for_people)
+    report_ready(ready, ready_file, for_people, is_secret=control_api is not None)
 
 
 async def _serve(
@@ -41,6 +45,7 @@ async def _serve(
     ready_file: ReadyFile,
     owner: Owner | None,
     first_users: Sequence[FirstUser],
+    open_control_api: OpenControlApi | None,
 ) -> None:
     ready_file.check()
     host = Host(serve_metrics=serve_metrics)
@@ -50,13 +55,18 @@ async def _serve(
     ready_file.remove()
     stop_wanted = asyncio.Event()
     stop_at_signals(stop_wanted, owner)
+    control_api = None if open_control_api is None else open_control_api(controller)
     await controller.start()
     gc.freeze()
     try:
-        _report_ready(controller, ready_file)
+        if control_api is not None:
+            control_api.serve()
+        _report_ready(controller, ready_file, control_api)
         await stop_wanted.wait()
     finally:
         ready_file.remove()
+        if control_api is not None:
+            control_api.close()
         await controller.stop()
 
 
@@ -72,14 +82,15 @@ def run(
     owner: Owner | None = None,
     node: str | None = None,
     first_users: Sequence[FirstUser] = (),
+    open_control_api: OpenControlApi | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code of `run_process`.
 
-        ``cluster_id`` is written into a new directory; if it is None, an id is generated. A used directory keeps its own id.
-    ``first_users`` are created at the start.
+    ``cluster_id`` is written into a new directory; if it is None, an id is generated. A used directory keeps its own id.
+    ``first_users`` are created at the start. ``open_control_api`` opens the control API, by default none.
     """
     return run_process(
-        lambda: _serve(config, features, cluster_id, ReadyFile(ready_file), owner, first_users),
+        lambda: _serve(config, features, cluster_id, ReadyFile(ready_file), owner, first_users, open_control_api),
         as_json=as_json,
         log_level=log_level,
         warnings=warnings or {},

@@ -70,7 +70,7 @@ class Serving:
         return open_connection(self.local_connection)
 
     def local_connection(self) -> asyncio.BufferedProtocol:
-        """The protocol of a new local connection to the current broker."""
+        """Return the asyncio protocol that serves a new connection of this process to the current broker."""
         return self.broker.security.local_connection()
 
     async def start(self) -> None:

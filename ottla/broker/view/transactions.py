@@ -121,5 +121,5 @@ def _described(ports: Ports, metadata: TxnMetadata) -> TransactionDescription:
         producer_epoch=metadata.producer_epoch,
         timeout_ms=metadata.timeout_ms,
         start_ms=metadata.start_ms if has_begun else None,
-        partitions=sorted(ports.transactions.owed_partitions(metadata)),
+        partitions=sorted(ports.transactions.pending_partitions(metadata)),
     )

@@ -1,15 +1,19 @@
 """Operations of an administrator on a cluster, as functions on `cluster.BrokerConnections`.
 
+- `activity`: takes a sample of what a cluster does: log end offsets, lag of groups, open transactions.
 - `acls`: lists, creates and deletes ACLs.
 - `description`: describes the cluster as a whole.
+- `documented_configs`: configs of a resource with their defaults and documentation.
 - `groups`: lists and describes groups of all types with their lag, and sets or deletes their offsets.
 - `leaderless`: partitions without a leader, with the reason and the remedy for each.
 - `leadership`: finds, moves and elects the leader of a partition.
 - `offsets`: finds the first and last offsets of partitions, and the offsets of timestamps (ListOffsets).
 - `positions`: computes a group's positions and lag, for the command line, the console, ``ottla why`` and the test handle.
 - `quotas`: sets, lists and removes the quotas of users, client ids and addresses.
+- `record_deletion`: deletes the oldest records of partitions (DeleteRecords, KIP-107).
+- `resets`: plans the reset of a group's offsets.
 - `strays`: lists the stray directories of a cluster's brokers: partition directories that belong to no topic.
-- `topics`: creates, lists, describes and deletes topics, and reads and changes configs of resources.
+- `topics`: creates, lists, describes, grows and deletes topics, and reads and changes configs of resources.
 - `transactions`: lists and describes transactions, aborts them as an operator, and finds hanging ones (KIP-664).
 - `users`: lists, adds and removes the users of SCRAM (KIP-554).
 """

@@ -7,13 +7,15 @@ from typing import Final, TypeVar
 
 from ottla.arguments import BadArgument
 from ottla.client.cluster import BrokerConnections
-from ottla.client.errors import check
+from ottla.client.errors import ClientError, KafkaAnswered, check
+from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsMatchingAcl, DeleteAclsRequest
 from ottla.protocol.messages.describe_acls import AclDescription, DescribeAclsRequest, DescribeAclsResource
 from ottla.security.acl.bindings import AclBinding, AclBindingFilter
 from ottla.security.acl.codes import (
     CLUSTER_NAME,
+    SUPPORTED_OPERATIONS,
     AclOperation,
     PatternType,
     PermissionType,
@@ -45,13 +47,35 @@ def principal_of(text: str) -> str:
 
 
 def resources(
-    topics: Iterable[str] = (), groups: Iterable[str] = (), transactional_ids: Iterable[str] = (), *, has_cluster: bool = False
+    topics: Iterable[str] = (),
+    groups: Iterable[str] = (),
+    transactional_ids: Iterable[str] = (),
+    delegation_tokens: Iterable[str] = (),
+    users: Iterable[str] = (),
+    *,
+    has_cluster: bool = False,
 ) -> Resources:
     """Return the resources of ACLs by their types and names."""
-    named = [(ResourceType.TOPIC, name) for name in topics]
-    named += [(ResourceType.GROUP, name) for name in groups]
-    named += [(ResourceType.TRANSACTIONAL_ID, name) for name in transactional_ids]
-    return [*named, (ResourceType.CLUSTER, CLUSTER_NAME)] if has_cluster else named
+    found = [(ResourceType.TOPIC, name) for name in topics]
+    found += [(ResourceType.GROUP, name) for name in groups]
+    found += [(ResourceType.TRANSACTIONAL_ID, name) for name in transactional_ids]
+    found += [(ResourceType.DELEGATION_TOKEN, name) for name in delegation_tokens]
+    found += [(ResourceType.USER, name) for name in users]
+    return [*found, (ResourceType.CLUSTER, CLUSTER_NAME)] if has_cluster else found
+
+
+def check_operations(wanted: Resources, operations: Iterable[AclOperation]) -> None:
+    """Raise `BadArgument` for an operation that a resource does not have: its ACL could never match (AclCommand of Kafka)."""
+    for kind in dict(wanted):
+        supported = SUPPORTED_OPERATIONS[kind]
+        for operation in operations:
+            if operation is not AclOperation.ALL and operation not in supported:
+                known = ", ".join(map(named, (*supported, AclOperation.ALL)))
+                raise BadArgument(f"--operation {named(operation)}: {_words(kind)} has no such operation; give one of {known}")
+
+
+def _words(kind: ResourceType) -> str:
+    return f"a {named(kind).replace('-', ' ')}"
 
 
 def list_acls(brokers: BrokerConnections, selected: AclBindingFilter) -> list[AclBinding]:
@@ -74,6 +98,19 @@ def list_acls(brokers: BrokerConnections, selected: AclBindingFilter) -> list[Ac
         return found
 
     return sorted(_binding(resource, acl) for resource in brokers.until_final(what, attempt) for acl in resource.acls)
+
+
+def has_authorizer(brokers: BrokerConnections) -> bool:
+    """Whether the cluster has ACLs. Its responses then leave out topics, groups and transactional ids that this user may not
+    describe, without an error."""
+    try:
+        list_acls(brokers, AclBindingFilter(resource_type=ResourceType.CLUSTER))
+    except KafkaAnswered as error:
+        return error.code is not Code.SECURITY_DISABLED
+    except ClientError:
+        # What the caller shows is complete without this answer.
+        return False
+    return True
 
 
 def add_acls(brokers: BrokerConnections, acls: Sequence[AclBinding]) -> None:

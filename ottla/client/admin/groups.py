@@ -99,12 +99,19 @@ def list_groups(brokers: BrokerConnections, silent: list[ClientError] | None = N
 
 
 def find(brokers: BrokerConnections, group: str) -> GroupListing:
-    """Return the listing of a group. Raises `KafkaAnswered` for an unknown group."""
+    """Return the listing of a group. Raises `KafkaAnswered` for a group that is unknown, or that this user may not describe."""
     listing = next((listing for listing in list_groups(brokers) if listing.group_id == group), None)
     if listing is None:
-        message = "ottla group list shows the groups"
-        raise KafkaAnswered(f"unknown group {group!r} at {brokers.bootstrap}", Code.GROUP_ID_NOT_FOUND, message)
+        raise _unknown(brokers, group)
     return listing
+
+
+def _unknown(brokers: BrokerConnections, group: str) -> KafkaAnswered:
+    """Return the error for a group that is not listed. Raises `KafkaAnswered` if this user may not describe the group."""
+    # A listing leaves out groups without an error, but only coordinators that a user may know are shown.
+    brokers.until_final(f"describing group {group!r}", lambda: brokers.coordinator(GROUP, group))
+    message = "ottla group list shows the groups"
+    return KafkaAnswered(f"unknown group {group!r} at {brokers.bootstrap}", Code.GROUP_ID_NOT_FOUND, message)
 
 
 def describe(brokers: BrokerConnections, group: str) -> GroupDescription:
@@ -198,6 +205,15 @@ def check_resting(listing: GroupListing) -> None:
     if listing.state not in RESTING:
         message = f"the group is {listing.state}; stop its members first"
         raise KafkaAnswered(f"the offsets of group {listing.group_id!r} cannot be set", Code.NON_EMPTY_GROUP, message)
+
+
+def check_deletable(brokers: BrokerConnections, group: str, listing: GroupListing | None) -> None:
+    """Raise `KafkaAnswered` for a group that does not exist (``listing`` is None) or has members."""
+    if listing is None:
+        raise _unknown(brokers, group)
+    if listing.state not in RESTING:
+        message = f"the group is {listing.state}; stop its members first"
+        raise KafkaAnswered(f"group {group!r} cannot be deleted", Code.NON_EMPTY_GROUP, message)
 
 
 def commit(brokers: BrokerConnections, group: str, offsets: Mapping[TopicPartition, int]) -> None:

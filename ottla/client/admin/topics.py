@@ -1,4 +1,4 @@
-"""Creates, lists, describes and deletes topics, and reads and changes configs of resources."""
+"""Creates, lists, describes, grows and deletes topics, and reads and changes configs of resources."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic, check
 from ottla.client.wire.connection import BrokerConnection
 from ottla.protocol.errors import Code
+from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+)
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -122,12 +127,19 @@ def create(
 
     brokers.until_final(what, attempt)
     # The controller responds at once, but other brokers may not know the topic yet.
-    brokers.until_final(f"waiting for the leaders of topic {name!r}", lambda: _check_leaders(brokers, name))
+    wait_for_leaders(brokers, name)
 
 
-def _check_leaders(brokers: BrokerConnections, name: str) -> None:
+def wait_for_leaders(brokers: BrokerConnections, name: str, count: int = 1) -> None:
+    """Wait until a topic is known with at least ``count`` partitions that all have leaders. Raises `KafkaAnswered` after the
+    timeout."""
+    brokers.until_final(f"waiting for the leaders of topic {name!r}", lambda: _check_leaders(brokers, name, count))
+
+
+def _check_leaders(brokers: BrokerConnections, name: str, count: int) -> None:
     try:
-        brokers.leaders(name)
+        if len(brokers.leaders(name)) < count:
+            raise KafkaAnswered(f"topic {name!r}", Code.LEADER_NOT_AVAILABLE)
     except UnknownTopic:
         # Treat this like a missing leader, which is retriable.
         raise KafkaAnswered(f"topic {name!r}", Code.LEADER_NOT_AVAILABLE) from None
@@ -141,11 +153,31 @@ def delete(brokers: BrokerConnections, name: str) -> None:
     def attempt() -> None:
         result = brokers.ask(brokers.controller(), request).responses[0]
         if result.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            message = "ottla topic list shows the topics"
-            raise UnknownTopic(f"unknown topic {name!r} at {brokers.bootstrap}", result.error_code, message)
+            raise _unknown(brokers, name)
         check(f"deleting topic {name!r}", result.error_code, result.error_message)
 
     brokers.until_final(f"deleting topic {name!r}", attempt)
+
+
+def add_partitions(brokers: BrokerConnections, name: str, count: int) -> None:
+    """Raise the number of a topic's partitions to ``count``, and wait until all have leaders. Raises `KafkaAnswered`."""
+    topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    request = CreatePartitionsRequest(topics=[topic], timeout_ms=round(1_000 * brokers.timeout_s))
+    what = f"adding partitions to topic {name!r}"
+
+    def attempt() -> None:
+        result = brokers.ask(brokers.controller(), request).results[0]
+        if result.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            raise _unknown(brokers, name)
+        check(what, result.error_code, result.error_message)
+
+    brokers.until_final(what, attempt)
+    wait_for_leaders(brokers, name, count)
+
+
+def _unknown(brokers: BrokerConnections, name: str) -> UnknownTopic:
+    message = "ottla topic list shows the topics"
+    return UnknownTopic(f"unknown topic {name!r} at {brokers.bootstrap}", Code.UNKNOWN_TOPIC_OR_PARTITION, message)
 
 
 def list_topics(brokers: BrokerConnections, *, internal: bool = False) -> list[TopicListing]:
@@ -197,13 +229,21 @@ def describe(brokers: BrokerConnections, name: str) -> TopicDescription:
 
 def get_configs(brokers: BrokerConnections, kind: ConfigKind, name: str) -> list[Config]:
     """Return all configs of a resource, ordered by name. Raises `KafkaAnswered`."""
+    return [config for config, _ in described_configs(brokers, kind, name)]
+
+
+def described_configs(
+    brokers: BrokerConnections, kind: ConfigKind, name: str, *, is_documented: bool = False
+) -> list[tuple[Config, DescribeConfigsResourceResult]]:
+    """As `get_configs`, with the responses; with ``is_documented`` these have synonyms and documentation."""
     request = DescribeConfigsRequest(
         resources=[DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)],
-        include_synonyms=False,
+        include_synonyms=is_documented,
+        include_documentation=is_documented,
     )
     what = f"asking for the configs of {_resource(kind, name)}"
 
-    def attempt() -> list[Config]:
+    def attempt() -> list[tuple[Config, DescribeConfigsResourceResult]]:
         result = brokers.ask(_whose(brokers, kind, name), request).results[0]
         check(what, result.error_code, result.error_message)
         configs = [
@@ -217,7 +257,7 @@ def get_configs(brokers: BrokerConnections, kind: ConfigKind, name: str) -> list
             )
             for c in result.configs
         ]
-        return sorted(configs, key=lambda config: config.name)
+        return sorted(zip(configs, result.configs, strict=True), key=lambda pair: pair[0].name)
 
     return brokers.until_final(what, attempt)
 

@@ -232,14 +232,15 @@ def write_abort_marker(
     brokers.until_final(what, attempt, also=(Code.UNKNOWN_TOPIC_OR_PARTITION,))
 
 
-def abort(brokers: BrokerConnections, transactional_id: str) -> TransactionDescription:
-    """Abort the open transaction of a transactional id and fence its producer. Returns the description from before the abort.
+def abort(brokers: BrokerConnections, transactional_id: str, known: TransactionDescription | None = None) -> TransactionDescription:
+    """Abort the open transaction of a transactional id and fence its producer. Returns the description from before the abort, which
+    is ``known`` if it is given.
 
     EndTxn gets the described producer id and epoch, so that a newer transaction is not aborted. (Before transaction.version 2 all
     transactions of a producer have the same epoch.) Raises `KafkaAnswered` for an unknown transactional id, or if another
     transaction has begun meanwhile.
     """
-    before = describe(brokers, transactional_id)
+    before = describe(brokers, transactional_id) if known is None else known
     owner = (before.producer_id, before.epoch)
     if before.is_ongoing:
         owner = _abort_only(brokers, before)

@@ -17,7 +17,7 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from ottla.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
-from ottla.security.sasl.scram import HASHES, MAX_ITERATIONS, MIN_ITERATIONS, NUMBERS, SALT_BYTES
+from ottla.security.sasl.scram import HASHES, MAX_ITERATIONS, MIN_ITERATIONS, NUMBERS, salt_of
 
 MECHANISMS: Final = tuple(NUMBERS)
 _NAMES: Final = {number: name for name, number in NUMBERS.items()}
@@ -58,15 +58,19 @@ def set_password(
 ) -> None:
     """Add a user, or change the password. The brokers get salted hashes, never the password. Raises `KafkaAnswered`."""
     assert MIN_ITERATIONS <= iterations <= MAX_ITERATIONS
-    for mechanism in mechanisms:
-        salt = secrets.token_bytes(SALT_BYTES)
-        # Kafka hashes the UTF-8 of a password as it is (ScramFormatter.normalize).
-        salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
-        made = ScramCredentialUpsertion(
-            name=name, mechanism=NUMBERS[mechanism], iterations=iterations, salt=salt, salted_password=salted
-        )
-        # A request may change only one credential of a user.
-        _alter(brokers, f"adding user {name!r}", AlterUserScramCredentialsRequest(upsertions=[made]))
+    made = [_upsertion(name, password, mechanism, iterations) for mechanism in mechanisms]
+    # A request may change only one credential of a user. The hashes are made before, so that other commands seldom come between.
+    for upsertion in made:
+        _alter(brokers, f"adding user {name!r}", AlterUserScramCredentialsRequest(upsertions=[upsertion]))
+
+
+def _upsertion(name: str, password: str, mechanism: str, iterations: int) -> ScramCredentialUpsertion:
+    salt = salt_of(secrets.token_bytes())
+    # Kafka hashes the UTF-8 of a password as it is (ScramFormatter.normalize).
+    salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
+    return ScramCredentialUpsertion(
+        name=name, mechanism=NUMBERS[mechanism], iterations=iterations, salt=salt, salted_password=salted
+    )
 
 
 def remove_user(brokers: BrokerConnections, name: str, mechanisms: Iterable[str] = ()) -> None:

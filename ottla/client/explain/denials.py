@@ -20,11 +20,29 @@ _FLAGS: Final = {
     "DELEGATION_TOKEN": "--delegation-token",
     "USER": "--user-principal",
 }
-"""Option of kafka-acls for each type of resource that has a name."""
+"""Option of ``ottla acl`` for each type of resource that has a name."""
 
 
 def denied_to(denials: Iterable[Mapping[str, Any]], principal: str) -> list[Mapping[str, Any]]:
     return [denial for denial in denials if denial["principal"] == principal]
+
+
+def merged(nodes: Iterable[Iterable[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
+    """Return the denials of several nodes, newest first. Denials of one action by several nodes become one."""
+    by_action: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for denial in (denial for denials in nodes for denial in denials):
+        key = tuple(denial[name] for name in ("principal", "operation", "resource_type", "resource"))
+        known = by_action.get(key)
+        if known is None:
+            by_action[key] = dict(denial)
+            continue
+        newest = max(known, denial, key=lambda one: int(one["last_ms"]))
+        by_action[key] = {
+            **newest,
+            "first_ms": min(known["first_ms"], denial["first_ms"]),
+            "times": known["times"] + denial["times"],
+        }
+    return sorted(by_action.values(), key=lambda one: -int(one["last_ms"]))
 
 
 def denied_on(denials: Iterable[Mapping[str, Any]], group: str, topics: Iterable[str]) -> list[Mapping[str, Any]]:
@@ -52,12 +70,19 @@ def _what(denial: Mapping[str, Any], now_ms: int) -> str:
 
 def _why(denial: Mapping[str, Any]) -> str:
     if denial["denied_by"] is not None:
-        return f"an ACL denies it: {denial['denied_by']}; remove it with kafka-acls --remove"
-    operation = "".join(word.capitalize() for word in denial["operation"].split("_"))
+        return f"an ACL denies it: {denial['denied_by']}; ottla acl remove --deny removes it"
+    operation = denial["operation"].lower().replace("_", "-")
     flag = _FLAGS.get(denial["resource_type"])
-    resource = "--cluster" if flag is None else f"{flag} {shlex.quote(denial['resource'])}"
-    principal = shlex.quote(denial["principal"])
-    return f"no ACL allows it; allow it: kafka-acls --add --allow-principal {principal} --operation {operation} {resource}"
+    if flag is not None and not denial["resource"].isprintable():
+        return "no ACL allows it; the name of the resource has characters that cannot be shown here, see --json"
+    resource = "--cluster" if flag is None else _option(flag, denial["resource"])
+    principal = _option("--principal", denial["principal"])
+    return f"no ACL allows it; allow it: ottla acl add {principal} --operation {operation} {resource}"
+
+
+def _option(flag: str, value: str) -> str:
+    """Format an option for a shell. A value that begins with a hyphen would be taken for another option."""
+    return f"{flag}={shlex.quote(value)}" if value.startswith("-") else f"{flag} {shlex.quote(value)}"
 
 
 def _words(resource_type: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ottla.client.admin import groups, transactions
+from ottla.client.admin.acls import has_authorizer
 from ottla.client.admin.groups import GroupDescription
 from ottla.client.admin.offsets import LATEST, list_offsets
 from ottla.client.admin.positions import GroupPosition
@@ -21,7 +22,8 @@ class StableOffset:
     """The last stable offset of a partition, and the transaction that holds it back.
 
     ``holder`` is the open transaction that begins at the last stable offset, if any. ``transaction`` is the coordinator's
-    description of this transaction; None if no coordinator has the producer id or the coordinator's transaction is complete.
+    description of this transaction; None if no coordinator has the producer id or the coordinator's transaction is complete, or
+    with ``may_be_hidden`` if this user may not describe it.
     """
 
     topic: str
@@ -30,6 +32,7 @@ class StableOffset:
     high_watermark: int
     holder: OpenTransaction | None = None
     transaction: TransactionDescription | None = None
+    may_be_hidden: bool = False
 
     @property
     def waiting(self) -> int:
@@ -45,6 +48,8 @@ def stable_offsets(brokers: BrokerConnections, topic: str, indexes: Iterable[int
     waiting = [index for index in wanted if stable[index] < ends[index]]
     holders = _holders(brokers, topic, waiting, stable) if waiting else {}
     known = _known(brokers, holders.values())
+    is_any_unknown = any(holder.producer_id not in known for holder in holders.values())
+    may_be_hidden = is_any_unknown and has_authorizer(brokers)
     return [
         StableOffset(
             topic=topic,
@@ -53,6 +58,7 @@ def stable_offsets(brokers: BrokerConnections, topic: str, indexes: Iterable[int
             high_watermark=ends[index],
             holder=holders.get(index),
             transaction=known.get(holders[index].producer_id) if index in holders else None,
+            may_be_hidden=may_be_hidden,
         )
         for index in wanted
     ]

@@ -34,6 +34,11 @@ def why_held(held: StableOffset, now_ms: int, clients: Mapping[str, str] = NO_CL
     producer = f"producer {held.holder.producer_id} epoch {held.holder.producer_epoch}"
     behind = f"{held.waiting:,} records wait, including its own" if held.waiting > 1 else "1 record waits, its own"
     transaction = held.transaction
+    if transaction is None and held.may_be_hidden:
+        return [
+            f"{summary}: a transaction of {producer}, whose transactional id this user may not describe, or which hangs; {behind}",
+            "ask a user who may describe all transactional ids, and do not abort it before: ottla txn why shows then which it is",
+        ]
     if transaction is None:
         return [
             f"{summary}: a transaction of {producer}, which no coordinator will end; {behind}",

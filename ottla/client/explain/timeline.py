@@ -29,15 +29,16 @@ from ottla.protocol.transaction_states import TxnState
 _DECIDED: Final = {TxnState.PREPARE_COMMIT.label: "commit", TxnState.PREPARE_ABORT.label: "abort"}
 _COMPLETE: Final = {TxnState.COMPLETE_COMMIT.label: "committed", TxnState.COMPLETE_ABORT.label: "aborted"}
 PRODUCER_LEAD_MS: Final = 120_000
-"""Maximum time, in ms, by which a record may be older than its transaction: producers buffer records for delivery.timeout.ms, by
-default 2 min."""
+"""Maximum time, in ms, from a record's timestamp to the begin of its transaction.
+
+A producer sets the timestamp and then buffers the record for at most delivery.timeout.ms, by default 2 min."""
 MAX_DATA_RECORDS: Final = 200_000
 """Maximum number of records that are read from one topic."""
 
 
 @dataclass(slots=True, frozen=True)
 class Logged:
-    """A record of the coordinator's log. ``state`` is None for a tombstone, which Kafka writes when the id expires."""
+    """A record of ``__transaction_state``. ``state`` is None for a tombstone, which the coordinator writes when the id expires."""
 
     offset: int
     time_ms: int
@@ -51,7 +52,10 @@ class Logged:
 
 @dataclass(slots=True, frozen=True)
 class Event:
-    """An event. ``where`` is the log and offset of the event's record; ``producer`` is producer id and epoch."""
+    """An event in the history of a transactional id.
+
+    ``where`` is the log and the offset of the record that shows the event; ``producer`` is producer id and epoch.
+    """
 
     time_ms: int
     kind: str
@@ -62,7 +66,7 @@ class Event:
 
 
 def logged(transactional_id: str, key: bytes | None, value: bytes | None, offset: int, time_ms: int) -> Logged | None:
-    """Decode a record of the coordinator's log. Returns None for another transactional id and for an invalid record."""
+    """Decode a record of ``__transaction_state``. Returns None for another transactional id and for an invalid record."""
     if key is None:
         return None
     try:

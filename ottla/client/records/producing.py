@@ -10,6 +10,7 @@ from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError, KafkaAnswered, check
 from ottla.client.real_time import now_ms
 from ottla.client.records.record import NewRecord, encode_batch, encoded_size_bytes
+from ottla.client.records.transaction import Transaction
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -33,10 +34,13 @@ class _Waiting:
 class TopicProducer:
     """Collects records into one batch per partition, and sends full batches. `flush` sends the other batches.
 
-    Records without key and partition go to one partition until its batch is sent, and then to the next partition.
+    Records without key and partition go to one partition until its batch is sent, and then to the next partition. With a
+    ``transaction`` the records belong to it; the caller ends the transaction after `flush`.
     """
 
-    def __init__(self, brokers: BrokerConnections, topic: str, now_ms: Callable[[], int] = now_ms) -> None:
+    def __init__(
+        self, brokers: BrokerConnections, topic: str, now_ms: Callable[[], int] = now_ms, transaction: Transaction | None = None
+    ) -> None:
         self._brokers = brokers
         self._topic = topic
         self._now_ms = now_ms
@@ -44,7 +48,10 @@ class TopicProducer:
         self._next = 0
         self._sequences = dict.fromkeys(self._partitions, 0)
         self._waiting = {index: _Waiting() for index in self._partitions}
-        self._producer_id, self._epoch = self._init()
+        self._transaction = transaction
+        self._producer_id, self._epoch = (
+            self._init() if transaction is None else (transaction.producer_id, transaction.producer_epoch)
+        )
         self.written: dict[int, int] = dict.fromkeys(self._partitions, 0)
         """Number of acknowledged records by partition."""
         self.last_offsets: dict[int, int] = {}
@@ -92,9 +99,12 @@ class TopicProducer:
             producer_id=self._producer_id,
             producer_epoch=self._epoch,
             base_sequence=self._sequences[index],
+            is_transactional=self._transaction is not None,
         )
+        if self._transaction is not None:
+            self._transaction.add(self._topic, index)
         request = ProduceRequest(
-            transactional_id=None,
+            transactional_id=None if self._transaction is None else self._transaction.transactional_id,
             acks=ALL_IN_SYNC,
             timeout_ms=round(1_000 * self._brokers.timeout_s),
             topic_data=[

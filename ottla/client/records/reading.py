@@ -16,7 +16,7 @@ from ottla.client.records.record import ConsumedRecord, decode_batch, decoded, i
 from ottla.protocol.errors import Code
 from ottla.protocol.inflating import Allowance
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from ottla.protocol.records import batches
+from ottla.protocol.records import BatchHeader, batches
 
 Isolation = Literal["committed", "aborted", "all"]
 ISOLATIONS: Final[tuple[Isolation, ...]] = ("committed", "aborted", "all")
@@ -152,24 +152,27 @@ def _records_of(
     """Yield the records of a response that match ``isolation``, from the partition's ``position`` to before ``end``, and advance
     the position."""
     index = data.partition_index
+    for batch, header, takes in classified(topic, data, isolation):
+        if takes and header.next_offset > position[index] and (show_control or not header.is_control):
+            records = decoded(topic, index, batch, header, allowance)
+            yield from (r for r in records if r.offset >= position[index] and (end is None or r.offset < end))
+        position[index] = max(position[index], header.next_offset)
+        if end is not None and position[index] >= end:
+            break
+
+
+def classified(topic: str, data: PartitionData, isolation: Isolation) -> Iterator[tuple[memoryview, BatchHeader, bool]]:
+    """Yield each batch of a response to a fetch, and whether it matches ``isolation``. Control batches match like the other
+    batches of their producer; only they are decoded."""
     starts = sorted((a.first_offset, a.producer_id) for a in data.aborted_transactions or [])
     aborting: set[int] = set()
-    raw = data.records or b""
+    raw = memoryview(data.records or b"")
     for at, header in batches(raw):
         while starts and starts[0][0] <= header.last_offset:
             aborting.add(starts.pop(0)[1])
         is_aborted = header.is_transactional and header.producer_id in aborting
-        takes = isolation == "all" or is_aborted == (isolation == "aborted")
-        if header.next_offset > position[index] and (header.is_control or takes):
-            batch = memoryview(raw)[at : at + header.size_bytes]
-            # A marker is decoded first, because an abort marker ends the producer's aborted batches. Other batches may be large,
-            # so they are decoded lazily.
-            marker = decode_batch(topic, index, batch, header) if header.is_control else []
-            if is_abort_marker(header, marker):
-                aborting.discard(header.producer_id)
-            if takes and (show_control or not header.is_control):
-                records = marker or decoded(topic, index, batch, header, allowance)
-                yield from (r for r in records if r.offset >= position[index] and (end is None or r.offset < end))
-        position[index] = max(position[index], header.next_offset)
-        if end is not None and position[index] >= end:
-            break
+        batch = raw[at : at + header.size_bytes]
+        yield batch, header, isolation == "all" or is_aborted == (isolation == "aborted")
+        # An abort marker ends the producer's aborted batches.
+        if header.is_control and is_abort_marker(header, decode_batch(topic, data.partition_index, batch, header)):
+            aborting.discard(header.producer_id)

@@ -21,6 +21,7 @@ from ottla.protocol.records import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    TRANSACTIONAL_BIT,
     BatchHeader,
     ControlType,
     crc_is_valid,
@@ -158,6 +159,7 @@ def encode_batch(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
+    is_transactional: bool = False,
 ) -> bytes:
     """Encode one batch for a Produce request. ``records`` must not be empty."""
     timestamps = [now_ms if record.timestamp_ms is None else record.timestamp_ms for record in records]
@@ -172,7 +174,7 @@ def encode_batch(
         leader_epoch=-1,
         magic=2,
         crc=0,
-        attributes=0,
+        attributes=TRANSACTIONAL_BIT if is_transactional else 0,
         last_offset_delta=len(records) - 1,
         base_timestamp_ms=base_ms,
         max_timestamp_ms=max(timestamps),

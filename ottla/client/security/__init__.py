@@ -7,4 +7,5 @@
 - `sasl`: SASL exchanges as generators of bytes: PLAIN, SCRAM and OAUTHBEARER, without socket and clock.
 - `tls`: makes TLS connections to brokers, and explains TLS errors in one line.
 - `tokens`: gets bearer tokens from the user's function, or from an OAuth endpoint (KIP-768).
+- `unsecured_login`: makes unsecured tokens from the options of a login module, for tests.
 """

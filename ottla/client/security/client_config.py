@@ -67,6 +67,7 @@ TAKEN: Final = frozenset(
         "ssl.key.pem",
         "ssl.key.password",
         HOSTNAMES,
+        "ssl.cipher.suites",
         "ssl.enabled.protocols",
     }
 )
@@ -90,7 +91,6 @@ WITHOUT_EFFECT: Final = frozenset(
 """Options of Java's client for which this client has no equivalent. They are ignored."""
 NOT_TAKEN: Final = MappingProxyType(
     {
-        "ssl.cipher.suites": "it has Java's names of cipher suites; give ssl.enabled.protocols, or leave them to OpenSSL",
         "ssl.provider": "it names a class of Java",
         "ssl.engine.factory.class": "it names a class of Java",
         "security.providers": "it names a class of Java",
@@ -134,6 +134,8 @@ class Tls(msgspec.Struct, frozen=True):
     checks_hostname: bool = True
     versions: tuple[str, ...] = TLS_VERSIONS
     prefix: str = PREFIX
+    cipher_suites: tuple[str, ...] = ()
+    """IANA's names of the enabled cipher suites; empty for OpenSSL's own selection."""
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -272,7 +274,8 @@ def _tls(given: Mapping[str, Any], prefix: str) -> Tls:
         raise ClientError(f"{prefix}ssl.enabled.protocols must be one or more of {' and '.join(TLS_VERSIONS)}")
     password = given.get("ssl.key.password")
     secret = None if password is None else Secret(str(password))
-    return Tls(trusted, certificate, key, secret, hostnames == "https", versions, prefix)
+    suites = tuple(filter(None, (suite.strip() for suite in str(given.get("ssl.cipher.suites") or "").split(","))))
+    return Tls(trusted, certificate, key, secret, hostnames == "https", versions, prefix, suites)
 
 
 def _pem(

@@ -38,22 +38,28 @@ def diagnosis(address: Address, connecting: Connecting) -> str | None:
     where = f"the broker at {address[0]}:{address[1]}"
     given = f"{connecting.prefix}{PROTOCOL} is {connecting.protocol}"
     if connecting.tls is not None:
-        if _ask(address, API_VERSIONS, 0, ApiVersionsRequest()) is not None:
+        if ask_plainly(address, API_VERSIONS, 0, ApiVersionsRequest()) is not None:
             return f"{where} does not use TLS on this listener, but {given}: give {connecting.protocol.replace('SSL', 'PLAINTEXT')}"
         return _rejection(address, connecting.tls)
-    if _speaks_tls(address):
+    if speaks_tls(address):
         return f"{where} uses TLS on this listener, but {given}: give {connecting.protocol.replace('PLAINTEXT', 'SSL')}"
-    if connecting.sasl is None:
-        shaken = _ask(address, SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=_NO_MECHANISM))
-        if shaken is not None and shaken.error_code == Code.UNSUPPORTED_SASL_MECHANISM:
-            return (
-                f"{where} requires clients to authenticate ({', '.join(sorted(shaken.mechanisms))}), but {given}:"
-                " give SASL_PLAINTEXT"
-            )
-    return None
+    return login_demand(address, connecting)
 
 
-def _ask(address: Address, key: int, version: int, request: Any) -> Any:
+def login_demand(address: Address, connecting: Connecting) -> str | None:
+    """Say that a listener without TLS requires clients to authenticate, if ``connecting`` has no SASL; else return None."""
+    if connecting.sasl is not None:
+        return None
+    shaken = ask_plainly(address, SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=_NO_MECHANISM))
+    if shaken is None or shaken.error_code != Code.UNSUPPORTED_SASL_MECHANISM:
+        return None
+    return (
+        f"the broker at {address[0]}:{address[1]} requires clients to authenticate ({', '.join(sorted(shaken.mechanisms))}), but"
+        f" {connecting.prefix}{PROTOCOL} is {connecting.protocol}: give SASL_PLAINTEXT"
+    )
+
+
+def ask_plainly(address: Address, key: int, version: int, request: Any) -> Any:
     """Send a request without TLS. Returns None if no valid response arrives."""
     try:
         with socket.create_connection(address, PROBE_TIMEOUT_S) as connection, connection.makefile("rb") as answers:
@@ -67,7 +73,7 @@ def _ask(address: Address, key: int, version: int, request: Any) -> Any:
     return answer if correlation_id == _CORRELATION_ID else None
 
 
-def _speaks_tls(address: Address) -> bool:
+def speaks_tls(address: Address) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -17,6 +17,7 @@ import msgspec
 from ottla.addresses import Address
 from ottla.client.errors import ClientError
 from ottla.client.security.client_config import TLS_VERSIONS, Pem, Secret, Tls, conversion
+from ottla.security.tls.cipher_suites import CipherSuiteError, enable
 
 MAX_PEM_BYTES: Final = 16 << 20
 """Maximum size of a PEM file, in bytes. The bundle of all certificates that browsers trust has about 250 KB."""
@@ -44,6 +45,7 @@ class _Contents(msgspec.Struct, frozen=True):
     versions: tuple[str, ...]
     key_option: str
     prefix: str
+    cipher_suites: tuple[str, ...]
 
 
 def wrapped(raw: socket.socket, tls: Tls, address: Address) -> ssl.SSLSocket:
@@ -71,6 +73,7 @@ def context_of(tls: Tls) -> ssl.SSLContext:
         tls.versions,
         "" if tls.key is None else tls.key.option,
         tls.prefix,
+        tls.cipher_suites,
     )
     return _context(contents, "" if tls.trusted is None else tls.trusted.option)
 
@@ -114,8 +117,11 @@ def _from_pkcs12(data: bytes, pem: Pem, password: str, key_password: Secret | No
 def _context(contents: _Contents, trusted_option: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = contents.checks_hostname
-    context.minimum_version = min(_VERSIONS[version] for version in contents.versions)
-    context.maximum_version = max(_VERSIONS[version] for version in contents.versions)
+    try:
+        versions = enable(context, contents.cipher_suites, [_VERSIONS[version] for version in contents.versions])
+    except CipherSuiteError as error:
+        raise ClientError(f"{contents.prefix}ssl.cipher.suites: {error}") from None
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
     # As in Java, every certificate in the trust store is trusted, including intermediate certificates.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if contents.trusted is None:
@@ -168,6 +174,8 @@ def refusal_of(error: ssl.SSLError, tls: Tls, address: Address) -> str | None:
     reason = str(error.reason or "")
     where = f"the broker at {address[0]}:{address[1]}"
     is_alert = "ALERT" in reason
+    if is_alert and "HANDSHAKE_FAILURE" in reason and tls.cipher_suites:
+        return f"{where} supports none of the cipher suites ({reason}): see {tls.prefix}ssl.cipher.suites"
     if is_alert and tls.certificate is None and ("CERTIFICATE" in reason or "HANDSHAKE_FAILURE" in reason):
         return f"{where} requires a client certificate ({reason}): give {tls.prefix}ssl.keystore.location"
     if is_alert and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):

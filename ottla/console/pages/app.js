@@ -8,8 +8,12 @@ import { messages } from "./messages.js";
 import { groups, group } from "./groups.js";
 import { transactions, transaction } from "./transactions.js";
 import { steering } from "./steering.js";
+import { configs } from "./configs.js";
+import { find } from "./find.js";
+import { isReadOnly } from "./mode.js";
+import { theme } from "./theme.js";
 
-const PAGES = { overview, topics, topic, messages, groups, group, transactions, transaction, steering };
+const PAGES = { overview, topics, topic, messages, groups, group, transactions, transaction, steering, configs };
 const IN_NAVIGATION = ["overview", "topics", "groups", "transactions", "steering"];
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 4000;
@@ -17,6 +21,7 @@ const MOST_SAID = 200;
 
 const main = document.getElementById("main");
 const state = document.getElementById("state");
+const notice = document.getElementById("notice");
 let live = null;
 let timer = null;
 let pauseMs = FIRST_PAUSE_MS;
@@ -24,6 +29,8 @@ let pauseMs = FIRST_PAUSE_MS;
 let listening = null;
 let isPressed = false;
 let later = null;
+// What an action has done, until the page that the browser goes to is shown.
+let news = null;
 
 function address() {
   const [page, query = ""] = location.hash.slice(1).split("?");
@@ -52,6 +59,12 @@ function say(text, isBad = false) {
   state.className = isBad ? "bad" : "";
 }
 
+function entry(name, isHere) {
+  const made = link(PAGES[name].label ?? name, name);
+  if (isHere) made.setAttribute("aria-current", "page");
+  return made;
+}
+
 function show() {
   live?.close();
   isPressed = false;
@@ -60,8 +73,9 @@ function show() {
   pauseMs = FIRST_PAUSE_MS;
   say("");
   const { page, parameters } = address();
-  const here = PAGES[page].under ?? page;
-  document.getElementById("nav").replaceChildren(...IN_NAVIGATION.map((name) => link(PAGES[name].label ?? name, name, {}, name === here ? "here" : null)));
+  const under = PAGES[page].under ?? page;
+  const here = typeof under === "function" ? under(parameters) : under;
+  document.getElementById("nav").replaceChildren(...IN_NAVIGATION.map((name) => entry(name, name === here)));
   document.title = `${PAGES[page].title?.(parameters) ?? PAGES[page].label ?? page} - ottla`;
   document.body.dataset.page = page;
   document.body.dataset.draws = "0";
@@ -147,10 +161,24 @@ function draw(page, values, parameters, drawn) {
     return;
   }
   const focused = drawn.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  const scrolled = [...drawn.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
   drawn.replaceChildren(...elements);
   say("live");
-  if (focused !== null) [...drawn.querySelectorAll("a, button")].find((one) => nameOf(one) === focused)?.focus({ preventScroll: true });
+  [...drawn.querySelectorAll(".scroll")].forEach((one, at) => {
+    one.scrollLeft = scrolled[at] ?? 0;
+    if (one.scrollWidth > one.clientWidth) reachable(one, at);
+  });
+  if (focused !== null) {
+    [...drawn.querySelectorAll("a, button, [tabindex]")].find((one) => nameOf(one) === focused)?.focus({ preventScroll: true });
+  }
   document.body.dataset.draws = String(Number(document.body.dataset.draws) + 1);
+}
+
+// Who has no pointer scrolls with the arrow keys.
+function reachable(wide, at) {
+  for (const [name, value] of Object.entries({ tabindex: 0, role: "region", "aria-label": `${wide.dataset.name} ${at + 1}` })) {
+    wide.setAttribute(name, value);
+  }
 }
 
 const nameOf = (element) => element.getAttribute("href") ?? element.getAttribute("aria-label");
@@ -177,6 +205,47 @@ onTokenOfOtherTab((token) => {
   show();
 });
 
+// What an action has done is said until the reader goes to another page, or until the next action.
+function tell({ said, page, parameters, goes }) {
+  const more = page && !goes ? link("show it", page, parameters) : "";
+  notice.replaceChildren(el("span", {}, `${said[0].toUpperCase()}${said.slice(1)}. `, more), el("button", { type: "button", onclick: hush }, "close"));
+  notice.hidden = false;
+}
+
+function hush() {
+  notice.hidden = true;
+}
+
+document.addEventListener("acted", ({ detail }) => {
+  const before = location.href;
+  if (detail.goes && detail.page) location.hash = `${detail.page}?${new URLSearchParams(detail.parameters)}`;
+  if (location.href !== before) {
+    // The page that comes now tells of it.
+    news = detail;
+    return;
+  }
+  // What was typed into the page's forms stays.
+  live?.close();
+  clearTimeout(timer);
+  listening?.();
+  tell(detail);
+});
+
+const isTyping = (element) => element.matches("input, textarea, select, [contenteditable]");
+
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || !hasToken()) return;
+  event.preventDefault();
+  find();
+});
+document.getElementById("find").addEventListener("click", () => hasToken() && find());
+document.getElementById("mode").hidden = !isReadOnly;
+document.querySelector(".skip").addEventListener("click", (event) => {
+  // The fragment of the address is the page.
+  event.preventDefault();
+  main.parentElement.focus();
+});
+theme(document.getElementById("theme"));
 document.addEventListener("visibilitychange", pauseOrGoOn);
 
 function letGo() {
@@ -196,7 +265,10 @@ window.addEventListener("blur", letGo);
 document.addEventListener("selectionchange", () => later?.());
 window.addEventListener("hashchange", () => {
   takeToken();
+  hush();
   show();
+  if (news !== null) tell(news);
+  news = null;
 });
 takeToken();
 show();

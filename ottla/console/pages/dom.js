@@ -24,8 +24,9 @@ export function time(ms) {
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString();
 }
 
-// Names the parts of the cluster whose rows are missing on the page.
-export const notShown = (missing) => (missing.length ? el("p", { class: "note" }, `not shown: ${missing.join("; ")}`) : "");
+// Names the parts of the cluster whose rows are missing on the page, and the command that shows all.
+export const notShown = (missing, command) =>
+  missing.length ? el("p", { class: "note" }, `not shown: ${missing.join("; ")}. ${command} shows those of all brokers.`) : "";
 
 export function duration(ms) {
   const s = Math.max(0, ms) / 1000;
@@ -48,12 +49,15 @@ export const link = (text, page, parameters = {}, kind = null) =>
 export function table(columns, rows, kind = null) {
   const cell = (value) => el("td", typeof value === "number" ? { class: "number" } : {}, typeof value === "number" ? number(value) : value);
   const line = (row) => el("tr", row.kind ? { class: row.kind } : {}, (row.cells ?? row).map(cell));
-  const head = el("thead", {}, el("tr", {}, columns.map((column) => el("th", {}, column))));
-  return el("table", { class: kind }, head, el("tbody", {}, rows.map(line)));
+  const head = el("thead", {}, el("tr", {}, columns.map((column) => (column ? el("th", { scope: "col" }, column) : el("td")))));
+  return scroll(el("table", { class: kind }, head, el("tbody", {}, rows.map(line))), "table");
 }
 
+// What may be wider than a screen scrolls by itself.
+export const scroll = (wide, name) => el("div", { class: "scroll", "data-name": name }, wide);
+
 export function pairs(rows) {
-  return el("table", {}, el("tbody", {}, rows.map(([name, value]) => el("tr", {}, el("th", {}, name), el("td", {}, value)))));
+  return el("table", {}, el("tbody", {}, rows.map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, value)))));
 }
 
 export function pager(page, parameters, part) {

@@ -1,10 +1,11 @@
 import { el, link, notShown, number, pager, pairs, search, table } from "./dom.js";
+import { act, placeFields, placeOf } from "./actions.js";
 
 export const groups = {
   form: (p) => search("groups", p, "groups whose name contains"),
   draw: ({ part, missing }, p) => [
     el("h1", {}, "Groups"),
-    notShown(missing),
+    notShown(missing, "ottla group list"),
     pager("groups", p, part),
     table(["group", "type", "state", "lag"], part.rows.map((row) => [
       link(row.group_id, "group", { name: row.group_id }), row.type, row.state,
@@ -16,8 +17,9 @@ export const groups = {
 export const group = {
   under: "groups",
   title: (p) => p.name,
+  form: ({ name }) => el("div", {}, el("h1", {}, name), el("div", { class: "acts" },
+    link("configs", "configs", { kind: "group", name }), act("reset the offsets", reset(name)), act("delete the group", remove(name)))),
   draw: (g, p) => [
-    el("h1", {}, g.group_id),
     pairs([["type", g.type], ["state", g.state], ["assignor", g.assignor || "-"]]),
     el("h2", {}, "Why it has this lag"),
     el("ul", { id: "why" }, g.why.map((line) => el("li", {}, line))),
@@ -37,6 +39,21 @@ export const group = {
     g.more_members ? el("p", { class: "note" }, `and ${number(g.more_members)} more members`) : null,
   ].filter(Boolean),
 };
+
+const remove = (group) => ({ name: "delete-group", title: `Delete group ${group}`, confirm: "Delete", isDanger: true, goes: true, request: () => ({ group }) });
+
+const reset = (group) => ({
+  name: "reset-group", title: `Reset the offsets of ${group}`, confirm: "Reset", isDanger: true,
+  fields: [...placeFields("beginning"), { name: "topics", label: "topics", hint: "TOPIC or TOPIC:PARTITION, with blanks between; empty: all that have an offset" }],
+  request: (v) => ({ group, to: placeOf(v), topics: v.topics.split(/\s+/).filter(Boolean).map(topicOrPartition) }),
+});
+
+// Topics have no colons in their names.
+function topicOrPartition(text) {
+  const [topic, partition] = text.split(":");
+  if (partition !== undefined && !/^[0-9]+$/.test(partition)) throw new Error(`expected TOPIC or TOPIC:PARTITION: ${text}`);
+  return { topic, partition: partition === undefined ? null : Number(partition) };
+}
 
 const unknownLag = (row) => row.end === null ? "unknown: no replica here" : `- (no committed offset; ${number(row.unread)} from earliest)`;
 

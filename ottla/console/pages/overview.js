@@ -5,10 +5,10 @@ const counted = (states) => Object.entries(states).map(([name, count]) => `${num
 export const overview = {
   draw: (o) => [
     el("h1", {}, "Overview"),
-    notShown(o.missing),
+    notShown(o.missing, "ottla group list and ottla txn list"),
     pairs([
       ["bootstrap", o.bootstrap],
-      ["brokers", o.brokers.map((broker) => `${broker.node_id} at ${broker.address}`).join(", ")],
+      ["brokers", o.brokers.map((broker, at) => [at ? ", " : "", link(`${broker.node_id} at ${broker.address}`, "configs", { kind: "broker", name: broker.node_id })])],
       ["cluster", o.cluster_id],
       ["data", `${o.data_dir}, ${size(o.size_bytes)}`],
       ["healthy", o.is_sound ? "yes" : el("span", { class: "wrong" }, `no: ${o.problems.join("; ") || "see the broker's log"}`)],

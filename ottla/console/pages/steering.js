@@ -1,5 +1,6 @@
 import { el, table, time } from "./dom.js";
 import { command } from "./control.js";
+import { isReadOnly } from "./mode.js";
 
 const EXAMPLE = "api: EndTxn\ndrop_answer: true\ntransactional_id: shop";
 
@@ -18,6 +19,7 @@ async function asked(said, method, path, body) {
 export const steering = {
   label: "control",
   form: () => {
+    if (isReadOnly) return el("h1", {}, "Faults and the clock");
     const said = el("p", { class: "wrong", id: "said", role: "alert" });
     const fault = el("textarea", { id: "fault", rows: 5, cols: 60, placeholder: EXAMPLE, spellcheck: "false" });
     const add = async (event) => {
@@ -57,6 +59,6 @@ function row(view, say) {
   const newest = view.newest_hits.slice(-3).map((hit) => el("div", {}, `${hit.point ?? `${hit.api} ${hit.version}`} ${hit.client_id ?? ""}`));
   return {
     kind: view.is_spent ? "spent" : null,
-    cells: [String(view.id), given, view.hits, view.matched, newest, el("button", { onclick: remove, "aria-label": `remove fault ${view.id}` }, "remove")],
+    cells: [String(view.id), given, view.hits, view.matched, newest, isReadOnly ? "" : el("button", { onclick: remove, "aria-label": `remove fault ${view.id}` }, "remove")],
   };
 }

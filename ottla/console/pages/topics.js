@@ -1,10 +1,12 @@
 import { el, link, number, pager, search, size, svg, table } from "./dom.js";
+import { act, acts, numberOrNull, placeFields, placeOf } from "./actions.js";
+import { produce } from "./produce.js";
 
 const WIDTH = 420;
 const HEIGHT = 16;
 
 export const topics = {
-  form: (p) => search("topics", p, "topics whose name contains"),
+  form: (p) => el("div", {}, search("topics", p, "topics whose name contains"), acts(act("create a topic", create()))),
   draw: ({ part }, p) => [
     el("h1", {}, "Topics"),
     pager("topics", p, part),
@@ -18,13 +20,56 @@ export const topics = {
 export const topic = {
   under: "topics",
   title: (p) => p.name,
+  form: ({ name }) => el("div", {}, el("h1", {}, name), el("div", { class: "acts" },
+    link("configs", "configs", { kind: "topic", name }), act("produce a record", produce(name)), act("delete records", deleteRecords(name)),
+    act("add partitions", grow(name)), act("elect leaders", elect(name)), act("delete the topic", remove(name)))),
   draw: ({ name, part }, p) => [
-    el("h1", {}, name),
     legend(),
     pager("topic", p, part),
     table(["partition", "leader", "start", "last stable", "high watermark", "end", ""], part.rows.map((row) => partition(name, row))),
   ],
 };
+
+const create = () => ({
+  name: "create-topic", title: "Create a topic", confirm: "Create", goes: true,
+  fields: [
+    { name: "topic", label: "name", isRequired: true },
+    { name: "partitions", label: "partitions", kind: "number", min: 1, hint: "empty: the brokers' num.partitions" },
+    { name: "replicas", label: "replicas", kind: "number", min: 1, hint: "empty: the brokers' default.replication.factor" },
+    { name: "configs", label: "configs", kind: "long", hint: "one KEY=VALUE per line, such as cleanup.policy=compact" },
+  ],
+  request: (v) => ({ topic: v.topic, partitions: numberOrNull(v.partitions), replicas: numberOrNull(v.replicas), configs: configsOf(v.configs) }),
+});
+
+function configsOf(text) {
+  const lines = text.split("\n").map((line) => line.trim()).filter(Boolean);
+  const wrong = lines.find((line) => line.indexOf("=") < 1);
+  if (wrong) throw new Error(`expected KEY=VALUE: ${wrong}`);
+  return Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf("=")).trim(), line.slice(line.indexOf("=") + 1).trim()]));
+}
+
+const grow = (topic) => ({
+  name: "add-partitions", title: `Add partitions to ${topic}`, confirm: "Add",
+  fields: [{ name: "partitions", label: "new number of partitions", kind: "number", min: 1, isRequired: true }],
+  request: (v) => ({ topic, partitions: Number(v.partitions) }),
+});
+
+const remove = (topic) => ({ name: "delete-topic", title: `Delete topic ${topic}`, confirm: "Delete", isDanger: true, goes: true, request: () => ({ topic }) });
+
+const ONE_OR_ALL = { name: "partition", label: "partition", kind: "number", hint: "empty: all" };
+
+const deleteRecords = (topic) => ({
+  name: "delete-records", title: `Delete records of ${topic}`, confirm: "Delete", isDanger: true,
+  fields: [{ ...placeFields("end")[0], label: "before" }, ...placeFields("end").slice(1), ONE_OR_ALL],
+  request: (v) => ({ topic, before: placeOf(v), partition: numberOrNull(v.partition) }),
+});
+
+const elect = (topic) => ({
+  name: "elect-leaders", title: `Elect leaders of ${topic}`, confirm: "Elect",
+  fields: [ONE_OR_ALL, { name: "kind", label: "elect", kind: "choice", value: "preferred", options: {
+    preferred: "the preferred replicas", unclean: "any replica where there is no leader (unclean)" } }],
+  request: (v) => ({ topic, partition: numberOrNull(v.partition), is_unclean: v.kind === "unclean" }),
+});
 
 function partition(name, row) {
   const shown = link(String(row.partition), "messages", { topic: name, partition: row.partition });

@@ -1,6 +1,7 @@
 """Decides how long clients are throttled, by the quotas of users, client ids and addresses. Reads no clock.
 
 - `client_quota_manager`: the quotas of one kind and the use that each client makes of them.
+- `accept_limits`: how many connections a broker and its listeners accept per second.
 - `connection_rates`: the quotas of connections by client address.
 - `mutation_quota`: the quota of topics' partitions that clients create and delete, with a token bucket for each client.
 - `precedence`: which quota applies to a client, and which clients share it.

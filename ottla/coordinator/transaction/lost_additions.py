@@ -49,10 +49,10 @@ def is_lost(metadata: TxnMetadata, where: TopicPartition, identity: ProducerIdAn
     """
     if open_identity(metadata) != identity or (metadata.state is TxnState.ONGOING and where in metadata.partitions):
         return False
-    return metadata.state not in PREPARED or not any(_owes_marker(metadata, own, open_epoch) for own in metadata.partitions)
+    return metadata.state not in PREPARED or not any(_has_pending_marker(metadata, own, open_epoch) for own in metadata.partitions)
 
 
-def _owes_marker(prepared: TxnMetadata, where: TopicPartition, open_epoch: OpenEpoch) -> bool:
+def _has_pending_marker(prepared: TxnMetadata, where: TopicPartition, open_epoch: OpenEpoch) -> bool:
     epoch = open_epoch(where, prepared.producer_id)
     return epoch is not None and epoch < prepared.producer_epoch
 

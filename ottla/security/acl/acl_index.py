@@ -13,7 +13,7 @@ resource.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import TypeAlias
 
@@ -34,7 +34,8 @@ _in_order = attrgetter("operation", "principal", "host")
 """The order of ACLs with the same resource pattern and permission (StandardAcl.compareTo)."""
 
 
-PartKey: TypeAlias = tuple[PermissionType, ResourceType, KafkaPrincipal, AclOperation]
+_NOTHING: Sequence[list[AclBinding]] = ()
+PartKey: TypeAlias = tuple[ResourceType, KafkaPrincipal, AclOperation]
 
 
 class AclIndex:
@@ -45,7 +46,7 @@ class AclIndex:
     def __init__(self) -> None:
         self.changes = 0
         """Number of changes so far. A cache of decisions is out of date when this number has changed."""
-        self._parts: dict[PartKey, _Part] = {}
+        self._parts: dict[PartKey, _Decisive] = {}
         self._by_type: dict[ResourceType, _Part] = {}
         """All ACLs of a resource type, whatever their principal, operation and permission."""
 
@@ -55,7 +56,7 @@ class AclIndex:
         for key in _keys(acl):
             part = parts.get(key)
             if part is None:
-                part = parts[key] = _Part()
+                part = parts[key] = _Decisive()
             part.add(acl)
         of_type = self._by_type.get(acl.resource_type)
         if of_type is None:
@@ -71,35 +72,30 @@ class AclIndex:
         if self._by_type[acl.resource_type].remove(acl):
             del self._by_type[acl.resource_type]
 
-    def denying(
+    def deciding(
         self, resource_type: ResourceType, name: str, principal: KafkaPrincipal, host: str, operation: AclOperation
     ) -> AclBinding | None:
-        """Return the first ACL that denies an action, or None."""
-        parts, found = self._parts, None
-        part = parts.get((PermissionType.DENY, resource_type, principal, operation))
-        if part is not None:
-            found = part.first(name, host)
-        part = parts.get((PermissionType.DENY, resource_type, EVERYONE, operation))
-        if part is not None and principal != EVERYONE:
-            other = part.first(name, host)
-            if other is not None and (found is None or _position(other) < _position(found)):
+        """Return the ACL that decides about an action: the first that denies it, else the last that allows it, or None."""
+        parts = self._parts
+        own, of_all = parts.get((resource_type, principal, operation)), parts.get((resource_type, EVERYONE, operation))
+        if own is of_all:
+            own = None
+        denied = allowed = None
+        if own is not None and own.denying is not None:
+            denied = own.denying.first(name, host)
+        if of_all is not None and of_all.denying is not None:
+            other = of_all.denying.first(name, host)
+            if other is not None and (denied is None or _position(other) < _position(denied)):
                 return other
-        return found
-
-    def allowing(
-        self, resource_type: ResourceType, name: str, principal: KafkaPrincipal, host: str, operation: AclOperation
-    ) -> AclBinding | None:
-        """Return the last ACL that allows an action, or None."""
-        parts, found = self._parts, None
-        part = parts.get((PermissionType.ALLOW, resource_type, principal, operation))
-        if part is not None:
-            found = part.last(name, host)
-        part = parts.get((PermissionType.ALLOW, resource_type, EVERYONE, operation))
-        if part is not None and principal != EVERYONE:
-            other = part.last(name, host)
-            if other is not None and (found is None or _position(other) > _position(found)):
+        if denied is not None:
+            return denied
+        if own is not None and own.allowing is not None:
+            allowed = own.allowing.last(name, host)
+        if of_all is not None and of_all.allowing is not None:
+            other = of_all.allowing.last(name, host)
+            if other is not None and (allowed is None or _position(other) > _position(allowed)):
                 return other
-        return found
+        return allowed
 
     def has_resource(self, resource_type: ResourceType, name: str) -> bool:
         """Whether any ACL, of whatever principal and operation, applies to a resource."""
@@ -113,13 +109,16 @@ class AclIndex:
 
 
 def _keys(acl: AclBinding) -> list[PartKey]:
+    if acl.permission not in (PermissionType.DENY, PermissionType.ALLOW):
+        # A later release of Kafka may store such an ACL. It decides about nothing.
+        return []
     try:
         principal = KafkaPrincipal.parse(acl.principal)
     except ValueError:
         # Kafka before 4.0 stored such an ACL, and could then not check anything. It applies to no principal.
         return []
     operations = granted_operations(acl.operation, acl.permission)
-    return [(acl.permission, acl.resource_type, principal, operation) for operation in operations]
+    return [(acl.resource_type, principal, operation) for operation in operations]
 
 
 def _position(acl: AclBinding) -> tuple[int, int, int, int, str, str]:
@@ -127,6 +126,31 @@ def _position(acl: AclBinding) -> tuple[int, int, int, int, str, str]:
     is_wildcard = acl.resource_name == WILDCARD and acl.pattern_type is PatternType.LITERAL
     # The names that match one resource are its prefixes, so the longer one comes first.
     return int(is_wildcard), -len(acl.resource_name), acl.pattern_type, acl.operation, acl.principal, acl.host
+
+
+class _Decisive:
+    """The ACLs that decide about one operation of one principal, by permission. A part without ACLs is None."""
+
+    __slots__ = ("allowing", "denying")
+
+    def __init__(self) -> None:
+        self.allowing: _Part | None = None
+        self.denying: _Part | None = None
+
+    def add(self, acl: AclBinding) -> None:
+        name = "denying" if acl.permission is PermissionType.DENY else "allowing"
+        part = getattr(self, name)
+        if part is None:
+            part = _Part()
+            setattr(self, name, part)
+        part.add(acl)
+
+    def remove(self, acl: AclBinding) -> bool:
+        """Remove an ACL. Returns whether no ACL is left."""
+        name = "denying" if acl.permission is PermissionType.DENY else "allowing"
+        if getattr(self, name).remove(acl):
+            setattr(self, name, None)
+        return self.allowing is None and self.denying is None
 
 
 class _Part:
@@ -187,10 +211,12 @@ class _Part:
                     return acl
         return None
 
-    def matching(self, name: str) -> list[list[AclBinding]]:
+    def matching(self, name: str) -> Sequence[list[AclBinding]]:
         """Return the ACLs whose pattern matches a name, by pattern, in the order of Kafka's walk."""
-        found = []
         exact = self._literal.get(name)
+        if not self._prefixed and WILDCARD not in self._literal:
+            return _NOTHING if exact is None else [exact]
+        found = []
         if exact is not None:
             found.append(exact)
         if self._prefixed:

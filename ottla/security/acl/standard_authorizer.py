@@ -89,12 +89,9 @@ class StandardAuthorizer:
         if principal in self._super_users:
             return _SUPER_USER
         index = self._index
-        rule = index.denying(resource_type, name, principal, host, operation)
+        rule = index.deciding(resource_type, name, principal, host, operation)
         if rule is not None:
-            return Decision(False, rule)
-        rule = index.allowing(resource_type, name, principal, host, operation)
-        if rule is not None:
-            return Decision(True, rule)
+            return Decision(rule.permission is not PermissionType.DENY, rule)
         if self._default is _DEFAULT_ALLOW and index.has_resource(resource_type, name):
             return _DEFAULT_DENY
         return self._default

@@ -25,8 +25,7 @@ NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 """The mechanisms' numbers in metadata records and requests (org.apache.kafka.clients.admin.ScramMechanism)."""
 MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384
 """The iterations that Kafka allows for stored credentials (ScramMechanism)."""
-SALT_BYTES = 26
-"""Length of the salt that an unknown user gets. Kafka's own salts are random texts of about this length (ScramFormatter)."""
+_SALT_BITS, _DIGITS = 130, b"0123456789abcdefghijklmnopqrstuvwxyz"
 
 _VALUE, _PRINTABLE = r"[\x01-\x2b\x2d-\x7f]+", r"[\x21-\x2b\x2d-\x7e]+"
 _SASLNAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
@@ -62,6 +61,19 @@ class TokenCredential(NamedTuple):
     credential: Credential
 
 
+def salt_of(seed: bytes) -> bytes:
+    """Derive a salt in the form of Kafka's: a random number of 130 bits in base 36 (ScramFormatter.secureRandomString).
+
+    The salts of users and of unknown users have the same form, so that it does not tell which users exist.
+    """
+    number = int.from_bytes(hashlib.sha256(seed).digest()) >> (256 - _SALT_BITS)
+    digits = bytearray()
+    while number:
+        number, digit = divmod(number, len(_DIGITS))
+        digits.append(_DIGITS[digit])
+    return bytes(reversed(digits))
+
+
 def token_credential(name: str, hmac_bytes: bytes, salt: bytes) -> StoredCredential:
     """The credential by which a client proves that it has the HMAC of a token; its password is the HMAC in base64. This takes about
     a thousand times as long as the proof."""
@@ -88,14 +100,15 @@ class ScramMechanism:
     """One SCRAM mechanism. ``credential_of`` returns the credential of a user; None for an unknown user. ``token_of`` does the same
     for the id of a delegation token.
 
-    ``secret`` are random bytes from which the salts of unknown users are derived, so that each of them always gets the same one.
+    ``secret`` returns bytes that clients do not know. The salts of unknown users are derived from them, so that each of them
+    gets the same one from all brokers that have these bytes.
     """
 
     def __init__(
         self,
         name: str,
         credential_of: Callable[[str], Credential | None],
-        secret: bytes,
+        secret: Callable[[], bytes],
         token_of: Callable[[str], TokenCredential | None] = lambda token_id: None,
     ) -> None:
         self.hash = HASHES[name]
@@ -107,7 +120,7 @@ class ScramMechanism:
         return ScramExchange(self, nonce)
 
     def salt_of_unknown(self, user: str) -> bytes:
-        return hmac.digest(self._secret, user.encode(), "sha256")[:SALT_BYTES]
+        return salt_of(hmac.digest(self._secret(), user.encode(), "sha256"))
 
 
 class ScramExchange:

@@ -4,4 +4,5 @@
 - `distinguished_name`: the subject of a certificate as text (RFC 2253), as Java writes it.
 - `key_stores`: keys and certificates in Kafka's key store formats: PEM, PKCS12 and JKS.
 - `principal_mapping`: ``ssl.principal.mapping.rules``: from the subject of a certificate to the name of a principal.
+- `validity`: the time in which a certificate is valid.
 """

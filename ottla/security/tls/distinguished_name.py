@@ -36,10 +36,10 @@ class MalformedCertificate(ValueError):
 def subject_of(certificate: bytes) -> str:
     """The subject of a certificate in DER. Raises `MalformedCertificate`."""
     try:
-        fields = _fields(certificate)
+        fields = fields_of(certificate)
         # Serial number, signature algorithm, issuer and validity come before the subject.
         name = fields[4][1]
-        return ",".join(_relative_name(relative) for _, relative, _ in reversed([*_elements(name)]))
+        return ",".join(_relative_name(relative) for _, relative, _ in reversed([*elements_of(name)]))
     except (IndexError, StopIteration, ValueError) as error:
         raise MalformedCertificate(str(error)) from None
 
@@ -47,25 +47,25 @@ def subject_of(certificate: bytes) -> str:
 def alternative_names_of(certificate: bytes) -> frozenset[bytes]:
     """The encoded subject alternative names of a certificate in DER. Raises `MalformedCertificate`."""
     try:
-        for tag, content, _ in _fields(certificate):
+        for tag, content, _ in fields_of(certificate):
             if tag != _EXTENSIONS:
                 continue
-            for _, extension, _ in _elements(next(_elements(content))[1]):
-                identifier, *_, value = _elements(extension)
+            for _, extension, _ in elements_of(next(elements_of(content))[1]):
+                identifier, *_, value = elements_of(extension)
                 if identifier[1] == _ALTERNATIVE_NAMES:
-                    return frozenset(encoded for _, _, encoded in _elements(next(_elements(value[1]))[1]))
+                    return frozenset(encoded for _, _, encoded in elements_of(next(elements_of(value[1]))[1]))
     except (IndexError, StopIteration, ValueError) as error:
         raise MalformedCertificate(str(error)) from None
     return frozenset()
 
 
-def _fields(certificate: bytes) -> list[tuple[int, bytes, bytes]]:
+def fields_of(certificate: bytes) -> list[tuple[int, bytes, bytes]]:
     """The fields of the signed part, without the version."""
-    signed = next(_elements(next(_elements(certificate))[1]))[1]
-    return [field for field in _elements(signed) if field[0] != _EXPLICIT_VERSION]
+    signed = next(elements_of(next(elements_of(certificate))[1]))[1]
+    return [field for field in elements_of(signed) if field[0] != _EXPLICIT_VERSION]
 
 
-def _elements(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+def elements_of(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
     """Tag, content and whole encoding of each element of ASN.1 DER."""
     at = 0
     while at < len(data):
@@ -83,11 +83,11 @@ def _elements(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
 
 def _relative_name(relative: bytes) -> str:
     """The attributes of one part of the name, which is usually one attribute."""
-    return "+".join(_attribute(attribute) for _, attribute, _ in _elements(relative))
+    return "+".join(_attribute(attribute) for _, attribute, _ in elements_of(relative))
 
 
 def _attribute(attribute: bytes) -> str:
-    (_, identifier, _), (tag, value, encoded) = _elements(attribute)
+    (_, identifier, _), (tag, value, encoded) = elements_of(attribute)
     number = _object_identifier(identifier)
     keyword, encoding = _KEYWORDS.get(number), _ENCODINGS.get(tag)
     if keyword is None or encoding is None:

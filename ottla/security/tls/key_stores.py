@@ -40,6 +40,11 @@ class KeyMaterial(msgspec.Struct, frozen=True):
         return "KeyMaterial(...)"
 
 
+def is_pem(data: bytes) -> bool:
+    """Whether a file is PEM, in which text may precede the first block."""
+    return _BLOCK.search(data) is not None
+
+
 def from_pem(text: bytes, password: str | None) -> KeyMaterial:
     """The key and the certificates in a PEM file, in any order. Raises `KeyStoreError`."""
     blocks = [(found["label"], found[0]) for found in _BLOCK.finditer(text)]

@@ -88,7 +88,7 @@ class Actor:
                 yield from self._transaction()
             except ProducerFenced as error:
                 self._say(f"fenced: {error}")
-                self.client.note("a producer that was taken over is fenced" if self._is_done() else "a producer is fenced")
+                self.client.note("a producer is fenced by its successor" if self._is_done() else "a producer is fenced")
                 self._producer = None
             except (Abortable, Fatal, GaveUp, Disconnected) as error:
                 self._say(f"{type(error).__name__}: {error}")
@@ -115,7 +115,7 @@ class Actor:
             self._notes.identified(self.transactional_id, (producer.identity.producer_id, producer.identity.epoch))
 
     def _note_end(self, producer: SimulatedProducer, *, committed: bool) -> None:
-        self._notes.told.append(((producer.identity.producer_id, producer.identity.epoch), committed))
+        self._notes.acknowledged.append(((producer.identity.producer_id, producer.identity.epoch), committed))
         self._note_identity(producer)
 
     def _records(self) -> list[WrittenRecord]:
@@ -205,7 +205,7 @@ class Actor:
         self._say(f"{attempt.name} is aborted")
         if producer.has_unresolved:
             # Batches that were given up may still arrive at the broker. A newer epoch fences them.
-            self.client.note("another epoch after batches that were given up")
+            self.client.note("a new epoch after abandoned batches")
             yield from producer.initialise(again=True)
             self._note_session(producer)
         if self.role == "pipe":

@@ -92,25 +92,25 @@ class Reader:
         client = self._client
         code = Code(data.error_code)
         if code in LEADER_ELSEWHERE:
-            client.note(f"a reader is told {code.name}")
+            client.note(f"a consumer receives {code.name}")
             client.forget_leader(where)
             return []
         if code is Code.OFFSET_OUT_OF_RANGE and where[0] in self.trimmed:
-            client.note("a reader finds its records deleted")
+            client.note("a consumer finds its records deleted")
             self._lost.append(where)
             return []
         if code is not Code.NONE:
-            self._notes.finding(f"{client.name} reads {where} at {self.positions[where]} and is told {code.name}")
+            self._notes.finding(f"{client.name} reads {where} at {self.positions[where]} and receives {code.name}")
             return []
         self._watch(where, data)
         position = self.positions[where]
         if not data.records:
             if self._committed and position == data.last_stable_offset < data.high_watermark:
-                client.note("a committed reader waits behind an open transaction")
+                client.note("a read_committed consumer waits for an open transaction")
             return []
         records, self.positions[where] = values_of(data, position, committed=self._committed)
         if data.aborted_transactions:
-            client.note("a committed reader is told of aborted transactions")
+            client.note("a read_committed consumer receives aborted transactions")
         bound = data.last_stable_offset if self._committed else data.high_watermark
         if self.positions[where] > bound:
             self._notes.finding(f"{client.name} has read {where} up to {self.positions[where]}, beyond {bound}")
@@ -124,9 +124,9 @@ class Reader:
             # A new leader has all committed records, but may not know yet up to which offset they are committed.
             before = (0, 0, 0)
         if list(bounds) != sorted(bounds):
-            self._notes.finding(f"{self._client.name} is told of {where}: log start, LSO and high watermark {bounds}")
+            self._notes.finding(f"{self._client.name} receives for {where}: log start, LSO and high watermark {bounds}")
         if any(now < then for now, then in zip(bounds, before, strict=True)):
-            self._notes.finding(f"{self._client.name} is told of {where}: log start, LSO, high watermark {bounds} after {before}")
+            self._notes.finding(f"{self._client.name} receives for {where}: log start, LSO, high watermark {bounds} after {before}")
         self._bounds[where] = (epoch, bounds)
 
 
@@ -167,5 +167,5 @@ def committed_offsets(client: Client, group: str, partitions: list[TopicPartitio
         listed = [(topic.name, partition) for topic in bounds.topics for partition in topic.partitions]
         if not any(partition.error_code for _, partition in listed):
             return {(name, p.partition_index): p.committed_offset for name, p in listed if p.committed_offset >= 0}
-        client.note("offsets of an open transaction are not told")
+        client.note("offsets of an open transaction are not returned")
         yield client.backoff(1)

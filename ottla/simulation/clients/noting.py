@@ -16,7 +16,7 @@ class Notes:
         """Errors that a client has detected at once, such as decreasing offsets."""
         self.identities: dict[str, tuple[int, int]] = {}
         """The newest producer id and epoch of each transactional id in a response to a client."""
-        self.told: list[tuple[tuple[int, int], bool]] = []
+        self.acknowledged: list[tuple[tuple[int, int], bool]] = []
         """Producer ids and epochs of transactions that ended since the last check, and whether the response to EndTxn was a
         commit."""
         self._moment = 0

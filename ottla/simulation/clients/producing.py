@@ -113,7 +113,7 @@ class SimulatedProducer:
                 TRANSACTION, self._id, request, lambda a: [a.error_code], patience_ms=INIT_PATIENCE_MS
             )
             if asked and answer.error_code == Code.NONE:
-                self._client.note("an InitProducerId that was repeated is answered")
+                self._client.note("a repeated InitProducerId is answered")
         _raise_for([answer.error_code])
         self.identity = WriterIdentity(answer.producer_id, answer.producer_epoch)
         self.has_unresolved = False
@@ -225,16 +225,16 @@ class SimulatedProducer:
                 for at, record in enumerate(batch.records):
                     record.offset = partition.base_offset + at
             elif code is Code.DUPLICATE_SEQUENCE_NUMBER:
-                client.note("a retry that is too old to be told its offset")
+                client.note("a retry that is too old for a duplicate response")
             elif code in ASK_PRODUCE_AGAIN:
-                client.note(f"a producer is told {code.name}")
+                client.note(f"a producer receives {code.name}")
                 client.forget_leader(batch.where)
                 again.append(batch)
             elif code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER and any(batch.where == other.where for other in failed):
-                client.note("a batch behind one that was lost is refused")
+                client.note("a batch after a lost batch is refused")
                 again.append(batch)
             else:
-                client.note(f"a producer is told {code.name}")
+                client.note(f"a producer receives {code.name}")
                 if code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER or (code is Code.INVALID_TXN_STATE and self._id is not None):
                     raise Abortable(code.name)
                 _raise_for([code])
@@ -307,7 +307,7 @@ class SimulatedProducer:
             self._client.note("a fencing while a commit is in flight" if commit else "a fencing while an abort is in flight")
             raise
         if asked:
-            self._client.note("an EndTxn that was repeated is answered")
+            self._client.note("a repeated EndTxn is answered")
         if answer.producer_id >= 0 and (answer.producer_id, answer.producer_epoch) != (
             self.identity.producer_id,
             self.identity.epoch,

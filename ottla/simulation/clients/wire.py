@@ -79,11 +79,11 @@ class _Connection(asyncio.Protocol):
         self._give_up = ground.scheduler.call_later(CONNECT_TIMEOUT_MS, self._not_opened)
 
     def _not_opened(self) -> None:
-        self._ground.reached["a connection that was given up before it opened"] += 1
+        self._ground.reached["a connection is abandoned before it opens"] += 1
         self.connection_lost(None)
 
     def refused(self) -> None:
-        self._ground.reached["a connection refused"] += 1
+        self._ground.reached["a connection is refused"] += 1
         self.connection_lost(None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -101,7 +101,7 @@ class _Connection(asyncio.Protocol):
         self._give_up.cancel()
         waiting, self._waiting = self._waiting, {}
         if waiting:
-            self._ground.reached["an answer lost with its connection"] += 1
+            self._ground.reached["a response is lost with its connection"] += 1
         for _, _, promise, timer in waiting.values():
             timer.cancel()
             promise.fail(Disconnected())
@@ -234,7 +234,7 @@ class Client:
         where = (topic, partition.partition_index)
         known = self.leader_epochs.get(where, -1)
         if partition.leader_epoch < known:
-            self.note("a client is told of a leader that was replaced")
+            self.note("a client receives a replaced leader")
         elif partition.leader_id in brokers:
             if partition.leader_epoch > known >= 0:
                 self.note("a client follows a partition to its next leader")
@@ -275,7 +275,7 @@ class Client:
                 if not given & ASK_AGAIN:
                     return answer, asked - 1
                 for code in given & ASK_AGAIN:
-                    self.note(f"a coordinator tells {code.name}")
+                    self.note(f"a coordinator responds with {code.name}")
                 if given & LOOK_UP_AGAIN:
                     self._coordinators.pop((kind, key), None)
             if self.now_ms >= deadline_ms:

@@ -32,19 +32,19 @@ class Directories:
         Partitions without records are searched only if no partition, or not every partition in ``chosen``, has a directory. Raises
         `PipelineError` for a topic or a chosen partition that does not exist, and for a partition in two directories.
         """
-        lies_in: Placement = {}
+        placement: Placement = {}
         for directory in self._all:
             for index in directory.partitions(topic):
-                if (other := lies_in.get(index)) is not None:
+                if (other := placement.get(index)) is not None:
                     raise PipelineError(f"{topic}-{index} is in {other.path} and in {directory.path}: give one of them")
-                lies_in[index] = directory
-        if not lies_in or not lies_in.keys() >= set(chosen):
-            lies_in = dict.fromkeys(partitions_without_records(self._all, topic)) | lies_in
-        if not lies_in:
+                placement[index] = directory
+        if not placement or not placement.keys() >= set(chosen):
+            placement = dict.fromkeys(partitions_without_records(self._all, topic)) | placement
+        if not placement:
             raise PipelineError(f"no partition of topic {topic!r} is in {self._paths}")
-        for index in sorted(set(chosen) - lies_in.keys()):
+        for index in sorted(set(chosen) - placement.keys()):
             raise PipelineError(f"{topic}-{index} is not in {self._paths}")
-        return dict(sorted(lies_in.items()))
+        return dict(sorted(placement.items()))
 
     @staticmethod
     def topic_id(topic: str, placement: Placement) -> str | None:

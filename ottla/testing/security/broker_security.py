@@ -242,4 +242,6 @@ def _users(protocol: str, users: Mapping[str, str] | Iterable[str] | None) -> di
     for name, password in users.items():
         if ":" in name or not (name + password).isprintable():
             raise ValueError(f"users: {name!r} has a colon in the name, or a control character in name or password")
+        if name != name.strip() or name.startswith("#"):
+            raise ValueError(f"users: {name!r} begins or ends with a space, or begins with #; give another name")
     return dict(users)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from ottla.broker.config.security import sasl_settings, tls_settings
 from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import from_environment
+from ottla.client.security.client_config import Secret, TokenEndpoint
+from ottla.security.sasl.unsecured_tokens import UnsecuredTokens
 from tests.security.tls.certificates import certificate, common_name, key_pem, pem, pkcs12_store
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="hush";'
@@ -171,12 +174,15 @@ def test_clients_with_sasl_need_certificates_only_by_a_key_with_the_prefix() -> 
         ({"ssl.keystore.location": __file__}, "SSL key store is specified, but key store password is not specified."),
         ({"ssl.keystore.location": __file__, "ssl.keystore.password": "hush"}, "it is not a PKCS12 file"),
         ({"ssl.keystore.type": "BCFKS"}, "ssl.keystore.type: BCFKS is not supported; give one of PEM, PKCS12, JKS"),
-        ({**KEYS, "ssl.keystore.type": "JKS"}, "SSL private key can be specified only for PEM, but key store type is JKS."),
+        (
+            {**KEYS, "ssl.keystore.type": "JKS"},
+            "SSL private key can be specified only for PEM, but key store type is JKS. Give ssl.keystore.type=PEM",
+        ),
         ({**KEYS, "ssl.keystore.location": "/x"}, "Both SSL key store location and separate private key are specified."),
         ({**KEYS, "ssl.keystore.password": "hush"}, "SSL key store password cannot be specified with PEM format"),
         ({**KEYS, "ssl.keystore.key": ""}, "ssl.keystore.key is not set"),
         ({**KEYS, "ssl.keystore.key": key_pem("hush").decode()}, "the private key is encrypted; give its password"),
-        ({**KEYS, "ssl.truststore.certificates": OWN.decode()}, "only for PEM, but trust store type is JKS."),
+        ({**KEYS, "ssl.truststore.certificates": OWN.decode()}, "but trust store type is JKS. Give ssl.truststore.type=PEM"),
         ({**KEYS, "ssl.truststore.type": "PEM", "ssl.truststore.certificates": "x"}, "expected trusted certificates in PEM"),
         ({**KEYS, "ssl.enabled.protocols": "TLSv1.1"}, "TLSv1.1 is not supported; give TLSv1.2 or TLSv1.3"),
         ({**KEYS, "ssl.principal.mapping.rules": "default"}, "ssl.principal.mapping.rules: Invalid rule"),
@@ -187,6 +193,19 @@ def test_unusable_tls_settings_are_refused(given: dict[str, str], says: str) -> 
         tls(given)
     assert says in str(caught.value)
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [{}, {"ssl.keystore.type": "PKCS12"}])
+@pytest.mark.parametrize("password", [{}, {"ssl.keystore.password": "hush"}])
+def test_pem_file_with_another_type_is_refused_with_the_type_to_set(
+    kind: dict[str, str], password: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "server.pem"
+    path.write_bytes(b"subject=server\n" + key_pem() + OWN)
+    with pytest.raises(ConfigError, match=rf"ssl\.keystore\.location: {path} is PEM.*; give ssl\.keystore\.type=PEM"):
+        tls({**kind, **password, "ssl.keystore.location": str(path)})
+    with pytest.raises(ConfigError, match=rf"ssl\.truststore\.location: {path} is PEM.*; give ssl\.truststore\.type=PEM"):
+        tls({**KEYS, "ssl.truststore.location": str(path)})
 
 
 # connections to other nodes
@@ -201,6 +220,31 @@ NODES = {
 }
 
 
+TOKEN_JAAS, ENDPOINT = "listener.name.in.oauthbearer.sasl.jaas.config", "sasl.oauthbearer.token.endpoint.url"
+TOKENS = {"sasl.enabled.mechanisms": "OAUTHBEARER", "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"}
+CREDENTIALS = "sasl.oauthbearer.client.credentials"
+CLIENT = 'a.B required clientId="node" clientSecret="hush" scope="kafka";'
+
+
+def test_nodes_make_unsecured_tokens_that_nodes_accept() -> None:
+    jaas = (
+        'a.B required unsecuredLoginStringClaim_sub="admin" unsecuredLoginListClaim_scope=",a,b" unsecuredLoginNumberClaim_n="7";'
+    )
+    sasl = between({**TOKENS, TOKEN_JAAS: jaas}, SecurityProtocol.SASL_PLAINTEXT).sasl
+    token = sasl.token()
+    validated = UnsecuredTokens({"unsecuredValidatorRequiredScope": "a"}).validated(token.value.text, round(time.time() * 1_000))
+    assert (validated.principal, validated.expires_ms) == ("admin", round(token.expires_s * 1_000))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{TOKEN_JAAS: CLIENT}, {"sasl.oauthbearer.client.credentials.client.id": "node", TOKEN_JAAS: CLIENT.replace("node", "x")}],
+)
+def test_nodes_get_tokens_from_an_endpoint(given: dict[str, str]) -> None:
+    sasl = between({**TOKENS, ENDPOINT: "https://host/token", **given}, SecurityProtocol.SASL_PLAINTEXT).sasl
+    assert sasl.token == TokenEndpoint("https://host/token", "node", Secret("hush"), "kafka", prefix="")
+
+
 def between(given: dict[str, str], protocol: SecurityProtocol = SecurityProtocol.SASL_SSL) -> Any:
     return node_security(BrokerConfig(given), "IN", protocol, "sasl.mechanism.inter.broker.protocol", b"secret")
 
@@ -210,6 +254,8 @@ def test_nodes_connect_with_the_settings_of_the_listener() -> None:
     assert (connecting.sasl.mechanism, connecting.sasl.username, connecting.sasl.password.text) == ("PLAIN", "admin", "hush")
     assert (connecting.tls.trusted.text.text.strip(), connecting.tls.certificate) == (OWN.decode().strip(), None)
     assert (connecting.tls.versions, connecting.tls.checks_hostname) == (("TLSv1.3",), True)
+    suites = between({**NODES, "ssl.cipher.suites": "TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384"}).tls.cipher_suites
+    assert suites == ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384")
     assert not between({**NODES, "ssl.endpoint.identification.algorithm": ""}).tls.checks_hostname
     assert "hush" not in repr(connecting)
 
@@ -225,7 +271,13 @@ def test_nodes_show_the_certificate_of_their_key_store() -> None:
     ("given", "says"),
     [
         ({}, "sasl.mechanism.inter.broker.protocol: GSSAPI is not supported between nodes; give one of PLAIN"),
-        ({"sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"}, "OAUTHBEARER is not supported between nodes"),
+        ({**TOKENS, TOKEN_JAAS: "a.B required;"}, "no name of this node is set; give unsecuredLoginStringClaim_sub"),
+        (
+            {**TOKENS, TOKEN_JAAS: 'a.B required unsecuredLoginStringClaim_sub="a" unsecuredLoginLifetimeSeconds="x";'},
+            "not a number",
+        ),
+        ({**TOKENS, ENDPOINT: "https://host/token"}, "has no clientId and clientSecret"),
+        ({**TOKENS, ENDPOINT: "host", TOKEN_JAAS: CLIENT}, "sasl.oauthbearer.token.endpoint.url"),
         (
             {**NODES, "sasl.enabled.mechanisms": "SCRAM-SHA-512"},
             "sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms when SASL is used",

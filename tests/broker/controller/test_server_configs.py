@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.config.settings import BrokerConfig
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import alter_configs
 from ottla.protocol.messages import incremental_alter_configs as incremental
@@ -127,3 +128,32 @@ def test_cluster_min_insync_replicas_cannot_be_overridden_or_removed(controller:
 def test_cluster_config_limits_connections_to_the_controller(controller: SimulatedController) -> None:
     assert alter(controller, BROKER, "", "max.connections", "17") == (Code.NONE, None)
     assert controller.server.connections.limit == 17
+
+
+class Loaded:
+    """Counts how often a config is loaded. Implements `live_config.Reconfigurable`."""
+
+    reloads = frozenset({"listener.name.controller.ssl.keystore.location"})
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def check(self, config: BrokerConfig) -> None:
+        """Accept every configuration."""
+
+    def use(self, config: BrokerConfig) -> None:
+        self.count += 1
+
+
+def test_key_store_is_loaded_again_when_the_same_config_is_set_again(controller: SimulatedController) -> None:
+    loaded = Loaded()
+    controller.server.live_config.parts.append(loaded)
+    (key,) = loaded.reloads
+    own = str(controller.server.settings.node_id)
+    for _ in range(2):
+        assert alter(controller, BROKER, own, key, "/server.pem") == (Code.NONE, None)
+    assert loaded.count == 2
+    assert alter(controller, BROKER, own, "max.connections", "9") == (Code.NONE, None)
+    assert loaded.count == 2
+    assert alter(controller, BROKER, own, key, None) == (Code.NONE, None)
+    assert loaded.count == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,6 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.first_user import FirstUser
 from ottla.broker.handlers.support.first_users import create_first_users
 from ottla.coordinator.metadata.cluster import ClusterState
-from ottla.security.sasl.scram import SALT_BYTES
 from ottla.simulation.broker import SimulatedBroker
 from tests.security.sasl.conversations import ScramClient
 
@@ -25,7 +25,7 @@ def authenticates(broker: Any, mechanism: str, password: str) -> bool:
     from ottla.security.sasl.exchange import SaslFailed
     from ottla.security.sasl.scram import NUMBERS, ScramMechanism
 
-    made = ScramMechanism(mechanism, lambda user: broker.cluster_state.credentials.by_user[user][NUMBERS[mechanism]], b"s")
+    made = ScramMechanism(mechanism, lambda user: broker.cluster_state.credentials.by_user[user][NUMBERS[mechanism]], lambda: b"s")
     exchange, client = made.exchange("nonce"), ScramClient(mechanism, "alice", password)
     try:
         exchange.respond(client.final(exchange.respond(client.first(), 0)), 0)
@@ -62,7 +62,7 @@ def test_representation_of_a_user_has_no_password() -> None:
     assert "hush" not in repr(FirstUser("alice", "hush"))
 
 
-def test_salt_is_as_long_as_that_of_an_unknown_user(broker: Any) -> None:
+def test_salts_have_the_form_of_kafkas(broker: Any) -> None:
     create_first_users(broker, [FirstUser("alice", "hush")])
-    credentials = broker.cluster_state.credentials.by_user["alice"].values()
-    assert {len(credential.salt) for credential in credentials} == {SALT_BYTES}
+    salts = {credential.salt for credential in broker.cluster_state.credentials.by_user["alice"].values()}
+    assert len(salts) == 2 and all(re.fullmatch(rb"[0-9a-z]{20,26}", salt) for salt in salts)

@@ -137,6 +137,30 @@ def test_stopped_scheduler_continues_no_work(env: Env) -> None:
     assert trace == [1]
 
 
+@pytest.mark.parametrize("waits_for", ["a pause", "a parked pause", "a turn", "a thread"])
+def test_stopped_scheduler_closes_unfinished_work(env: Env, waits_for: str) -> None:
+    stepping, trace = Stepping(env, pytest.fail), list[str]()
+
+    async def work() -> None:
+        try:
+            if waits_for == "a turn":
+                await next_turn()
+            elif waits_for == "a thread":
+                await in_thread(lambda: None)
+            else:
+                await Pause[None](is_parked=waits_for == "a parked pause", outlives_client=True)
+            trace.append("went on")
+        finally:
+            trace.append("closed")
+
+    stepping.start(work(), pytest.fail, pytest.fail)
+    assert trace == []
+    stepping.stop()
+    if waits_for == "a thread":
+        env.aside[0][1](None)
+    assert trace == ["closed"]
+
+
 def test_error_in_a_completion_callback_does_not_stop_other_work(env: Env) -> None:
     bugs: list[BaseException | None] = []
     stepping = Stepping(env, lambda: bugs.append(sys.exc_info()[1]))

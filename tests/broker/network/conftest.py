@@ -39,6 +39,7 @@ def broker() -> Any:
         quotas=ClientQuotaEnforcement(env, live_config, ClientQuotas()),
         apis=BROKER_APIS,
         services=None,
+        directory_id=b"d" * 16,
     )
 
 

@@ -9,6 +9,7 @@ import base64
 import struct
 from collections.abc import Callable, Iterator
 from itertools import repeat
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -142,6 +143,25 @@ def test_scram_takes_two_tokens(client: SaslClient, principals: list[KafkaPrinci
     assert client.authenticate(scram.final(bytes(first.auth_bytes))).error_code == Code.NONE
     client.beat()
     assert [principal.name for principal in principals] == ["alice"]
+
+
+def test_all_brokers_of_a_cluster_send_an_unknown_user_the_same_salt(connect: Callable[..., SaslClient], broker: Any) -> None:
+    """Another salt would tell that the user is unknown, because users have one salt."""
+
+    def salt() -> bytes:
+        client = connect()
+        client.handshake("SCRAM-SHA-256")
+        first = bytes(client.authenticate(ScramClient("SCRAM-SHA-256", "mallory", "x").first()).auth_bytes)
+        return first.split(b",")[1]
+
+    broker.directory_id = b"a" * 16
+    alone = salt()
+    assert salt() == alone
+    broker.directory_id = b"b" * 16
+    assert salt() != alone
+    registrations: Any = {2: SimpleNamespace(directories=(b"c" * 16,)), 1: SimpleNamespace(directories=(b"a" * 16,))}
+    broker.cluster_state.registrations.brokers = {3: SimpleNamespace(directories=()), **registrations}
+    assert salt() == alone
 
 
 def test_tokens_after_handshake_0_have_no_request_header(client: SaslClient, principals: list[KafkaPrincipal]) -> None:

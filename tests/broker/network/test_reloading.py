@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,13 @@ from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.network.reloading import ReloadedTls
 from tests.security.tls.certificates import ISSUER, KEY, certificate, common_name, key_pem, pem, pkcs12_store
 
+NOW_MS = 1_800_000_000_000
+"""In the year 2027."""
+NOW = datetime.fromtimestamp(NOW_MS / 1_000, UTC)
 LOCATION = "listener.name.in.ssl.keystore.location"
 
 
-def named(serial: int, *names: str, subject: str = "server") -> bytes:
+def named(serial: int, *names: str, subject: str = "server", days_left: int | None = None) -> bytes:
     """A key store with a certificate of this serial number and these host names."""
     template = certificate(common_name(subject))
     builder = (
@@ -30,7 +34,7 @@ def named(serial: int, *names: str, subject: str = "server") -> bytes:
         .public_key(KEY.public_key())
         .serial_number(serial)
         .not_valid_before(template.not_valid_before_utc)
-        .not_valid_after(template.not_valid_after_utc)
+        .not_valid_after(template.not_valid_after_utc if days_left is None else NOW + timedelta(days=days_left))
     )
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False)
@@ -45,7 +49,7 @@ class Listener:
         self.given = {"ssl.keystore.type": "PEM", "ssl.keystore.location": self.store("first", named(1, "a", "b"))}
         self.given |= {name.replace("_", "."): value for name, value in more.items()}
         config = BrokerConfig(self.given)
-        self.tls = ReloadedTls(config, "IN", SecurityProtocol.SSL, b"secret")
+        self.tls = ReloadedTls(config, "IN", SecurityProtocol.SSL, b"secret", lambda: NOW_MS)
         self.live_config = LiveConfig(config)
         self.live_config.parts.append(self.tls)
         self.first = self.tls.context
@@ -155,3 +159,21 @@ def test_store_may_be_of_another_type(tmp_path: Path) -> None:
     of = "listener.name.in.ssl.keystore"
     listener.use(pkcs12_store("hush"), **{f"{of}.type": "PKCS12", f"{of}.password": "hush"})
     assert listener.tls.context is not listener.first
+
+
+@pytest.mark.parametrize(("days_left", "reason"), [(-1, "it expired on 2027-01-14"), (29, "it expires on 2027-02-13"), (31, None)])
+def test_certificate_that_clients_refuse_soon_is_logged(tmp_path: Path, days_left: int, reason: str | None) -> None:
+    listener = Listener(tmp_path)
+    with capture_logs() as lines:
+        listener.use(named(2, "a", "b", days_left=days_left))
+    doubts = [(line["log_level"], line["subject"], line["reason"][: len(reason or "")]) for line in lines[1:]]
+    assert doubts == ([] if reason is None else [("warning", "CN=server", reason)])
+
+
+def test_certificate_is_checked_at_the_start(tmp_path: Path) -> None:
+    listener = Listener(tmp_path)
+    listener.store("first", named(2, days_left=-400) + pem(certificate(common_name("issuer"))))
+    with capture_logs() as lines:
+        ReloadedTls(BrokerConfig(listener.given), "IN", SecurityProtocol.SSL, b"secret", lambda: NOW_MS)
+    assert [(line["event"], line["reason"][:13]) for line in lines] == [("certificate_doubted", "it expired on")]
+    assert "listener.name.in.ssl.keystore.location" in lines[0]["hint"]

@@ -45,7 +45,7 @@ def test_completion_with_pending_markers_raises(broker: SimulatedBroker, world: 
     perform(world, "hold t")
     perform(world, "commit A")
     assert perform(world, "describe x").startswith("Prepare")
-    with pytest.raises(AssertionError, match="owes markers"):
+    with pytest.raises(AssertionError, match="with pending markers"):
         handled(transactions._completions._log_complete(shard, shard.ids["inv-x"]))
 
 

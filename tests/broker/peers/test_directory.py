@@ -79,14 +79,14 @@ def test_fenced_broker_gets_no_requests_and_keeps_its_connection() -> None:
     assert world.peers.peer(OTHER) is peer
 
 
-@pytest.mark.parametrize("is_told", [True, False])
-def test_broker_with_a_new_address_is_connected_there(is_told: bool) -> None:
+@pytest.mark.parametrize("is_notified", [True, False])
+def test_broker_with_a_new_address_is_connected_there(is_notified: bool) -> None:
     world = BrokerPeersWorld()
     peer, answers = world.peers.peer(OTHER), list[Any]()
     assert peer is not None
     peer.send(MetadataRequest(), answers.append)
     world.register(OTHER, "other", 9093)
-    if is_told:
+    if is_notified:
         world.peers.changed()
     moved = world.peers.peer(OTHER)
     assert moved is not None

@@ -91,14 +91,14 @@ def counts_never_decrease(history: ShareHistory) -> Iterator[str]:
             yield f"delivery {delivery.number} of {delivery.place}, and the limit is {history.delivery_limit}"
         floor = max((count for at_s, count in released[delivery.place] if at_s < delivery.since_s), default=0)
         if delivery.number <= floor:
-            yield f"count gone back: {delivery.place} has delivery {delivery.number} after delivery {floor} was released"
+            yield f"delivery count decreased: {delivery.place} has delivery {delivery.number} after delivery {floor} was released"
     for place, deliveries in by_place.items():
         deliveries.sort(key=lambda d: d.since_s)
         for number, later in enumerate(deliveries):
             for earlier in deliveries[:number]:
                 grows = later.number > earlier.number or earlier.at_s >= later.since_s
                 if not grows and not _is_disrupted(history, earlier.since_s, later.at_s):
-                    yield f"count gone back: {place} has delivery {later.number} after {earlier.number}, without a failure between"
+                    yield f"delivery count decreased: {place} has {later.number} after {earlier.number}, without a failure between"
 
 
 def _is_disrupted(history: ShareHistory, from_s: float, to_s: float) -> bool:
@@ -112,7 +112,7 @@ def start_offset_never_returns(history: ShareHistory) -> Iterator[str]:
         for partition, offset in answer.offsets.items():
             before = _highest_before(answers[partition], answer.asked_s)
             if offset < before:
-                yield f"start offset gone back: partition {partition} has {offset} after {before}"
+                yield f"start offset decreased: partition {partition} has {offset} after {before}"
             last = answers[partition][-1][1] if answers[partition] else 0
             answers[partition].append((answer.answered_s, max(offset, last)))
     for delivery in history.deliveries:
@@ -132,7 +132,7 @@ def only_what_was_produced(history: ShareHistory) -> Iterator[str]:
     """Check that members receive only records that the producer has sent, each at its partition and offset."""
     for delivery in history.deliveries:
         if delivery.value not in history.sent:
-            yield f"unheard of: {delivery.value!r} at {delivery.place}"
+            yield f"unknown record: {delivery.value!r} at {delivery.place}"
         elif history.produced.get(delivery.place, delivery.value) != delivery.value:
             yield f"other record: {delivery.value} at {delivery.place}, where {history.produced[delivery.place]} was written"
 

@@ -82,7 +82,7 @@ def test_checker_finds_a_remaining_lag() -> None:
 @pytest.mark.parametrize("later", [1, 2])
 def test_delivery_count_that_does_not_increase_is_found(later: int) -> None:
     (line,) = check(history_of("got 1 2 0 0 2 v0", f"got 5 6 0 0 {later} v0", "want 7 0 0 2 ACCEPT"))
-    assert line == f"count gone back: (0, 0) has delivery {later} after 2, without a failure between"
+    assert line == f"delivery count decreased: (0, 0) has {later} after 2, without a failure between"
 
 
 def test_delivery_count_may_decrease_after_a_failure() -> None:
@@ -95,7 +95,7 @@ def test_count_of_a_released_delivery_must_survive_a_failure() -> None:
     released = ("got 1 2 0 0 2 v0", "want 2 0 0 2 RELEASE", "done 2.5 0 0 2 RELEASE")
     history = history_of(*released, "got 5 6 0 0 1 v0", "want 7 0 0 1 ACCEPT")
     history.disruptions = [(3, 4)]
-    assert check(history) == ["count gone back: (0, 0) has delivery 1 after delivery 2 was released"]
+    assert check(history) == ["delivery count decreased: (0, 0) has delivery 1 after delivery 2 was released"]
 
 
 @pytest.mark.parametrize("kind", ["ACCEPT", "RELEASE"])
@@ -121,7 +121,7 @@ def test_checker_finds_a_delivery_beyond_the_limit() -> None:
 def test_checker_finds_a_decreasing_start_offset() -> None:
     history = history_of(*ACCEPTED)
     history.start_offsets = [StartOffsets(5, 6, {0: 7}), StartOffsets(6.5, 7, {0: 6})]
-    assert check(history) == ["start offset gone back: partition 0 has 6 after 7"]
+    assert check(history) == ["start offset decreased: partition 0 has 6 after 7"]
 
 
 def test_responses_to_concurrent_requests_may_arrive_in_any_order() -> None:
@@ -138,7 +138,7 @@ def test_checker_finds_a_delivery_below_the_start_offset() -> None:
 
 def test_checker_finds_a_record_that_was_never_produced() -> None:
     history = history_of("got 1 2 0 0 1 other", "want 3 0 0 1 ACCEPT")
-    assert check(history) == ["unheard of: 'other' at (0, 0)"]
+    assert check(history) == ["unknown record: 'other' at (0, 0)"]
 
 
 def test_checker_finds_a_record_at_another_offset() -> None:

@@ -68,7 +68,7 @@ def epochs_never_return(logs: dict[TopicPartition, Log]) -> Iterator[str]:
         highest = -1
         for base_offset, identity in sorted(log.items()):
             if identity.leader_epoch < highest:
-                yield f"epoch gone back: {where} at {base_offset} has epoch {identity.leader_epoch} after {highest}"
+                yield f"leader epoch decreased: {where} at {base_offset} has epoch {identity.leader_epoch} after {highest}"
             highest = max(highest, identity.leader_epoch)
 
 

@@ -106,7 +106,7 @@ def test_lost_batch_is_found_when_another_batch_was_seen_at_its_offset() -> None
 
 def test_checker_finds_a_decreasing_leader_epoch() -> None:
     (line,) = epochs_never_return({A: log_of(0, 3, 2)})
-    assert line == "epoch gone back: ('a', 0) at 2 has epoch 2 after 3"
+    assert line == "leader epoch decreased: ('a', 0) at 2 has epoch 2 after 3"
 
 
 def test_batch_above_the_high_watermark_in_a_response_is_found() -> None:
@@ -172,7 +172,7 @@ def test_loss_of_a_seen_record_must_be_explained_by_an_election_after_it() -> No
 
 def test_record_without_a_producer_is_reported_despite_an_unclean_election() -> None:
     lines = findings(History(), observation_of(BOTH[0]), Sightings(), Election(A, 2, 1, UNCLEAN))
-    assert any(line.startswith("unheard of: 'id#1/1/1/0'") for line in lines)
+    assert any(line.startswith("unknown record: 'id#1/1/1/0'") for line in lines)
 
 
 # elections in the metadata log

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.client.explain.denials import MAX_SHOWN, denied_on, denied_to, why_denied
+from ottla.client.explain.denials import MAX_SHOWN, denied_on, denied_to, merged, why_denied
 
 NOW_MS = 1_700_000_000_000
 
@@ -27,7 +27,7 @@ def denial(**changes: Any) -> dict[str, Any]:
 def test_denial_without_an_acl_names_the_command_that_allows_it() -> None:
     assert why_denied([denial()], NOW_MS) == [
         "User:alice was denied DESCRIBE_CONFIGS on topic orders 3 times, last 1.0 s ago, from 10.0.0.7",
-        "no ACL allows it; allow it: kafka-acls --add --allow-principal User:alice --operation DescribeConfigs --topic orders",
+        "no ACL allows it; allow it: ottla acl add --principal User:alice --operation describe-configs --topic orders",
     ]
 
 
@@ -35,20 +35,33 @@ def test_denial_by_an_acl_names_the_acl() -> None:
     acl = "DENY User:* READ TOPIC ord*"
     assert why_denied([denial(denied_by=acl, times=1)], NOW_MS) == [
         "User:alice was denied DESCRIBE_CONFIGS on topic orders 1 time, last 1.0 s ago, from 10.0.0.7",
-        f"an ACL denies it: {acl}; remove it with kafka-acls --remove",
+        f"an ACL denies it: {acl}; ottla acl remove --deny removes it",
     ]
 
 
 def test_denial_on_the_cluster_omits_its_resource_name() -> None:
     what, do = why_denied([denial(resource_type="CLUSTER", resource="kafka-cluster", operation="ALTER")], NOW_MS)
     assert "denied ALTER on the cluster 3 times" in what
-    assert do.endswith("--operation Alter --cluster")
+    assert do.endswith("--operation alter --cluster")
 
 
 def test_suggested_acl_command_quotes_names_for_a_shell() -> None:
     (_, do) = why_denied([denial(principal="User:a b", resource_type="TRANSACTIONAL_ID", resource="x;y")], NOW_MS)
-    assert "--allow-principal 'User:a b'" in do
+    assert "--principal 'User:a b'" in do
     assert do.endswith("--transactional-id 'x;y'")
+    (_, do) = why_denied([denial(resource="--help")], NOW_MS)
+    assert do.endswith("--topic=--help")
+    (_, do) = why_denied([denial(resource="a\x1b[2J")], NOW_MS)
+    assert "ottla acl add" not in do and "\x1b" not in do
+
+
+def test_denials_of_several_nodes_are_merged() -> None:
+    first, second = denial(times=2, client_host="10.0.0.1"), denial(first_ms=1, last_ms=NOW_MS, denied_by="an ACL")
+    other = denial(resource="payments", last_ms=NOW_MS - 500)
+    newest, older = merged([[first], [other, second], []])
+    assert newest == denial(first_ms=1, last_ms=NOW_MS, denied_by="an ACL", times=5)
+    assert older == other
+    assert merged([]) == []
 
 
 def test_denial_in_the_future_of_the_clients_clock_is_explained() -> None:

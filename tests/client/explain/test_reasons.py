@@ -61,6 +61,13 @@ def test_explanation_uses_the_singular_for_one_waiting_record() -> None:
     assert stands.endswith("; 1 record waits, its own")
 
 
+def test_transaction_that_acls_may_hide_is_not_called_hanging() -> None:
+    """Aborting it could lose records of a producer that is running."""
+    stands, do = why_held(held(holder=holder(), may_be_hidden=True), NOW_MS)
+    assert "whose transactional id this user may not describe, or which hangs" in stands
+    assert "do not abort it" in do and "--partition" not in do
+
+
 def test_timed_out_transaction_is_explained() -> None:
     stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=NOW_MS - 61_000)), NOW_MS)
     assert "which has timed out and is about to be aborted" in stands

@@ -9,6 +9,7 @@ import pytest
 
 from ottla.client.errors import ClientError
 from ottla.client.security.client_config import Connecting, Pem, Sasl, Secret, TokenEndpoint
+from ottla.client.security.tls import context_of
 
 WHERE = {"kafka.bootstrap.servers": "one:9092,two:9093"}
 IN_TLS = {**WHERE, "kafka.security.protocol": "SSL"}
@@ -42,6 +43,15 @@ def test_user_is_configured_by_jaas_or_by_name_and_password() -> None:
     assert by_module.sasl == Sasl("SCRAM-SHA-512", "alice", Secret(PASSWORD))
     by_name = {"kafka.sasl.mechanism": "SCRAM-SHA-512", "kafka.sasl.username": "alice", "kafka.sasl.password": PASSWORD}
     assert Connecting.parse({**WITH_SASL, **by_name}) == by_module
+
+
+def test_cipher_suites_have_the_names_of_kafka() -> None:
+    tls = Connecting.parse({**IN_TLS, "kafka.ssl.cipher.suites": "TLS_AES_128_GCM_SHA256, TLS_RSA_WITH_AES_128_GCM_SHA256"}).tls
+    assert tls is not None and tls.cipher_suites == ("TLS_AES_128_GCM_SHA256", "TLS_RSA_WITH_AES_128_GCM_SHA256")
+    unknown = Connecting.parse({**IN_TLS, "kafka.ssl.cipher.suites": "TLS_NO_SUCH"}).tls
+    assert unknown is not None
+    with pytest.raises(ClientError, match=r"kafka\.ssl\.cipher\.suites: TLS_NO_SUCH is not supported"):
+        context_of(unknown)
 
 
 def test_stores_are_pem_files_or_inline_pem() -> None:

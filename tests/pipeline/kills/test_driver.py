@@ -72,6 +72,7 @@ def test_driver_killed_at_every_point_duplicates_no_records_on_apache_kafka(tmp_
         pytest.skip(f"Apache Kafka: {missing}")
 
 
+@pytest.mark.nightly
 def test_driver_killed_at_random_times_duplicates_no_records(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
         shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", Workload(8_000 * max(ROUNDS, 4)))

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.security.acl.acl_index import AclIndex
 from ottla.security.acl.bindings import AclBinding
-from ottla.security.acl.codes import AclOperation, ResourceType
+from ottla.security.acl.codes import AclOperation, PermissionType, ResourceType
 from ottla.security.acl.standard_authorizer import NamedRule, StandardAuthorizer
 from ottla.security.principal import KafkaPrincipal
 from tests.security.acl.acls import ALICE, BOB, HOST, acl, authorizer
@@ -36,6 +36,15 @@ def test_deny_wins_over_allow() -> None:
     assert decides(acls[:1], "READ", "orders")
     assert not decides(acls, "READ", "orders")
     assert authorizer(acls).decide(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, "orders").rule == acls[1]
+
+
+def test_acl_with_an_unknown_permission_decides_nothing() -> None:
+    """A later release of Kafka may have stored it in a directory."""
+    index = AclIndex()
+    unknown = acl("a", "READ")._replace(permission=PermissionType.UNKNOWN)
+    index.add(unknown)
+    assert index.deciding(ResourceType.TOPIC, "a", ALICE, HOST, AclOperation.READ) is None
+    index.remove(unknown)
 
 
 @pytest.mark.parametrize("operation", ["READ", "WRITE", "DELETE", "ALTER", "DESCRIBE", "ALL"])

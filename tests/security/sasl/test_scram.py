@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import base64
 import hmac
+import re
 
 import pytest
 
 from ottla.security.sasl.exchange import SaslFailed, SaslRefused
-from ottla.security.sasl.scram import HASHES, MIN_ITERATIONS, SALT_BYTES, ScramMechanism
+from ottla.security.sasl.scram import HASHES, MIN_ITERATIONS, ScramMechanism, salt_of
 from tests.security.sasl.conversations import ScramClient, Stored, credential
 
 SHA_256 = "SCRAM-SHA-256"
 
 
 def mechanism(name: str = SHA_256, **users: Stored) -> ScramMechanism:
-    return ScramMechanism(name, users.get, b"a secret of the broker")
+    return ScramMechanism(name, users.get, lambda: b"a secret of the cluster")
 
 
 @pytest.mark.parametrize("name", HASHES)
@@ -76,6 +77,19 @@ def test_unknown_user_always_gets_the_same_salt() -> None:
     other = mechanism().exchange("s").respond(ScramClient(SHA_256, "trudy", "x").first(), 0)
     assert len(firsts) == 1 and other not in firsts
     assert all(first.endswith(b",i=%d" % MIN_ITERATIONS) for first in firsts)
+
+
+def test_salt_of_an_unknown_user_depends_on_the_secret_of_the_cluster() -> None:
+    other = ScramMechanism(SHA_256, lambda user: None, lambda: b"another secret")
+    assert mechanism().salt_of_unknown("mallory") != other.salt_of_unknown("mallory")
+
+
+def test_salts_have_the_form_of_kafkas() -> None:
+    """Kafka's admin clients make a random number of 130 bits in base 36. Another form would tell which users are unknown."""
+    salts = {salt_of(bytes([seed])) for seed in range(256)} | {mechanism().salt_of_unknown(f"user {n}") for n in range(256)}
+    assert len(salts) == 512
+    assert all(int(salt, 36) < 1 << 130 and re.fullmatch(rb"[0-9a-z]+", salt) for salt in salts)
+    assert {len(salt) for salt in salts} >= {25, 26}
 
 
 def test_unknown_user_cannot_prove_the_key_of_zeros() -> None:
@@ -160,7 +174,7 @@ def test_unknown_user_costs_as_much_as_a_wrong_password(name: str, monkeypatch: 
     unknown user needs one HMAC more, for its salt."""
 
     def attempt(user: str) -> tuple[list[int], int, int]:
-        stored = Stored(b"s" * SALT_BYTES, *credential(name, "secret")[1:])
+        stored = Stored(mechanism(name).salt_of_unknown("mally"), *credential(name, "secret")[1:])
         exchange = mechanism(name, alice=stored).exchange("server")
         client = ScramClient(name, user, "wrong")
         first = exchange.respond(client.first(), 0)

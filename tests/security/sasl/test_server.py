@@ -23,7 +23,7 @@ def server(max_session_ms: int = 0) -> SaslServer:
     stored = {"alice": credential("SCRAM-SHA-256", "secret")}
     mechanisms: dict[str, Any] = {
         "PLAIN": PlainMechanism({"alice": "secret", "bob": "hush"}),
-        "SCRAM-SHA-256": ScramMechanism("SCRAM-SHA-256", stored.get, b"secret"),
+        "SCRAM-SHA-256": ScramMechanism("SCRAM-SHA-256", stored.get, lambda: b"secret"),
     }
     return SaslServer(SaslTerms(mechanisms=mechanisms, max_session_ms=dict.fromkeys(mechanisms, max_session_ms)))
 

@@ -1,4 +1,4 @@
-"""The names of cipher suites are translated to those that OpenSSL knows."""
+"""The names of cipher suites are translated to those that OpenSSL knows, and a list of them selects versions of TLS."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ssl
 
 import pytest
 
-from ottla.security.tls.cipher_suites import TLS_1_3, openssl_name
+from ottla.security.tls.cipher_suites import TLS_1_3, CipherSuiteError, enable, openssl_name
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,35 @@ def test_name_of_the_iana_is_translated(suite: str, name: str) -> None:
 @pytest.mark.parametrize("suite", ["", "ECDHE-RSA-AES128-GCM-SHA256", "TLS_A_WITH_B", "TLS_RSA_WITH_RC4_128_MD5", *TLS_1_3])
 def test_other_names_are_not_translated(suite: str) -> None:
     assert openssl_name(suite) is None
+
+
+OLDER, NEWER = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
+
+
+@pytest.mark.parametrize("side", [ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT])
+@pytest.mark.parametrize(
+    ("suites", "versions"),
+    [
+        ([], [OLDER, NEWER]),
+        (["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], [OLDER]),
+        (["TLS_AES_128_GCM_SHA256"], [NEWER]),
+        (["TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], [OLDER, NEWER]),
+    ],
+)
+def test_suites_select_the_versions_that_have_one(side: int, suites: list[str], versions: list[ssl.TLSVersion]) -> None:
+    context = ssl.SSLContext(side)
+    assert enable(context, suites, [OLDER, NEWER]) == versions
+    older = {cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"}
+    assert suites == [] or not older - {"ECDHE-RSA-AES128-GCM-SHA256"} or OLDER not in versions
+
+
+@pytest.mark.parametrize(
+    ("suites", "says"),
+    [
+        (["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_NO_SUCH"], "TLS_NO_SUCH is not supported"),
+        (["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], "none of them belongs to a version in ssl.enabled.protocols"),
+    ],
+)
+def test_suites_that_cannot_be_used_are_refused(suites: list[str], says: str) -> None:
+    with pytest.raises(CipherSuiteError, match=says):
+        enable(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), suites, [NEWER])

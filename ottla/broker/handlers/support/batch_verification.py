@@ -108,13 +108,13 @@ async def verify(
     implicit_add = context.version >= IMPLICIT_ADD_FROM
     waited = False
     while not _is_open(partition, header):
+        if not waited:
+            partition.log.producers.note_unverified(header, ports.clock.now_ms(), implicit_add=implicit_add)
         try:
             pause = join_transaction(
                 ports.verification, transactional_id, identity, key, implicit_add=implicit_add, has_waited=has_waited or waited
             )
         except KafkaError as error:
-            if not implicit_add:
-                partition.log.producers.note_unverified(header, ports.clock.now_ms())
             raise BeforeTheLog(verification_code(error.code, context.version), error.message) from None
         if pause is None:
             break

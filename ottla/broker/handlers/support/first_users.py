@@ -26,7 +26,7 @@ def create_first_users(ports: Ports, users: Iterable[FirstUser]) -> None:
     """Create the credentials that do not exist. Raises `ConfigError` for a user that cannot be created."""
     for user in users:
         # Imported here, because most brokers create no user.
-        from ottla.security.sasl.scram import HASHES, MIN_ITERATIONS, NUMBERS, SALT_BYTES
+        from ottla.security.sasl.scram import HASHES, MIN_ITERATIONS, NUMBERS, salt_of
 
         if ports.cluster.state.is_member:
             raise ConfigError(
@@ -37,8 +37,7 @@ def create_first_users(ports: Ports, users: Iterable[FirstUser]) -> None:
             if number in known:
                 log.info("first_user_skipped", user=user.name, mechanism=mechanism)
                 continue
-            # As long as the salt that an unknown user gets, which otherwise would tell that this user exists.
-            salt = (ports.randomness.random_uuid() + ports.randomness.random_uuid())[:SALT_BYTES]
+            salt = salt_of(ports.randomness.random_uuid() + ports.randomness.random_uuid())
             # Kafka hashes the UTF-8 of a password as it is (ScramFormatter.normalize).
             salted = hashlib.pbkdf2_hmac(HASHES[mechanism], user.password.encode(), salt, MIN_ITERATIONS)
             try:

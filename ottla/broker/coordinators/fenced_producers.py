@@ -19,7 +19,7 @@ MAX_REMEMBERED_ABORTS = 10_000
 log = structlog.get_logger("transactions")
 
 
-class Takeovers:
+class FencedProducers:
     """Remembers the fenced producer from the abort of its transaction until its successor's InitProducerId succeeds."""
 
     def __init__(self, clock: Clock, listener: TransactionListener | None = None) -> None:
@@ -37,7 +37,7 @@ class Takeovers:
         """Forget the abort, because a producer got the id without fencing another producer."""
         self._aborted.pop(transactional_id, None)
 
-    def note_takeover(
+    def note_new_owner(
         self, transactional_id: str, before: ProducerIdAndEpoch, now: ProducerIdAndEpoch, client_id: str, client_host: str
     ) -> None:
         """Log the id's new owner and the fenced producer."""

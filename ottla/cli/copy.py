@@ -1,0 +1,94 @@
+"""``ottla copy``: copies a topic to another cluster, each record exactly once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.options import BOOTSTRAP, PATH, cluster_at, json_option, with_command_config, with_timeout
+from ottla.cli.output import note, progress, show_json, show_line
+
+if TYPE_CHECKING:
+    from ottla.client.records.copying import TopicCopy
+
+HELP = """Copy the committed records of a topic to another cluster, or to another topic of a cluster, each exactly once. Keys,
+values, headers, timestamps and partitions stay the same. Stop at the source's last stable offsets unless --follow is given.
+
+Records and progress are committed together at the target. If the copy ends early, even by a kill, the same command continues it.
+
+The topic is created at the target if it does not exist, with its partitions and configuration. The progress is the offsets of a
+group, which brokers delete after seven days without a copy (offsets.retention.minutes); the copy is refused then."""
+
+
+@click.command("copy", help=HELP)
+@click.argument("topic", metavar="TOPIC")
+@click.option("--from", "source", type=BOOTSTRAP, required=True, metavar="HOST:PORT", help="Cluster to read from.")
+@click.option("--to", "target", type=BOOTSTRAP, required=True, metavar="HOST:PORT", help="Cluster to write to.")
+@click.option("--as", "target_topic", metavar="NAME", help="Name of the topic at the target (default: TOPIC).")
+@click.option("--follow", is_flag=True, help="Copy new records until Ctrl-C.")
+@click.option(
+    "--new",
+    "is_new",
+    is_flag=True,
+    help="Begin at the beginning, even if records were copied before or the target has records. To continue, leave it out.",
+)
+@click.option("--from-config", type=PATH, metavar="FILE", help="Properties file for --from, in place of --command-config.")
+@click.option("--to-config", type=PATH, metavar="FILE", help="Properties file for --to, in place of --command-config.")
+@with_command_config
+@with_timeout
+@json_option
+def command(
+    topic: str,
+    source: str,
+    target: str,
+    target_topic: str | None,
+    follow: bool,
+    is_new: bool,
+    from_config: Path | None,
+    to_config: Path | None,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    from ottla.client.records.copying import TopicCopy
+
+    with cluster_at(source, timeout_s, from_config) as reading, cluster_at(target, timeout_s, to_config) as writing:
+        copy = TopicCopy(reading.brokers, writing.brokers, topic, target_topic or topic, is_new=is_new)
+        copy.prepare()
+        for gap in copy.skipped:
+            note(f"offsets {gap.first:,} to {gap.end - 1:,} of {topic}-{gap.partition} were deleted before they were copied")
+        if copy.held and not follow:
+            note(f"open transactions hold back {copy.held:,} offsets, which are not copied; ottla txn list shows the transactions")
+        left = sum(copy.ends[index] - at for index, at in copy.positions.items())
+        with progress(f"copying {topic} (offsets)", None if follow else left) as advance:
+            for covered in copy.rounds(follow=follow):
+                advance(covered)
+    _show(copy, source, target, as_json=as_json)
+
+
+def _show(copy: TopicCopy, source: str, target: str, *, as_json: bool) -> None:
+    total = sum(copy.copied.values())
+    if as_json:
+        partitions = [
+            {"partition": index, "records": count, "next_offset": copy.positions[index]} for index, count in copy.copied.items()
+        ]
+        skipped = [{"partition": gap.partition, "first": gap.first, "end": gap.end} for gap in copy.skipped]
+        show_json(
+            {
+                "from": source,
+                "to": target,
+                "topic": copy.topic,
+                "as": copy.target_topic,
+                "created": copy.is_created,
+                "records": total,
+                "partitions": partitions,
+                "skipped": skipped,
+                "held": copy.held,
+                "group": copy.group,
+            }
+        )
+        return
+    written = ", ".join(f"{count:,} to partition {index}" for index, count in copy.copied.items() if count)
+    what = "1 record was" if total == 1 else f"{total:,} records were"
+    show_line(f"{what} copied to {copy.target_topic} at {target}" + (f": {written}" if written else ""))

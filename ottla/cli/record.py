@@ -1,0 +1,62 @@
+"""``ottla record``: deletes the oldest records of partitions."""
+
+from __future__ import annotations
+
+import click
+
+from ottla.cli.commands import CommandGroup
+from ottla.cli.options import TOPIC_OR_PARTITION, asks, cluster_at
+from ottla.cli.output import note, show_json, show_table
+from ottla.cli.positions import PLACE, Position
+
+DELETE_HELP = """Delete the oldest records of topics or partitions: those before a position. The log start offset moves there, also
+in the replicas; positions of groups do not move."""
+
+
+@click.group("record", cls=CommandGroup, help="Delete the oldest records of topics.")
+def command() -> None:
+    pass
+
+
+@command.command("delete", help=DELETE_HELP)
+@click.argument("topics", metavar="TOPIC[:P]...", nargs=-1, required=True, type=TOPIC_OR_PARTITION)
+@click.option(
+    "--before",
+    type=PLACE,
+    required=True,
+    metavar="PLACE",
+    help="First position to keep: end for none, an offset, or a time such as 2026-11-23T17:00Z.",
+)
+@click.option("--dry-run", is_flag=True, help="Show the new log start offsets without deleting.")
+@asks
+def delete(
+    topics: tuple[tuple[str, int | None], ...], before: Position, dry_run: bool, bootstrap: str, timeout_s: float, as_json: bool
+) -> None:
+    from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
+    from ottla.client.admin.record_deletion import delete_records
+
+    changes: dict[tuple[str, int], tuple[int, int]] = {}
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        targets: dict[str, dict[int, int]] = {}
+        for topic in dict(topics):
+            indexes = {index for name, index in topics if name == topic}
+            wanted = cluster.brokers.partitions(topic) if None in indexes else sorted(i for i in indexes if i is not None)
+            starts = list_offsets(cluster.brokers, topic, wanted, EARLIEST)
+            ends = list_offsets(cluster.brokers, topic, wanted, LATEST)
+            # The log start never moves back, and the records before an offset after the end are all records.
+            targets[topic] = {
+                index: min(max(offset, starts[index]), ends[index])
+                for index, offset in before.offsets(cluster.brokers, topic, wanted).items()
+            }
+            changes.update({(topic, index): (starts[index], offset) for index, offset in targets[topic].items()})
+        for topic, offsets in targets.items() if not dry_run else ():
+            for index, start in delete_records(cluster.brokers, topic, offsets).items():
+                changes[topic, index] = changes[topic, index][0], start
+    rows = [(topic, index, start, after, after - start) for (topic, index), (start, after) in sorted(changes.items())]
+    if as_json:
+        names = ("topic", "partition", "start_before", "start_after", "offsets")
+        show_json({"dry_run": dry_run, "partitions": [dict(zip(names, row, strict=True)) for row in rows]})
+        return
+    show_table(["TOPIC", "PARTITION", "START BEFORE", "START AFTER", "OFFSETS"], rows)
+    if dry_run:
+        note("nothing was deleted: --dry-run was given")

@@ -1,0 +1,196 @@
+"""Takes samples of what a cluster does: log end offsets, lag of groups, open transactions, partitions without a leader.
+
+The number of requests depends on the number of brokers, and not on that of topics and groups: each leader gets one ListOffsets, and
+each coordinator one OffsetFetch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from ottla.client.admin import transactions
+from ottla.client.admin.groups import SHARE, GroupListing, list_groups
+from ottla.client.admin.offsets import LATEST
+from ottla.client.admin.positions import positions_of
+from ottla.client.cluster import BrokerConnections, BrokerNode, nodes_of
+from ottla.client.errors import ClientError, KafkaAnswered, UnsupportedRequest
+from ottla.client.real_time import monotonic_s
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.metadata import MetadataResponse
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.protocol.topic_partition import TopicPartition
+
+MANY_GROUPS_FROM: Final = 8
+"""The first version of OffsetFetch for several groups (KIP-709)."""
+MAX_DESCRIBED: Final = 20
+"""Maximum number of open transactions that are described."""
+
+
+@dataclass(slots=True, frozen=True)
+class GroupSample:
+    """A group with its lag, the sum over partitions with a committed offset; None if the group has no such partition."""
+
+    group_id: str
+    group_type: str
+    state: str
+    lag: int | None
+    committed: dict[TopicPartition, int]
+
+
+@dataclass(slots=True, frozen=True)
+class TransactionSample:
+    transactional_id: str
+    state: str
+    start_ms: int | None
+    partitions: int
+
+
+@dataclass(slots=True, frozen=True)
+class Sample:
+    """The state of a cluster at a time. ``ends`` has high watermarks; partitions without a leader are missing there."""
+
+    taken_s: float
+    cluster_id: str
+    brokers: list[BrokerNode]
+    partitions: dict[str, int]
+    internal: frozenset[str]
+    leaderless: int
+    under_replicated: int
+    ends: dict[TopicPartition, int]
+    groups: list[GroupSample]
+    transactions: list[TransactionSample]
+    open_transactions: int
+
+
+def sample(brokers: BrokerConnections) -> Sample:
+    """Take a sample. Raises `KafkaAnswered`; groups and transactions that the client may not see are missing."""
+    metadata = brokers.until_final("asking for the topics", lambda: brokers.metadata(None))
+    taken_s = monotonic_s()
+    ends = _ends(brokers, metadata)
+    listings = _allowed(lambda: transactions.list_transactions(brokers, states=transactions.OPEN_STATES))
+    partitions = [p for topic in metadata.topics for p in topic.partitions]
+    return Sample(
+        taken_s=taken_s,
+        cluster_id=metadata.cluster_id or "",
+        brokers=[node for _, node in sorted(nodes_of(metadata).items())],
+        partitions={topic.name or "": len(topic.partitions) for topic in metadata.topics},
+        internal=frozenset(topic.name or "" for topic in metadata.topics if topic.is_internal),
+        leaderless=sum(p.leader_id < 0 for p in partitions),
+        under_replicated=sum(len(p.isr_nodes) < len(p.replica_nodes) for p in partitions),
+        ends=ends,
+        groups=_groups(brokers, ends),
+        transactions=[t for listing in listings[:MAX_DESCRIBED] for t in _described(brokers, listing.transactional_id)],
+        open_transactions=len(listings),
+    )
+
+
+def _allowed(ask: Any) -> list[Any]:
+    """Return the result of a listing; an empty list if the client is not authorized, or if the broker is too old."""
+    try:
+        return list(ask())
+    except (KafkaAnswered, UnsupportedRequest):
+        return []
+
+
+def _ends(brokers: BrokerConnections, metadata: MetadataResponse) -> dict[TopicPartition, int]:
+    nodes = nodes_of(metadata)
+    by_leader: dict[int, dict[str, list[int]]] = {}
+    for topic in metadata.topics:
+        for partition in topic.partitions:
+            if partition.leader_id in nodes:
+                by_leader.setdefault(partition.leader_id, {}).setdefault(topic.name or "", []).append(partition.partition_index)
+    ends: dict[TopicPartition, int] = {}
+    for leader, topics in by_leader.items():
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=0,
+            topics=[
+                ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(partition_index=i, timestamp=LATEST) for i in indexes])
+                for name, indexes in topics.items()
+            ],
+            timeout_ms=round(1_000 * brokers.timeout_s),
+        )
+        what = f"asking for offsets of broker {leader}"
+        answer = brokers.until_final(what, partial(_ask, brokers, nodes[leader], request))
+        for answered in answer.topics:
+            # A partition that has just moved or that is deleted is missing in this sample.
+            ends.update({(answered.name, p.partition_index): p.offset for p in answered.partitions if not p.error_code})
+    return ends
+
+
+def _ask(brokers: BrokerConnections, node: BrokerNode, request: Any) -> Any:
+    return brokers.ask(brokers.node(node), request)
+
+
+def _groups(brokers: BrokerConnections, ends: dict[TopicPartition, int]) -> list[GroupSample]:
+    listings = _allowed(lambda: list_groups(brokers))
+    committed: dict[str, dict[TopicPartition, int]] = {}
+    by_coordinator: dict[int, list[str]] = {}
+    for listing in listings:
+        if listing.group_type.lower() == SHARE:
+            committed[listing.group_id] = _share_offsets(brokers, listing.group_id)
+        else:
+            by_coordinator.setdefault(listing.coordinator, []).append(listing.group_id)
+    nodes = {node.node_id: node for node in brokers.nodes()}
+    for coordinator, groups in by_coordinator.items():
+        if coordinator in nodes:
+            committed.update(_committed(brokers, nodes[coordinator], groups))
+    return [_group(listing, committed.get(listing.group_id, {}), ends) for listing in listings]
+
+
+def _group(listing: GroupListing, committed: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> GroupSample:
+    lags = [max(0, ends[where] - offset) for where, offset in committed.items() if where in ends]
+    return GroupSample(
+        group_id=listing.group_id,
+        group_type=listing.group_type,
+        state=listing.state,
+        lag=sum(lags) if lags else None,
+        committed=committed,
+    )
+
+
+def _share_offsets(brokers: BrokerConnections, group: str) -> dict[TopicPartition, int]:
+    try:
+        positions = positions_of(brokers, group, is_share=True, owned=())
+    except KafkaAnswered:
+        return {}
+    return {(p.topic, p.partition): p.committed for p in positions if p.committed is not None}
+
+
+def _committed(brokers: BrokerConnections, node: BrokerNode, groups: list[str]) -> dict[str, dict[TopicPartition, int]]:
+    """Return the committed offsets of a coordinator's groups. A group that has moved or is not allowed is missing."""
+
+    def request_for(names: Iterable[str]) -> OffsetFetchRequest:
+        asked = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
+        return OffsetFetchRequest(group_id=asked[0].group_id, topics=None, groups=asked, require_stable=False)
+
+    def attempt() -> dict[str, dict[TopicPartition, int]]:
+        connection = brokers.node(node)
+        if connection.version(request_for(groups)) >= MANY_GROUPS_FROM:
+            answered = brokers.ask(connection, request_for(groups)).groups
+        else:
+            answered = [brokers.ask(connection, request_for([name])) for name in groups]
+        return {
+            name: {
+                (t.name, p.partition_index): p.committed_offset for t in one.topics for p in t.partitions if p.committed_offset >= 0
+            }
+            for name, one in zip(groups, answered, strict=True)
+            if not one.error_code
+        }
+
+    return brokers.until_final(f"asking broker {node.node_id} for the offsets of its groups", attempt)
+
+
+def _described(brokers: BrokerConnections, transactional_id: str) -> list[TransactionSample]:
+    try:
+        found = transactions.describe(brokers, transactional_id)
+    except (ClientError, UnsupportedRequest):
+        return []
+    return [
+        TransactionSample(
+            transactional_id=transactional_id, state=found.state, start_ms=found.start_ms, partitions=len(found.partitions)
+        )
+    ]

@@ -1,0 +1,273 @@
+"""Copies a topic to another cluster, each committed record exactly once, with its partition, key, headers and timestamp.
+
+A transaction at the target contains the copied records, and the offsets of the source up to which they are copied, as offsets
+of a group (`TopicCopy.group`). So a copy that ends at any point, even by SIGKILL, continues after the last record that it has
+committed: records after it belong to a transaction that the next copy aborts. Two copies at once do not double records either,
+because both use the same transactional id, and the newer one fences the older one.
+
+The offsets have the name and partitions of the topic at the target, so that they are deleted with it. Their metadata has the ids of
+both topics, so that a topic that was created again is noticed. `TopicCopy.prepare` commits the first positions of all partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.client.admin.offsets import ranges
+from ottla.client.admin.topics import ConfigKind, create, get_configs, wait_for_leaders
+from ottla.client.cluster import BrokerConnections
+from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic
+from ottla.client.real_time import monotonic_s, now_ms
+from ottla.client.records.producing import BATCH_BYTES, BATCH_RECORDS
+from ottla.client.records.reading import FETCH_WAIT_MS, FRUITLESS_ROUNDS, classified, fetch, stream
+from ottla.client.records.record import NewRecord, decoded, encode_batch, encoded_size_bytes
+from ottla.client.records.transactions import TransactionalWriter, stable_offsets
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.fetch import PartitionData
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import TIMESTAMP_TYPE_BIT, BatchHeader, crc_is_valid
+
+MIN_WHOLE_BYTES: Final = 16 << 10
+MIN_WHOLE_RECORDS: Final = 200
+"""A batch of at least this size or this number of records is copied as it is, with its compression. Smaller batches are joined,
+because each batch takes a request."""
+PARTITIONS_CHECK_S: Final = 10.0
+"""Interval, in seconds, in which a copy without end looks for new partitions of the source."""
+TIMESTAMP_TYPE: Final = "message.timestamp.type"
+OF_THE_CLUSTER: Final = frozenset(
+    {TIMESTAMP_TYPE, "min.insync.replicas", "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
+)
+"""Configs that a new topic does not take over from the source: those that depend on the cluster's brokers, and the one that would
+replace timestamps."""
+
+
+@dataclass(slots=True, frozen=True)
+class Skipped:
+    """Offsets of a partition of the source, from ``first`` to before ``end``, that were deleted before they were copied."""
+
+    partition: int
+    first: int
+    end: int
+
+
+@dataclass(slots=True, frozen=True)
+class _Fetched:
+    """The part of a response that belongs to a partition: the batches to write, their number of records, and the next offset."""
+
+    batches: list[Buffer]
+    records: int
+    next_offset: int
+
+
+class TopicCopy:
+    """A copy of one topic. The constructor only stores the arguments; `prepare` opens connections.
+
+    With ``is_new`` the copy begins at the log start even if it has progress, or if the target has records.
+    """
+
+    def __init__(
+        self, source: BrokerConnections, target: BrokerConnections, topic: str, target_topic: str, *, is_new: bool = False
+    ) -> None:
+        self.source, self.target = source, target
+        self.topic, self.target_topic = topic, target_topic
+        self._is_new = is_new
+        self._topic_ids = ["", ""]
+        """Ids of the source's and the target's topic."""
+        self._writer: TransactionalWriter | None = None
+        self.group = ""
+        """Transactional id, and group whose offsets are the progress."""
+        self.is_created = False
+        self.skipped: list[Skipped] = []
+        self.positions: dict[int, int] = {}
+        """Next offset to copy by partition; what lies before it is committed at the target."""
+        self.ends: dict[int, int] = {}
+        """Last stable offsets of the source when the copy was prepared, by partition."""
+        self.held = 0
+        """Number of offsets of the source that open transactions hold back, when the copy was prepared."""
+        self.copied: dict[int, int] = {}
+        """Number of records that this process has copied, by partition."""
+
+    def prepare(self) -> None:
+        """Check both topics, create the target's topic if it does not exist, fence other copies, and find the progress. May be
+        called again between two rounds.
+
+        Raises `ClientError`, and `KafkaAnswered` if a broker refuses a request.
+        """
+        source_id, target_id = self.source.cluster_id(), self.target.cluster_id()
+        if source_id == target_id and self.topic == self.target_topic:
+            raise ClientError(f"source and target are the same topic {self.topic!r} of one cluster; give another name with --as")
+        metadata = self.source.until_final(f"looking for topic {self.topic!r}", lambda: self.source.metadata([self.topic]))
+        found = self.source.topic_of(metadata, self.topic)
+        self._prepare_target(len(found.partitions))
+        metadata = self.target.until_final(
+            f"looking for topic {self.target_topic!r}", lambda: self.target.metadata([self.target_topic])
+        )
+        self._topic_ids = [found.topic_id.hex(), self.target.topic_of(metadata, self.target_topic).topic_id.hex()]
+        self.group = f"ottla-copy/{source_id}/{self.topic}/{self.target_topic}"
+        self._writer = TransactionalWriter(self.target, self.group)
+        self._writer.take()
+        self._find_progress()
+        self._is_new = False
+
+    def _prepare_target(self, partitions: int) -> None:
+        try:
+            there = len(self.target.partitions(self.target_topic))
+        except UnknownTopic:
+            configs = get_configs(self.source, ConfigKind.TOPIC, self.topic)
+            own = {c.name: c.value for c in configs if c.own and c.value is not None and c.name not in OF_THE_CLUSTER}
+            try:
+                create(self.target, self.target_topic, partitions, own)
+                self.is_created = True
+            except KafkaAnswered as refused:
+                # A copy that was killed may have created the topic a moment ago.
+                if refused.code != Code.TOPIC_ALREADY_EXISTS:
+                    raise
+                wait_for_leaders(self.target, self.target_topic)
+            there = len(self.target.partitions(self.target_topic))
+        if there < partitions:
+            raise ClientError(
+                f"topic {self.target_topic!r} at {self.target.bootstrap} has {there} of {partitions} partitions; add them with"
+                f" ottla topic alter --partitions {partitions}"
+            )
+        types = {c.name: c.value for c in get_configs(self.target, ConfigKind.TOPIC, self.target_topic)}
+        if types.get(TIMESTAMP_TYPE) == "LogAppendTime":
+            raise ClientError(
+                f"topic {self.target_topic!r} at {self.target.bootstrap} replaces timestamps; set {TIMESTAMP_TYPE}=CreateTime"
+            )
+
+    def _find_progress(self) -> None:
+        limits = ranges(self.source, self.topic, committed=True)
+        high_watermarks = {index: end for index, (_, end) in ranges(self.source, self.topic).items()}
+        self.held = sum(max(0, high_watermarks[index] - end) for index, (_, end) in limits.items() if index in high_watermarks)
+        known = {} if self._is_new else stable_offsets(self.target, self.group, self.target_topic)
+        # Offsets of a topic that was deleted may still exist for a moment.
+        progress = {i: (offset, ids.split()) for i, (offset, ids) in known.items() if ids.split()[-1:] == self._topic_ids[-1:]}
+        if any(ids != self._topic_ids for _, ids in progress.values()):
+            raise ClientError(f"topic {self.topic!r} was created again after it was copied; give --new to copy the new topic, too")
+        if not progress and not self._is_new and not self.is_created and self._has_records():
+            raise ClientError(
+                f"topic {self.target_topic!r} at {self.target.bootstrap} has records, but no progress of this copy; give --new to"
+                " copy all records nevertheless"
+            )
+        for index, (start, end) in limits.items():
+            position = progress[index][0] if index in progress else start
+            if position > max(end, high_watermarks.get(index, end)):
+                raise ClientError(
+                    f"{self.topic}-{index} was copied to offset {position}, but ends at {end}: records were lost or replaced; give"
+                    " --new to copy what it has now"
+                )
+            if position < start:
+                self.skipped.append(Skipped(partition=index, first=position, end=start))
+            self.positions[index], self.ends[index] = max(position, start), end
+            self.copied.setdefault(index, 0)
+        if any(index not in progress for index in limits):
+            self._commit({index: _Fetched(batches=[], records=0, next_offset=at) for index, at in self.positions.items()})
+
+    def _has_records(self) -> bool:
+        return next(stream(self.target, self.target_topic), None) is not None
+
+    def rounds(self, *, follow: bool = False) -> Iterator[int]:
+        """Copy until the last stable offsets that `prepare` has found, with ``follow`` without end. Yields the number of offsets
+        that each transaction has covered, after its commit.
+
+        Raises `Fenced` once another copy of the topic runs, and `ClientError`.
+        """
+        fruitless = 0
+        looked_s = monotonic_s()
+        while wanted := {i: at for i, at in self.positions.items() if follow or at < self.ends[i]}:
+            answered = fetch(self.source, self.topic, wanted, committed=True, max_wait_ms=FETCH_WAIT_MS)
+            fetched = {index: self._fetched(data) for index, data in answered.items()}
+            fetched = {index: one for index, one in fetched.items() if one.next_offset > self.positions[index]}
+            if fetched:
+                covered = sum(one.next_offset - self.positions[index] for index, one in fetched.items())
+                self._commit(fetched)
+                yield covered
+            fruitless = 0 if fetched or follow else fruitless + 1
+            if follow and monotonic_s() >= looked_s + PARTITIONS_CHECK_S:
+                looked_s = monotonic_s()
+                if len(self.source.partitions(self.topic)) > len(self.positions):
+                    self.prepare()
+            if fruitless == FRUITLESS_ROUNDS:
+                raise ClientError(f"{self.source.bootstrap} returned no records of topic {self.topic!r}, although it has more")
+
+    def _commit(self, fetched: dict[int, _Fetched]) -> None:
+        """Write batches and progress in one transaction."""
+        writer = self._writer
+        assert writer is not None, "prepare was not called"
+        offsets = {index: one.next_offset for index, one in fetched.items()}
+        try:
+            writer.write(self.target_topic, {index: one.batches for index, one in fetched.items() if one.batches})
+            writer.commit_offsets(self.group, self.target_topic, offsets, " ".join(self._topic_ids))
+        except (ClientError, KeyboardInterrupt):
+            _abort(writer)
+            raise
+        writer.end(commit=True)
+        self.positions.update(offsets)
+        for index, one in fetched.items():
+            self.copied[index] += one.records
+
+    def _fetched(self, data: PartitionData) -> _Fetched:
+        """Collect the committed batches of a response. Small batches, and batches with gaps, are joined."""
+        index = data.partition_index
+        position = self.positions[index]
+        written: list[Buffer] = []
+        joined = _Joined(written)
+        records = 0
+        for batch, header, is_committed in classified(self.topic, data, "committed"):
+            if header.next_offset <= position:
+                continue
+            if is_committed and not header.is_control:
+                if _goes_whole(batch, header, position):
+                    joined.finish()
+                    written.append(batch)
+                    records += header.record_count
+                else:
+                    for record in decoded(self.topic, index, batch, header):
+                        if record.offset >= position:
+                            joined.add(NewRecord(record.value, record.key, record.headers, index, record.timestamp_ms))
+                            records += 1
+            position = header.next_offset
+        joined.finish()
+        return _Fetched(batches=written, records=records, next_offset=position)
+
+
+class _Joined:
+    """Joins records into batches, which it appends to ``written``."""
+
+    def __init__(self, written: list[Buffer]) -> None:
+        self._written = written
+        self._records: list[NewRecord] = []
+        self._size_bytes = 0
+
+    def add(self, record: NewRecord) -> None:
+        self._records.append(record)
+        self._size_bytes += encoded_size_bytes(record)
+        if self._size_bytes >= BATCH_BYTES or len(self._records) >= BATCH_RECORDS:
+            self.finish()
+
+    def finish(self) -> None:
+        if self._records:
+            self._written.append(encode_batch(self._records, now_ms()))
+            self._records, self._size_bytes = [], 0
+
+
+def _goes_whole(batch: Buffer, header: BatchHeader, position: int) -> bool:
+    """Whether a batch can be written as it is: brokers accept only consecutive offsets, and the producer's timestamps."""
+    return (
+        (header.size_bytes >= MIN_WHOLE_BYTES or header.record_count >= MIN_WHOLE_RECORDS)
+        and header.magic == 2
+        and header.base_offset >= position
+        and header.record_count == header.last_offset_delta + 1
+        and not header.attributes & TIMESTAMP_TYPE_BIT
+        and crc_is_valid(batch, header)
+    )
+
+
+def _abort(writer: TransactionalWriter) -> None:
+    """Try to abort, so that readers of the target do not wait for the transaction's timeout. The next copy aborts it otherwise."""
+    try:
+        writer.end(commit=False)
+    except ClientError:
+        return

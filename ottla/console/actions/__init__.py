@@ -1,0 +1,11 @@
+"""Actions: the changes that a user makes on a console page, carried out as a Kafka client, so that they work with any Kafka.
+
+- `action`: what an action is, the preview that the user confirms, and the result.
+- `configs`: sets and unsets configs of topics, brokers and groups.
+- `groups`: resets the offsets of a group, and deletes groups.
+- `places`: a position in a topic that a user chooses.
+- `records`: produces a record, and deletes records.
+- `registry`: finds an action by its name, and carries it out or previews it.
+- `topics`: creates and deletes topics, adds partitions, and elects leaders.
+- `transactions`: aborts a transaction.
+"""

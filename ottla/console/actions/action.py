@@ -1,0 +1,74 @@
+"""The interface of an action, its preview, which the user confirms, and its result."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Final, Protocol
+
+import msgspec
+
+from ottla.client.cluster import BrokerConnections
+from ottla.protocol.topic_partition import MAX_PARTITION
+
+ROWS_SHOWN: Final = 200
+"""Maximum number of rows of a preview or a result."""
+
+Name = Annotated[str, msgspec.Meta(max_length=8_000)]
+"""A topic, group, transactional id and so on. Kafka's requests hold at most 32,767 bytes, and a character has up to four."""
+Partition = Annotated[int, msgspec.Meta(ge=0, le=MAX_PARTITION)]
+
+
+class Effects(msgspec.Struct, frozen=True, kw_only=True):
+    """The effects of an action, before (preview) or after it, as a table with a text above it.
+
+    ``command`` has the arguments of the equivalent ``ottla`` command. ``warning`` says what cannot be undone, ``said`` what was
+    done.
+    ``page`` and ``parameters`` are the address of the page to show next, or to link to.
+    """
+
+    command: Sequence[str] = ()
+    warning: str = ""
+    said: str = ""
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[Any]] = ()
+    more_rows: int = 0
+    page: str = ""
+    parameters: dict[str, Any] = {}
+
+
+class Action(Protocol):
+    """A change of the cluster with its parameters. Implementations are structs that `registry` decodes from JSON."""
+
+    def preview(self, brokers: BrokerConnections) -> Effects:
+        """Return what `run` would do, without doing it. Raises `ClientError` if `run` would be refused for a known reason."""
+        ...
+
+    def run(self, brokers: BrokerConnections) -> Effects:
+        """Carry out the action. Raises `ClientError`."""
+        ...
+
+
+def shortened(rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """Return the fields ``rows`` and ``more_rows`` of `Effects` for rows of any number."""
+    return {"rows": rows[:ROWS_SHOWN], "more_rows": max(0, len(rows) - ROWS_SHOWN)}
+
+
+def named(name: str) -> list[str]:
+    """Return the arguments for a name, which may begin like an option."""
+    return ["--", name] if name.startswith("-") else [name]
+
+
+def option(name: str, value: object) -> list[str]:
+    """Return the arguments of an option; none if its value is None. The value may begin like an option."""
+    if value is None:
+        return []
+    return [f"{name}={value}"] if str(value).startswith("-") else [name, str(value)]
+
+
+def command_line(arguments: Iterable[str], of_cluster: Iterable[str]) -> str:
+    """Format the equivalent command for a shell. ``of_cluster`` has the options by which a command finds the cluster. They precede
+    names after ``--``."""
+    arguments = list(arguments)
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    return shlex.join(["ottla", *arguments[:at], *of_cluster, *arguments[at:]])

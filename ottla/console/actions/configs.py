@@ -1,0 +1,53 @@
+"""Sets and unsets configs of topics, brokers and groups."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from ottla.client.admin.topics import ConfigKind, get_configs, set_configs
+from ottla.client.cluster import BrokerConnections
+from ottla.client.errors import ClientError
+from ottla.console.actions.action import Effects, Name, option
+
+Kind = Literal["topic", "broker", "group"]
+DEFAULT_NAME = "default"
+"""The name of all brokers together in ``ottla config``."""
+
+
+class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Set one config of a resource. The value None removes the resource's own value, so that the default applies.
+
+    The broker with an empty name stands for all brokers.
+    """
+
+    kind: Kind
+    name: Name
+    key: Name
+    value: Name | None
+
+    def preview(self, brokers: BrokerConnections) -> Effects:
+        known = {config.name: config for config in get_configs(brokers, ConfigKind[self.kind.upper()], self.name)}
+        config = known.get(self.key)
+        if config is None and self.name:
+            raise ClientError(f"unknown config {self.key!r} of {self.kind} {self.name!r}")
+        if config is not None and config.read_only:
+            raise ClientError(f"{self.key} cannot be changed while the broker runs; set it in its properties and restart it")
+        is_secret = config is not None and config.sensitive
+        before = "(hidden)" if is_secret else "not set" if config is None else config.value
+        after = "the default" if self.value is None else self.value
+        if self.name.startswith("-"):
+            name = ["--", self.kind, self.name]
+        else:
+            name = [self.kind, self.name or DEFAULT_NAME]
+        if self.value is None:
+            command = ["config", "set", *option("--unset", self.key), *name]
+        else:
+            command = ["config", "set", *name, f"{self.key}={self.value}"]
+        return Effects(command=command, columns=["config", "before", "after"], rows=[[self.key, before, after]])
+
+    def run(self, brokers: BrokerConnections) -> Effects:
+        set_configs(brokers, ConfigKind[self.kind.upper()], self.name, {self.key: self.value})
+        change = "is at its default" if self.value is None else "was set"
+        return Effects(said=f"{self.key} of {self.kind} {self.name or DEFAULT_NAME} {change}")

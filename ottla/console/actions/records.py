@@ -1,0 +1,138 @@
+"""Produces a record, and deletes records."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.admin.record_deletion import delete_records
+from ottla.client.cluster import BrokerConnections
+from ottla.client.errors import ClientError
+from ottla.client.records.producing import TopicProducer
+from ottla.client.records.record import NewRecord
+from ottla.client.records.transaction import transaction_of
+from ottla.client.wording import counted
+from ottla.console.actions.action import Effects, Name, Partition, named, option, shortened
+from ottla.console.actions.places import Place
+
+MAX_HEADERS: Final = 100
+"""Maximum number of headers of a record that a page produces."""
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Name
+    value: str
+
+
+class InTransaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The transaction of a record. It is ended as soon as the record is written."""
+
+    id: Name
+    is_committed: bool = True
+
+
+class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Write one record. A value of None is a tombstone. Without a partition the key decides, as in Java's producer."""
+
+    topic: Name
+    value: str | None
+    key: str | None = None
+    headers: Annotated[list[Header], msgspec.Meta(max_length=MAX_HEADERS)] = []
+    partition: Partition | None = None
+    transaction: InTransaction | None = None
+
+    def preview(self, brokers: BrokerConnections) -> Effects:
+        self._check()
+        warning = ""
+        if self.transaction is not None:
+            warning = f"the current producer of transactional id {self.transaction.id}, if there is one, is fenced"
+        return Effects(command=self._command(), warning=warning)
+
+    def run(self, brokers: BrokerConnections) -> Effects:
+        self._check()
+        record = NewRecord(
+            value=None if self.value is None else self.value.encode(),
+            key=None if self.key is None else self.key.encode(),
+            headers=[(header.name, header.value.encode()) for header in self.headers],
+            partition=self.partition,
+        )
+        of = self.transaction
+        with transaction_of(brokers, None if of is None else of.id, is_committed=of is None or of.is_committed) as transaction:
+            producer = TopicProducer(brokers, self.topic, transaction=transaction)
+            producer.send(record)
+            producer.flush()
+        return self._written(producer)
+
+    def _written(self, producer: TopicProducer) -> Effects:
+        index = next(partition for partition, count in producer.written.items() if count)
+        # The offset is unknown if the response to the first attempt was lost.
+        offset = producer.last_offsets.get(index)
+        where = "" if offset is None else f" at offset {offset:,}"
+        parameters: dict[str, object] = {"topic": self.topic, "partition": index}
+        if offset is not None:
+            parameters["start"] = offset
+        outcome = ""
+        if self.transaction is not None:
+            outcome = f", in a transaction that was {'committed' if self.transaction.is_committed else 'aborted'}"
+            parameters |= {} if self.transaction.is_committed else {"isolation": "aborted"}
+        said = f"the record was written to {self.topic}:{index}{where}{outcome}"
+        return Effects(said=said, page="messages", parameters=parameters)
+
+    def _check(self) -> None:
+        """Raise `ClientError` for what no broker would accept."""
+        if self.value is None and self.key is None:
+            raise ClientError("a tombstone needs the key of the records that it deletes; give a key")
+        if self.transaction is not None and not self.transaction.id:
+            raise ClientError("the transactional id is empty; give one")
+
+    def _command(self) -> list[str]:
+        options = ["--null-value"] if self.value is None else option("--value", self.value)
+        for header in self.headers:
+            options += option("--header", f"{header.name}={header.value}")
+        options += option("--partition", self.partition)
+        if self.transaction is not None:
+            options += option("--transactional-id", self.transaction.id)
+            options += [] if self.transaction.is_committed else ["--abort"]
+        return ["produce", *option("--key", self.key), *options, *named(self.topic)]
+
+
+class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Delete the records before a place, in one partition or in all."""
+
+    topic: Name
+    before: Place
+    partition: Partition | None = None
+
+    def preview(self, brokers: BrokerConnections) -> Effects:
+        planned = self._planned(brokers)
+        count = sum(after - start for _, start, after, _ in planned)
+        where = self.topic if self.partition is None else f"{self.topic}:{self.partition}"
+        return Effects(
+            command=["record", "delete", *option("--before", self.before.text()), *named(where)],
+            warning=f"{counted(count, 'offset')} will be deleted; this cannot be undone",
+            columns=["partition", "log start offset", "after", "end"],
+            **shortened([list(row) for row in planned]),
+        )
+
+    def run(self, brokers: BrokerConnections) -> Effects:
+        planned = self._planned(brokers)
+        starts = delete_records(brokers, self.topic, {index: after for index, _, after, _ in planned})
+        said = f"records of {counted(len(starts), 'partition')} of {self.topic} were deleted"
+        return Effects(said=said, page="topic", parameters={"name": self.topic})
+
+    def _planned(self, brokers: BrokerConnections) -> list[tuple[int, int, int, int]]:
+        """Return partition, log start offset, new log start offset and end of each partition in which records will be deleted.
+
+        An offset outside of the log becomes log start or end. Raises `ClientError` if there is nothing to delete.
+        """
+        indexes = brokers.partitions(self.topic) if self.partition is None else [self.partition]
+        starts = list_offsets(brokers, self.topic, indexes, EARLIEST)
+        ends = list_offsets(brokers, self.topic, indexes, LATEST)
+        wanted = self.before.offsets(brokers, self.topic, indexes)
+        rows = [(index, starts[index], min(wanted[index], ends[index]), ends[index]) for index in indexes]
+        planned = [row for row in rows if row[2] > row[1]]
+        if not planned:
+            raise ClientError("there is nothing to delete: every partition begins there or later")
+        return planned

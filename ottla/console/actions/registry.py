@@ -1,0 +1,69 @@
+"""Finds an action by its name, and carries it out or previews it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ottla.client.errors import ClientError
+from ottla.client.kafka_client import KafkaClient
+from ottla.console.actions.action import Action, Effects, command_line
+from ottla.console.actions.configs import SetConfig
+from ottla.console.actions.groups import DeleteGroup, ResetGroup
+from ottla.console.actions.records import DeleteRecords, Produce
+from ottla.console.actions.topics import AddPartitions, CreateTopic, DeleteTopic, ElectLeaders
+from ottla.console.actions.transactions import AbortTransaction
+from ottla.control.command import CommandRefused
+
+ACTIONS: Final[Mapping[str, type[Action]]] = {
+    "create-topic": CreateTopic,
+    "add-partitions": AddPartitions,
+    "delete-topic": DeleteTopic,
+    "elect-leaders": ElectLeaders,
+    "set-config": SetConfig,
+    "produce": Produce,
+    "delete-records": DeleteRecords,
+    "reset-group": ResetGroup,
+    "delete-group": DeleteGroup,
+    "abort-transaction": AbortTransaction,
+}
+MAX_AT_ONCE: Final = 4
+"""Maximum number of actions and previews at the same time. Each occupies a connection of the control server."""
+WAIT_S: Final = 5.0
+"""Time in seconds that a request waits for earlier ones."""
+
+_places: Final = threading.BoundedSemaphore(MAX_AT_ONCE)
+
+
+def carried_out(
+    name: str, body: bytes, new_client: Callable[[], KafkaClient], of_cluster: Iterable[str], *, is_preview: bool
+) -> dict[str, Any]:
+    """Carry out an action or preview it, and return its `Effects`. ``of_cluster`` are the options of the equivalent command that
+    name the cluster. Raises `CommandRefused`."""
+    kind = ACTIONS.get(name)
+    if kind is None:
+        raise CommandRefused(404, f"unknown action {name!r}; the actions are {', '.join(ACTIONS)}")
+    try:
+        action = msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise CommandRefused(400, f"{name}: {str(error)[:1].lower()}{str(error)[1:]}") from None
+    except UnicodeDecodeError as error:
+        raise CommandRefused(400, f"{name}: the parameters are not UTF-8: {error.reason}") from None
+    if not _places.acquire(timeout=WAIT_S):
+        raise CommandRefused(409, f"{MAX_AT_ONCE} actions are already running; try again")
+    try:
+        with new_client() as client:
+            effects = action.preview(client.brokers) if is_preview else action.run(client.brokers)
+    except ClientError as error:
+        raise CommandRefused(409, str(error)) from None
+    finally:
+        _places.release()
+    return _document(effects, of_cluster)
+
+
+def _document(effects: Effects, of_cluster: Iterable[str]) -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.to_builtins(effects)
+    return {**document, "command": command_line(effects.command, of_cluster) if effects.command else ""}

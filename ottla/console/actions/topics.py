@@ -1,0 +1,135 @@
+"""Creates and deletes topics, adds partitions, and elects leaders."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Annotated, Final
+
+import msgspec
+
+from ottla.client.admin import topics
+from ottla.client.admin.leadership import elect_leader
+from ottla.client.admin.offsets import ranges
+from ottla.client.cluster import BrokerConnections
+from ottla.client.errors import ClientError, KafkaAnswered
+from ottla.client.wording import counted
+from ottla.console.actions.action import Effects, Name, Partition, named, option, shortened
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
+from ottla.protocol.topic_partition import MAX_PARTITION
+
+MAX_REPLICAS: Final = (1 << 15) - 1
+"""The largest number in CreateTopics."""
+
+
+class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Create a topic. Without numbers the brokers' defaults apply."""
+
+    topic: Name
+    partitions: Annotated[int, msgspec.Meta(ge=1, le=MAX_PARTITION)] | None = None
+    replicas: Annotated[int, msgspec.Meta(ge=1, le=MAX_REPLICAS)] | None = None
+    configs: dict[Name, Name] = {}
+
+    def preview(self, brokers: BrokerConnections) -> Effects:
+        if not self.topic:
+            raise ClientError("the topic has no name; give one")
+        configs = [part for key, value in self.configs.items() for part in option("--config", f"{key}={value}")]
+        numbers = [*option("--partitions", self.partitions), *option("--replication-factor", self.replicas)]
+        return Effects(command=["topic", "create", *numbers, *configs, *named(self.topic)])
+
+    def run(self, brokers: BrokerConnections) -> Effects:
+        default = topics.BROKER_DEFAULT
+        partitions, replicas = (default if number is None else number for number in (self.partitions, self.replicas))
+        topics.create(brokers, self.topic, partitions, self.configs, replicas)
+        return Effects(said=f"topic {self.topic} was created", page="topic", parameters={"name": self.topic})
+
+
+class AddPartitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Raise the number of a topic's partitions."""
+
+    topic: Name
+    partitions: Annotated[int, msgspec.Meta(ge=1, le=MAX_PARTITION)]
+
+    def preview(self, brokers: BrokerConnections) -> Effects:
+        before = len(brokers.partitions(self.topic))
+        if self.partitions <= before:
+            raise ClientError(f"topic {self.topic!r} has {counted(before, 'partition')}; give a larger number")
+        return Effects(
+            command=["topic", "alter", *option("--partitions", self.partitions), *named(self.topic)],
+            warning="records with the same key may go to other partitions from now on, and partitions cannot be removed",
+        )
+
+    def run(self, brokers: BrokerConnections) -> Effects:
+        topics.add_partitions(brokers, self.topic, self.partitions)
+        return Effects(said=f"topic {self.topic} has {counted(self.partitions, 'partition')}")
+
+
+class DeleteTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    topic: Name
+
+    def preview(self, brokers: BrokerConnections) -> Effects:
+        what = counted(len(brokers.partitions(self.topic)), "partition")
+        # A partition without a leader has no offsets, and its topic can be deleted nevertheless.
+        with suppress(KafkaAnswered):
+            what += f" with {counted(sum(end - start for start, end in ranges(brokers, self.topic).values()), 'offset')}"
+        warning = f"{what} will be deleted; this cannot be undone"
+        is_internal = self.topic in INTERNAL_TOPICS
+        if is_internal:
+            warning += f". {self.topic} is an internal topic: the state of its coordinator is lost"
+        return Effects(command=["topic", "delete", *(["--yes"] if is_internal else []), *named(self.topic)], warning=warning)
+
+    def run(self, brokers: BrokerConnections) -> Effects:
+        topics.delete(brokers, self.topic)
+        return Effects(said=f"topic {self.topic} was deleted", page="topics")
+
+
+class ElectLeaders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Elect the preferred leaders of a topic's partitions, or with ``is_unclean`` any running replica where there is no leader."""
+
+    topic: Name
+    partition: Partition | None = None
+    is_unclean: bool = False
+
+    def preview(self, brokers: BrokerConnections) -> Effects:
+        wanted = self._wanted(brokers)
+        warning = "committed records that the elected replica lacks are lost" if self.is_unclean else ""
+        unclean = ["--unclean"] if self.is_unclean else []
+        places = [f"{self.topic}:{index}" for index, _, _ in wanted]
+        return Effects(
+            command=["topic", "elect", *unclean, *(["--", *places] if self.topic.startswith("-") else places)],
+            warning=warning,
+            columns=["partition", "leader", "replicas"],
+            **shortened([[index, _broker(leader), " ".join(map(str, replicas))] for index, leader, replicas in wanted]),
+        )
+
+    def run(self, brokers: BrokerConnections) -> Effects:
+        wanted = self._wanted(brokers)
+        for index, _, _ in wanted:
+            elect_leader(brokers, self.topic, index, is_unclean=self.is_unclean)
+        return Effects(said=f"leaders of {counted(len(wanted), 'partition')} of {self.topic} were elected")
+
+    def _wanted(self, brokers: BrokerConnections) -> list[tuple[int, int, list[int]]]:
+        """Return partition, leader and replicas of each partition that needs an election. The first replica is preferred.
+
+        Raises `ClientError` if no partition needs an election.
+        """
+        what = f"looking for topic {self.topic!r}"
+        topic = brokers.until_final(what, lambda: brokers.topic_of(brokers.metadata([self.topic]), self.topic))
+        partitions = sorted(topic.partitions, key=lambda p: p.partition_index)
+        if self.partition is not None and self.partition not in {p.partition_index for p in partitions}:
+            raise ClientError(
+                f"unknown partition {self.partition} of topic {self.topic!r}: it has {len(partitions)}, counted from 0"
+            )
+        wanted = [
+            (p.partition_index, p.leader_id, p.replica_nodes)
+            for p in partitions
+            if self.partition in (None, p.partition_index)
+            and (p.leader_id < 0 if self.is_unclean else p.replica_nodes[:1] != [p.leader_id])
+        ]
+        if not wanted:
+            reason = "every partition has a leader" if self.is_unclean else "every partition is led by its preferred replica"
+            raise ClientError(f"there is nothing to elect: {reason}")
+        return wanted
+
+
+def _broker(leader: int) -> str:
+    return f"broker {leader}" if leader >= 0 else "none"

@@ -1,0 +1,152 @@
+// Actions: a dialog with the parameters, what will happen, and the equivalent command. Its last button is the only question.
+
+import { el, table } from "./dom.js";
+import { command } from "./control.js";
+import { isReadOnly } from "./mode.js";
+
+const PREVIEW_AFTER_MS = 200;
+
+// A button that opens an action's dialog; nothing in a read-only console. An action has
+// - name: its name on the server; title and confirm: the texts of the dialog and of its last button;
+// - fields: each with name, label, kind (text, number, long, choice, check), and where needed value, options, hint,
+//   when (whether the field is shown, from the values) and isRequired;
+// - request: the parameters, from the values of the fields; isDanger; goes: whether to go to the page that the server names.
+export function act(text, action, label = null) {
+  if (isReadOnly) return null;
+  return el("button", { type: "button", "data-act": action.name, "aria-label": label, onclick: () => open(action) }, text);
+}
+
+export const acts = (...buttons) => (isReadOnly ? null : el("div", { class: "acts" }, buttons));
+
+function open(action) {
+  const inputs = new Map((action.fields ?? []).map((field) => [field, input(field)]));
+  const refused = el("p", { class: "wrong", role: "alert" });
+  const warning = el("p", {});
+  const preview = el("div", { class: "preview", tabindex: 0, role: "region", "aria-label": "what will change" });
+  const code = el("code", {});
+  const shown = el("div", { class: "command" }, code, el("button", { type: "button", onclick: () => copy(code) }, "copy"));
+  const confirm = el("button", { class: action.isDanger ? "danger" : "strong", disabled: true }, action.confirm ?? action.title);
+  const cancel = el("button", { type: "button", onclick: () => dialog.close() }, "cancel");
+  const rows = [...inputs].map(([field, made]) => el("div", { class: "field" }, el("label", { for: made.id }, field.label), el("div", {}, made, hint(field))));
+  const form = el("form", { onsubmit: submit, oninput: changed },
+    el("h2", { id: "act-title" }, action.title), rows, refused, warning, preview,
+    el("div", {}, el("span", { class: "note" }, "the same as a command"), shown), el("div", { class: "acts" }, cancel, confirm));
+  const dialog = el("dialog", { "aria-labelledby": "act-title", id: "act", onclose: closed }, form);
+  const opener = nameOf(document.activeElement);
+  let asked = 0;
+  let timer = null;
+
+  function values() {
+    return Object.fromEntries([...inputs].map(([field, made]) => [field.name, field.kind === "check" ? made.checked : made.value]));
+  }
+
+  function arrange() {
+    const all = values();
+    [...inputs.keys()].forEach((field, at) => {
+      rows[at].hidden = field.when ? !field.when(all) : false;
+      rows[at].style.display = rows[at].hidden ? "none" : "";
+    });
+  }
+
+  function changed() {
+    arrange();
+    confirm.disabled = true;
+    asked += 1;
+    clearTimeout(timer);
+    timer = setTimeout(ask, PREVIEW_AFTER_MS);
+  }
+
+  // The button works once the preview of what is in the fields is shown. An answer to earlier values is dropped.
+  async function ask() {
+    const mine = asked;
+    if ([...inputs].some(([field, made]) => field.isRequired && made.value === "")) {
+      draw({ command: "", warning: "", columns: [], rows: [], more_rows: 0 });
+      return;
+    }
+    try {
+      const effects = await command("POST", `previews/${action.name}`, JSON.stringify(action.request(values())));
+      if (mine !== asked) return;
+      refused.textContent = "";
+      draw(effects);
+      confirm.disabled = false;
+    } catch (error) {
+      if (mine === asked) refused.textContent = error.message;
+    }
+  }
+
+  function draw(effects) {
+    warning.replaceChildren(effects.warning ? el("strong", {}, sentence(effects.warning)) : "");
+    preview.replaceChildren(...(effects.rows.length ? [table(effects.columns, effects.rows)] : []),
+      effects.more_rows ? `and ${effects.more_rows} more` : "");
+    preview.style.display = effects.rows.length ? "" : "none";
+    code.textContent = effects.command;
+  }
+
+  async function submit(event) {
+    event.preventDefault();
+    confirm.disabled = true;
+    refused.textContent = "";
+    try {
+      const effects = await command("POST", `actions/${action.name}`, JSON.stringify(action.request(values())));
+      dialog.close();
+      document.dispatchEvent(new CustomEvent("acted", { detail: { ...effects, goes: Boolean(action.goes) } }));
+    } catch (error) {
+      refused.textContent = error.message;
+      confirm.disabled = false;
+    }
+  }
+
+  function closed() {
+    clearTimeout(timer);
+    asked += 1;
+    dialog.remove();
+    // The page may have drawn the button anew meanwhile.
+    [...document.querySelectorAll("[data-act]")].find((one) => nameOf(one) === opener)?.focus();
+  }
+
+  document.body.append(dialog);
+  arrange();
+  draw({ command: "", warning: "", columns: [], rows: [], more_rows: 0 });
+  dialog.showModal();
+  if (!inputs.size) cancel.focus();
+  ask();
+}
+
+const nameOf = (element) => element?.getAttribute("aria-label") ?? element?.textContent;
+const sentence = (text) => text[0].toUpperCase() + text.slice(1) + ".";
+
+function input(field) {
+  const properties = { id: `act-${field.name}`, name: field.name, "aria-describedby": field.hint ? `hint-${field.name}` : null, autocomplete: "off" };
+  if (field.kind === "choice") {
+    return el("select", properties, Object.entries(field.options).map(([value, text]) => el("option", { value, selected: value === field.value }, text)));
+  }
+  if (field.kind === "long") return el("textarea", { ...properties, rows: field.rows ?? 4, spellcheck: "false" }, field.value ?? "");
+  if (field.kind === "check") return el("input", { ...properties, type: "checkbox", checked: Boolean(field.value) });
+  const kind = { number: { type: "number", min: field.min ?? 0 }, time: { type: "datetime-local", step: 0.001 } }[field.kind] ?? { spellcheck: "false" };
+  return el("input", { ...properties, ...kind, value: field.value ?? "" });
+}
+
+const hint = (field) => field.hint ? el("div", { class: "note", id: `hint-${field.name}` }, field.hint) : null;
+
+// Where a page of another machine may not write to the clipboard, the command is selected.
+async function copy(code) {
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+  } catch {
+    document.getSelection().selectAllChildren(code);
+  }
+}
+
+export const numberOrNull = (text) => (text === "" ? null : Number(text));
+
+// The fields of a place in a topic, and the place in them. Times are those of the reader's clock.
+export const placeFields = (first) => [
+  { name: "place", label: "to", kind: "choice", options: { beginning: "the beginning", end: "the end", offset: "an offset", time: "a time" }, value: first },
+  { name: "offset", label: "offset", kind: "number", value: 0, when: (v) => v.place === "offset" },
+  { name: "time", label: "time", kind: "time", hint: "your local time", when: (v) => v.place === "time" },
+];
+
+export function placeOf(v) {
+  const number = { offset: () => Number(v.offset), time: () => (v.time ? new Date(v.time).getTime() : 0) }[v.place]?.() ?? 0;
+  return { kind: v.place, number };
+}

@@ -1,0 +1,36 @@
+// The theme: the system's, or the one that the reader has chosen for this browser.
+
+const KEY = "ottla-console-theme";
+const CHOICES = ["auto", "dark", "light"];
+
+function chosen() {
+  try {
+    return localStorage.getItem(KEY) ?? "auto";
+  } catch {
+    return "auto";
+  }
+}
+
+function choose(name) {
+  try {
+    if (name === "auto") localStorage.removeItem(KEY);
+    else localStorage.setItem(KEY, name);
+  } catch {
+    // A browser that keeps nothing has the theme for this page.
+  }
+}
+
+export function theme(button) {
+  let name = CHOICES.includes(chosen()) ? chosen() : "auto";
+  const show = () => {
+    if (name === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = name;
+    button.textContent = `theme: ${name}`;
+  };
+  button.addEventListener("click", () => {
+    name = CHOICES[(CHOICES.indexOf(name) + 1) % CHOICES.length];
+    choose(name);
+    show();
+  });
+  show();
+}

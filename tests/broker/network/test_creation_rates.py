@@ -1,0 +1,95 @@
+"""``max.connection.creation.rate``: connections beyond it are read later, as those that wait for Kafka's acceptor (KIP-612)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.network.connection import Connection
+from ottla.broker.network.listener import CreationRates
+from ottla.protocol.messages.heartbeat import HeartbeatResponse
+from tests.broker.network.connected import Transport, beats, feed, serve
+
+RATE = "max.connection.creation.rate"
+FREE = 10
+"""The number of connections at once that a limit of one per second allows in a new window."""
+
+
+def limited(broker: Any, *listeners: str, protected: str | None = None, **given: int) -> LiveConfig:
+    config = BrokerConfig({name.replace("__", ".").replace("rate", RATE): str(rate) for name, rate in given.items()})
+    live_config = LiveConfig(config)
+    broker.connections.rates = CreationRates(broker.env, config, listeners, protected)
+    live_config.parts.append(broker.connections.rates)
+    broker.connections.limit = broker.connections._limit_per_peer = 1_000
+    return live_config
+
+
+def connect(broker: Any, listener: str = "IN") -> tuple[Connection, Transport]:
+    connection, transport = Connection(broker, listener), Transport()
+    connection.connection_made(transport)  # type: ignore[arg-type]
+    return connection, transport
+
+
+def are_read(broker: Any, count: int, listener: str = "IN") -> list[bool]:
+    return [not connect(broker, listener)[1].is_paused for _ in range(count)]
+
+
+def test_connection_beyond_the_rate_is_read_when_kafka_would_accept_it(broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, lambda ports, request, context: HeartbeatResponse(request.generation_id))
+    limited(broker, "IN", rate=1)
+    assert all(are_read(broker, FREE))
+    (connection, first), (_, second) = connect(broker), connect(broker)
+    broker.env.scheduler.advance(999)
+    assert first.is_paused
+    broker.env.scheduler.advance(1)
+    assert (first.is_paused, first.closed, second.is_paused) == (False, False, True)
+    feed(connection, beats(1), iter(lambda: 1 << 16, None))
+    assert len(first.answers()) == 1
+    broker.env.scheduler.advance(1_000)
+    assert not second.is_paused and not second.closed
+
+
+def test_listener_may_have_a_lower_rate(broker: Any) -> None:
+    limited(broker, "IN", "OUT", listener__name__in__rate=1)
+    assert are_read(broker, FREE + 1) == [True] * FREE + [False]
+    assert all(are_read(broker, 50, "OUT"))
+
+
+def test_listener_of_brokers_is_not_limited_by_other_listeners(broker: Any) -> None:
+    limited(broker, "IN", "OUT", protected="OUT", rate=1, listener__name__out__rate=1_000)
+    assert are_read(broker, FREE + 1) == [True] * FREE + [False]
+    assert all(are_read(broker, 50, "OUT"))
+
+
+def test_rate_changes_while_the_broker_runs(broker: Any) -> None:
+    live_config = limited(broker, "IN")
+    assert all(are_read(broker, 50))
+    of_listener = f"listener.name.in.{RATE}"
+    live_config.set_dynamic({of_listener: "1"}, [of_listener])
+    assert are_read(broker, FREE + 1) == [True] * FREE + [False]
+    live_config.set_dynamic({RATE: "1", of_listener: "1000"})
+    assert not are_read(broker, 12)[-1]
+    live_config.set_dynamic({})
+    assert all(are_read(broker, 50))
+
+
+@pytest.mark.parametrize("text", ["-1", "many", ""])
+def test_rate_that_is_no_number_is_refused(broker: Any, text: str) -> None:
+    dynamic = {f"listener.name.in.{RATE}": text}
+    with pytest.raises(ConfigError, match=r"max\.connection\.creation\.rate"):
+        limited(broker, "IN").check(dynamic, dynamic)
+
+
+def test_local_connections_are_not_limited(broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    limited(broker, "IN", rate=0)
+    monkeypatch.setattr(Transport, "get_extra_info", lambda self, name: None)
+    assert all(are_read(broker, 50))
+
+
+def test_broker_without_a_rate_measures_nothing(broker: Any) -> None:
+    limited(broker, "IN", rate=2**31 - 1)
+    assert broker.connections.rates._limits is None

@@ -1,0 +1,77 @@
+"""A node's tokens from an OAuth endpoint: the first at the start, the next ones beside the event loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from ottla.broker.peers.endpoint_tokens import NodeTokens
+from ottla.client.errors import ClientError
+from ottla.client.security import tokens
+from ottla.client.security.client_config import Secret, Token, TokenEndpoint
+from tests.support.world import simulated_env
+
+ENDPOINT = TokenEndpoint("https://host/token", "node", Secret("hush"), prefix="")
+LIFETIME_S = 100.0
+
+
+class Issuer:
+    """The endpoint, which numbers its tokens."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.is_down = False
+
+    def token(self, endpoint: TokenEndpoint, now_s: float) -> Token:
+        if self.is_down:
+            raise ClientError("https://host/token returned 503 Service Unavailable")
+        self.count += 1
+        return Token(Secret(f"token {self.count}"), now_s + LIFETIME_S)
+
+
+@pytest.fixture
+def issuer(monkeypatch: pytest.MonkeyPatch) -> Issuer:
+    made = Issuer()
+    monkeypatch.setattr(tokens, "_given_by", made.token)
+    return made
+
+
+def later(env: Any, seconds: float) -> None:
+    env.scheduler.advance(round(seconds * 1_000))
+    env.scheduler.settle()
+
+
+def test_token_is_renewed_after_most_of_its_lifetime(issuer: Issuer) -> None:
+    env = simulated_env()
+    made = NodeTokens(env, ENDPOINT)
+    later(env, 79)
+    assert made.current().value.text == "token 1"
+    later(env, 2)
+    # The worker thread has not ended yet, and a second connection does not ask again.
+    assert [made.current().value.text for _ in range(2)] == ["token 1"] * 2
+    later(env, 1)
+    assert (made.current().value.text, issuer.count) == ("token 2", 2)
+
+
+def test_start_without_a_token_fails(issuer: Issuer) -> None:
+    issuer.is_down = True
+    with pytest.raises(ClientError, match="503"):
+        NodeTokens(simulated_env(), ENDPOINT)
+
+
+def test_failed_renewal_is_logged_and_tried_again(issuer: Issuer) -> None:
+    env = simulated_env()
+    made = NodeTokens(env, ENDPOINT)
+    issuer.is_down = True
+    later(env, 90)
+    with capture_logs() as lines:
+        assert made.current().value.text == "token 1"
+        later(env, 1)
+    assert [(line["event"], line["url"]) for line in lines] == [("token_not_loaded", ENDPOINT.url)]
+    assert "hush" not in str(lines)
+    issuer.is_down = False
+    made.current()
+    later(env, 1)
+    assert made.current().value.text == "token 2"

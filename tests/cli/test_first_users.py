@@ -1,0 +1,42 @@
+"""The users of ``ottla serve --users-file`` and ``--user``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ottla.arguments import BadArgument
+from ottla.cli.first_users import first_user, users_of_file
+
+
+def users(path: Path, data: bytes) -> dict[str, str]:
+    (path / "users").write_bytes(data)
+    return {user.name: user.password for user in users_of_file(path / "users")}
+
+
+def test_comments_and_blank_lines_are_ignored(tmp_path: Path) -> None:
+    assert users(tmp_path, b"# users\n\n  \nalice:hush\n  # bob:old\n\t\n#carol:hush\nbob:hush") == {"alice": "hush", "bob": "hush"}
+
+
+def test_spaces_around_a_name_are_left_out(tmp_path: Path) -> None:
+    assert users(tmp_path, b"  alice :hush\n\tbob\t:hush\n") == {"alice": "hush", "bob": "hush"}
+
+
+def test_password_is_used_as_it_is(tmp_path: Path) -> None:
+    assert users(tmp_path, "alice: a:#b \nbob:\u2028ä\n".encode()) == {"alice": " a:#b ", "bob": "\u2028ä"}
+
+
+def test_file_of_an_editor_of_windows_is_read(tmp_path: Path) -> None:
+    assert users(tmp_path, b"\xef\xbb\xbfalice:hush\r\n\r\nbob:hush\r\n") == {"alice": "hush", "bob": "hush"}
+
+
+@pytest.mark.parametrize("line", ["hush", ":hush", "  :hush", "alice:", "hush #alice"])
+def test_malformed_line_is_refused_without_its_text(tmp_path: Path, line: str) -> None:
+    with pytest.raises(BadArgument, match=r"line 2 of .*/users: expected NAME:PASSWORD") as caught:
+        users(tmp_path, f"bob:x\n{line}\n".encode())
+    assert "hush" not in str(caught.value)
+
+
+def test_user_of_an_argument_is_taken_as_it_is() -> None:
+    assert first_user(" #alice : b") == (" #alice ", " b")

@@ -1,0 +1,141 @@
+"""``consume --filter``: conditions on records."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.arguments import BadArgument
+from ottla.cli.record_filter import condition
+from ottla.client import ConsumedRecord
+
+VALUE = b'{"status": "paid", "amount": 12.5, "items": [{"sku": "a"}, {"sku": "b"}], "ok": true, "none": null, "id": 7}'
+
+
+def record(value: bytes | None = VALUE, key: bytes | None = b"order-7", control: str | None = None) -> ConsumedRecord:
+    return ConsumedRecord(
+        topic="orders",
+        partition=2,
+        offset=41,
+        timestamp_ms=1_700_000_000_000,
+        key=key,
+        value=value,
+        headers=[("trace", b"old"), ("trace", b"abc"), ("x-a.b", None)],
+        producer_id=9,
+        producer_epoch=0,
+        transactional=False,
+        control=control,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "key=order-7",
+        "key!=order-8",
+        "key~^order-[0-9]$",
+        "value~paid",
+        "value!~refunded",
+        "value.status=paid",
+        "value.status!=open",
+        "value.amount>12",
+        "value.amount<=12.5",
+        "value.amount=12.50",
+        "value.id=7",
+        "value.items[0].sku=a",
+        "value.items[-1].sku=b",
+        'value.items[1]={"sku":"b"}',
+        "value.ok=true",
+        "value.none=null",
+        "value.none",
+        "!value.other",
+        "value.other!=1",
+        "header.trace=abc",
+        "header.x-a.b",
+        "header.x-a.b=",
+        "!header.y",
+        "partition=2",
+        "offset>=41",
+        "producer=9",
+        "time>2023-11-14T22:00Z",
+        "time<1700000000001",
+    ],
+)
+def test_conditions_that_hold(text: str) -> None:
+    assert condition(text)(record())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "key=order",
+        "key!~order",
+        "!value",
+        "!key",
+        "value.status=open",
+        "value.status>1",
+        "value.items[2].sku=a",
+        "value.items.sku=a",
+        "value.ok=1",
+        "value.ok>0",
+        "value.other",
+        "value.other=1",
+        "header.trace=old",
+        "header.y",
+        "offset!=41",
+        "time>2024-01-01",
+    ],
+)
+def test_conditions_that_do_not_hold(text: str) -> None:
+    assert not condition(text)(record())
+
+
+def test_a_tombstone_has_no_value() -> None:
+    assert condition("!value")(record(value=None))
+    assert not condition("value=")(record(value=None))
+    assert condition("value=")(record(value=b""))
+
+
+def test_members_of_values_that_are_not_json_are_missing() -> None:
+    for value in (b"\xff", b"[" * 100_000, b"{", b"7", None):
+        assert condition("!value.a")(record(value=value))
+        assert not condition("value.a=1")(record(value=value))
+
+
+def test_a_marker_has_neither_key_nor_value() -> None:
+    assert condition("!key")(record(control="COMMIT"))
+    assert condition("offset=41")(record(control="COMMIT"))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "'' is not a condition"),
+        ("=a", "'=a' is not a condition"),
+        ("values=a", "unknown field 'values'; the fields are key, value, header.NAME, partition, offset, time, producer"),
+        ("!key=a", "'!key=a' has both ! and =; give key!=a, or !key"),
+        ("header=a", "'header=a' names no header; give header.NAME"),
+        ("value..a=1", "'value..a=1' has no valid path"),
+        ("value[x]=1", "'value[x]=1' has no valid path"),
+        ("offset.a=1", "field 'offset' has no members"),
+        ("offset", "'offset' holds for every record; give a comparison such as offset>=100"),
+        ("offset~1", "field 'offset' is a number; compare it with"),
+        ("offset=x", "'x' is not a number, which field 'offset' is"),
+        ("value.a>x", "'x' is not a number; > compares numbers"),
+        ("key~(", "'(' is not a regular expression"),
+    ],
+)
+def test_invalid_conditions_are_refused(text: str, error: str) -> None:
+    with pytest.raises(BadArgument) as raised:
+        condition(text)
+    assert str(raised.value).startswith(error)
+
+
+@given(st.text(max_size=40), st.binary(max_size=40))
+def test_any_text_is_a_condition_or_refused(text: str, value: bytes) -> None:
+    try:
+        holds = condition(text)
+    except BadArgument:
+        return
+    holds(record(value=value))

@@ -1,0 +1,67 @@
+"""Connections beyond ``max.connection.creation.rate`` are accepted later, as by Kafka's acceptor (ConnectionQuotasTest)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.coordinator.quota.accept_limits import AcceptLimits
+from ottla.coordinator.quota.sampled import Windows
+
+WINDOWS = Windows(count=11, size_ms=1_000)
+UNLIMITED = 2**31 - 1
+
+
+def limits(broker: int, protected: str | None = None, **listeners: int) -> AcceptLimits:
+    made = AcceptLimits(WINDOWS, protected)
+    made.set(broker, {"IN": UNLIMITED, "OUT": UNLIMITED, **listeners})
+    return made
+
+
+def test_connections_below_the_limit_are_accepted_at_once() -> None:
+    made = limits(10)
+    # A new window counts as if it were ten seconds long.
+    assert [made.accepted_after_ms("IN", 5) for _ in range(100)] == [0] * 100
+    assert made.accepted_after_ms("IN", 5) > 0
+
+
+def test_later_connections_of_the_listener_wait_for_the_earlier_ones() -> None:
+    made = limits(UNLIMITED, IN=1)
+    waits = [made.accepted_after_ms("IN", 0) for _ in range(13)]
+    assert waits[:10] == [0] * 10
+    # Each waits for at most the time of one sample, after the connection before it.
+    assert waits[10:] == [1_000, 2_000, 3_000]
+    assert made.accepted_after_ms("IN", 2_500) > 500
+    assert made.accepted_after_ms("OUT", 0) == 0
+
+
+def test_rate_over_a_long_time_is_that_of_the_limit() -> None:
+    made = limits(UNLIMITED, IN=5)
+    last_ms = [made.accepted_after_ms("IN", 0) for _ in range(550)][-1]
+    # The first fifty fill the window.
+    assert last_ms == pytest.approx(500 / 5 * 1_000, rel=0.05)
+
+
+def test_limit_of_the_broker_counts_all_listeners() -> None:
+    made = limits(1)
+    assert [made.accepted_after_ms(name, 0) for name in ["IN", "OUT"] * 5] == [0] * 10
+    assert made.accepted_after_ms("IN", 0) == made.accepted_after_ms("OUT", 0) == 1_000
+
+
+def test_listener_of_brokers_has_only_its_own_limit() -> None:
+    made = limits(1, protected="IN")
+    assert [made.accepted_after_ms("OUT", 0) for _ in range(11)][-1] == 1_000
+    assert [made.accepted_after_ms("IN", 0) for _ in range(20)] == [0] * 20
+    made.set(1, {"IN": 1, "OUT": UNLIMITED})
+    assert made.accepted_after_ms("IN", 0) == 1_000
+
+
+def test_changed_limit_applies_to_the_next_connection() -> None:
+    made = limits(1)
+    assert [made.accepted_after_ms("IN", 0) for _ in range(11)][-1] == 1_000
+    made.set(100, {})
+    assert made.accepted_after_ms("IN", 1_000) == 0
+
+
+def test_limit_of_zero_accepts_one_connection_in_each_sample() -> None:
+    made = limits(0)
+    assert [made.accepted_after_ms("IN", 0) for _ in range(3)] == [1_000, 2_000, 3_000]

@@ -1,0 +1,351 @@
+"""``ottla copy``: each committed record exactly once, whenever the command is killed, from and to ottla and Apache Kafka."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from ottla import Broker
+from ottla.addresses import Address
+from ottla.cli import main
+from ottla.client import ClientError, KafkaClient, NewRecord
+from ottla.client.admin.topics import add_partitions
+from ottla.client.cluster import BrokerConnections
+from ottla.client.records import copying
+from ottla.client.records.copying import TopicCopy
+from ottla.client.records.transactions import Fenced
+from ottla.client.wire.transport import SocketTransport
+from tests.support import oracle
+from tests.support.raw_client import RawClient
+from tests.support.shared_kafka import ORACLE_SETTINGS
+from tools.kafka import ApacheKafka, Unavailable
+
+pytestmark = pytest.mark.wire
+
+TIMEOUT_S = 60
+KILLS = 60
+Rows = dict[int, list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]]]
+
+
+@pytest.fixture(scope="module")
+def source() -> Iterator[str]:
+    with Broker(settings={"num.partitions": "3"}) as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture(
+    scope="module", params=["ottla", "old-transactions", pytest.param("kafka", marks=[pytest.mark.full, pytest.mark.java])]
+)
+def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an ottla broker with each generation of transactions, and of an Apache Kafka broker."""
+    if request.param != "kafka":
+        features = {"transaction.version": 1} if request.param == "old-transactions" else {}
+        with Broker(features=features) as broker:
+            yield broker.bootstrap
+        return
+    try:
+        kafka = ApacheKafka(tmp_path_factory.mktemp("kafka"), settings=ORACLE_SETTINGS).start()
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+    try:
+        yield kafka.bootstrap
+    finally:
+        kafka.stop()
+
+
+def fill(bootstrap: str, topic: str, *, rounds: int = 3) -> None:
+    """Write records of all kinds: with and without keys, tombstones, headers, old timestamps, compressed, large, aborted."""
+    with KafkaClient(bootstrap, TIMEOUT_S) as client:
+        client.create_topic(topic, 3, {"retention.ms": "-1", "max.message.bytes": "2000000"})
+    plain = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "compression.type": "zstd"})
+    single = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "batch.num.messages": 1})
+    transactional = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"fill-{uuid.uuid4()}"})
+    transactional.init_transactions(TIMEOUT_S)
+    draw = random.Random(topic)
+    for number in range(rounds):
+        for at in range(40):
+            plain.produce(
+                topic, key=f"k{at}", value=draw.randbytes(2_000), headers=[("n", str(at)), ("null", None), ("n", b"\xff")]
+            )
+        single.produce(topic, key=b"tombstone", value=None, partition=number % 3, timestamp=1_600_000_000_000 + number)
+        single.produce(topic, key=None, value=b"", partition=1)
+        plain.produce(topic, value=draw.randbytes(300_000), partition=2, timestamp=1_700_000_000_000)
+        for producer in (plain, single):
+            producer.flush(TIMEOUT_S)
+        for commits in (True, False):
+            transactional.begin_transaction()
+            for at in range(20):
+                transactional.produce(topic, key=f"k{at}", value=f"{'committed' if commits else 'aborted'} {number} {at}")
+            transactional.flush(TIMEOUT_S)
+            (transactional.commit_transaction if commits else transactional.abort_transaction)(TIMEOUT_S)
+
+
+def rows(bootstrap: str, topic: str) -> Rows:
+    """Return the committed records once no transaction is open: Apache Kafka writes the markers after the response to EndTxn."""
+    with KafkaClient(bootstrap, TIMEOUT_S) as client:
+        oracle.final_value(
+            lambda: client.topic(topic).partitions,
+            lambda partitions: all(p.last_stable_offset == p.high_watermark for p in partitions),
+        )
+        found: Rows = {index: [] for index in client.brokers.partitions(topic)}
+        for record in client.records(topic):
+            found[record.partition].append((record.key, record.value, tuple(record.headers), record.timestamp_ms))
+    return found
+
+
+def copy(capsys: pytest.CaptureFixture[str], source: str, target: str, topic: str, *options: str) -> dict[str, object]:
+    code = main(["copy", topic, "--from", source, "--to", target, "--timeout-s", str(TIMEOUT_S), "--json", *options])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    document: dict[str, object] = json.loads(out)
+    return document
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"copied-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.mark.smoke
+def test_a_copy_has_the_same_records(source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(source, topic)
+    first = copy(capsys, source, target, topic)
+    assert (first["created"], first["records"]) == (True, 3 * 63)
+    assert rows(target, topic) == rows(source, topic)
+    with KafkaClient(target, TIMEOUT_S) as client:
+        assert {c.name: c.value for c in client.topic(topic).configs if c.own}["max.message.bytes"] == "2000000"
+    assert copy(capsys, source, target, topic)["records"] == 0
+    with KafkaClient(source, TIMEOUT_S) as client:
+        client.produce(topic, [NewRecord(value=b"later", partition=1)])
+    assert copy(capsys, source, target, topic)["records"] == 1
+    assert rows(target, topic) == rows(source, topic)
+
+
+def test_a_copy_goes_back_to_ottla(source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(source, topic, rounds=1)
+    copy(capsys, source, target, topic)
+    copy(capsys, target, source, topic, "--as", f"{topic}-back")
+    assert rows(source, f"{topic}-back") == rows(source, topic)
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: no code of the copy handles it."""
+
+
+class MortalBrokers:
+    """Connections that end the copy at one of its network operations, in all of its clients."""
+
+    def __init__(self, dies_at: int) -> None:
+        self.left = dies_at
+
+    def connections(self, bootstrap: str) -> BrokerConnections:
+        return BrokerConnections(bootstrap, timeout_s=TIMEOUT_S, connect=self._connect)
+
+    def _connect(self, address: Address, timeout_s: float) -> MortalTransport:
+        return MortalTransport(self, SocketTransport(address, timeout_s))
+
+    def step(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+
+
+class MortalTransport:
+    def __init__(self, brokers: MortalBrokers, transport: SocketTransport) -> None:
+        self._brokers, self._transport = brokers, transport
+
+    def send(self, data: bytes) -> None:
+        self._brokers.step()
+        self._transport.send(data)
+
+    def receive(self, size: int) -> bytes:
+        self._brokers.step()
+        return self._transport.receive(size)
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+def test_a_copy_may_end_at_any_request(source: str, target: str, topic: str) -> None:
+    fill(source, topic, rounds=1)
+    expected = rows(source, topic)
+    dies_at, ended = 0, 0
+    while True:
+        name = f"{topic}-{dies_at}"
+        mortal = MortalBrokers(dies_at)
+        reading, writing = mortal.connections(source), mortal.connections(target)
+        try:
+            first = TopicCopy(reading, writing, topic, name)
+            first.prepare()
+            for _ in first.rounds():
+                pass
+            break
+        except Killed:
+            ended += 1
+        finally:
+            reading.close()
+            writing.close()
+        again = MortalBrokers(1_000_000)
+        reading, writing = again.connections(source), again.connections(target)
+        second = TopicCopy(reading, writing, topic, name)
+        second.prepare()
+        for _ in second.rounds():
+            pass
+        reading.close()
+        writing.close()
+        assert rows(target, name) == expected, f"killed at operation {dies_at}"
+        with KafkaClient(target, TIMEOUT_S) as client:
+            client.delete_topic(name)
+        # Most operations are the same for each batch, so not each of them is tried.
+        dies_at += 3
+    assert ended > 20
+
+
+@pytest.mark.nightly
+def test_kills_lose_and_double_nothing(source: str, target: str, topic: str) -> None:
+    fill(source, topic, rounds=30)
+    stopped = threading.Event()
+
+    def write() -> None:
+        with KafkaClient(source, TIMEOUT_S) as client:
+            number = 0
+            while not stopped.wait(0.02):
+                client.produce(topic, [NewRecord(value=b"live %d" % number, key=b"%d" % number) for _ in range(5)])
+                number += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    command = [sys.executable, "-m", "ottla", "copy", topic, "--from", source, "--to", target, "--timeout-s", str(TIMEOUT_S)]
+    draw, kills = random.Random(38), 0
+    try:
+        while kills < KILLS:
+            process = subprocess.Popen([*command, "--follow"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            time.sleep(draw.uniform(0.2, 1.5))
+            assert process.poll() is None, process.communicate()[1]
+            process.kill()
+            process.communicate()
+            kills += 1
+    finally:
+        stopped.set()
+        writer.join()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    assert rows(target, topic) == rows(source, topic)
+
+
+def test_a_second_copy_fences_the_first(source: str, target: str, topic: str) -> None:
+    fill(source, topic, rounds=1)
+    clients = [KafkaClient(bootstrap, TIMEOUT_S) for bootstrap in (source, target, source, target)]
+    older, newer = (TopicCopy(clients[at].brokers, clients[at + 1].brokers, topic, topic) for at in (0, 2))
+    older.prepare()
+    newer.prepare()
+    with pytest.raises(Fenced, match="another process has taken the transactional id 'ottla-copy/"):
+        list(older.rounds())
+    list(newer.rounds())
+    assert rows(target, topic) == rows(source, topic)
+    for client in clients:
+        client.close()
+
+
+def test_a_copy_is_refused_where_it_could_double_or_lose_records(source: str, target: str, topic: str) -> None:
+    fill(source, topic, rounds=1)
+
+    def refused(**options: bool) -> str:
+        with KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(target, TIMEOUT_S) as writing:
+            with pytest.raises(ClientError) as raised:
+                TopicCopy(reading.brokers, writing.brokers, topic, topic, **options).prepare()
+            return str(raised.value)
+
+    with KafkaClient(target, TIMEOUT_S) as client:
+        client.create_topic(topic, 2)
+        assert "has 2 of 3 partitions; add them with ottla topic alter --partitions 3" in refused()
+        client.delete_topic(topic)
+        client.create_topic(topic, 3, {"message.timestamp.type": "LogAppendTime"})
+        assert "replaces timestamps; set message.timestamp.type=CreateTime" in refused()
+        client.delete_topic(topic)
+        client.create_topic(topic, 3)
+        client.produce(topic, [NewRecord(value=b"of another writer")])
+        assert "has records, but no progress of this copy; give --new" in refused()
+
+
+def test_a_topic_that_was_created_again_is_noticed(
+    source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(source, topic, rounds=1)
+    copy(capsys, source, target, topic)
+    with KafkaClient(source, TIMEOUT_S) as client:
+        client.delete_topic(topic)
+        client.create_topic(topic, 3)
+        client.produce(topic, [NewRecord(value=b"of the new topic", partition=0)])
+    assert main(["copy", topic, "--from", source, "--to", target]) == 2
+    assert "was created again after it was copied; give --new" in capsys.readouterr().err
+    assert copy(capsys, source, target, topic, "--new")["records"] == 1
+    # The topic at the target, created again, has no progress.
+    with KafkaClient(target, TIMEOUT_S) as client:
+        client.delete_topic(topic)
+    with RawClient(target) as raw:
+        oracle.topic_gone(raw, topic)
+    assert copy(capsys, source, target, topic)["records"] == 1
+    assert rows(target, topic) == rows(source, topic)
+
+
+def test_records_that_were_deleted_before_are_named(
+    source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(source, topic, rounds=1)
+    copy(capsys, source, target, topic)
+    with KafkaClient(source, TIMEOUT_S) as client:
+        end = client.topic(topic).partitions[0].high_watermark
+        client.produce(topic, [NewRecord(value=b"%d" % at, partition=0) for at in range(3)])
+    assert main(["record", "delete", f"{topic}:0", "--before", str(end + 2), "--bootstrap", source]) == 0
+    capsys.readouterr()
+    document = copy(capsys, source, target, topic)
+    assert document["records"] == 1
+    assert document["skipped"] == [{"partition": 0, "first": end, "end": end + 2}]
+
+
+def test_timestamps_of_the_broker_and_open_transactions(
+    source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with KafkaClient(source, TIMEOUT_S) as client:
+        client.create_topic(topic, 1, {"message.timestamp.type": "LogAppendTime"})
+        client.produce(topic, [NewRecord(value=b"%d" % at, timestamp_ms=1_000) for at in range(1_000)])
+    producer = Producer({"bootstrap.servers": source, "transactional.id": topic})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"open")
+    producer.flush(TIMEOUT_S)
+    first = copy(capsys, source, target, topic)
+    assert (first["records"], first["held"]) == (1_000, 1)
+    producer.commit_transaction(TIMEOUT_S)
+    second = copy(capsys, source, target, topic)
+    assert (second["records"], second["held"]) == (1, 0)
+    copied = rows(target, topic)
+    assert copied == rows(source, topic)
+    assert copied[0][0][3] > 1_000
+
+
+def test_a_copy_without_end_finds_new_partitions(source: str, target: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "PARTITIONS_CHECK_S", 0.0)
+    with KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(target, TIMEOUT_S) as writing:
+        reading.create_topic(topic, 1)
+        reading.produce(topic, [NewRecord(value=b"first")])
+        running = TopicCopy(reading.brokers, writing.brokers, topic, topic)
+        running.prepare()
+        rounds = running.rounds(follow=True)
+        assert next(rounds) == 1
+        for client in (writing, reading):
+            add_partitions(client.brokers, topic, 2)
+        reading.produce(topic, [NewRecord(value=b"second", partition=1)])
+        assert next(rounds) == 1
+        assert running.copied == {0: 1, 1: 1}
+    assert rows(target, topic) == rows(source, topic)
