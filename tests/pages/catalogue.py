@@ -200,6 +200,10 @@ _FIRST_RUN = "tests/spark/sink/test_first_run.py"
 _OWN_SINK = f"{_FIRST_RUN}::test_stream_of_sparks_own_sink_continues_with_its_checkpoint"
 
 ELSEWHERE = {
+    (
+        "docs/spark.md",
+        "frames = ottla.spark.arranged(frame, options)",
+    ): f"{_FIRST_RUN}::test_frame_with_a_name_is_written_once_by_format",
     ("docs/spark.md", "with ottla.spark.sinks("): f"{_FIRST_RUN}::test_several_sinks_write_one_batch_at_the_same_time",
     ("docs/spark.md", 'source = {"kafka.bootstrap.servers": "broker:9092", "subscri'): (
         f"{_FIRST_RUN}::test_records_that_cannot_be_decoded_are_written_once_as_dead_letters"

@@ -8,6 +8,7 @@
 - `exactly_once`: writes one micro-batch in one transaction, unless the batch was committed before.
 - `foreach_batch`: the exactly-once sink for foreachBatch.
 - `frame_numbers`: checks of a frame's number, and whether a stream uses the transactional id.
+- `frame_writer`: ``frame.write.format("ottla")``: writes a frame that is not a stream once, by its name and number.
 - `frames`: `write_once`, which writes a frame that is not a stream once.
 - `id_claim`: checks that no other stream uses a transactional id.
 - `keepalive`: renews the progress records of idle streams before they expire (offsets.retention.minutes).

@@ -35,6 +35,49 @@ def values(broker: Broker, topic: str) -> list[bytes]:
     return sorted(record.value or b"" for record in broker.records(topic))
 
 
+def test_frame_with_a_name_is_written_once_by_format(spark: Any, broker: Broker) -> None:
+    ottla.spark.register(spark)
+    options = options_of(broker, topic="out")
+    frame = spark.range(100).selectExpr("CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value")
+
+    def write(**more: str) -> None:
+        rows = ottla.spark.arranged(frame, options)
+        rows.write.format("ottla").options(**options, **{"frame." + k: v for k, v in more.items()}).mode("append").save()
+
+    for _ in range(2):
+        write(name="day")
+        assert len(values(broker, "out")) == 100
+    write(name="day", number="1")
+    assert len(values(broker, "out")) == 200
+    report = ottla.spark.write_once(frame, options, "day", 1)
+    assert report.is_replay
+    for more, says in (
+        ({}, "needs the option 'frame.name'"),
+        ({"name": "day", "number": "3"}, "the next one is frame 2"),
+        ({"name": "day", "number": "-1"}, "numbered from 0"),
+    ):
+        with pytest.raises(Exception, match=says):
+            write(**more)
+    with pytest.raises(Exception, match=r"give mode\('append'\)"):
+        ottla.spark.arranged(frame, options).write.format("ottla").options(**options).mode("overwrite").save()
+    assert len(values(broker, "out")) == 200
+
+
+def test_frame_whose_task_fails_leaves_nothing(spark: Any, broker: Broker) -> None:
+    from pyspark.sql import functions as f
+
+    ottla.spark.register(spark)
+    options = options_of(broker, topic="out")
+    frame = spark.range(100).select(f.col("id").cast("string").alias("key"), f.expr("CAST(id AS STRING) AS value"))
+    failing = ottla.spark.arranged(frame.withColumn("value", f.expr("IF(key = '77', raise_error('no'), value)")), options)
+    with pytest.raises(Exception, match="no"):
+        failing.write.format("ottla").options(**options, **{"frame.name": "day"}).mode("append").save()
+    assert values(broker, "out") == []
+    rows = ottla.spark.arranged(frame, options)
+    rows.write.format("ottla").options(**options, **{"frame.name": "day"}).mode("append").save()
+    assert len(values(broker, "out")) == 100
+
+
 def test_several_sinks_write_one_batch_at_the_same_time(spark: Any, broker: Broker, tmp_path: Path) -> None:
     with KafkaClient(broker.bootstrap) as client:
         client.produce("in", [NewRecord(b"%03d" % n) for n in range(300)])
