@@ -20,7 +20,7 @@ SHARED := --dist loadgroup --no-loadscope-reorder
 # Containers often set it. Whatever a test starts would be compiled anew: a third of a broker's start, half of finding the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run pipeline serve check test test-all nightly tests-check tests-smoke conformance compatibility mutants kills chaos crash-nightly search fuzz simulate oracle lint generate docs pictures release benchmark soak start-soak clean
+.PHONY: run pipeline serve check test test-all nightly tests-check tests-smoke conformance compatibility spark-matrix mutants kills chaos crash-nightly search fuzz simulate oracle lint generate docs pictures release benchmark soak start-soak clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
@@ -78,6 +78,10 @@ CLIENTS_TESTS := $(addprefix tests/wire/test_,clients.py retries.py consumer_gro
 compatibility: $(VENV)/.full
 	-$(PYTEST) -q $(CLIENTS_TESTS) -n $(AT_ONCE) $(SHARED) --results .cache/results.json
 	$(BIN)/python -m tools.compatibility .cache/results.json
+
+# A stream on each version of Spark, killed and repeated; writes the matrix in docs/spark.md. OPTIONS="--version 4.0 --way local".
+spark-matrix: $(VENV)/.full
+	$(BIN)/python -m tools.spark_matrix $(OPTIONS)
 
 # Many more crash states than CI has time for.
 crash-nightly: $(VENV)/.full

@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "dump": Lazy("dump", "print the contents of logs, indexes, snapshots and checkpoints"),
     "recover": Lazy("recover", "find damaged parts of logs, and discard them if asked"),
     "pipeline": Lazy("pipeline", "run Spark jobs from topic to topic, exactly once"),
+    "spark": Lazy("spark", "check machine and cluster before a Spark stream starts"),
     "demo": Lazy("ottla.demo.command", "run the shop with injected failures and prove the result"),
     "completion": Lazy("completion", "print a shell completion script"),
 }

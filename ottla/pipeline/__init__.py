@@ -1,6 +1,5 @@
 """The data pipeline on PySpark, exactly once from topic to topic. It needs ``pip install 'ottla[pipeline]'``.
 
-- `dead_letters`: builds dead letters: copies of records that a job cannot process, with the reason in a header.
 - `generate`: generates purchases, always the same for the same seed.
 - `ledger`: reads a topic's log batch by batch, and counts the transactions.
 - `progress`: combines the sink's report of a batch with Spark's progress of the batch.

@@ -10,7 +10,6 @@ import msgspec
 
 import ottla.spark
 from ottla.client.security.client_config import Connecting
-from ottla.pipeline.dead_letters import check_limit
 from ottla.pipeline.progress import Reports
 from ottla.pipeline.schemas import DEFAULT_TERMS, Terms
 from ottla.pipeline.settings import STATE_STORES
@@ -18,6 +17,7 @@ from ottla.spark.checkpoint.checkpoint import Checkpoint
 from ottla.spark.cluster.batch_limits import largest_batches
 from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError, cause_of
+from ottla.spark.schemas.dead_letters import check_limit
 from ottla.spark.schemas.formats import JSON, Format
 from ottla.spark.sink.metrics import BatchReport
 from ottla.spark.sink.progress_listener import StreamProgress

@@ -8,25 +8,32 @@
 from ottla.client.security.client_config import Secret
 from ottla.spark.errors import BrokerRefused, Fenced, PipelineError
 from ottla.spark.progress.resume import committed_offsets
-from ottla.spark.sink.foreach_batch import ExactlyOnceSink, arranged, sink
+from ottla.spark.schemas.decoded_records import DecodedRecords, read
+from ottla.spark.sink.arranging import arranged
+from ottla.spark.sink.foreach_batch import ExactlyOnceSink, sink
 from ottla.spark.sink.frames import write_once
 from ottla.spark.sink.metrics import BatchReport, SinkMetrics
 from ottla.spark.sink.progress_listener import StreamProgress, listener
 from ottla.spark.sink.session_setup import register
+from ottla.spark.sink.several_sinks import SeveralSinks, sinks
 
 __all__ = [
     "BatchReport",
     "BrokerRefused",
+    "DecodedRecords",
     "ExactlyOnceSink",
     "Fenced",
     "PipelineError",
     "Secret",
+    "SeveralSinks",
     "SinkMetrics",
     "StreamProgress",
     "arranged",
     "committed_offsets",
     "listener",
+    "read",
     "register",
     "sink",
+    "sinks",
     "write_once",
 ]

@@ -14,11 +14,11 @@ from fastavro import parse_schema, schemaless_reader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.pipeline.dead_letters import check_limit, room
 from ottla.pipeline.jobs import shop, totals
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASE, SHIPMENTS, Terms
 from ottla.spark.errors import PipelineError
 from ottla.spark.rows.rows import RECORD
+from ottla.spark.schemas.dead_letters import check_limit, room
 from ottla.spark.schemas.formats import AVRO, FORMATS, JSON, Format, avro_schema
 
 pytestmark = [pytest.mark.full, pytest.mark.java]

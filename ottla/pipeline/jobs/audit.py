@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ottla.client.security.client_config import Connecting
-from ottla.pipeline.dead_letters import SOURCE, source
 from ottla.pipeline.jobs import export, totals
 from ottla.pipeline.jobs.shop import handled, is_sound
 from ottla.pipeline.ledger import Ledger, ledger, torn
@@ -18,6 +17,7 @@ from ottla.pipeline.stream import source_options
 from ottla.spark.cluster.batch_limits import largest_batches
 from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError
+from ottla.spark.schemas.dead_letters import SOURCE, source
 from ottla.spark.schemas.formats import JSON, Format
 from ottla.spark.worker import prepare
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.pipeline.dead_letters import dead_letter, headers_of, room, size_of, source
 from ottla.pipeline.schemas import DEFAULT_TERMS, INVOICE, PURCHASE, SHIPMENT, ShopTopics, Terms
 from ottla.pipeline.stream import Job
+from ottla.spark.schemas.dead_letters import dead_letter, headers_of, room, size_of, source
 from ottla.spark.schemas.formats import JSON, Format, first_fault
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ottla.pipeline.dead_letters import headers_of
 from ottla.pipeline.jobs.shop import is_sound, parsed
 from ottla.pipeline.schemas import DEFAULT_TERMS, TOTAL, ShopTopics, Terms
 from ottla.pipeline.stream import Job
+from ottla.spark.schemas.dead_letters import headers_of
 from ottla.spark.schemas.formats import JSON, Format
 
 if TYPE_CHECKING:

@@ -72,7 +72,7 @@ class Outgoing:
         from pyspark.sql import functions as f
 
         given = {field.name.lower(): field.dataType.simpleString() for field in frame.schema.fields}
-        _check(given, has_topic=self._topic is not None)
+        check_columns(given, has_topic=self._topic is not None)
         topic = f.col("topic") if self._topic is None else f.lit(self._topic).alias("topic")
         partition = f.expr("partition" if "partition" in given else "CAST(NULL AS INT) AS partition")
         contents = [
@@ -127,7 +127,8 @@ def check_arranged(schema: StructType) -> None:
         )
 
 
-def _check(given: dict[str, str], *, has_topic: bool) -> None:
+def check_columns(given: dict[str, str], *, has_topic: bool) -> None:
+    """Raise `PipelineError` if a frame with these columns and types cannot be written."""
     for name in ("value", *(() if has_topic else ("topic",))):
         if name not in given:
             meant = difflib.get_close_matches(name, given, 1)

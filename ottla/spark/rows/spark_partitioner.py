@@ -25,7 +25,7 @@ def placed(frame: DataFrame, partitions: Mapping[str, int], start: int = 0) -> D
     """
     hashed = _hashed_by_jvm(frame.sparkSession, f.col("key"))
     if hashed is None:
-        place = pandas_udf(_chooser(dict(partitions), start), "int")(f.col("topic"), f.col("key"), f.col("partition"))
+        place = pandas_udf(chooser(dict(partitions), start), "int")(f.col("topic"), f.col("key"), f.col("partition"))
     else:
         # A record without a key may go to any partition, but a repeated task or batch must choose the same partition.
         number = f.coalesce(hashed.bitwiseAND(_POSITIVE), (f.rand(start) * _POSITIVE).cast("int"))
@@ -71,9 +71,11 @@ def brought_together(rows: DataFrame, partitions: Mapping[str, int], start: int 
     return placed(rows, partitions, start).repartition(max(1, tasks), "topic", "partition")
 
 
-def _chooser(
+def chooser(
     partitions: dict[str, int], start: int
 ) -> Callable[[Iterator[tuple[pd.Series, pd.Series, pd.Series]]], Iterator[pd.Series]]:
+    """Return a function for Spark that chooses the partition of each row by topic, key and given partition."""
+
     def choose(batches: Iterator[tuple[pd.Series, pd.Series, pd.Series]]) -> Iterator[pd.Series]:
         from pyspark import TaskContext
 

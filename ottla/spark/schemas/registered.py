@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import pandas as pd
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import pandas_udf
 
@@ -37,6 +37,20 @@ def to_registry(row: Column, registry: Registry, subject: str, schema: str) -> C
     """
     number = client_of(registry).register(subject, avro_schema(schema))
     return f.concat(f.unhex(f.lit(f"00{number:08x}")), AVRO.write(row, schema))
+
+
+class RegisteredValues:
+    """Values in the wire format of a schema registry, for `decoded_records.read`."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def parse(self, records: DataFrame, schema: str) -> DataFrame:
+        """Add the columns ``p``, the decoded value, and ``fault``, as `formats.Format.parse` does."""
+        found = records.withColumn("p", from_registry(f.col("value"), self._registry, schema))
+        unreadable = f.lit("the value is not an Avro record with a schema of the registry")
+        fault = f.when(f.col("value").isNull(), f.lit("there is no value")).when(f.col("p").isNull(), unreadable)
+        return found.withColumn("fault", fault)
 
 
 def _names(schema: str) -> list[str]:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 CHECKPOINT = "checkpointlocation"
 
 
+_ONCE = "format('ottla') writes where Spark begins no stage again: start the session with spark.stage.maxConsecutiveAttempts=1"
+
+
 class OttlaSource(DataSource):
     """The source, which `ottla.spark.register` registers with a session.
 
@@ -43,10 +46,10 @@ class OttlaSource(DataSource):
         return SegmentStream(dict(self.options), schema.fieldNames())
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
-        raise PipelineError(
-            "format('ottla') writes where Spark begins no stage again: start the session with"
-            " spark.stage.maxConsecutiveAttempts=1, or give ottla.spark.sink(options) to foreachBatch, which finds out by itself"
-        )
+        raise PipelineError(f"{_ONCE}, or give ottla.spark.sink(options) to foreachBatch, which finds out by itself")
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        raise PipelineError(f"{_ONCE}, or call ottla.spark.write_once(frame, options, name), which finds out by itself")
 
 
 class OttlaSourceAndSink(OttlaSource):
@@ -62,3 +65,12 @@ class OttlaSourceAndSink(OttlaSource):
                 "format('ottla') needs the option 'checkpointLocation': the progress record is compared with the checkpoint"
             )
         return StreamWriter(parse_options(given), checkpoint, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        from ottla.spark.sink.frame_writer import FrameWriter, frame_in
+
+        given = {name.lower(): value for name, value in dict(self.options).items()}
+        if overwrite:
+            raise PipelineError("format('ottla') appends to topics and cannot replace their records: give mode('append')")
+        name, number = frame_in(given)
+        return FrameWriter(parse_options(given), name, number, schema)

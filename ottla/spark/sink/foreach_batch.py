@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
 from ottla.spark.checkpoint.checkpoint import InputEnds
 from ottla.spark.checkpoint.query import RunningQuery, check_number
 from ottla.spark.cluster.client import cluster_client
-from ottla.spark.cluster.topics import partition_counts
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.progress.active_sinks import NOTES
 from ottla.spark.progress.input_topics import InputTopics
 from ottla.spark.progress.marks import group_of, read_committed
 from ottla.spark.progress.progress_topic import ProgressTopic
 from ottla.spark.progress.skipped_batches import describe, may_skip, skipped_batches
-from ottla.spark.rows.rows import outgoing
 from ottla.spark.sink.exactly_once import BatchTransaction, ExactlyOnce
 from ottla.spark.sink.id_claim import claim
 from ottla.spark.sink.keepalive import RENEW_AFTER_S, Renewing, renewed
@@ -30,7 +27,7 @@ from ottla.spark.sink.mark_topic import MarkPlace
 from ottla.spark.sink.metrics import BatchReport, SinkMetrics, shown
 from ottla.spark.sink.options import SinkOptions, parse_options
 from ottla.spark.sink.row_writing import RowWriter
-from ottla.spark.sink.session_setup import check_settings
+from ottla.spark.sink.session_setup import prepare_session
 from ottla.spark.sink.spark_metrics import Gauges, gauges_of
 from ottla.spark.sink.task_writer import Written
 
@@ -43,6 +40,7 @@ logger = logging.getLogger("ottla.spark")
 
 REPORTS_KEPT = 100
 """Number of batch reports that a sink keeps, the default of spark.sql.streaming.numRecentProgressUpdates."""
+_JOB_NAME = "spark.job.description"
 ATTEMPTS = 3
 """Number of attempts to write a batch, each in a new transaction, before the failure ends the stream."""
 
@@ -65,18 +63,6 @@ def sink(
     Raises `PipelineError` for wrong options. A later error ends the stream; its last line says what happened.
     """
     return ExactlyOnceSink(parse_options(options), on_batch, on_abort)
-
-
-def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
-    """Arrange the rows of a stream for ``format("ottla")``, so that one task has all records of a partition.
-
-    ``options`` are the sink's options. Partition counts are read during this call. Raises `PipelineError`.
-    """
-    from ottla.spark.rows.spark_partitioner import brought_together
-
-    parsed = parse_options(options)
-    with contextlib.closing(cluster_client(parsed.connecting)) as cluster:
-        return brought_together(outgoing(frame, parsed.topic), partition_counts(cluster, parsed.topics))
 
 
 class ExactlyOnceSink:
@@ -129,6 +115,10 @@ class ExactlyOnceSink:
             NOTES.note_written(self._key, query.id, query.run, batch)
             self._note(query, report)
 
+    def __reduce__(self) -> NoReturn:
+        """Spark Connect pickles the function of foreachBatch and runs it in another process, where no JVM can be called."""
+        raise PipelineError("on Spark Connect write with ottla.spark.arranged(frame, options) and writeStream.format('ottla')")
+
     def __enter__(self) -> ExactlyOnceSink:
         return self
 
@@ -171,6 +161,8 @@ class ExactlyOnceSink:
         begin = functools.partial(checkpoint.begin_of, batch)
         is_small = self._rows.small_batches.is_small(input_ends.offsets, begin) and not checkpoint.keeps_state()
         run = self._rows.small if is_small else self._rows.whole
+        # The name of the batch's jobs in Spark's UI; Spark sets its own again for the next batch.
+        spark.sparkContext.setLocalProperty(_JOB_NAME, f"ottla: transaction of {self._options.transactional_id}, batch {batch}")
         for attempt in range(ATTEMPTS):
             try:
                 stream, ends = self._prepared(spark, query.id, batch, input_ends, is_new)
@@ -191,7 +183,7 @@ class ExactlyOnceSink:
         if report.is_replay and checkpoint.keeps_state():
             # Compute the batch without writing it, because this updates the state that Spark keeps between batches.
             frame.write.format("noop").mode("overwrite").save()
-        return msgspec.structs.replace(report, epoch=stream.epoch)
+        return msgspec.structs.replace(report, epoch=stream.epoch, retries=attempt)
 
     def _skipped(self, stream: ExactlyOnce[Any], query: RunningQuery, batch: int, is_new: Callable[[], bool]) -> str:
         """Describe the skipped batches if the stream may continue after them. Returns an empty text without skipped batches, or if
@@ -266,7 +258,7 @@ class ExactlyOnceSink:
             self._transaction = self._transaction or self._rows.transaction(self._progress)
             self._stream = ExactlyOnce(self._transaction, options.run, options.timeout_ms, inputs=self._inputs)
         if not self._stream.is_settled:
-            check_settings(spark)
+            prepare_session(spark)
             self._rows.prepare()
             if self._progress is not None:
                 self._progress.open()

@@ -5,33 +5,28 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ottla.client.cluster import BrokerConnections
 from ottla.spark.checkpoint.checkpoint import InputEnds
 from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError
 from ottla.spark.progress.active_sinks import NOTES
-from ottla.spark.progress.marks import group_of, read_mark
 from ottla.spark.progress.progress_topic import ProgressTopic, last_mark
 from ottla.spark.sink.exactly_once import ExactlyOnce
+from ottla.spark.sink.frame_numbers import check_frame_number, check_no_stream
 from ottla.spark.sink.metrics import BatchReport, shown
 from ottla.spark.sink.options import parse_options
 from ottla.spark.sink.row_writing import RowWriter
-from ottla.spark.sink.session_setup import check_settings
+from ottla.spark.sink.session_setup import prepare_session
 from ottla.spark.sink.spark_metrics import gauges_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 logger = logging.getLogger("ottla.spark")
-
-_STREAM: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""The form of a stream's id, which Spark generates (StreamMetadata)."""
 
 
 def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: int = 0) -> BatchReport:
@@ -49,10 +44,10 @@ def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: 
     with contextlib.ExitStack() as cleanup:
         cluster = cleanup.enter_context(contextlib.closing(cluster_client(parsed.connecting)))
         cleanup.enter_context(NOTES.writing((cluster.bootstrap, transactional_id), f"frame {number} of {name!r}"))
-        check_settings(frame.sparkSession)
+        prepare_session(frame.sparkSession)
         progress = ProgressTopic(cluster, parsed.progress_topic, transactional_id, frames=name)
         progress.open()
-        _check_no_stream(cluster, transactional_id)
+        check_no_stream(cluster, transactional_id)
         report = BatchReport(number, is_replay=True)
         # Do not initialize the id for a frame that is already written, because this uses an epoch and fences other producers.
         last = last_mark(cluster, transactional_id, progress, is_stable=False)
@@ -63,24 +58,9 @@ def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: 
             frames: ExactlyOnce[Any] = ExactlyOnce(transaction, parsed.run, parsed.timeout_ms)
             last = frames.start()
             if last is None or not 0 <= number <= last.batch:
-                _check_number(name, number, 0 if last is None else last.batch + 1)
+                check_frame_number(name, number, 0 if last is None else last.batch + 1)
                 report = frames.write(name, number, functools.partial(rows.whole, frame, number, None), InputEnds())
             report = msgspec.structs.replace(report, epoch=frames.epoch)
         gauges_of(frame.sparkSession, transactional_id).add(report)
     logger.info("%s, frame %d of %s: %s", transactional_id, number, name, shown(report))
     return report
-
-
-def _check_no_stream(cluster: BrokerConnections, transactional_id: str) -> None:
-    """Raise `PipelineError` if a stream uses the transactional id. Its progress record may be in the group only."""
-    mark = read_mark(cluster, group_of(transactional_id), is_stable=False)
-    if mark is not None and _STREAM.fullmatch(mark.query):
-        raise PipelineError(f"a stream uses {transactional_id!r}: give write_once another transactional.id")
-
-
-def _check_number(name: str, number: int, expected: int) -> None:
-    if number != expected:
-        raise PipelineError(
-            f"frame {number} of {name!r} cannot be written: the next one is frame {expected}, because the frames of a name"
-            " are numbered from 0 on without a gap"
-        )

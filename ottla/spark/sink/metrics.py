@@ -13,7 +13,8 @@ class BatchReport(msgspec.Struct, frozen=True):
     """The report of a batch. With ``is_replay`` the batch had been committed before, so nothing was written.
 
     ``by_topic`` counts records. ``bytes`` is the compressed size. ``commit_ms`` is the time from writing the progress record to the
-    end of the transaction. ``epoch`` is the producer epoch after the batch.
+    end of the transaction. ``epoch`` is the producer epoch after the batch. ``retries`` counts the batch's transactions that were
+    aborted before.
     """
 
     batch: int
@@ -23,6 +24,7 @@ class BatchReport(msgspec.Struct, frozen=True):
     is_replay: bool = False
     by_topic: dict[str, int] = {}
     epoch: int = -1
+    retries: int = 0
 
 
 def shown(report: BatchReport) -> str:

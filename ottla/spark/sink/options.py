@@ -1,5 +1,5 @@
 """Parses the sink's options: options of Spark's Kafka sink (``kafka.*``, ``topic``) and of a producer. Unknown options are
-errors."""
+errors; for a producer's options that the sink does not need see `producer_options`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ottla.client.security.client_config import OF_CONNECTIONS, PREFIX, Connecti
 from ottla.protocol.records import COMPRESSIONS
 from ottla.spark.errors import PipelineError
 from ottla.spark.progress.progress_topic import DEFAULT_TOPIC
+from ottla.spark.sink import producer_options
 from ottla.spark.sink.transaction import TRANSACTION_TIMEOUT_MS
 
 WRITERS: Final = ("tasks", "driver")
@@ -55,6 +56,7 @@ def parse_options(options: Mapping[str, Any]) -> SinkOptions:
     """Parse the options. The case of their names does not matter. Raises `PipelineError`, which names the option."""
     values: dict[str, Any] = {"run": uuid.uuid4().hex[:12]}
     spelled: dict[str, str] = {}
+    unneeded: list[tuple[str, str]] = []
     for name, value in options.items():
         if not isinstance(name, str):
             raise PipelineError(f"the sink has no option {name!r}: the name of an option is a text")
@@ -65,7 +67,11 @@ def parse_options(options: Mapping[str, Any]) -> SinkOptions:
                 if spelled.setdefault(field, name) != name:
                     raise PipelineError(f"options {spelled[field]!r} and {name!r} are the same option: give one of them")
                 values[field] = parse(name, _as_spark_writes(name, value))
-        elif plain not in _SPARKS and not plain.startswith(OF_CONNECTIONS):
+        elif plain in _SPARKS or plain.startswith(OF_CONNECTIONS):
+            continue
+        elif value is None or producer_options.accepts(plain, _as_spark_writes(name, value).strip(), name):
+            unneeded.append((plain, name))
+        else:
             raise PipelineError(f"the sink has no option {name!r}{_meant(plain)}")
     if "transactional_id" not in values:
         raise PipelineError(
@@ -78,6 +84,7 @@ def parse_options(options: Mapping[str, Any]) -> SinkOptions:
     parsed = SinkOptions(connecting=Connecting.parse(options), **values)
     if parsed.progress_topic in parsed.topics:
         raise PipelineError("option 'progress.topic' is a topic that rows are written to: progress records need another topic")
+    producer_options.note_without_effect(unneeded)
     return parsed
 
 
@@ -127,7 +134,10 @@ def _one_of(*allowed: str) -> Callable[[str, str], str]:
 
 
 def _milliseconds(name: str, value: str) -> int:
-    if not (value.isascii() and value.isdigit()) or not 0 < int(value) <= _MAX_TIMEOUT_MS:
+    if (
+        not (value.isascii() and value.isdigit() and len(value) <= producer_options.MAX_DIGITS)
+        or not 0 < int(value) <= _MAX_TIMEOUT_MS
+    ):
         raise PipelineError(f"option {name!r} is {value!r}, not a number of milliseconds")
     return int(value)
 
@@ -149,7 +159,7 @@ _PARSED: dict[str, tuple[str, Callable[[str, str], object]]] = {
 
 
 def _meant(plain: str) -> str:
-    close = difflib.get_close_matches(plain, _PARSED, 1)
+    close = difflib.get_close_matches(plain, [*_PARSED, *producer_options.names()], 1)
     return (
         f"; did you mean {close[0]!r}?"
         if close

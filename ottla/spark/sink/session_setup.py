@@ -5,9 +5,10 @@ from __future__ import annotations
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.spark.errors import PipelineError
+from ottla.spark.sink.worker_python import check_workers, is_drivers_python, use_drivers_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,32 +19,66 @@ TASK_MODULES = ("__init__.py", "addresses.py", "arguments.py", "invariants.py")
 _ARCHIVE = "ottla_package.zip"
 
 
+_checked: set[str] = set()
+"""The ids of applications whose workers were checked."""
+
+
 def register(spark: SparkSession) -> None:
-    """Prepare any running session. A second call has no effect.
+    """Prepare any running session, also one of Spark Connect. A second call has no effect.
 
-    Afterwards ``format("ottla")`` works, and executors have the package. They must have its dependencies msgspec, numpy, pyarrow,
-    pandas, cramjam and crc32c. Raises `PipelineError` for settings with which the sink cannot write exactly once.
+    Afterwards ``format("ottla")`` works, and executors have the package. Raises `PipelineError` for settings with which the sink
+    cannot write exactly once, and if workers lack a package that tasks import (`worker_python.REQUIREMENTS`).
     """
-    from ottla.spark.sink.datasource import OttlaSource, OttlaSourceAndSink
+    prepare_session(spark)
+    if hasattr(spark, "dataSource"):
+        from ottla.spark.sink.datasource import OttlaSource, OttlaSourceAndSink
 
+        spark.dataSource.register(OttlaSourceAndSink if begins_stages_once(spark) else OttlaSource)
+
+
+def prepare_session(spark: SparkSession) -> None:
+    """Check the session's settings, send the package to executors, and check their Python once in an application. Raises
+    `PipelineError`."""
     check_settings(spark)
-    context = spark.sparkContext
-    names = context._python_includes or []
-    if _ARCHIVE not in names:
+    if is_connect(spark):
+        _send_artifact(spark)
+        return
+    context: Any = spark.sparkContext
+    use_drivers_python(spark)
+    if _ARCHIVE not in (context._python_includes or []):
         # Remove the jars of Spark's packages, which Spark also adds to Python's path: each task would read their directories,
         # which takes 0.3 s.
-        context._python_includes = [name for name in names if not name.endswith(".jar")]
+        context._python_includes = [name for name in context._python_includes or [] if not name.endswith(".jar")]
         # Executors may request the archive at any time. Spark's JVM removes this directory when it exits.
         context.addPyFile(str(package_archive(Path(context._temp_dir))))
-    spark.dataSource.register(OttlaSourceAndSink if begins_stages_once(spark) else OttlaSource)
+    if context.applicationId not in _checked:
+        if not (str(context.master).startswith("local") and is_drivers_python(context.pythonExec)):
+            check_workers(spark, tasks=context.defaultParallelism)
+        _checked.add(context.applicationId)
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether this is a session of Spark Connect, which has no JVM in this process."""
+    return not hasattr(spark, "_jsparkSession")
+
+
+def _send_artifact(spark: Any) -> None:
+    """Send the package to the server of Spark Connect and its workers, once in a session."""
+    if spark.session_id not in _checked:
+        check_workers(spark, tasks=1)
+        with tempfile.TemporaryDirectory() as folder:
+            spark.addArtifacts(str(package_archive(Path(folder))), pyfile=True)
+        _checked.add(spark.session_id)
 
 
 def begins_stages_once(spark: SparkSession) -> bool:
     """Whether Spark runs each stage only once. Spark repeats a stage if a shuffle is lost, which cannot happen in one process."""
-    settings, master = spark.sparkContext.getConf(), str(spark.sparkContext.master)
+    # A setting of a classic session may have no effect on the running context, and a session of Connect cannot change it.
+    settings: Any = spark.conf if is_connect(spark) else spark.sparkContext.getConf()
+    master = str(settings.get("spark.master", "") if is_connect(spark) else spark.sparkContext.master)
     # A master such as local-cluster[2,1,1024] starts other processes.
     is_one_process = master == "local" or master.startswith("local[")
-    return is_one_process or str(settings.get("spark.stage.maxConsecutiveAttempts")) == "1"
+    return is_one_process or str(settings.get("spark.stage.maxConsecutiveAttempts", "")) == "1"
 
 
 def check_settings(spark: SparkSession) -> None:

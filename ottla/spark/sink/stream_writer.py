@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import WriterCommitMessage
@@ -107,26 +107,10 @@ class StreamWriter(_ArrowWriter):
         return place.of(ends, batch)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
-        """Write the rows of a task. A task that fails aborts the whole transaction, because the other processes may have ended."""
-        from pyspark import TaskContext
-
-        prepare()
+        """Write the rows of a task."""
         assert self._producer is not None
-        context = TaskContext.get()
-        writer = TaskWriter(self._options.connecting, self._producer, self._options.compression, self._batch_bytes)
-        try:
-            if context is not None and context.attemptNumber() > 0:
-                raise MustAbort("a task of this transaction has failed, so the whole transaction is aborted")
-            for batch in iterator:
-                writer.write(batch, time.time_ns() // 1_000_000)
-            return Message(self._producer, self._began_s, self._ids, writer.finish())
-        except Fenced as fenced:
-            raise why_fenced(fenced, "the batch", time.time() - self._began_s, self._options.timeout_ms) from None
-        except BaseException:
-            self._abort(self._producer)
-            raise
-        finally:
-            writer.close()
+        written = write_task(self._options, self._producer, self._began_s, self._batch_bytes, iterator)
+        return Message(self._producer, self._began_s, self._ids, written)
 
     def commit(self, messages: list[Message | None], batch: int) -> None:
         told = [message for message in messages if message is not None]
@@ -146,23 +130,51 @@ class StreamWriter(_ArrowWriter):
                 ends = self._ends(cluster, batch, self._progress_in_group(cluster))
                 report = stream.write(query_in(self._checkpoint), batch, lambda _: written, ends, began_s)
         except BaseException:
-            self._abort(producer)
+            abort(self._options, producer)
             raise
         if report.is_replay:
-            self._abort(producer)
+            abort(self._options, producer)
 
     def abort(self, messages: list[Message | None], batch: int) -> None:
-        for message in messages:
-            if message is not None:
-                self._abort(message.producer)
-                return
+        abort_any(self._options, messages)
 
-    def _abort(self, producer: SharedProducer | None) -> None:
-        """Abort the transaction. If this fails, the transaction times out, or the next batch aborts it."""
-        if producer is None:
-            return
-        with contextlib.suppress(PipelineError, MustAbort), contextlib.closing(cluster_client(self._options.connecting)) as cluster:
-            SharedTransaction(cluster, self._options.transactional_id, self._options.timeout_ms, producer).end(commit=False)
+
+def write_task(
+    options: SinkOptions, producer: SharedProducer, began_s: float, batch_bytes: dict[str, int], rows: Iterator[pa.RecordBatch]
+) -> list[Written]:
+    """Write the rows of a task in the transaction that began at ``began_s``. A task that fails aborts the whole transaction,
+    because the other processes may have ended."""
+    from pyspark import TaskContext
+
+    prepare()
+    context = TaskContext.get()
+    writer = TaskWriter(options.connecting, producer, options.compression, batch_bytes)
+    try:
+        if context is not None and context.attemptNumber() > 0:
+            raise MustAbort("a task of this transaction has failed, so the whole transaction is aborted")
+        for batch in rows:
+            writer.write(batch, time.time_ns() // 1_000_000)
+        return writer.finish()
+    except Fenced as fenced:
+        raise why_fenced(fenced, "the batch", time.time() - began_s, options.timeout_ms) from None
+    except BaseException:
+        abort(options, producer)
+        raise
+    finally:
+        writer.close()
+
+
+def abort(options: SinkOptions, producer: SharedProducer | None) -> None:
+    """Abort the transaction. If this fails, the transaction times out, or the next batch aborts it."""
+    if producer is None:
+        return
+    with contextlib.suppress(PipelineError, MustAbort), contextlib.closing(cluster_client(options.connecting)) as cluster:
+        SharedTransaction(cluster, options.transactional_id, options.timeout_ms, producer).end(commit=False)
+
+
+def abort_any(options: SinkOptions, messages: Iterable[Message | None]) -> None:
+    """Abort the transaction of the tasks' messages, if there are any."""
+    abort(options, next((message.producer for message in messages if message is not None), None))
 
 
 def _progress(cluster: BrokerConnections, options: SinkOptions, inputs: InputTopics) -> ProgressTopic | None:

@@ -76,8 +76,11 @@ def test_unknown_stage_attempts_are_refused(said: tuple[int, int, int] | None, m
 def test_masters_without_stage_retries_are_recognized(master: str, attempts: str | None, is_once: bool) -> None:
     """A master within the driver's process loses no shuffle files. local-cluster has separate executors."""
     settings = {"spark.stage.maxConsecutiveAttempts": attempts}
-    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master, getConf=lambda: settings))
-    assert begins_stages_once(session) is is_once
+    context = SimpleNamespace(master=master, getConf=lambda: settings)
+    classic: Any = SimpleNamespace(sparkContext=context, _jsparkSession=None)
+    assert begins_stages_once(classic) is is_once
+    connect: Any = SimpleNamespace(conf={**settings, "spark.master": master})
+    assert begins_stages_once(connect) is is_once
 
 
 @pytest.mark.parametrize(("setting", "is_refused"), [("true", True), ("TRUE", True), ("false", False), (None, False)])

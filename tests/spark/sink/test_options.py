@@ -41,7 +41,9 @@ def test_spark_and_producer_option_names_are_accepted() -> None:
     ("given", "says"),
     [
         ({"transactional.idd": "x"}, "the sink has no option 'transactional.idd'; did you mean 'transactional.id'?"),
-        ({"kafka.acks": "1"}, "the sink has no option 'kafka.acks'; its options are compression.type, "),
+        ({"kafka.zookeeper": "1"}, "the sink has no option 'kafka.zookeeper'; its options are compression.type, "),
+        ({"kafka.ack": "all"}, "the sink has no option 'kafka.ack'; did you mean 'acks'?"),
+        ({"transaction.timeout.ms": "9" * 5_000}, "not a number of milliseconds"),
         ({"kafka.compression.typ": "lz4"}, "did you mean 'compression.type'?"),
         ({"compression.type": "brotli"}, "option 'compression.type' is 'brotli'; it can be none, gzip, "),
         ({"kafka.transaction.timeout.ms": "soon"}, "option 'kafka.transaction.timeout.ms' is 'soon', not a number of"),

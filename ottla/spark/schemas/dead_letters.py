@@ -64,8 +64,8 @@ def size_of(column: Column) -> Column:
     return f.coalesce(f.octet_length(column), f.lit(0))
 
 
-def dead_letter(run: str, reason: Column, limit: int | None) -> dict[str, Column]:
-    """Build key, value and headers of the dead letter for a row of Spark's Kafka connector.
+def dead_letter(run: str | None, reason: Column, limit: int | None) -> dict[str, Column]:
+    """Build key, value and headers of the dead letter for a row of Spark's Kafka connector. Without ``run`` it has no header `RUN`.
 
     If the dead letter would exceed the topic's ``limit``, key and value are truncated, headers of more than a quarter of the limit
     are omitted, and the header `CUT` has the original sizes. The header `SOURCE` has the position of the complete record.
@@ -73,6 +73,7 @@ def dead_letter(run: str, reason: Column, limit: int | None) -> dict[str, Column
     from pyspark.sql import functions as f
 
     key, value = f.col("key"), f.col("value")
+    # Spark's connector has no column for headers without its option includeHeaders, and `decoded_records` adds a null one.
     own = f.coalesce(f.col("headers"), f.array().cast("array<struct<key:string,value:binary>>"))
     said = {RUN: f.lit(run), SOURCE: source(), REASON: reason}
     if limit is None:

@@ -1,0 +1,68 @@
+"""``ottla spark``: helps with streams that write exactly once from Spark. Spark itself is not imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ottla.cli.commands import CommandGroup, Refused
+from ottla.cli.options import COUNT, asks
+from ottla.cli.output import show_json, show_line
+
+DOCTOR_HELP = """Check whether a stream can write exactly once, before it starts.
+
+Checks Python, Spark, packages and Java of this machine, and versions, rights, topics, timeouts and clocks of the cluster. Nothing
+in the cluster is changed, and no running stream is fenced. Exit with 1 if a check fails."""
+
+
+@click.group("spark", cls=CommandGroup, help="Help with Spark streams that write exactly once.")
+def command() -> None:
+    pass
+
+
+@command.command("doctor", help=DOCTOR_HELP, short_help="Check machine and cluster before a stream starts.")
+@asks
+@click.option("--transactional-id", required=True, metavar="ID", help="Transactional id of the stream.")
+@click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Topic that the stream writes to; repeatable.")
+@click.option("--transaction-timeout-ms", type=COUNT, metavar="MS", help="Transaction timeout of a batch (default: 15 min).")
+@click.option("--progress-topic", metavar="TOPIC", help="Topic of the progress records (default: ottla-progress).")
+def doctor(bootstrap: str, timeout_s: float, as_json: bool, topics: tuple[str, ...], **given: Any) -> int:
+    try:
+        findings = _findings(bootstrap, timeout_s, topics, given)
+    except ModuleNotFoundError as missing:
+        raise Refused(f"the doctor needs {missing.name}: pip install 'ottla[spark]'", exit_code=1) from None
+    has_failed = any(finding["level"] == "error" for finding in findings)
+    if as_json:
+        show_json({"healthy": not has_failed, "checks": findings})
+    else:
+        for finding in findings:
+            advice = f"; {finding['advice']}" if finding["advice"] else ""
+            show_line(f"{finding['level']:<8}{finding['check']}: {finding['found']}{advice}")
+    return int(has_failed)
+
+
+def _findings(bootstrap: str, timeout_s: float, topics: tuple[str, ...], given: dict[str, Any]) -> list[dict[str, str]]:
+    from contextlib import closing
+
+    import msgspec
+
+    from ottla.cli.command_config import connecting
+    from ottla.process import interrupt_on_ctrl_c
+    from ottla.spark.cluster.client import OLDEST, cluster_client
+    from ottla.spark.doctor.cluster_checks import check_cluster
+    from ottla.spark.doctor.machine_checks import check_machine
+    from ottla.spark.errors import PipelineError
+    from ottla.spark.sink.options import parse_options
+
+    interrupt_on_ctrl_c()
+    options = {name.replace("_", "."): value for name, value in given.items() if value is not None}
+    try:
+        options |= {"topics": ",".join(topics)} if topics else {}
+        parsed = parse_options({"kafka.bootstrap.servers": bootstrap, **options})
+        connected = msgspec.structs.replace(parsed, connecting=connecting(bootstrap))
+        with closing(cluster_client(connected.connecting, timeout_s, OLDEST)) as cluster:
+            findings = [*check_machine(), *check_cluster(cluster, connected)]
+    except PipelineError as error:
+        raise Refused(str(error)) from None
+    return [{"level": f.level.value, "check": f.check, "found": f.found, "advice": f.advice} for f in findings]

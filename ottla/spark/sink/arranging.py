@@ -1,0 +1,53 @@
+"""`arranged`, which brings all rows of a partition to one task, for ``format("ottla")``. It works on Spark Connect, too."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ottla.spark.cluster.client import cluster_client
+from ottla.spark.cluster.topics import partition_counts
+from ottla.spark.rows.rows import check_columns, outgoing
+from ottla.spark.sink.options import parse_options
+from ottla.spark.sink.session_setup import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
+    """Arrange the rows of a frame or stream for ``format("ottla")``, so that one task has all records of a partition.
+
+    ``options`` are the sink's options. Partition counts are read during this call. Raises `PipelineError`.
+    """
+    from ottla.spark.rows.spark_partitioner import brought_together
+
+    parsed = parse_options(options)
+    with contextlib.closing(cluster_client(parsed.connecting)) as cluster:
+        counts = partition_counts(cluster, parsed.topics)
+    if is_connect(frame.sparkSession):
+        return _on_connect(frame, parsed.topic, counts)
+    return brought_together(outgoing(frame, parsed.topic), counts)
+
+
+def _on_connect(frame: DataFrame, topic: str | None, counts: Mapping[str, int]) -> DataFrame:
+    """Arrange the rows by expressions only, because there is no JVM in this process whose functions could be called."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.pandas.functions import pandas_udf
+
+    from ottla.spark.rows.spark_partitioner import chooser
+
+    given = {field.name.lower(): field.dataType.simpleString() for field in frame.schema.fields}
+    check_columns(given, has_topic=topic is not None)
+    rows = frame.select(
+        f.col("topic") if topic is None else f.lit(topic).alias("topic"),
+        f.expr("CAST(key AS BINARY) AS key" if "key" in given else "CAST(NULL AS BINARY) AS key"),
+        f.expr("CAST(value AS BINARY) AS value"),
+        *([f.expr("coalesce(headers, array()) AS headers")] if "headers" in given else []),
+        f.expr("partition" if "partition" in given else "CAST(NULL AS INT) AS partition"),
+    )
+    place = pandas_udf(chooser(dict(counts), 0), "int")
+    placed = rows.withColumn("partition", place(f.col("topic"), f.col("key"), f.col("partition")))
+    tasks = min(sum(counts.values()), int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
+    return placed.repartition(max(1, tasks), "topic", "partition")

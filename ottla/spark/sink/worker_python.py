@@ -1,0 +1,94 @@
+"""Checks and chooses the Python of Spark's workers before a stream starts, so that no task fails with an import error.
+
+Spark starts its workers with ``PYSPARK_PYTHON``, or else with the first ``python3`` on the path. On one machine the driver's own
+interpreter is right: it has what the library imports. On other machines a short job asks the workers what they have.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REQUIREMENTS: Final = ("aiokafka", "cramjam", "crc32c", "msgspec", "numpy", "pandas", "pyarrow")
+"""The packages that tasks import besides ottla, which `session_setup` sends to them. Their modules have the same names."""
+MAX_ASKED: Final = 16
+"""Maximum number of tasks that ask workers for their packages."""
+VARIABLE: Final = "PYSPARK_PYTHON"
+_SPARKS_CHOICE: Final = "python3"
+_OTHER_VERSION: Final = ("PYTHON_VERSION_MISMATCH", "has different version")
+_NOT_STARTED: Final = "Cannot run program"
+
+
+def use_drivers_python(spark: SparkSession) -> None:
+    """Let workers on this machine use the driver's interpreter, unless the user has chosen another one."""
+    context = spark.sparkContext
+    if VARIABLE not in os.environ and context.pythonExec == _SPARKS_CHOICE and str(context.master).startswith("local"):
+        context.pythonExec = sys.executable
+
+
+def check_workers(spark: SparkSession, *, tasks: int) -> None:
+    """Raise `PipelineError` with the line that helps if workers have another version of Python than the driver, or lack a package
+    that tasks import. Runs a Spark job of a few ``tasks``."""
+    from pyspark.sql import functions as f
+
+    count = max(1, min(tasks, MAX_ASKED))
+    numbers = spark.range(0, count, 1, count)
+    try:
+        answers = numbers.select(f.udf(_asker(REQUIREMENTS), "string")("id").alias("lacks")).distinct().collect()
+    except Exception as error:
+        raise _explained(error) from error
+    for answer in answers:
+        if answer.lacks:
+            raise PipelineError(answer.lacks)
+
+
+def _asker(requirements: Iterable[str]) -> Callable[[int], str]:
+    """Return a function that describes what a worker lacks. Spark pickles an inner function by value, so that the worker need not
+    import ottla for it."""
+    wanted = tuple(requirements)
+    variable = VARIABLE
+
+    def lacks(_: int) -> str:
+        import platform
+        import sys
+        from importlib.util import find_spec
+
+        missing = [name for name in wanted if find_spec(name) is None]
+        if not missing:
+            return ""
+        place = f"{sys.executable} on {platform.node()}"
+        return (
+            f"Spark's workers cannot import {', '.join(missing)} ({place}): run `{sys.executable} -m pip install"
+            f" {' '.join(missing)}` on each worker, or start the session with {variable} set to a Python that has them"
+        )
+
+    return lacks
+
+
+def _explained(error: Exception) -> PipelineError:
+    """Return the error for a worker that could not run at all."""
+    text, mine = str(error), ".".join(map(str, sys.version_info[:2]))
+    advice = f"start the session with {VARIABLE} set to a Python {mine} that has {', '.join(REQUIREMENTS)}"
+    if any(word in text for word in _OTHER_VERSION):
+        return PipelineError(f"Spark's workers have another minor version of Python than the driver, which has {mine}: {advice}")
+    lines = [line.strip() for line in text.splitlines() if _NOT_STARTED in line or "Error: " in line]
+    return PipelineError(f"Spark's workers cannot run Python ({(lines or [type(error).__name__])[-1][:200]}): {advice}")
+
+
+def is_drivers_python(command: Any) -> bool:
+    """Whether a worker that is started with ``command`` on this machine runs the driver's interpreter."""
+    found = shutil.which(str(command))
+    if found is None:
+        return False
+    # A link to the same binary may belong to another virtual environment, which has other packages.
+    mine = Path(sys.executable)
+    return Path(found).resolve() == mine.resolve() and Path(found).absolute().parent == mine.absolute().parent

@@ -1,0 +1,123 @@
+"""The checks of a cluster, with the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from ottla import Acl, Broker
+from ottla.cli import main
+from ottla.client import KafkaClient
+from ottla.spark.doctor.cluster_checks import CREATE, READ, UNKNOWN_OPERATIONS, WRITE, rights
+from ottla.spark.doctor.finding import Level
+
+ID = ("--transactional-id", "shop")
+
+
+@pytest.mark.parametrize(
+    ("operations", "level", "advice"),
+    [
+        (1 << READ | 1 << WRITE, Level.OK, ""),
+        (1 << READ | 1 << CREATE, Level.ERROR, "grant WRITE on topic 't'"),
+        (0, Level.ERROR, "grant READ and WRITE on topic 't'"),
+        (UNKNOWN_OPERATIONS, Level.OK, ""),
+    ],
+)
+def test_missing_rights_are_named(operations: int, level: Level, advice: str) -> None:
+    finding = rights("topic t", "topic 't'", operations, (READ, WRITE))
+    assert (finding.level, finding.advice) == (level, advice)
+
+
+def doctor(bootstrap: str, *arguments: str) -> tuple[int, dict[str, Any]]:
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        code = main(["spark", "doctor", "--bootstrap", bootstrap, *ID, *arguments, "--json"])
+    return code, {check["check"]: check for check in json.loads(out.getvalue())["checks"]}
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        broker.create_topic("out", partitions=2)
+        yield broker
+
+
+@pytest.mark.wire
+def test_healthy_cluster_passes_and_stays_unchanged(broker: Broker) -> None:
+    _, checks = doctor(broker.bootstrap, "--topic", "out")
+    cluster = {name: check for name, check in checks.items() if name not in ("Python", "Spark", "packages", "Java")}
+    assert {name: check["level"] for name, check in cluster.items()} == {
+        "cluster": "ok",
+        "transaction.version": "ok",
+        "transactional.id": "ok",
+        "timeout": "ok",
+        "group": "ok",
+        "topic out": "ok",
+        "clock, by topic out": "ok",
+        "progress topic": "warning",
+    }
+    with KafkaClient(broker.bootstrap) as client:
+        assert [topic.name for topic in client.topics()] == ["out"]
+        assert client.transactions() == []
+
+
+@pytest.mark.wire
+def test_problems_of_topics_timeouts_and_clocks_are_found(broker: Broker) -> None:
+    with KafkaClient(broker.bootstrap) as client:
+        client.create_topic("marks", 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    producer.produce("out", b"later", timestamp=time.time_ns() // 1_000_000 + 60_000)
+    assert producer.flush(30) == 0
+    more = ("--transaction-timeout-ms", "900001", "--topic", "out", "--topic", "missing", "--progress-topic", "marks")
+    code, checks = doctor(broker.bootstrap, *more)
+    assert code == 1
+    assert "transaction.timeout.ms=900001 is more than" in checks["timeout"]["found"]
+    assert checks["topic missing"]["advice"].startswith("ottla topic create missing")
+    assert checks["clock, by topic out"]["level"] == "warning"
+    assert checks["progress topic"]["advice"] == "set cleanup.policy=compact, or give another progress.topic"
+
+
+@pytest.mark.wire
+def test_doctor_fences_no_producer(broker: Broker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "shop", "log_level": 0})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("out", b"x")
+    producer.flush(30)
+    _, checks = doctor(broker.bootstrap, "--topic", "out")
+    assert checks["transactional.id"]["found"] == "a transaction is open under 'shop'"
+    producer.commit_transaction(30)
+    assert [record.value for record in broker.records("out")] == [b"x"]
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("is_allowed", [False, True])
+def test_rights_are_found_on_a_secured_cluster(is_allowed: bool) -> None:
+    acls = [
+        Acl("shop", "write", transactional_id="shop"),
+        Acl("shop", "read", group="ottla-pipeline.shop"),
+        Acl("shop", "write", topic="out"),
+    ]
+    with Broker(security="SASL_PLAINTEXT", users={"admin": "a", "shop": "s"}, acls=acls if is_allowed else []) as broker:
+        broker.create_topic("out")
+        settings = str(broker.client_properties("shop"))
+        code, checks = doctor(broker.bootstrap, "--topic", "out", "--command-config", settings)
+        named = ("transactional.id", "topic out", "group")
+        expected = "ok" if is_allowed else "error"
+        assert {name: checks[name]["level"] for name in named} == dict.fromkeys(named, expected)
+        if not is_allowed:
+            assert code == 1
+            assert checks["transactional.id"]["advice"] == "grant WRITE and DESCRIBE on 'shop'"
+
+
+def test_unreachable_cluster_is_one_finding() -> None:
+    code, checks = doctor("127.0.0.1:1", "--timeout-s", "0.2")
+    assert code == 1
+    assert checks["cluster"]["level"] == "error"
+    assert "transactional.id" not in checks

@@ -1,0 +1,86 @@
+"""Preparation of a session: what is sent to workers, and how often they are asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.spark.errors import PipelineError
+from ottla.spark.sink import session_setup
+from ottla.spark.sink.session_setup import prepare_session
+
+
+class Conf(dict[str, str]):
+    """Settings of a session; reading an unset one gives the default."""
+
+
+class Asked:
+    """Counts the jobs that ask workers for their packages."""
+
+    def __init__(self, error: PipelineError | None = None) -> None:
+        self.count = 0
+        self.error = error
+
+    def __call__(self, spark: Any, *, tasks: int) -> None:
+        self.count += 1
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    asked = Asked()
+    monkeypatch.setattr(session_setup, "check_workers", asked)
+    monkeypatch.setattr(session_setup, "_checked", set())
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    return asked
+
+
+class Context:
+    def __init__(self, master: str, folder: Path) -> None:
+        self.master, self._temp_dir = master, str(folder)
+        self.applicationId, self.pythonExec, self.defaultParallelism = f"app-{master}", "python3", 4
+        self._python_includes = ["kafka.jar", "mine.zip"]
+
+    def addPyFile(self, path: str) -> None:
+        self._python_includes.append(Path(path).name)
+
+
+def classic(master: str, folder: Path) -> Any:
+    return SimpleNamespace(conf=Conf(), sparkContext=Context(master, folder), _jsparkSession=None)
+
+
+@pytest.mark.parametrize(("master", "jobs"), [("local[2]", 0), ("spark://here:7077", 1), ("yarn", 1)])
+def test_workers_on_other_machines_are_asked_once(master: str, jobs: int, asked: Asked, tmp_path: Path) -> None:
+    spark = classic(master, tmp_path)
+    for _ in range(3):
+        prepare_session(spark)
+    assert asked.count == jobs
+    assert spark.sparkContext._python_includes == ["mine.zip", "ottla_package.zip"]
+
+
+def test_workers_without_packages_are_refused_at_each_start(asked: Asked, tmp_path: Path) -> None:
+    asked.error = PipelineError("Spark's workers cannot import msgspec")
+    spark = classic("spark://here:7077", tmp_path)
+    for _ in range(2):
+        with pytest.raises(PipelineError, match="cannot import msgspec"):
+            prepare_session(spark)
+    assert asked.count == 2
+
+
+def test_package_is_sent_once_to_a_server_of_spark_connect(asked: Asked) -> None:
+    sent: list[str] = []
+
+    def add(path: str, *, pyfile: bool) -> None:
+        assert pyfile
+        assert Path(path).stat().st_size > 0
+        sent.append(Path(path).name)
+
+    spark: Any = SimpleNamespace(conf=Conf(), session_id="s-1", addArtifacts=add)
+    for _ in range(2):
+        prepare_session(spark)
+    assert sent == ["ottla_package.zip"]
+    assert asked.count == 1

@@ -1,0 +1,99 @@
+"""The choice of the workers' Python, and the line that says what they lack."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.spark.errors import PipelineError
+from ottla.spark.sink import worker_python
+from ottla.spark.sink.worker_python import REQUIREMENTS, check_workers, is_drivers_python, use_drivers_python
+
+ROOT = Path(__file__).parents[3]
+BLOCKING = """
+import importlib.metadata, sys
+blocked = {"backports", "click", "confluent_kafka", "fastavro", "google_re2", "re2", "h11", "kafka", "prometheus_client",
+           "rich", "structlog", "uvloop", "yaml"}
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in blocked:
+            raise ModuleNotFoundError(f"blocked: {name}")
+sys.meta_path.insert(0, Blocker())
+import ottla.spark.sink.row_writing, ottla.spark.worker, ottla.spark.rows.spark_partitioner, ottla.spark.segments.source
+import ottla.spark.sink.datasource, ottla.spark.sink.stream_writer
+"""
+
+
+def session(master: str, command: str = "python3") -> Any:
+    return SimpleNamespace(sparkContext=SimpleNamespace(master=master, pythonExec=command))
+
+
+@pytest.mark.parametrize(
+    ("master", "chosen", "command", "expected"),
+    [
+        ("local[2]", None, "python3", sys.executable),
+        ("local-cluster[2,1,1024]", None, "python3", sys.executable),
+        ("spark://here:7077", None, "python3", "python3"),
+        ("local[2]", "/opt/python", "/opt/python", "/opt/python"),
+        ("local[2]", None, "/set/by/the/user", "/set/by/the/user"),
+    ],
+)
+def test_local_workers_get_the_drivers_interpreter(
+    master: str, chosen: str | None, command: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", chosen)
+    spark = session(master, command)
+    use_drivers_python(spark)
+    assert spark.sparkContext.pythonExec == expected
+
+
+def test_interpreter_of_another_environment_is_not_the_drivers(tmp_path: Path) -> None:
+    assert is_drivers_python(sys.executable)
+    assert not is_drivers_python(tmp_path / "nowhere")
+    other = tmp_path / "python3"
+    other.symlink_to(Path(sys.executable).resolve())
+    assert not is_drivers_python(other)
+
+
+def test_missing_packages_are_named_with_the_command_that_installs_them() -> None:
+    assert worker_python._asker(REQUIREMENTS)(0) == ""
+    said = worker_python._asker(("msgspec", "no_such_a", "no_such_b"))(0)
+    assert said.startswith("Spark's workers cannot import no_such_a, no_such_b (")
+    assert f"run `{sys.executable} -m pip install no_such_a no_such_b` on each worker, or start" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9", "have another minor version of Python than the"),
+        (
+            'x\nCaused by: java.io.IOException: Cannot run program "python3": error=2',
+            'Cannot run program "python3": error=2.: start',
+        ),
+        ("ModuleNotFoundError: No module named 'pyspark'", "No module named 'pyspark'"),
+    ],
+)
+def test_workers_that_cannot_run_are_explained(text: str, says: str) -> None:
+    assert says.removesuffix(".: start") in str(worker_python._explained(RuntimeError(text)))
+
+
+def test_tasks_import_only_what_is_required() -> None:
+    done = subprocess.run([sys.executable, "-c", BLOCKING], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.wire
+@pytest.mark.full
+@pytest.mark.java
+def test_workers_are_asked_by_a_job(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_workers(spark, tasks=2)
+    monkeypatch.setattr(worker_python, "REQUIREMENTS", ("msgspec", "no_such_package"))
+    with pytest.raises(PipelineError, match="Spark's workers cannot import no_such_package"):
+        check_workers(spark, tasks=2)

@@ -1,0 +1,33 @@
+"""The matrix of Spark's versions: its table, and where it is written."""
+
+from __future__ import annotations
+
+from tools.spark_matrix import BEGIN, END, NOT_RUN, RELEASES, TARGET, WAYS, results_on, rewritten, table
+
+
+def test_table_has_a_column_for_each_version_and_a_row_for_each_way() -> None:
+    version = next(iter(RELEASES.values())).version
+    lines = table({f"{version} local": "ok", f"{version} speculation": "refused"}).splitlines()
+    assert len(lines) == 2 + len(WAYS)
+    assert all(line.count("|") == 2 + len(RELEASES) for line in lines)
+    rows = {line.split(" | ")[0].removeprefix("| "): line.split(" | ")[1:] for line in lines[2:]}
+    assert rows[WAYS["local"]][0] == "ok"
+    assert rows[WAYS["speculation"]][0] == "refused"
+    assert rows[WAYS["cluster"]][0] == NOT_RUN
+
+
+def test_only_the_text_between_the_markers_is_replaced() -> None:
+    page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
+    once = rewritten(page, {})
+    assert once.startswith(f"before\n{BEGIN}\n| ")
+    assert once.endswith(f" |\n{END}\nafter\n")
+    assert rewritten(once, {}) == once
+    assert rewritten(TARGET.read_text(), {}).count(BEGIN) == 1
+
+
+def test_results_of_cells_that_are_not_run_stay() -> None:
+    first, second = list(RELEASES.values())[:2]
+    results = {f"{first.version} local": "ok", f"{second.version} speculation": "refused"}
+    page = rewritten(f"{BEGIN}\n{END}", results)
+    assert results_on(page) == results
+    assert results_on(f"{BEGIN}\n{END}") == {}

@@ -1,0 +1,86 @@
+"""One stream of `tools.spark_matrix`: copies numbered records from a topic to another, exactly once, the way its arguments say.
+
+It runs with the interpreter of a virtual environment that has some version of Spark, and is killed and started again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+BATCH_RECORDS: Final = 150
+CLUSTER_CORES: Final = 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for name in ("--bootstrap", "--checkpoint", "--way", "--packages", "--ivy"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--master", default="local[2]")
+    given = parser.parse_args()
+    import ottla.spark
+
+    spark = _session(given)
+    ottla.spark.register(spark)
+    source = {"kafka.bootstrap.servers": given.bootstrap, "subscribe": "in", "startingOffsets": "earliest"}
+    options = {
+        "kafka.bootstrap.servers": given.bootstrap,
+        "transactional.id": "matrix",
+        "topic": "out",
+        "kafka.acks": "all",
+        "kafka.linger.ms": "5",
+    }
+    frame = spark.readStream.format("kafka").options(**source, maxOffsetsPerTrigger=str(BATCH_RECORDS)).load()
+    frame = frame.selectExpr("key", "value")
+    if given.way == "retries":
+        frame = frame.select("key", _failing_once(given.checkpoint)("value").alias("value"))
+    if given.way in ("format", "connect"):
+        writer = ottla.spark.arranged(frame, options).writeStream.format("ottla").options(**options)
+    else:
+        writer = frame.writeStream.foreachBatch(ottla.spark.sink(options))
+    query = writer.option("checkpointLocation", given.checkpoint).trigger(availableNow=True).start()
+    query.awaitTermination()
+    print("python of the driver", sys.version.split()[0], flush=True)
+    spark.stop()
+
+
+def _session(given: argparse.Namespace) -> Any:
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.jars.packages": given.packages,
+        "spark.jars.ivy": given.ivy,
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    if given.way == "speculation":
+        settings["spark.speculation"] = "true"
+    if given.way == "cluster":
+        settings |= {"spark.cores.max": str(2 * CLUSTER_CORES), "spark.executor.memory": "512m"}
+    builder = SparkSession.builder.appName("ottla-matrix")
+    builder = builder.remote(given.master) if given.way == "connect" else builder.master(given.master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _failing_once(checkpoint: str) -> Any:
+    """Return a function for rows. It fails in its first task, so that Spark runs the task again."""
+    from pyspark.sql import functions as f
+
+    mark = f"{checkpoint}.failed"
+
+    def failing(value: bytes) -> bytes:
+        if not Path(mark).exists():
+            Path(mark).touch()
+            raise ValueError("a task that fails once")
+        return bytes(value)
+
+    return f.udf(failing, "binary")
+
+
+if __name__ == "__main__":
+    main()
