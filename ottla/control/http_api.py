@@ -21,7 +21,7 @@ import msgspec
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.http.http_server import MAX_CONNECTIONS, BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
-from ottla.broker.network.listener import Endpoint, parse_endpoints
+from ottla.broker.network.listener import Endpoint, advertised_hosts
 from ottla.control.command import Command, CommandRefused, Steered
 from ottla.control.commands import COMMANDS
 from ottla.control.kept_access import Access, read_access, write_access
@@ -31,7 +31,6 @@ from ottla.control.pages import (
     NO_PAGES,
     Pages,
     Reach,
-    check_host,
     check_origin,
     query_of,
     read_only_token,
@@ -133,8 +132,7 @@ class ControlServer:
         settings = steered.serving.broker.settings
         self._pages = pages
         self._host = settings.ottla_control_host
-        advertised = parse_endpoints(settings.advertised_listeners or (), "advertised.listeners")
-        self._own_names = frozenset(endpoint.host.lower() for endpoint in advertised)
+        self._own_names = advertised_hosts(settings)
         kept = None if pages is NO_PAGES else read_access(steered.serving.directory)
         self.token = settings.ottla_control_token or (secrets.token_urlsafe(TOKEN_BYTES) if kept is None else kept.token)
         self._pages_token = read_only_token(self.token) if pages.is_read_only else self.token
@@ -176,6 +174,9 @@ class ControlServer:
         self._server.close()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        # Imported at the first request, as all code that handles requests.
+        from ottla.broker.http.host_header import HostRefused, check_host
+
         try:
             check_host(str(environ.get("HTTP_HOST", "")), self._host, self._own_names)
             if _path(environ).startswith(self._pages.prefix):
@@ -188,6 +189,8 @@ class ControlServer:
                 status, answer = 200, self._asked(environ)
         except CommandRefused as refused:
             status, answer = refused.status, _error(str(refused))
+        except HostRefused as refused:
+            status, answer = 403, _error(str(refused))
         except (DirectoryError, ConfigError) as error:
             status, answer = 409, _error(str(error))
         except OSError as error:
