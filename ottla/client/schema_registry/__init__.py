@@ -4,5 +4,6 @@
 - `encoding`: encodes JSON values by a schema, and registers it.
 - `framing`: Confluent's wire format.
 - `protobuf_messages`: messages of a Protobuf schema of a registry.
+- `references`: the schemas to which a schema refers, in order.
 - `registry_client`: requests to a registry.
 """

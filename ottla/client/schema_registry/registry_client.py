@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from ottla.client.errors import ClientError
+from ottla.client.schema_registry.references import MAX_REFERENCES, TooManyReferences, resolved
 from ottla.client.security.client_config import Secret
 from ottla.client.security.http_client import ask, check_url
 
@@ -20,8 +21,6 @@ MAX_SCHEMAS: Final = 1_000
 """Maximum number of cached schemas, because values may contain any schema id."""
 UNKNOWN_S: Final = 60.0
 """Time, in seconds, after which an unknown id is requested again, because the schema may have been registered meanwhile."""
-MAX_REFERENCES: Final = 100
-"""Maximum number of schemas that a schema refers to, directly or through others."""
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 """The types of schemas in the registry's interface."""
 _KIND: Final = "application/vnd.schemaregistry.v1+json"
@@ -108,20 +107,15 @@ class RegistryClient:
     def referenced(self, schema: RegisteredSchema, *, serialized: bool = False) -> dict[str, RegisteredSchema]:
         """Return the schemas to which a schema refers, also through others, by the names of the references; schemas without
         references come first. Raises `ClientError`."""
-        found: dict[str, RegisteredSchema] = {}
-        pending = [(reference, False) for reference in reversed(schema.references)]
-        named: dict[str, RegisteredSchema] = {}
-        while pending:
-            reference, is_last = pending.pop()
-            if is_last:
-                found.setdefault(reference.name, named[reference.name])
-            elif reference.name not in named:
-                if len(named) >= MAX_REFERENCES:
-                    raise ClientError(f"a schema of {self._registry.url} has more than {MAX_REFERENCES} references")
-                named[reference.name] = self._version(reference, serialized=serialized)
-                pending.append((reference, True))
-                pending += [(further, False) for further in reversed(named[reference.name].references)]
-        return found
+
+        def resolve(reference: SchemaReference) -> tuple[RegisteredSchema, Sequence[SchemaReference]]:
+            version = self._version(reference, serialized=serialized)
+            return version, version.references
+
+        try:
+            return resolved(schema.references, resolve)
+        except TooManyReferences:
+            raise ClientError(f"a schema of {self._registry.url} has more than {MAX_REFERENCES:,} references") from None
 
     def _version(self, reference: SchemaReference, *, serialized: bool) -> RegisteredSchema:
         path = f"/subjects/{_quoted(reference.subject)}/versions/{reference.version}"
