@@ -72,8 +72,9 @@ def references_of(state: State, references: Sequence[Reference]) -> list[NamedTe
 
 def found_by_schema(state: State, subject: str, schema: SchemaText, *, deleted: bool) -> Version:
     """Return the newest version of a subject with an equal schema. Raises `RegistryError`."""
-    for version in reversed(found_versions(state, subject, deleted=deleted)):
-        if state.is_same(version.schema, schema):
+    versions, identity = found_versions(state, subject, deleted=deleted), state.identity(schema)
+    for version in reversed(versions):
+        if version.identity == identity:
             return version
     raise RegistryError(Code.SCHEMA_NOT_FOUND, "Schema not found")
 
