@@ -33,9 +33,7 @@ class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return unreadable(self.node, writer.node)[:MAX_REASONS]
         except TooComplex:
-            raise RegistryError(
-                Code.INVALID_SCHEMA, "the two schemas are too complex to compare them"
-            ) from None
+            raise RegistryError(Code.INVALID_SCHEMA, "the two schemas are too complex to compare them") from None
         except (Unresolvable, ValueError, RecursionError) as error:
             raise invalid(JSON, error) from None
 
