@@ -13,7 +13,7 @@ from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.first_user import FirstUser
 from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.coordinators.coordinators import LocalTransport, make_coordinators
-from ottla.broker.coordinators.fenced_producers import FencedProducers
+from ottla.broker.coordinators.fencing_log import FencingLog
 from ottla.broker.coordinators.markers import MarkerTransport
 from ottla.broker.coordinators.verification import LocalVerification, Verification
 from ottla.broker.handlers import write_txn_markers
@@ -83,7 +83,7 @@ class BrokerServer:
         self.security = ListenerSecurity(self, config, client_endpoints(config.settings))
         self.response_budget = self.connections.response_budget
         self.log_levels, self.apis, self.placement = LOG_LEVELS, BROKER_APIS, SolePlacement(self.settings.node_id)
-        self.fenced_producers = FencedProducers(env, host.transaction_listener)
+        self.fencing_log = FencingLog(env, host.transaction_listener)
         self.inflating = InflatingMemory(self.settings.ottla_inflating_memory_bytes)
         self.fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,

@@ -17,6 +17,7 @@
 - `page_request`: the request of a console page: query parameters, and access to the broker.
 - `paging`: returns part of a long list, to limit the size of a page.
 - `record_filter`: the filter of a page of records.
+- `registered_values`: decodes values with the schemas of the broker's schema registry.
 - `search`: searches partitions for records, newest or oldest first, within a budget.
 - `shown_record`: a record as a page shows it, and the page ``record``.
 - `site`: serves the console's files to every client, and the values of pages to clients with the token.

@@ -36,7 +36,7 @@ KEYS = [(resource_type, name) for resource_type in RESOURCES for name in sorted(
 SOURCES = Path(ottla.__file__).parent
 DECLARED_IN = ("broker/config/settings.py", "broker/config/definitions.py", "storage/config.py")
 """Modules that declare fields and keys. A key that occurs only there is not used."""
-ROOMS = ("broker", "cli", "control", "coordinator", "storage", "protocol")
+ROOMS = ("broker", "cli", "control", "coordinator", "storage", "protocol", "registry")
 """Packages with the broker's code."""
 ATTRIBUTE, STRING = re.compile(r"\.([a-z]\w+)"), re.compile(r'"([^"\n]+)"')
 

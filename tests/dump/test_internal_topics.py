@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ottla.client.records.internal_topics import _kinds, _metadata_kinds, read
 from ottla.coordinator.group.consumer.records import epoch_record
 from ottla.coordinator.group.records import CommittedOffset, offset_record, offset_tombstone
-from ottla.client.records.internal_topics import _kinds, _metadata_kinds, read
 from ottla.protocol import messages
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC

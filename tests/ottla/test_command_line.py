@@ -121,7 +121,7 @@ def test_handle_refuses_arguments_that_it_controls(name: str) -> None:
 def test_compose_publishes_on_loopback_only() -> None:
     text = COMPOSE.read_text()
     published = [line.strip(' -"') for line in text.partition("ports:")[2].partition("environment:")[0].splitlines() if '"' in line]
-    assert published == ["127.0.0.1:9092:9092"]
+    assert published == ["127.0.0.1:9092:9092", "127.0.0.1:8081:8081"]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def listed() -> list[Message]:
 def test_message_list_has_known_texts(listed: list[Message]) -> None:
     texts = {(one.kind, one.text) for one in listed}
     assert ("log info", "connection_closed") in texts
-    assert ("UsageError", "--key-separator must not be empty") in texts
+    assert ("UsageError", "{given[0]} must not be empty") in texts
     assert ("UnknownTopic", "unknown topic {topic!r} at {self.bootstrap}") in texts
 
 

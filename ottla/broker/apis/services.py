@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
-from ottla.broker.coordinators.fenced_producers import FencedProducers
+from ottla.broker.coordinators.fencing_log import FencingLog
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import ShareGroupStates
 from ottla.broker.coordinators.share_partitions import SharePartitions
@@ -65,7 +65,7 @@ class Services(Protocol):
     counters: Counters
     lifecycle: Lifecycle
     housekeeping: Housekeeping
-    fenced_producers: FencedProducers
+    fencing_log: FencingLog
     transaction_listener: TransactionListener | None
     inflating: InflatingMemory
     fetch_sessions: FetchSessions

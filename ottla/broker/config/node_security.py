@@ -6,8 +6,7 @@ trust store the trusted certificates of other nodes, and ``username`` and ``pass
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError
@@ -23,13 +22,16 @@ from ottla.security.sasl.oauthbearer import OAUTHBEARER
 HOSTNAMES = "ssl.endpoint.identification.algorithm"
 
 
-def node_security(config: BrokerConfig, listener: str, protocol: SecurityProtocol, mechanism_key: str, secret: bytes) -> Connecting:
+def node_security(
+    config: BrokerConfig, listener: str, protocol: SecurityProtocol, mechanism_key: str, secret: bytes, now_s: Callable[[], float]
+) -> Connecting:
     """How this node connects to the listener of that name of other nodes, by the mechanism in ``mechanism_key``.
 
-    ``secret``: see `key_stores.from_store`. Reads the key stores. Raises `ConfigError`.
+    ``secret``: see `key_stores.from_store`. ``now_s``: the time for unsecured tokens, in seconds since 1970. Reads the key stores.
+    Raises `ConfigError`.
     """
     tls = _tls(config, listener, secret) if protocol.has_tls else None
-    return Connecting("", tls, _sasl(config, listener, mechanism_key) if protocol.has_sasl else None, "")
+    return Connecting("", tls, _sasl(config, listener, mechanism_key, now_s) if protocol.has_sasl else None, "")
 
 
 def _tls(config: BrokerConfig, listener: str, secret: bytes) -> Tls:
@@ -54,7 +56,7 @@ def _pem(option: str, data: bytes) -> Pem:
     return Pem(option, text=Secret(data.decode("ascii", "ignore")))
 
 
-def _sasl(config: BrokerConfig, listener: str, mechanism_key: str) -> Sasl:
+def _sasl(config: BrokerConfig, listener: str, mechanism_key: str, now_s: Callable[[], float]) -> Sasl:
     """The mechanism and the credentials of this node. Raises `ConfigError`, also with the message of KafkaConfig."""
     mechanism = str(config.value(mechanism_key))
     if mechanism not in MODULES:
@@ -70,14 +72,16 @@ def _sasl(config: BrokerConfig, listener: str, mechanism_key: str) -> Sasl:
     except JaasError as error:
         raise ConfigError(f"{key}: {error}") from None
     if mechanism == OAUTHBEARER:
-        return Sasl(mechanism, token=_token(config, listener, key, options), prefix="")
+        return Sasl(mechanism, token=_token(config, listener, key, options, now_s), prefix="")
     username, password = options.get("username"), options.get("password")
     if not username or password is None:
         raise ConfigError(f"{key} has no username and password, with which this node authenticates; give both")
     return Sasl(mechanism, username, Secret(password), prefix="")
 
 
-def _token(config: BrokerConfig, listener: str, key: str, options: Mapping[str, str]) -> TokenEndpoint | TokenFunction:
+def _token(
+    config: BrokerConfig, listener: str, key: str, options: Mapping[str, str], now_s: Callable[[], float]
+) -> TokenEndpoint | TokenFunction:
     """The endpoint that issues this node's tokens, or a function that makes unsecured ones. Raises `ConfigError`."""
 
     def value(name: str, option: str) -> str:
@@ -86,7 +90,7 @@ def _token(config: BrokerConfig, listener: str, key: str, options: Mapping[str, 
 
     try:
         if not (url := value("sasl.oauthbearer.token.endpoint.url", "")):
-            return unsecured_login(options, time.time)
+            return unsecured_login(options, now_s)
         client_id, secret = (
             value("sasl.oauthbearer.client.credentials.client.id", "clientId"),
             value("sasl.oauthbearer.client.credentials.client.secret", "clientSecret"),

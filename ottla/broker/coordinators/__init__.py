@@ -7,7 +7,7 @@ leader, and dropped when it no longer leads.
 - `coordinators`: builds the coordinators of a broker, passes metadata changes to them, and starts their periodic tasks.
 - `dead_letters`: writes a dead letter for each record that a share group has given up (KIP-1191).
 - `groups`: runs the group coordinator: one shard for each partition of ``__consumer_offsets``.
-- `fenced_producers`: logs a line when a new producer gets a transactional id and thereby fences the id's previous producer.
+- `fencing_log`: logs a line when a new producer gets a transactional id and thereby fences the id's previous producer.
 - `lost_partitions`: adds partitions again to open transactions that lost the record of the addition in a power cut.
 - `markers`: sends the markers of decided transactions until each partition has its marker (TransactionMarkerChannelManager).
 - `shards`: the shards of a coordinator: one for each partition of its topic that this broker leads (CoordinatorRuntime).

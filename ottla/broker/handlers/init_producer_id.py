@@ -15,7 +15,7 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations, check
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
-from ottla.broker.coordinators.fenced_producers import FencedProducers
+from ottla.broker.coordinators.fencing_log import FencingLog
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.handlers.support.common import fenced_code
 from ottla.broker.metadata.producer_ids import ProducerIds
@@ -30,7 +30,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 class Ports(Protocol):
     transactions: Transactions
     producer_ids: ProducerIds
-    fenced_producers: FencedProducers
+    fencing_log: FencingLog
 
 
 async def handle(ports: Ports, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
@@ -73,12 +73,12 @@ def _initialise(
         # Only an open transaction is aborted for a successor. During a completion the client only repeats the request.
         is_open = metadata is not None and metadata.state is TxnState.ONGOING
         if before is not None and is_open and error.code is Code.CONCURRENT_TRANSACTIONS:
-            ports.fenced_producers.note_abort(transactional_id, before)
+            ports.fencing_log.note_abort(transactional_id, before)
         raise
     if before is None:
-        ports.fenced_producers.forget_abort(transactional_id)
+        ports.fencing_log.forget_abort(transactional_id)
     else:
-        ports.fenced_producers.note_new_owner(transactional_id, before, identity, context.client_id, context.client_host)
+        ports.fencing_log.note_new_owner(transactional_id, before, identity, context.client_id, context.client_host)
     return identity
 
 

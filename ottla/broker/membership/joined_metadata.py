@@ -50,7 +50,9 @@ from ottla.storage.identity import DirectoryIdentity as StoredIdentity
 from ottla.storage.transaction_history import TransactionHistory
 
 if TYPE_CHECKING:
+    from ottla.broker.config.settings import BrokerConfig
     from ottla.broker.peers.security import PeerSecurity
+    from ottla.client.security.client_config import Connecting
 
 IDS_AHEAD = 100
 """Number of producer ids left at which the next block is requested (RPCProducerIdManager)."""
@@ -299,7 +301,11 @@ def _security(kernel: Kernel, listener: str, mechanism_key: str) -> PeerSecurity
     from ottla.broker.peers.security import PeerSecurity
 
     secret = (kernel.env.random_uuid() + kernel.env.random_uuid()).hex().encode()
-    security = PeerSecurity(kernel.env, lambda new: node_security(new, listener, protocol, mechanism_key, secret), config, listener)
+
+    def connecting(changed: BrokerConfig) -> Connecting:
+        return node_security(changed, listener, protocol, mechanism_key, secret, lambda: kernel.env.now_ms() / 1_000)
+
+    security = PeerSecurity(kernel.env, connecting, config, listener)
     kernel.config.parts.append(security)
     return security
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from ottla.client.security.client_config import Secret, TokenEndpoint
 from ottla.security.sasl.unsecured_tokens import UnsecuredTokens
 from tests.security.tls.certificates import certificate, common_name, key_pem, pem, pkcs12_store
 
+NOW_MS = 1_700_000_000_000
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="hush";'
 PLAIN_JAAS = {"listener.name.in.plain.sasl.jaas.config": JAAS}
 BEARER_JAAS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
@@ -232,7 +232,7 @@ def test_nodes_make_unsecured_tokens_that_nodes_accept() -> None:
     )
     sasl = between({**TOKENS, TOKEN_JAAS: jaas}, SecurityProtocol.SASL_PLAINTEXT).sasl
     token = sasl.token()
-    validated = UnsecuredTokens({"unsecuredValidatorRequiredScope": "a"}).validated(token.value.text, round(time.time() * 1_000))
+    validated = UnsecuredTokens({"unsecuredValidatorRequiredScope": "a"}).validated(token.value.text, NOW_MS)
     assert (validated.principal, validated.expires_ms) == ("admin", round(token.expires_s * 1_000))
 
 
@@ -246,7 +246,9 @@ def test_nodes_get_tokens_from_an_endpoint(given: dict[str, str]) -> None:
 
 
 def between(given: dict[str, str], protocol: SecurityProtocol = SecurityProtocol.SASL_SSL) -> Any:
-    return node_security(BrokerConfig(given), "IN", protocol, "sasl.mechanism.inter.broker.protocol", b"secret")
+    return node_security(
+        BrokerConfig(given), "IN", protocol, "sasl.mechanism.inter.broker.protocol", b"secret", lambda: NOW_MS / 1_000
+    )
 
 
 def test_nodes_connect_with_the_settings_of_the_listener() -> None:

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.broker.coordinators import fenced_producers
-from ottla.broker.coordinators.fenced_producers import FencedProducers
+from ottla.broker.coordinators import fencing_log
+from ottla.broker.coordinators.fencing_log import FencingLog
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.protocol.messages.end_txn import EndTxnRequest
@@ -32,7 +32,7 @@ def simulated() -> Iterator[SimulatedBroker]:
 def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Line]]:
     with capture_logs() as captured:
         # A structlog logger that was used before caches its processors and bypasses `capture_logs`, so it is replaced.
-        monkeypatch.setattr(fenced_producers, "log", __import__("structlog").get_logger("captured"))
+        monkeypatch.setattr(fencing_log, "log", __import__("structlog").get_logger("captured"))
         yield captured
 
 
@@ -131,7 +131,7 @@ def test_init_during_a_commit_aborts_no_transaction(simulated: SimulatedBroker, 
 
 def test_remembered_abort_is_dropped_when_its_producer_recovers(simulated: SimulatedBroker, lines: list[Line]) -> None:
     _, producer_id, epoch = init(simulated, "first")
-    simulated.broker.fenced_producers.note_abort("orders", ProducerIdAndEpoch(producer_id, epoch))
+    simulated.broker.fencing_log.note_abort("orders", ProducerIdAndEpoch(producer_id, epoch))
     _, producer_id, epoch = init(simulated, "first", (producer_id, epoch))
     init(simulated, "second")
     (line,) = taken(lines)
@@ -145,7 +145,7 @@ def test_recovering_producer_is_not_logged_as_a_new_owner(simulated: SimulatedBr
 
 
 def test_number_of_remembered_aborts_is_bounded() -> None:
-    remembered = FencedProducers(cast(Any, None))
-    for number in range(fenced_producers.MAX_REMEMBERED_ABORTS + 5):
+    remembered = FencingLog(cast(Any, None))
+    for number in range(fencing_log.MAX_REMEMBERED_ABORTS + 5):
         remembered.note_abort(f"id-{number}", ProducerIdAndEpoch(1, 0))
-    assert len(remembered._aborted) == fenced_producers.MAX_REMEMBERED_ABORTS
+    assert len(remembered._aborted) == fencing_log.MAX_REMEMBERED_ABORTS

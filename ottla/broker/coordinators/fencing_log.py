@@ -19,7 +19,7 @@ MAX_REMEMBERED_ABORTS = 10_000
 log = structlog.get_logger("transactions")
 
 
-class FencedProducers:
+class FencingLog:
     """Remembers the fenced producer from the abort of its transaction until its successor's InitProducerId succeeds."""
 
     def __init__(self, clock: Clock, listener: TransactionListener | None = None) -> None:
