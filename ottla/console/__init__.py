@@ -1,10 +1,13 @@
-"""The console: browser pages that show the state of a broker, served by the control server (`ottla.control`).
+"""The console: browser pages that show the state of a broker or cluster, served by the servers of `ottla.control`.
 
 - `actions`: the changes that a user makes on a page, with their previews.
+- `client_values`: converts values of `ottla.client` to values of the read model.
+- `client_view`: the state of any cluster from the responses to a client's requests.
 - `cluster_view`: the interface through which pages read the state of a cluster.
 - `configs`: the page ``configs``: configs with their defaults and documentation.
 - `deadline`: the deadline for reading a page's values, and a client that observes the deadline.
 - `decoding`: decodes keys and values for display, and recognises their format.
+- `elsewhere`: serves the console of a cluster that is not in this process.
 - `finding`: finds topics, groups and transactional ids by a part of their name.
 - `group_reasons`: explains why a group does not advance, in the words of ``ottla why``.
 - `groups`: the pages ``groups`` and ``group``: the lag of groups, and its reasons.
