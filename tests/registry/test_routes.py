@@ -12,6 +12,7 @@ from ottla.registry.errors import RegistryError
 from ottla.registry.formats import types
 from ottla.registry.formats.parsed import Parsed
 from ottla.registry.records import version_record
+from ottla.registry.request import Request, parsed_target
 from ottla.registry.schema_text import NamedText, SchemaText, Version
 from ottla.registry.state import State
 from tests.registry.stored import StoredRegistry, record
@@ -316,3 +317,14 @@ def test_stored_schema_that_is_invalid_is_named(registry: StoredRegistry) -> Non
         registry.register("a", "long")
     registry.ask("DELETE", "/subjects/a/versions/2")
     assert registry.register("a", "long") == 3
+
+
+def test_subject_that_is_not_utf8_is_refused(registry: StoredRegistry) -> None:
+    assert registry.code("POST", "/subjects/%ff/versions", {"schema": '"int"'}) == 42208
+    assert registry.code("GET", "/config/a%c3") == 42208
+
+
+def test_body_that_is_nested_too_deeply_is_named_so(registry: StoredRegistry) -> None:
+    path, query = parsed_target("/config")
+    with pytest.raises(RegistryError, match="the body is nested too deeply"):
+        registry.routes.answer(Request(method="PUT", path=path, query=query, body=b"[" * 100_000))

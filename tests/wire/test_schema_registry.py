@@ -107,7 +107,9 @@ def test_errors_have_codes_and_a_line(broker: Broker) -> None:
     assert (status, answer["error_code"]) == (403, 403)
     assert "host name is not accepted" in answer["message"]
     assert ask(url, "GET", "/subjects", Host="localhost:1")[0] == 200
-    assert ask(url, "POST", "/subjects/p/versions", {"schema": "x" * (2 << 20)})[0] == 400
+    status, answer = ask(url, "POST", "/subjects/p/versions", {"schema": "x" * (2 << 20)})
+    assert (status, answer["error_code"]) == (413, 413)
+    assert "at most 1048576 bytes" in answer["message"]
 
 
 def test_topic_that_would_lose_schemas_is_refused() -> None:
