@@ -52,6 +52,9 @@ def test_malformed_parameters_are_refused(name: str, body: bytes) -> None:
         ("delete-records", {"topic": "t", "before": {"kind": "offset", "number": -1}}),
         ("delete-records", {"topic": "t", "before": {"kind": "offset", "number": 2**63}}),
         ("delete-records", {"topic": "t", "before": {"kind": "yesterday"}}),
+        ("delete-records", {"topic": "t", "before": {"kind": "end"}, "offsets": {"-1": 0}}),
+        ("delete-records", {"topic": "t", "before": {"kind": "end"}, "offsets": {"0": 2**63}}),
+        ("reset-group", {"group": "g", "to": {"kind": "end"}, "offsets": [{"topic": "t", "partition": 0, "offset": -1}]}),
         ("set-config", {"kind": "client-metrics", "name": "n", "key": "k", "value": "v"}),
     ],
 )
@@ -135,4 +138,5 @@ def test_effects_are_json_with_a_command_line() -> None:
         "more_rows": 0,
         "page": "",
         "parameters": {},
+        "confirmed": {},
     }

@@ -16,6 +16,7 @@ ROWS_SHOWN: Final = 200
 
 Name = Annotated[str, msgspec.Meta(max_length=8_000)]
 """A topic, group, transactional id and so on. Kafka's requests hold at most 32,767 bytes, and a character has up to four."""
+Offset = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Partition = Annotated[int, msgspec.Meta(ge=0, le=MAX_PARTITION)]
 
 
@@ -25,6 +26,8 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True):
     ``command`` has the arguments of the equivalent ``ottla`` command. ``warning`` says what cannot be undone, ``said`` what was
     done.
     ``page`` and ``parameters`` are the address of the page to show next, or to link to.
+    ``confirmed`` are parameters of the action that a page adds when the user confirms the preview. They hold what the preview has
+    looked up, such as the offset of a time, so that the action does what the user has seen.
     """
 
     command: Sequence[str] = ()
@@ -35,6 +38,7 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True):
     more_rows: int = 0
     page: str = ""
     parameters: dict[str, Any] = {}
+    confirmed: dict[str, Any] = {}
 
 
 class Action(Protocol):

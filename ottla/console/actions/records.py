@@ -14,7 +14,7 @@ from ottla.client.records.producing import TopicProducer
 from ottla.client.records.record import NewRecord
 from ottla.client.records.transaction import transaction_of
 from ottla.client.wording import counted
-from ottla.console.actions.action import Effects, Name, Partition, named, option, shortened
+from ottla.console.actions.action import Effects, Name, Offset, Partition, named, option, shortened
 from ottla.console.actions.places import Place
 
 MAX_HEADERS: Final = 100
@@ -99,11 +99,16 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Delete the records before a place, in one partition or in all."""
+    """Delete the records before a place, in one partition or in all.
+
+    ``offsets`` are the new log start offsets by partition that the preview shows. `run` deletes up to these, because the place may
+    be another offset by then. Without them, `run` looks up the place.
+    """
 
     topic: Name
     before: Place
     partition: Partition | None = None
+    offsets: dict[Partition, Offset] | None = None
 
     def preview(self, brokers: BrokerConnections) -> Effects:
         planned = self._planned(brokers)
@@ -113,12 +118,15 @@ class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             command=["record", "delete", *option("--before", self.before.text()), *named(where)],
             warning=f"{counted(count, 'offset')} will be deleted; this cannot be undone",
             columns=["partition", "log start offset", "after", "end"],
+            confirmed={"offsets": {index: after for index, _, after, _ in planned}},
             **shortened([list(row) for row in planned]),
         )
 
     def run(self, brokers: BrokerConnections) -> Effects:
-        planned = self._planned(brokers)
-        starts = delete_records(brokers, self.topic, {index: after for index, _, after, _ in planned})
+        offsets = self.offsets
+        if offsets is None:
+            offsets = {index: after for index, _, after, _ in self._planned(brokers)}
+        starts = delete_records(brokers, self.topic, offsets)
         said = f"records of {counted(len(starts), 'partition')} of {self.topic} were deleted"
         return Effects(said=said, page="topic", parameters={"name": self.topic})
 
