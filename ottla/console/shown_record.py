@@ -7,6 +7,7 @@ from codecs import getincrementaldecoder
 from typing import Any, Final
 
 from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.cluster import BrokerConnections
 from ottla.client.records.record import ConsumedRecord
 from ottla.console.decoding import AUTO, CHOICES, INSPECTED_BYTES, Decoded, RegisteredValues, decode, decode_internal, json_text
 from ottla.console.page_request import Asked
@@ -43,6 +44,7 @@ def record(asked: Asked) -> dict[str, Any]:
     if index > MAX_PARTITION or index >= asked.view.topic(topic).partitions:
         raise CommandRefused(404, f"topic {topic!r} has no partition {index}")
     brokers = asked.client().brokers
+    identity = _log_identity(brokers, topic, index)
     first = list_offsets(brokers, topic, [index], EARLIEST)[index]
     end = list_offsets(brokers, topic, [index], LATEST)[index]
     if not first <= offset < end:
@@ -73,8 +75,16 @@ def record(asked: Asked) -> dict[str, Any]:
             "command_problem": problem,
         }
 
-    # The record of an offset does not change, except that compaction or retention may remove it.
-    return asked.last_read.get((first, end > offset), read)
+    # The record of an offset only changes if the topic was created again, or if a new leader lacks it and has another one. Retention
+    # may remove it.
+    return asked.last_read.get((identity, first), read)
+
+
+def _log_identity(brokers: BrokerConnections, topic: str, index: int) -> tuple[bytes, int]:
+    """Return topic id and leader epoch. While both stay the same, the records of a log do not change."""
+    metadata = brokers.until_final(f"asking for topic {topic!r}", lambda: brokers.metadata([topic]))
+    described = brokers.topic_of(metadata, topic)
+    return described.topic_id, next((p.leader_epoch for p in described.partitions if p.partition_index == index), -1)
 
 
 def shown(

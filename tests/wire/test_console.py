@@ -147,6 +147,20 @@ def test_records_are_shown_by_isolation_level(broker: Broker) -> None:
     assert values(broker, "messages", topic="orders", isolation="all", start=3)["records"][0]["offset"] == 3
 
 
+def test_record_page_shows_the_record_of_a_topic_that_was_created_again(broker: Broker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    broker.create_topic("again", 1)
+    producer.produce("again", b"first", partition=0)
+    assert producer.flush(60) == 0
+    with opened(broker, "record", topic="again", partition=0, offset=0) as page:
+        assert page.next()[1]["value"]["text"] == "first"
+        broker.delete_topic("again")
+        broker.create_topic("again", 1)
+        producer.produce("again", b"second", partition=0)
+        assert producer.flush(60) == 0
+        wait_until(lambda: page.next()[1].get("value", {}).get("text") == "second")
+
+
 def test_text_is_shortened_at_a_character_boundary(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
