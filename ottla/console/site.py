@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ PREVIEWS_PREFIX: Final = f"{PREFIX}previews/"
 ACTION_TIMEOUT_S: Final = 10.0
 """Timeout, in seconds, of each step of an action, such as the wait for the leaders of a new topic."""
 MODE: Final = "mode.js"
-"""The file that tells the pages whether the console is read-only."""
+"""The name of a generated file that tells the pages whether the console is read-only."""
 MAX_PAGES: Final = 5
 """Maximum number of open pages. A page occupies a connection of the control server, and one of a browser's six connections to a
 host; commands need other connections."""
@@ -72,6 +73,7 @@ class OpenPage:
 
     def __init__(
         self,
+        name: str,
         read: Callable[[Asked], Any],
         query: Mapping[str, str],
         reach: Reach,
@@ -80,6 +82,7 @@ class OpenPage:
         registered: RegisteredValues | None = None,
     ) -> None:
         self._registered = registered
+        self._name = name
         self._read = read
         self._query = query
         self._reach = reach
@@ -142,8 +145,8 @@ class OpenPage:
         except KafkaError as error:
             refused = refusal(error)
         except Exception:
-            # The error is a bug. End the page, so that the bug is not logged four times a second. The browser opens the page again.
-            log.exception("console_page_failed", query=dict(self._query))
+            # The query is not logged, because it may have keys and values. The error is a bug. End the page, so that the bug is not logged four times a second. The browser opens the page again.
+            log.exception("console_page_failed", page=self._name)
             self._has_failed = True
             refused = CommandRefused(500, "this page failed; see the broker's log")
         return b"event: refused\ndata: " + msgspec.json.encode({"status": refused.status, "error": str(refused)}) + b"\n\n"
@@ -189,10 +192,9 @@ class Console:
 
     def file(self, path: str) -> PageFile | None:
         name = path.removeprefix(PREFIX) or "index.html"
-        file = all_files().get(name)
-        if file is not None and name == MODE and self.is_read_only:
-            return PageFile(kind=file.kind, content=file.content.replace(b"false", b"true"))
-        return file
+        if name == MODE:
+            return PageFile(kind=KINDS["js"], content=f"export const isReadOnly = {json.dumps(self.is_read_only)};\n".encode())
+        return all_files().get(name)
 
     def command(self, path: str, body: bytes, reach: Reach) -> Any:
         """Carry out an action or preview it. Raises `CommandRefused`."""
@@ -229,7 +231,9 @@ class Console:
         # A page that the user has just closed frees its place within an interval.
         if not self._places.acquire(timeout=PLACE_TIMEOUT_S):
             raise CommandRefused(409, f"{MAX_PAGES} pages of the console are already open; close one of them")
-        return OpenPage(read, query, reach, self._client_of, self._places.release, self._registered)
+        return OpenPage(
+            path.removeprefix(VALUES_PREFIX), read, query, reach, self._client_of, self._places.release, self._registered
+        )
 
 
 if TYPE_CHECKING:

@@ -283,6 +283,11 @@ def test_configs_are_set_with_their_documentation_and_default(console: Console, 
     assert "cannot be changed while the broker runs" in console.preview_refusal(
         "set-config", kind="broker", name=broker, key="log.dirs", value="/tmp"
     )
+    for name in (broker, ""):
+        secret: dict[str, Any] = {"kind": "broker", "name": name, "key": "ssl.keystore.password"}
+        shown = console.preview("set-config", **secret, value="of the key store")
+        assert ("of the key store" in str(shown), shown["rows"][0][2]) == (False, "(hidden)")
+        assert "ssl.keystore.password=(hidden)" in shown["command"]
 
 
 def test_leaders_are_elected() -> None:
