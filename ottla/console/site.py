@@ -145,7 +145,8 @@ class OpenPage:
         except KafkaError as error:
             refused = refusal(error)
         except Exception:
-            # The query is not logged, because it may have keys and values. The error is a bug. End the page, so that the bug is not logged four times a second. The browser opens the page again.
+            # The error is a bug. End the page, so that the bug is not logged four times a second. The browser opens the page again.
+            # The query is not logged, because it may have keys and values of records.
             log.exception("console_page_failed", page=self._name)
             self._has_failed = True
             refused = CommandRefused(500, "this page failed; see the broker's log")

@@ -92,6 +92,11 @@ def test_command_of_a_record_has_all_its_parts() -> None:
     assert "transactional id shop, if there is one, is fenced" in in_transaction["warning"]
 
 
+def test_record_that_no_command_can_write_says_why() -> None:
+    shown = previewed("produce", topic="orders", value="v", headers=[{"name": "a", "value": " b"}])
+    assert (shown["command"], "removes the blanks" in shown["warning"]) == ("", True)
+
+
 def test_tombstone_needs_a_key() -> None:
     with pytest.raises(CommandRefused, match="a tombstone needs the key"):
         previewed("produce", topic="orders", value=None)

@@ -285,9 +285,9 @@ def test_configs_are_set_with_their_documentation_and_default(console: Console, 
     )
     for name in (broker, ""):
         secret: dict[str, Any] = {"kind": "broker", "name": name, "key": "ssl.keystore.password"}
-        shown = console.preview("set-config", **secret, value="of the key store")
-        assert ("of the key store" in str(shown), shown["rows"][0][2]) == (False, "(hidden)")
-        assert "ssl.keystore.password=(hidden)" in shown["command"]
+        effects = console.preview("set-config", **secret, value="of the key store")
+        assert ("of the key store" in str(effects), effects["rows"][0][2]) == (False, "(hidden)")
+        assert "ssl.keystore.password=(hidden)" in effects["command"]
 
 
 def test_leaders_are_elected() -> None:

@@ -75,4 +75,12 @@ def command_line(arguments: Iterable[str], of_cluster: Iterable[str]) -> str:
     names after ``--``."""
     arguments = list(arguments)
     at = arguments.index("--") if "--" in arguments else len(arguments)
-    return shlex.join(["ottla", *arguments[:at], *of_cluster, *arguments[at:]])
+    return " ".join(map(_quoted, ["ottla", *arguments[:at], *of_cluster, *arguments[at:]]))
+
+
+def _quoted(text: str) -> str:
+    """Quote an argument for bash. The bytes of text that is not printable become escapes, so that nothing is lost in a terminal."""
+    if text.isprintable():
+        return shlex.quote(text)
+    data = text.encode("utf-8", "surrogateescape")
+    return "$'" + "".join(chr(b) if 0x20 <= b < 0x7F and b not in b"'\\" else f"\\x{b:02x}" for b in data) + "'"

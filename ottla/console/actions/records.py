@@ -16,6 +16,7 @@ from ottla.client.records.transaction import transaction_of
 from ottla.client.wording import counted
 from ottla.console.actions.action import Effects, Name, Offset, Partition, named, option, shortened
 from ottla.console.actions.places import Place
+from ottla.console.actions.produce_arguments import produce_arguments
 
 MAX_HEADERS: Final = 100
 """Maximum number of headers of a record that a page produces."""
@@ -48,22 +49,28 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         warning = ""
         if self.transaction is not None:
             warning = f"the current producer of transactional id {self.transaction.id}, if there is one, is fenced"
-        return Effects(command=self._command(), warning=warning)
+        command, problem = self._command()
+        if problem:
+            warning = "; ".join(filter(None, [warning, f"there is no equivalent command: {problem}"]))
+        return Effects(command=command, warning=warning)
 
     def run(self, brokers: BrokerConnections) -> Effects:
         self._check()
-        record = NewRecord(
-            value=None if self.value is None else self.value.encode(),
-            key=None if self.key is None else self.key.encode(),
-            headers=[(header.name, header.value.encode()) for header in self.headers],
-            partition=self.partition,
-        )
+        record = self._record()
         of = self.transaction
         with transaction_of(brokers, None if of is None else of.id, is_committed=of is None or of.is_committed) as transaction:
             producer = TopicProducer(brokers, self.topic, transaction=transaction)
             producer.send(record)
             producer.flush()
         return self._written(producer)
+
+    def _record(self) -> NewRecord:
+        return NewRecord(
+            value=None if self.value is None else self.value.encode(),
+            key=None if self.key is None else self.key.encode(),
+            headers=[(header.name, header.value.encode()) for header in self.headers],
+            partition=self.partition,
+        )
 
     def _written(self, producer: TopicProducer) -> Effects:
         index = next(partition for partition, count in producer.written.items() if count)
@@ -72,7 +79,7 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         where = "" if offset is None else f" at offset {offset:,}"
         parameters: dict[str, object] = {"topic": self.topic, "partition": index}
         if offset is not None:
-            parameters["start"] = offset
+            parameters["from"] = offset
         outcome = ""
         if self.transaction is not None:
             outcome = f", in a transaction that was {'committed' if self.transaction.is_committed else 'aborted'}"
@@ -87,15 +94,14 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if self.transaction is not None and not self.transaction.id:
             raise ClientError("the transactional id is empty; give one")
 
-    def _command(self) -> list[str]:
-        options = ["--null-value"] if self.value is None else option("--value", self.value)
-        for header in self.headers:
-            options += option("--header", f"{header.name}={header.value}")
-        options += option("--partition", self.partition)
+    def _command(self) -> tuple[list[str], str]:
+        """Return the arguments of the equivalent command, or none and why there is none."""
+        options: list[str] = []
         if self.transaction is not None:
             options += option("--transactional-id", self.transaction.id)
             options += [] if self.transaction.is_committed else ["--abort"]
-        return ["produce", *option("--key", self.key), *options, *named(self.topic)]
+        record = self._record()
+        return produce_arguments(self.topic, record.key, record.value, record.headers, record.partition, options)
 
 
 class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
