@@ -19,7 +19,8 @@ from ottla.broker.http.http_server import BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
 from ottla.broker.network.listener import Endpoint
 from ottla.control.command import CommandRefused
-from ottla.control.http_api import READ_TIMEOUT_S, REASONS, TOKEN_BYTES, check_token
+from ottla.control.http_api import READ_TIMEOUT_S
+from ottla.control.page_requests import REASONS, TOKEN_BYTES, check_token
 from ottla.control.pages import check_host
 
 if TYPE_CHECKING:
