@@ -3,8 +3,6 @@
 A cancelled call stops to wait, but its request continues in the thread until its timeout.
 """
 
-# ruff: noqa: ASYNC109
-# The timeouts are those of the synchronous functions, which run in the thread.
 from __future__ import annotations
 
 import asyncio
@@ -54,9 +52,9 @@ class AsyncOperations:
         return await asyncio.to_thread(write)
 
     @asynccontextmanager
-    async def transaction(self, transactional_id: str | None = None, *, timeout: float = 60.0) -> AsyncIterator[AsyncTransaction]:
+    async def transaction(self, transactional_id: str | None = None, *, timeout_s: float = 60.0) -> AsyncIterator[AsyncTransaction]:
         """Commit the transaction of an ``async with`` block, or abort it after an exception, as `ottla.Broker.transaction`."""
-        transaction = operations.transaction(self._handle, transactional_id, timeout=timeout)
+        transaction = operations.transaction(self._handle, transactional_id, timeout_s=timeout_s)
         await asyncio.to_thread(transaction.begin)
         try:
             yield AsyncTransaction(transaction)
@@ -67,7 +65,7 @@ class AsyncOperations:
 
     @overload
     async def consume(
-        self, topic: str, n: int | None = None, *, timeout: float = TIMEOUT_S, partition: int | None = None, start: int = 0
+        self, topic: str, n: int | None = None, *, timeout_s: float = TIMEOUT_S, partition: int | None = None, start: int = 0
     ) -> list[Consumed[bytes]]: ...
 
     @overload
@@ -77,7 +75,7 @@ class AsyncOperations:
         n: int | None = None,
         *,
         deserializer: Callable[[bytes], T],
-        timeout: float = TIMEOUT_S,
+        timeout_s: float = TIMEOUT_S,
         partition: int | None = None,
         start: int = 0,
     ) -> list[Consumed[T]]: ...
@@ -88,7 +86,7 @@ class AsyncOperations:
         n: int | None = None,
         *,
         deserializer: Callable[[bytes], Any] = bytes,
-        timeout: float = TIMEOUT_S,
+        timeout_s: float = TIMEOUT_S,
         partition: int | None = None,
         start: int = 0,
     ) -> list[Consumed[Any]]:
@@ -96,7 +94,7 @@ class AsyncOperations:
         __tracebackhide__ = True
         return await asyncio.to_thread(
             lambda: operations.consume(
-                self._handle, topic, n, deserializer=deserializer, timeout=timeout, partition=partition, start=start
+                self._handle, topic, n, deserializer=deserializer, timeout_s=timeout_s, partition=partition, start=start
             )
         )
 
@@ -106,7 +104,7 @@ class AsyncOperations:
         values: Value | Record | Iterable[Any],
         *,
         in_any_order: bool = False,
-        timeout: float = TIMEOUT_S,
+        timeout_s: float = TIMEOUT_S,
         partition: int | None = None,
         start: int = 0,
         deserializer: Callable[[bytes], Any] | None = None,
@@ -119,7 +117,7 @@ class AsyncOperations:
                 topic,
                 values,
                 in_any_order=in_any_order,
-                timeout=timeout,
+                timeout_s=timeout_s,
                 partition=partition,
                 start=start,
                 deserializer=deserializer,

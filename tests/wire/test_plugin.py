@@ -218,7 +218,7 @@ def test_orders_are_paid(ottla, ottla_topic):
     for number in range(30):
         with ottla.transaction("checkout") as transaction:
             transaction.produce(ottla_topic, {"id": number})
-    ottla.expect(ottla_topic, [{"id": number} for number in range(20)] + ["paid"], timeout=1)
+    ottla.expect(ottla_topic, [{"id": number} for number in range(20)] + ["paid"], timeout_s=1)
 """
     code, output = run(tmp_path, suite, f"--basetemp={tmp_path / 'base'}")
     assert code == 1
