@@ -77,8 +77,10 @@ def test_fenced_transaction_keeps_the_error_of_the_block(ottla: Broker, ottla_to
 
 
 def test_transaction_without_records_ends(ottla: Broker) -> None:
-    with ottla.transaction():
-        pass
+    with ottla.transaction("empty") as transaction:
+        assert transaction.is_open
+    assert not transaction.is_open
+    assert ottla.describe_transaction("empty").state == "Empty"
 
 
 @pytest.mark.ottla(topic={"partitions": 3, "configs": {"cleanup.policy": "compact"}})
