@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from ottla.broker.config.first_user import FirstUser
@@ -48,8 +49,9 @@ def serve_brokers(
     has_control_api, open_control_api = config.settings.has_control_server, None
     if has_control_api:
         from ottla.control.controller_api import ControllerApi
+        from ottla.control.pages import own_names
 
-        open_control_api = ControllerApi
+        open_control_api = partial(ControllerApi, own_names=own_names(config.settings))
     if config.settings.ottla_console:
         from ottla.console import site  # noqa: F401
     # Report an invalid file of faults before starting a process.
