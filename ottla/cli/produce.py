@@ -71,7 +71,7 @@ def command(
 ) -> None:
     from ottla.client.records.producing import TopicProducer
     from ottla.client.records.record import NewRecord
-    from ottla.client.records.transaction import transaction_of
+    from ottla.client.records.transactional_producer import transaction_of
 
     if file is not None and named_file is not None:
         raise click.UsageError("FILE and --file exclude each other; give one of them")
@@ -84,10 +84,10 @@ def command(
     lines = [] if is_tombstone else (_raw(value) for value in values) if values else _lines(file)
     with (
         cluster_at(bootstrap, timeout_s) as cluster,
-        transaction_of(cluster.brokers, transactional_id, is_committed=not is_aborted) as transaction,
+        transaction_of(cluster.brokers, transactional_id, commit=not is_aborted) as transaction,
     ):
         encode = value_encoder(topic, schema, registry)
-        producer = TopicProducer(cluster.brokers, topic, transaction=transaction)
+        producer = TopicProducer(cluster.brokers, topic, producer=transaction)
         if is_tombstone:
             producer.send(NewRecord(value=None, key=_raw(key or ""), headers=encoded, partition=partition))
         for number, line in enumerate(lines, 1):

@@ -20,7 +20,8 @@ from ottla.broker.loop.env import why_not_bound
 from ottla.broker.loop.lifecycle import Lifecycle, count_from_thread
 from ottla.broker.network.listener import Endpoint
 from ottla.control.command import CommandRefused
-from ottla.control.http_api import READ_TIMEOUT_S, REASONS, TOKEN_BYTES, check_token
+from ottla.control.http_api import READ_TIMEOUT_S
+from ottla.control.page_requests import REASONS, TOKEN_BYTES, check_token
 from ottla.control.pages import check_host
 
 if TYPE_CHECKING:

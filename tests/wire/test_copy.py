@@ -23,7 +23,7 @@ from ottla.client.admin.topics import add_partitions
 from ottla.client.cluster import BrokerConnections
 from ottla.client.records import copying
 from ottla.client.records.copying import TopicCopy
-from ottla.client.records.transactions import Fenced
+from ottla.client.records.transactional_producer import Fenced
 from ottla.client.wire.transport import SocketTransport
 from tests.support import oracle
 from tests.support.raw_client import RawClient

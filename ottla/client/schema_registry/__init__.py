@@ -1,5 +1,6 @@
 """A client of schema registries, and values in their wire format.
 
+- `avro_expansion`: refuses Avro schemas by which few bytes become very many objects.
 - `decoding`: decodes values to JSON-like values.
 - `encoding`: encodes JSON values by a schema, and registers it.
 - `framing`: Confluent's wire format.

@@ -12,7 +12,7 @@ from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError
 from ottla.client.records.producing import TopicProducer
 from ottla.client.records.record import NewRecord
-from ottla.client.records.transaction import transaction_of
+from ottla.client.records.transactional_producer import transaction_of
 from ottla.client.wording import counted
 from ottla.console.actions.action import Effects, Name, Partition, named, option, shortened
 from ottla.console.actions.places import Place
@@ -59,8 +59,8 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             partition=self.partition,
         )
         of = self.transaction
-        with transaction_of(brokers, None if of is None else of.id, is_committed=of is None or of.is_committed) as transaction:
-            producer = TopicProducer(brokers, self.topic, transaction=transaction)
+        with transaction_of(brokers, None if of is None else of.id, commit=of is None or of.is_committed) as transaction:
+            producer = TopicProducer(brokers, self.topic, producer=transaction)
             producer.send(record)
             producer.flush()
         return self._written(producer)
