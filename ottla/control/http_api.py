@@ -18,7 +18,8 @@ from urllib.parse import quote
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.http.http_server import MAX_CONNECTIONS, BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
-from ottla.broker.network.listener import Endpoint, parse_endpoints
+from ottla.broker.loop.lifecycle import count_from_thread
+from ottla.broker.network.listener import Endpoint
 from ottla.control.command import Command, CommandRefused, Steered
 from ottla.control.commands import COMMANDS
 from ottla.control.kept_access import Access, read_access, write_access
@@ -31,13 +32,14 @@ from ottla.control.page_requests import (
     json_response,
     path_of,
 )
-from ottla.control.pages import NO_PAGES, Pages, Reach, check_host, read_only_token
+from ottla.control.pages import NO_PAGES, Pages, Reach, check_host, own_names, read_only_token
 from ottla.protocol.steps import Pause, Steps
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
 
 COMMAND_TIMEOUT_S = 60.0
 """Timeout of a command on the event loop, in seconds."""
@@ -115,8 +117,7 @@ class ControlServer:
         settings = steered.serving.broker.settings
         self._pages = pages
         self._host = settings.ottla_control_host
-        advertised = parse_endpoints(settings.advertised_listeners or (), "advertised.listeners")
-        self._own_names = frozenset(endpoint.host.lower() for endpoint in advertised)
+        self._own_names = own_names(settings)
         kept = None if pages is NO_PAGES else read_access(steered.serving.directory)
         self.token = settings.ottla_control_token or (secrets.token_urlsafe(TOKEN_BYTES) if kept is None else kept.token)
         self._pages_token = read_only_token(self.token) if pages.is_read_only else self.token
@@ -178,15 +179,7 @@ class ControlServer:
         return json_response(status, answer, start_response)
 
     def _count_bug(self) -> None:
-        """Count an unexpected error of the control API or a page as an error of the broker, on the event loop that owns the
-        count."""
-
-        def count() -> None:
-            self._steered.serving.broker.lifecycle.unexpected_errors += 1
-
-        # RuntimeError means that the loop is closed: the broker has stopped.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(count)
+        count_from_thread(self._loop, lambda: self._steered.serving.broker.lifecycle)
 
     def _metrics(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Return the broker's metrics in Prometheus format. Raises `CommandRefused` without the token."""

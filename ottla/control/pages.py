@@ -12,10 +12,12 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from ottla.addresses import Address
+from ottla.broker.network.listener import parse_endpoints
 from ottla.control.command import CommandRefused, Steered
 from ottla.protocol.steps import Steps
 
 if TYPE_CHECKING:
+    from ottla.broker.config.settings import Settings
     from ottla.broker.loop.local_sockets import ClientEnd
 
 T = TypeVar("T")
@@ -142,6 +144,12 @@ def check_host(given: str, served: str, own: Container[str] = ()) -> None:
     if is_exposed and name and ("." not in name or name.endswith(".internal")):
         return
     raise CommandRefused(403, "this host name is not accepted; connect by address, such as 127.0.0.1, or by localhost")
+
+
+def own_names(settings: Settings) -> frozenset[str]:
+    """Return the advertised names of a node, which Host headers may have. Raises `ConfigError`."""
+    advertised = parse_endpoints(settings.advertised_listeners or (), "advertised.listeners")
+    return frozenset(endpoint.host.lower() for endpoint in advertised)
 
 
 def _is_address(name: str) -> bool:

@@ -21,6 +21,7 @@ from ottla.addresses import Address
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.http.http_server import BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
+from ottla.broker.loop.lifecycle import count_from_thread
 from ottla.broker.network.listener import Endpoint
 from ottla.client.errors import ClientError
 from ottla.client.kafka_client import KafkaClient
@@ -159,16 +160,7 @@ class SchemaRegistry:
         return Request(method="GET" if method == "HEAD" else method, path=path, query=query, body=environ["wsgi.input"].read())
 
     def _count_bug(self) -> None:
-        """Count an unexpected error as an error of the broker, on the event loop that owns the count."""
-
-        def count() -> None:
-            self._serving.broker.lifecycle.unexpected_errors += 1
-
-        try:
-            self._loop.call_soon_threadsafe(count)
-        except RuntimeError:
-            # The loop is closed: the broker has stopped.
-            return
+        count_from_thread(self._loop, lambda: self._serving.broker.lifecycle)
 
 
 def _shows(authorization: str, token: str) -> bool:
