@@ -104,7 +104,7 @@ def _control_api_of_controller(config: BrokerConfig) -> OpenControlApi | None:
     """Return the function that opens the control API in the controller's process; None if it is disabled."""
     if not config.settings.has_control_server:
         return None
+    from ottla.broker.network.listener import advertised_hosts
     from ottla.control.controller_api import ControllerApi
-    from ottla.control.pages import own_names
 
-    return partial(ControllerApi, own_names=own_names(config.settings))
+    return partial(ControllerApi, own_names=advertised_hosts(config.settings))

@@ -15,6 +15,7 @@ import msgspec
 
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings
+from ottla.broker.http.host_header import HostRefused, check_host
 from ottla.broker.http.http_server import BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
 from ottla.broker.loop.lifecycle import Lifecycle, count_from_thread
@@ -22,7 +23,6 @@ from ottla.broker.network.listener import Endpoint
 from ottla.control.command import CommandRefused
 from ottla.control.http_api import READ_TIMEOUT_S
 from ottla.control.page_requests import REASONS, TOKEN_BYTES, check_token
-from ottla.control.pages import check_host
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -52,7 +52,7 @@ class Controller(Protocol):
 class ControllerApi:
     """The HTTP server of the API, on a free port. It responds after `serve`. Raises `ConfigError` if it cannot be bound.
 
-    ``own_names``: the advertised names of the cluster's brokers, see `pages.own_names`.
+    ``own_names``: the advertised names of the cluster's brokers, see `listener.advertised_hosts`.
     """
 
     pages_url: str | None = None
@@ -91,6 +91,8 @@ class ControllerApi:
             status, answer = 200, msgspec.json.encode({"denials": self._denials()})
         except CommandRefused as refused:
             status, answer = refused.status, msgspec.json.encode({"error": str(refused)})
+        except HostRefused as refused:
+            status, answer = 403, msgspec.json.encode({"error": str(refused)})
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(answer) + 1))]
         start_response(f"{status} {REASONS[status]}", headers)
         return [answer + b"\n"]

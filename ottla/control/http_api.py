@@ -19,7 +19,7 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.http.http_server import MAX_CONNECTIONS, BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
 from ottla.broker.loop.lifecycle import count_from_thread
-from ottla.broker.network.listener import Endpoint
+from ottla.broker.network.listener import Endpoint, advertised_hosts
 from ottla.control.command import Command, CommandRefused, Steered
 from ottla.control.commands import COMMANDS
 from ottla.control.kept_access import Access, read_access, write_access
@@ -32,7 +32,7 @@ from ottla.control.page_requests import (
     json_response,
     path_of,
 )
-from ottla.control.pages import NO_PAGES, Pages, Reach, check_host, own_names, read_only_token
+from ottla.control.pages import NO_PAGES, Pages, Reach, read_only_token
 from ottla.protocol.steps import Pause, Steps
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
@@ -117,7 +117,7 @@ class ControlServer:
         settings = steered.serving.broker.settings
         self._pages = pages
         self._host = settings.ottla_control_host
-        self._own_names = own_names(settings)
+        self._own_names = advertised_hosts(settings)
         kept = None if pages is NO_PAGES else read_access(steered.serving.directory)
         self.token = settings.ottla_control_token or (secrets.token_urlsafe(TOKEN_BYTES) if kept is None else kept.token)
         self._pages_token = read_only_token(self.token) if pages.is_read_only else self.token
@@ -160,6 +160,9 @@ class ControlServer:
         self._server.close()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        # Imported at the first request, as all code that handles requests.
+        from ottla.broker.http.host_header import HostRefused, check_host
+
         try:
             check_host(str(environ.get("HTTP_HOST", "")), self._host, self._own_names)
             if path_of(environ).startswith(self._pages.prefix):
@@ -172,6 +175,8 @@ class ControlServer:
                 status, answer = 200, self._asked(environ)
         except CommandRefused as refused:
             status, answer = refused.status, error_document(str(refused))
+        except HostRefused as refused:
+            status, answer = 403, error_document(str(refused))
         except (DirectoryError, ConfigError) as error:
             status, answer = 409, error_document(str(error))
         except OSError as error:

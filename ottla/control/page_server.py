@@ -11,10 +11,11 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from ottla.broker.http.host_header import HostRefused, check_host
 from ottla.broker.http.http_server import BoundedHttpServer
 from ottla.control.command import CommandRefused
 from ottla.control.page_requests import TOKEN_BYTES, PageRequests, check_token, error_document, json_response, path_of
-from ottla.control.pages import Pages, Reach, check_host
+from ottla.control.pages import Pages, Reach
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -58,3 +59,5 @@ class PageServer:
             return json_response(200, self._requests.command(environ), start_response)
         except CommandRefused as refused:
             return json_response(refused.status, error_document(str(refused)), start_response)
+        except HostRefused as refused:
+            return json_response(403, error_document(str(refused)), start_response)

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from ottla.broker.network.listener import advertised_hosts
 from ottla.control.controller_api import DENIALS, ControllerApi
-from ottla.control.pages import own_names
 
 TOKEN = "secret"
 DENIED = {"principal": "User:alice", "times": 3}
@@ -31,7 +31,7 @@ def controller() -> SimpleNamespace:
 @pytest.fixture
 async def opened(controller: SimpleNamespace) -> AsyncIterator[ControllerApi]:
     advertised = SimpleNamespace(advertised_listeners=("PLAINTEXT://Kafka.example:9092",))
-    made = ControllerApi(cast(Any, controller), own_names(cast(Any, advertised)))
+    made = ControllerApi(cast(Any, controller), advertised_hosts(cast(Any, advertised)))
     made.serve()
     yield made
     await asyncio.to_thread(made.close)

@@ -5,5 +5,7 @@
 - `encoding`: encodes JSON values by a schema, and registers it.
 - `framing`: Confluent's wire format.
 - `protobuf_messages`: messages of a Protobuf schema of a registry.
+- `references`: the schemas to which a schema refers, in order.
 - `registry_client`: requests to a registry.
+- `request_cache`: a bounded cache of the results of requests.
 """
