@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ PREVIEWS_PREFIX: Final = f"{PREFIX}previews/"
 ACTION_TIMEOUT_S: Final = 10.0
 """Timeout, in seconds, of each step of an action, such as the wait for the leaders of a new topic."""
 MODE: Final = "mode.js"
-"""The file that tells the pages whether the console is read-only, and whether its broker is in this process."""
+"""The name of a generated file that tells the pages whether the console is read-only, and whether its broker is in this process."""
 MAX_PAGES: Final = 5
 """Maximum number of open pages. A page occupies a connection of the control server, and one of a browser's six connections to a
 host; commands need other connections."""
@@ -77,6 +78,7 @@ class OpenPage:
 
     def __init__(
         self,
+        name: str,
         read: Callable[[Asked], Any],
         query: Mapping[str, str],
         reach: Reach,
@@ -86,6 +88,7 @@ class OpenPage:
         view_of: NewView | None = None,
     ) -> None:
         self._registered = registered
+        self._name = name
         self._view_of = view_of or (lambda client: OwnBroker(reach.loop))
         self._interval_s = INTERVAL_S if view_of is None else CLUSTER_INTERVAL_S
         self._read = read
@@ -151,7 +154,8 @@ class OpenPage:
             refused = refusal(error)
         except Exception:
             # The error is a bug. End the page, so that the bug is not logged four times a second. The browser opens the page again.
-            log.exception("console_page_failed", query=dict(self._query))
+            # The query is not logged, because it may have keys and values of records.
+            log.exception("console_page_failed", page=self._name)
             self._has_failed = True
             refused = CommandRefused(500, "this page failed; see the broker's log")
         return b"event: refused\ndata: " + msgspec.json.encode({"status": refused.status, "error": str(refused)}) + b"\n\n"
@@ -201,14 +205,12 @@ class Console:
 
     def file(self, path: str) -> PageFile | None:
         name = path.removeprefix(PREFIX) or "index.html"
-        file = all_files().get(name)
-        if file is None or name != MODE:
-            return file
-        content = file.content
-        for variable, is_set in (("isReadOnly", self.is_read_only), ("isElsewhere", self._view_of is not None)):
-            if is_set:
-                content = content.replace(f"{variable} = false".encode(), f"{variable} = true".encode())
-        return PageFile(kind=file.kind, content=content)
+        if name != MODE:
+            return all_files().get(name)
+        # How the console was started. Elsewhere there are no faults, no clock and no history of clients.
+        mode = {"isReadOnly": self.is_read_only, "isElsewhere": self._view_of is not None}
+        lines = [f"export const {variable} = {json.dumps(is_set)};\n" for variable, is_set in mode.items()]
+        return PageFile(kind=KINDS["js"], content="".join(lines).encode())
 
     def command(self, path: str, body: bytes, reach: Reach) -> Any:
         """Carry out an action or preview it. Raises `CommandRefused`."""
@@ -247,7 +249,8 @@ class Console:
         # A page that the user has just closed frees its place within an interval.
         if not self._places.acquire(timeout=PLACE_TIMEOUT_S):
             raise CommandRefused(409, f"{MAX_PAGES} pages of the console are already open; close one of them")
-        return OpenPage(read, query, reach, self._client_of, self._places.release, self._registered, self._view_of)
+        name = path.removeprefix(VALUES_PREFIX)
+        return OpenPage(name, read, query, reach, self._client_of, self._places.release, self._registered, self._view_of)
 
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.http.http_server import MAX_CONNECTIONS, BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
+from ottla.broker.loop.lifecycle import count_from_thread
 from ottla.broker.network.listener import Endpoint, advertised_hosts
 from ottla.control.command import Command, CommandRefused, Steered
 from ottla.control.commands import COMMANDS
@@ -38,6 +39,7 @@ from ottla.storage.identity import DirectoryError
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
 
 COMMAND_TIMEOUT_S = 60.0
 """Timeout of a command on the event loop, in seconds."""
@@ -182,15 +184,7 @@ class ControlServer:
         return json_response(status, answer, start_response)
 
     def _count_bug(self) -> None:
-        """Count an unexpected error of the control API or a page as an error of the broker, on the event loop that owns the
-        count."""
-
-        def count() -> None:
-            self._steered.serving.broker.lifecycle.unexpected_errors += 1
-
-        # RuntimeError means that the loop is closed: the broker has stopped.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(count)
+        count_from_thread(self._loop, lambda: self._steered.serving.broker.lifecycle)
 
     def _metrics(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Return the broker's metrics in Prometheus format. Raises `CommandRefused` without the token."""

@@ -22,6 +22,7 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.http.host_header import HostRefused, check_host
 from ottla.broker.http.http_server import BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
+from ottla.broker.loop.lifecycle import count_from_thread
 from ottla.broker.network.listener import Endpoint, advertised_hosts
 from ottla.client.errors import ClientError
 from ottla.client.kafka_client import KafkaClient
@@ -169,16 +170,7 @@ class SchemaRegistry:
         return Request(method="GET" if method == "HEAD" else method, path=path, query=query, body=environ["wsgi.input"].read())
 
     def _count_bug(self) -> None:
-        """Count an unexpected error as an error of the broker, on the event loop that owns the count."""
-
-        def count() -> None:
-            self._serving.broker.lifecycle.unexpected_errors += 1
-
-        try:
-            self._loop.call_soon_threadsafe(count)
-        except RuntimeError:
-            # The loop is closed: the broker has stopped.
-            return
+        count_from_thread(self._loop, lambda: self._serving.broker.lifecycle)
 
 
 def _error_fields(code: int, text: str) -> dict[str, object]:

@@ -18,6 +18,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla import Broker, Cluster
 from ottla.broker.http.http_server import MAX_CONNECTIONS
+from ottla.client.kafka_client import KafkaClient
+from ottla.console.actions.registry import carried_out
 from ottla.console.site import MAX_PAGES
 from ottla.control.faults.fault import Fault
 from tests.support.waiting import wait_until
@@ -130,32 +132,55 @@ def test_records_are_shown_by_isolation_level(broker: Broker) -> None:
     write(producer, "orders", b"x" * 5_000)
     producer.abort_transaction(60)
     shown = {
-        isolation: values(broker, "messages", topic="orders", isolation=isolation) for isolation in ("committed", "aborted", "all")
+        isolation: values(broker, "messages", topic="orders", isolation=isolation, order="oldest")
+        for isolation in ("committed", "aborted", "all")
     }
     offsets = {level: [record["offset"] for record in page["records"]] for level, page in shown.items()}
     assert offsets == {"committed": [0, 1], "aborted": [2, 3], "all": [0, 1, 2, 3]}
     first, marker = shown["all"]["records"][:2]
-    assert first["key"] == {"kind": "text", "text": "schlüssel", "size_bytes": 10}
-    assert first["value"] == {"kind": "hex", "text": "ff 00", "size_bytes": 2}
-    assert first["headers"] == [
-        {"name": "n", "value": {"kind": "text", "text": "1", "size_bytes": 1}},
-        {"name": "null", "value": None},
-    ]
+    whole = {"is_cut": False, "is_json": False, "problem": ""}
+    assert first["key"] == {"kind": "text", "text": "schlüssel", "size_bytes": 10, **whole}
+    assert first["value"] == {"kind": "hex", "text": "ff 00", "size_bytes": 2, **whole}
+    assert [header["name"] for header in first["headers"]] == ["n", "null"]
+    assert (first["headers"][0]["value"]["text"], first["headers"][1]["value"]) == ("1", None)
     assert (marker["control"], first["control"]) == ("COMMIT", None)
     long = shown["all"]["records"][2]["value"]
     assert (len(long["text"]), long["size_bytes"]) == (1_000, 5_000)
-    assert values(broker, "messages", topic="orders", isolation="all", start=3)["records"][0]["offset"] == 3
+    assert values(broker, "messages", topic="orders", isolation="all", order="oldest", **{"from": 3})["records"][0]["offset"] == 3
+
+
+def test_record_page_shows_the_record_of_a_topic_that_was_created_again(broker: Broker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    broker.create_topic("again", 1)
+    producer.produce("again", b"first", partition=0)
+    assert producer.flush(60) == 0
+    with opened(broker, "record", topic="again", partition=0, offset=0) as page:
+        assert page.next()[1]["value"]["text"] == "first"
+        broker.delete_topic("again")
+        broker.create_topic("again", 1)
+        producer.produce("again", b"second", partition=0)
+        assert producer.flush(60) == 0
+        wait_until(lambda: page.next()[1].get("value", {}).get("text") == "second")
+
+
+def test_link_of_a_produced_record_shows_it_and_none_before_it(broker: Broker) -> None:
+    broker.create_topic("linked", 1)
+    for value in (b"before", b"linked"):
+        body = json.dumps({"topic": "linked", "value": value.decode()}).encode()
+        effects = carried_out("produce", body, lambda: KafkaClient(broker.bootstrap, 10.0), [], is_preview=False)
+    shown = values(broker, effects["page"], **effects["parameters"])
+    assert [record["value"]["text"] for record in shown["records"]] == ["linked"]
 
 
 def test_text_is_shortened_at_a_character_boundary(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
-    producer.produce("orders", "x€".encode() * 500)
+    producer.produce("orders", "x€".encode() * 600)
     for not_text in (b"x" * 500 + b"\xff" * 600, b"caf\xe9 " + b"x" * 1_200, b"x" * 999 + b"\xe9", "€".encode()[:2]):
         producer.produce("orders", not_text)
     producer.flush(60)
-    text, *others = (record["value"] for record in values(broker, "messages", topic="orders")["records"])
-    assert (text["kind"], text["size_bytes"], text["text"]) == ("text", 2_000, "x€" * 250)
+    text, *others = (record["value"] for record in values(broker, "messages", topic="orders", order="oldest")["records"])
+    assert (text["kind"], text["size_bytes"], text["text"]) == ("text", 2_400, "x€" * 500)
     assert [other["kind"] for other in others] == ["hex"] * 4
     assert others[1]["text"].startswith("63 61 66 e9 20 78")
 
@@ -248,9 +273,9 @@ def test_error_of_a_fetch_is_shown_and_the_page_retries(broker: Broker, name: st
         ("topic", {}, "name is missing"),
         ("messages", {"topic": "none"}, "unknown topic 'none'"),
         ("messages", {"topic": "orders", "partition": "1"}, "has no partition 1"),
-        ("messages", {"topic": "orders", "partition": "9" * 18}, "partition must be at most 2,147,483,647"),
+        ("messages", {"topic": "orders", "partition": "9" * 18}, "is not a number or a range such as 2-5"),
         ("messages", {"topic": "orders", "isolation": "both"}, "isolation must be one of committed, aborted, all"),
-        ("messages", {"topic": "orders", "start": "-1"}, "start must be a number"),
+        ("messages", {"topic": "orders", "from": "x"}, "from"),
         ("group", {"name": "none"}, "unknown group 'none'"),
         ("transaction", {"id": "none"}, "unknown transactional id 'none'"),
     ],
