@@ -19,13 +19,12 @@ from ottla.registry.records import (
     version_record,
     version_tombstone,
 )
-from ottla.registry.schema_text import SchemaText, Version
-from ottla.registry.state import CONTEXT_PREFIX, State
+from ottla.registry.schema_text import MAX_NUMBER, SchemaText, Version
+from ottla.registry.state import CONTEXT_PREFIX, MODES, State
 
 MAX_SCHEMAS_BYTES: Final = 256 << 20
 """Maximum size of all schemas together, in bytes, because they are kept in memory."""
 MAX_SUBJECT_CHARS: Final = 1_000
-MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,8 +106,7 @@ def register(state: State, wanted: Registration, checked: Checked | None) -> Cha
         if found := checked.reasons:
             text = f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: {found}'
             raise RegistryError(Code.INCOMPATIBLE, text)
-    number = max(state.subjects.get(subject, {}), default=0) + 1 if wanted.version is None else wanted.version
-    version = Version(subject=subject, version=number, schema_id=_id_of(state, wanted, identity), schema=schema)
+    version = Version(subject=subject, version=_number_of(state, wanted), schema_id=_id_of(state, wanted, identity), schema=schema)
     return Change(records=[version_record(version)], response=_registered(version))
 
 
@@ -116,10 +114,29 @@ def _registered(version: Version) -> dict[str, Any]:
     return {"id": version.schema_id}
 
 
+def _number_of(state: State, wanted: Registration) -> int:
+    """Return the number of the version. Raises `RegistryError`."""
+    if wanted.version is None:
+        last = max(state.subjects.get(wanted.subject, {}), default=0)
+        if last >= MAX_NUMBER:
+            text = f"subject {wanted.subject!r} has no version left, because {MAX_NUMBER} is used; delete that version permanently"
+            raise RegistryError(Code.TOO_MANY_SCHEMAS, text)
+        return last + 1
+    if wanted.version > MAX_NUMBER:
+        raise RegistryError(Code.INVALID_VERSION, f"the version {wanted.version} is not between 1 and {MAX_NUMBER}")
+    return wanted.version
+
+
 def _id_of(state: State, wanted: Registration, identity: bytes) -> int:
     if wanted.schema_id is None:
-        known = state.id_of(identity)
-        return state.max_id + 1 if known is None else known
+        if (known := state.id_of(identity)) is not None:
+            return known
+        if state.max_id >= MAX_NUMBER:
+            text = f"no schema id is left, because {MAX_NUMBER} is used; register it in mode IMPORT with another id"
+            raise RegistryError(Code.TOO_MANY_SCHEMAS, text)
+        return state.max_id + 1
+    if wanted.schema_id > MAX_NUMBER:
+        raise RegistryError(Code.UNPROCESSABLE, f"the schema id {wanted.schema_id} is not between 1 and {MAX_NUMBER}")
     if any(version.identity != identity for version in state.versions_of_id(wanted.schema_id)):
         raise RegistryError(Code.ID_CONFLICT, f"Overwrite new schema with id {wanted.schema_id} is not permitted.")
     return wanted.schema_id

@@ -5,11 +5,13 @@ A comparison is collected from the state, and carried out without it, because a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
 from ottla.registry.compatibility import reasons
+from ottla.registry.errors import RegistryError
 from ottla.registry.formats.parsed import Parsed
 from ottla.registry.queries import references_of
 from ottla.registry.schema_text import NamedText, SchemaText, Version
@@ -36,8 +38,21 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 def comparison_of(state: State, schema: SchemaText, versions: Sequence[Version], level: str) -> Comparison:
     """Collect what a comparison needs. Raises `RegistryError` if a reference is unknown."""
-    old = tuple((version.version, _complete(state, version.schema)) for version in versions)
-    return Comparison(level=level, new=_complete(state, schema), old=old)
+    old = []
+    for version in versions:
+        with _errors_of_version(version.version):
+            old.append((version.version, _complete(state, version.schema)))
+    return Comparison(level=level, new=_complete(state, schema), old=tuple(old))
+
+
+@contextmanager
+def _errors_of_version(number: int) -> Iterator[None]:
+    """Say in errors that a stored version, which another program has written, is invalid, and not the new schema."""
+    try:
+        yield
+    except RegistryError as error:
+        text = f"the stored version {number}, with which the schema would be compared, is not valid; delete that version ({error})"
+        raise RegistryError(error.code, text) from None
 
 
 def _complete(state: State, schema: SchemaText) -> CompleteSchema:
@@ -55,7 +70,9 @@ def incompatible(comparison: Comparison, parse: ParseText) -> list[str]:
         if old.schema.kind != kind:
             found = [f"the type {old.schema.kind} has become {kind}"]
         else:
-            found = reasons(comparison.level, new, parsed(old))
+            with _errors_of_version(number):
+                earlier = parsed(old)
+            found = reasons(comparison.level, new, earlier)
         if found:
             return [*found, f"{{compatibility: '{comparison.level}', version: {number}}}"]
     return []

@@ -9,11 +9,10 @@ import msgspec
 
 from ottla.client.schema_registry.references import MAX_REFERENCES, TooManyReferences, resolved
 from ottla.registry.errors import Code, RegistryError
-from ottla.registry.schema_text import AVRO, NamedText, Reference, SchemaText, Version
+from ottla.registry.schema_text import AVRO, MAX_NUMBER, NamedText, Reference, SchemaText, Version
 from ottla.registry.state import State
 
 LATEST: Final = ("latest", "-1")
-MAX_VERSION: Final = (1 << 31) - 1
 
 
 def subject_not_found(subject: str) -> RegistryError:
@@ -32,7 +31,7 @@ def found_version(state: State, subject: str, text: str, *, deleted: bool) -> Ve
     """Return a version by number, or the latest one. Raises `RegistryError`."""
     is_latest = text in LATEST
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else 0
-    if not is_latest and not 0 < number <= MAX_VERSION:
+    if not is_latest and not 0 < number <= MAX_NUMBER:
         raise RegistryError(
             Code.INVALID_VERSION,
             f"The specified version '{text[:40]}' is not a valid version id. Allowed values are between [1, 2^31-1] and the string"

@@ -73,13 +73,13 @@ def decoded_version(value: bytes) -> Version | None:
     return Version(subject=found.subject, version=found.version, schema_id=found.id, schema=schema, is_deleted=found.deleted)
 
 
-def decoded_fields(value: bytes) -> dict[str, Any]:
-    """Decode the value of any other key. Returns an empty dictionary if it is malformed."""
+def decoded_fields(value: bytes) -> dict[str, Any] | None:
+    """Decode the value of any other key; None if it is malformed."""
     try:
         found = msgspec.json.decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def opaque(value: Any) -> str | None:

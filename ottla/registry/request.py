@@ -37,14 +37,19 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         """Decode the body. Raises `RegistryError`."""
         try:
             return msgspec.json.decode(self.body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except RecursionError:
+            raise RegistryError(Code.UNPROCESSABLE, "the body is nested too deeply") from None
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             raise RegistryError(Code.UNPROCESSABLE, "the body is not JSON") from None
 
 
 def parsed_target(target: str) -> tuple[tuple[str, ...], dict[str, str]]:
     """Parse path and query of a request. Raises `RegistryError`."""
     path, _, query = target.partition("?")
-    parts = tuple(unquote(part, errors="replace") for part in path.strip("/").split("/"))
+    try:
+        parts = tuple(unquote(part, errors="strict") for part in path.strip("/").split("/"))
+    except UnicodeDecodeError:
+        raise RegistryError(Code.INVALID_SUBJECT, f"the path {path[:80]!r} is not UTF-8") from None
     try:
         return parts if parts != ("",) else (), dict(parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_PARAMETERS))
     except ValueError:

@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+import structlog
+
 from ottla.client.admin.offsets import EARLIEST, list_offsets
 from ottla.client.admin.topics import BROKER_DEFAULT, ConfigKind, get_configs
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError, UnknownTopic, check
 from ottla.client.kafka_client import KafkaClient
 from ottla.client.real_time import now_ms
-from ottla.client.records.record import NewRecord, decoded, encode_batch
+from ottla.client.records.record import ConsumedRecord, NewRecord, decoded, encode_batch
 from ottla.protocol.errors import Code as KafkaCode
 from ottla.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -39,9 +41,14 @@ FETCH_BYTES: Final = 4 << 20
 """Maximum size of a Fetch response in bytes; a single batch may be larger."""
 ALL_IN_SYNC: Final = -1
 _NO_SESSION: Final = -1
+MAX_IGNORED_LOGGED: Final = 100
+"""Maximum number of log lines about ignored records, so that a program that writes many of them does not fill the log."""
 _PARTITION: Final = 0
+"""The only partition that is read and written. A topic that gets further ones keeps all its schemas here."""
 _WRONG_POSITION: Final = frozenset({KafkaCode.OFFSET_OUT_OF_RANGE, KafkaCode.UNKNOWN_TOPIC_ID, KafkaCode.INCONSISTENT_TOPIC_ID})
 """Errors of a Fetch that mean that the topic is not the one that was read before."""
+
+log = structlog.get_logger("schema-registry")
 
 
 class SchemaLog:
@@ -56,6 +63,8 @@ class SchemaLog:
         self._client: KafkaClient | None = None
         self._topic_id: bytes | None = None
         self._position = 0
+        self._ignored = 0
+        """The number of ignored records that were logged."""
         self._state = State(identity)
 
     @contextmanager
@@ -131,17 +140,14 @@ class SchemaLog:
                         batch = memoryview(data.records or b"")[at : at + header.size_bytes]
                         for record in decoded(TOPIC, _PARTITION, batch, header):
                             if record.offset >= self._position:
-                                self._state.replay(record.key, record.value)
+                                self._replay(record)
                     self._position = header.next_offset
             if self._position >= data.high_watermark:
                 return
 
     def _find(self, brokers: BrokerConnections) -> bytes:
-        """Return the topic's id. Raises `UnknownTopic`, and `ClientError` for a topic with several partitions."""
-        topic = brokers.topic_of(brokers.metadata([TOPIC]), TOPIC)
-        if len(topic.partitions) != 1:
-            raise ClientError(f"it has {len(topic.partitions)} partitions; delete it, or give the registry a topic with one")
-        return topic.topic_id
+        """Return the topic's id. Raises `UnknownTopic`."""
+        return brokers.topic_of(brokers.metadata([TOPIC]), TOPIC).topic_id
 
     def _fetched(self, brokers: BrokerConnections) -> PartitionData:
         partition = FetchPartition(partition=_PARTITION, fetch_offset=self._position, partition_max_bytes=FETCH_BYTES)
@@ -158,6 +164,12 @@ class SchemaLog:
         check(f"reading {TOPIC}", answer.error_code)
         data: PartitionData = answer.responses[0].partitions[0]
         return data
+
+    def _replay(self, record: ConsumedRecord) -> None:
+        ignored = self._state.replay(record.key, record.value)
+        if ignored is not None and self._ignored < MAX_IGNORED_LOGGED:
+            self._ignored += 1
+            log.warning("schema_record_ignored", topic=TOPIC, offset=record.offset, reason=ignored)
 
     def _restart(self, topic_id: bytes | None, position: int = 0) -> None:
         """Forget the state, and read the topic from ``position`` on."""

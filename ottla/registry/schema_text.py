@@ -11,6 +11,8 @@ JSON: Final = "JSON"
 PROTOBUF: Final = "PROTOBUF"
 KINDS: Final = (JSON, PROTOBUF, AVRO)
 """The schema types, in the order in which Confluent's registry lists them."""
+MAX_NUMBER: Final = (1 << 31) - 1
+"""Maximum schema id and version. Serialised values contain the id in four bytes, which clients read as a signed integer."""
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):

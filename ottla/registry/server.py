@@ -95,7 +95,9 @@ class SchemaRegistry:
         where = Endpoint("schema registry", self._host, settings.ottla_schema_registry_port or 0)
         app: WSGIApplication = self._answer
         try:
-            self._server = BoundedHttpServer(where.host, where.port, app, self._count_bug, max_connections=MAX_CONNECTIONS)
+            self._server = BoundedHttpServer(
+                where.host, where.port, app, self._count_bug, max_connections=MAX_CONNECTIONS, error_fields=_error_fields
+            )
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot open the schema registry on {where}: {why_not_bound(error)}") from error
         self.url = f"http://{Endpoint('schema registry', where.host, self._server.port)}"
@@ -138,7 +140,7 @@ class SchemaRegistry:
         try:
             status, body = 200, self._encoded(self._routes.answer(self._request(environ)))
         except RegistryError as error:
-            status, body = error.status, msgspec.json.encode({"error_code": int(error.code), "message": str(error)})
+            status, body = error.status, msgspec.json.encode(_error_fields(error.code, str(error)))
             if error.code == Code.UNAUTHORIZED:
                 headers.append(("WWW-Authenticate", 'Basic realm="ottla"'))
         headers += [("Content-Type", CONTENT_TYPE), ("Content-Length", str(len(body)))]
@@ -169,6 +171,10 @@ class SchemaRegistry:
 
     def _count_bug(self) -> None:
         count_from_thread(self._loop, lambda: self._serving.broker.lifecycle)
+
+
+def _error_fields(code: int, text: str) -> dict[str, object]:
+    return {"error_code": int(code), "message": text}
 
 
 def _shows(authorization: str, token: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ottla.registry.compatibility import LEVELS
 from ottla.registry.records import (
     CLEAR_SUBJECT,
     CONFIG,
@@ -20,10 +21,13 @@ from ottla.registry.records import (
     decoded_key,
     decoded_version,
 )
-from ottla.registry.schema_text import SchemaText, Version
+from ottla.registry.schema_text import MAX_NUMBER, SchemaText, Version
 
 DEFAULT_LEVEL: Final = "BACKWARD"
 DEFAULT_MODE: Final = "READWRITE"
+MODES: Final = (DEFAULT_MODE, "READONLY", "READONLY_OVERRIDE", "IMPORT")
+MAX_QUOTED_CHARS: Final = 40
+"""Maximum length of a record's value in a log line."""
 CONTEXT_PREFIX: Final = ":."
 """Prefix of subjects of a context other than the default. The registry has no contexts and ignores such records."""
 
@@ -89,40 +93,61 @@ class State:
 
     # replay
 
-    def replay(self, key_bytes: bytes | None, value: bytes | None) -> None:
-        """Apply a record. Records of other formats and contexts are ignored."""
+    def replay(self, key_bytes: bytes | None, value: bytes | None) -> str | None:
+        """Apply a record. Records of other formats and contexts are ignored. Returns why a malformed record of this format is
+        ignored, in words for the log; else None."""
         key = decoded_key(key_bytes)
         if key is None or (key.subject or "").startswith(CONTEXT_PREFIX):
-            return
+            return None
         if key.keytype == SCHEMA and key.subject is not None and key.version is not None:
-            self._replay_version(key.subject, key.version, value)
-        elif key.keytype == CONFIG:
-            self._set(self.levels, key.subject, None if value is None else decoded_fields(value))
-        elif key.keytype == MODE:
-            self._set(self.modes, key.subject, None if value is None else str(decoded_fields(value).get("mode", DEFAULT_MODE)))
-        elif key.keytype == DELETE_SUBJECT and key.subject is not None and value is not None:
-            last = decoded_fields(value).get("version")
+            return self._replay_version(key.subject, key.version, value)
+        if key.keytype == CONFIG:
+            return self._replay_config(key.subject, value)
+        if key.keytype == MODE:
+            return self._replay_mode(key.subject, value)
+        if key.keytype == DELETE_SUBJECT and key.subject is not None and value is not None:
+            last = (decoded_fields(value) or {}).get("version")
             for version in self.versions(key.subject):
                 if isinstance(last, int) and version.version <= last:
                     self._put(msgspec.structs.replace(version, is_deleted=True))
         elif key.keytype == CLEAR_SUBJECT and key.subject is not None:
             for version in [one for one in self.versions(key.subject, deleted=True) if one.is_deleted]:
                 self._remove(version.subject, version.version)
+        return None
 
-    def _replay_version(self, subject: str, number: int, value: bytes | None) -> None:
+    def _replay_version(self, subject: str, number: int, value: bytes | None) -> str | None:
         if value is None:
             self._remove(subject, number)
-            return
+            return None
         version = decoded_version(value)
-        if version is not None and (version.subject, version.version) == (subject, number):
-            self._put(version)
+        if version is None or (version.subject, version.version) != (subject, number):
+            return f"the schema of version {number} of subject {_quoted(subject)} is malformed"
+        for name, found in (("version", version.version), ("schema id", version.schema_id)):
+            if not 0 < found <= MAX_NUMBER:
+                return f"the {name} {found} of subject {_quoted(subject)} is not between 1 and {MAX_NUMBER}"
+        self._put(version)
+        return None
 
-    @staticmethod
-    def _set(values: dict[str | None, Any], subject: str | None, value: Any) -> None:
+    def _replay_config(self, subject: str | None, value: bytes | None) -> str | None:
         if value is None:
-            values.pop(subject, None)
-        else:
-            values[subject] = value
+            self.levels.pop(subject, None)
+            return None
+        fields = decoded_fields(value)
+        level = None if fields is None else fields.get("compatibilityLevel")
+        if fields is None or level not in (None, *LEVELS):
+            return f"{_quoted(level)} of {_owner(subject)} is not a compatibility level"
+        self.levels[subject] = fields
+        return None
+
+    def _replay_mode(self, subject: str | None, value: bytes | None) -> str | None:
+        if value is None:
+            self.modes.pop(subject, None)
+            return None
+        mode = (decoded_fields(value) or {}).get("mode")
+        if mode not in MODES:
+            return f"{_quoted(mode)} of {_owner(subject)} is not a mode"
+        self.modes[subject] = mode
+        return None
 
     def _put(self, version: Version) -> None:
         if not version.identity:
@@ -151,3 +176,11 @@ class State:
             if self._ids.get(version.identity) == version.schema_id:
                 del self._ids[version.identity]
         self.size_bytes -= version.schema.size_bytes
+
+
+def _owner(subject: str | None) -> str:
+    return "all subjects" if subject is None else f"subject {_quoted(subject)}"
+
+
+def _quoted(value: object) -> str:
+    return repr(value)[:MAX_QUOTED_CHARS]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ottla.registry.formats.types import identity
-from ottla.registry.records import CONFIG, DELETE_SUBJECT, subject_record, version_record, version_tombstone
+from ottla.registry.records import CONFIG, DELETE_SUBJECT, MODE, subject_record, version_record, version_tombstone
 from ottla.registry.schema_text import Reference, SchemaText, Version
 from ottla.registry.state import State
 
@@ -84,3 +84,40 @@ def test_metadata_is_kept_as_it_was_sent() -> None:
     value = version_record(Version(subject="a", version=1, schema_id=1, schema=schema)).value
     assert value is not None
     assert json.loads(value)["metadata"] == {"properties": {"owner": "me"}}
+
+
+@pytest.mark.parametrize(("version", "schema_id"), [(1, 999_999_999_999), (1, 2**31), (1, 0), (1, -7), (-7, 1), (0, 1), (2**31, 1)])
+def test_numbers_that_do_not_fit_are_ignored_with_a_reason(version: int, schema_id: int) -> None:
+    state = State(identity)
+    record = version_record(
+        Version(subject="s", version=version, schema_id=schema_id, schema=SchemaText(kind="AVRO", text='"int"'))
+    )
+    reason = state.replay(record.key, record.value)
+    assert (state.subjects, state.max_id) == ({}, 0)
+    assert "of subject 's' is not between 1 and 2147483647" in str(reason)
+
+
+@pytest.mark.parametrize("subject", [None, "s"])
+@pytest.mark.parametrize("value", [b'{"compatibilityLevel":"ZZZ"}', b'{"compatibilityLevel":["NONE"]}', b"no json", b"[]"])
+def test_unknown_level_leaves_the_earlier_one(subject: str | None, value: bytes) -> None:
+    state = State(identity)
+    known = subject_record(CONFIG, subject, {"compatibilityLevel": "FULL"})
+    assert state.replay(known.key, known.value) is None
+    assert "is not a compatibility level" in str(state.replay(known.key, value))
+    assert state.level("s") == "FULL"
+
+
+@pytest.mark.parametrize("value", [b'{"mode":"QQQ"}', b'{"mode":{}}', b"{}", b"no json"])
+def test_unknown_mode_leaves_the_earlier_one(value: bytes) -> None:
+    state = State(identity)
+    known = subject_record(MODE, None, {"mode": "READONLY"})
+    assert state.replay(known.key, known.value) is None
+    assert "of all subjects is not a mode" in str(state.replay(known.key, value))
+    assert state.mode("s") == "READONLY"
+
+
+def test_reason_for_the_log_is_short() -> None:
+    record = subject_record(MODE, "s" * 10_000, {"mode": "\n" * 10_000})
+    reason = str(State(identity).replay(record.key, record.value))
+    assert len(reason) < 150
+    assert "\n" not in reason

@@ -8,9 +8,12 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from ottla.registry.comparison import Comparison, ParseText, incompatible
+from ottla.registry.errors import RegistryError
 from ottla.registry.formats import types
 from ottla.registry.formats.parsed import Parsed
-from ottla.registry.schema_text import NamedText, SchemaText
+from ottla.registry.records import version_record
+from ottla.registry.request import Request, parsed_target
+from ottla.registry.schema_text import NamedText, SchemaText, Version
 from ottla.registry.state import State
 from tests.registry.stored import StoredRegistry, record
 
@@ -281,3 +284,47 @@ def test_registry_describes_itself(registry: StoredRegistry) -> None:
     assert registry.ask("GET", "/contexts") == ["."]
     assert list(registry.ask("GET", "/schemas/types")) == ["JSON", "PROTOBUF", "AVRO"]
     assert registry.ask("GET", "/v1/metadata/id")["scope"]["clusters"]["kafka-cluster"] == "the-cluster"
+
+
+def _put(registry: StoredRegistry, subject: str, version: int, schema_id: int, text: str = '"int"') -> None:
+    """Store a version that another program has written."""
+    schema = SchemaText(kind="AVRO", text=text)
+    registry.log.append([version_record(Version(subject=subject, version=version, schema_id=schema_id, schema=schema))])
+
+
+def test_no_id_is_allocated_beyond_four_bytes(registry: StoredRegistry) -> None:
+    _put(registry, "foreign", 1, 2**31 - 1)
+    assert registry.register("a", "int") == 2**31 - 1
+    with pytest.raises(RegistryError, match="no schema id is left, because 2147483647 is used") as error:
+        registry.register("b", ONE)
+    assert error.value.code == 42209
+    registry.ask("PUT", "/mode/b", {"mode": "IMPORT"})
+    assert registry.code("POST", "/subjects/b/versions", {"schema": json.dumps(ONE), "id": 2**31}) == 422
+    assert registry.code("POST", "/subjects/b/versions", {"schema": json.dumps(ONE), "id": 5, "version": 2**31}) == 42202
+    assert registry.register("b", ONE, id=5) == 5
+
+
+def test_no_version_is_allocated_beyond_the_maximum(registry: StoredRegistry) -> None:
+    _put(registry, "a", 2**31 - 1, 1)
+    with pytest.raises(RegistryError, match="subject 'a' has no version left"):
+        registry.register("a", "long")
+
+
+def test_stored_schema_that_is_invalid_is_named(registry: StoredRegistry) -> None:
+    registry.register("a", "int")
+    _put(registry, "a", 2, 2, '{"type":"nonsense"}')
+    with pytest.raises(RegistryError, match=r"the stored version 2, with which .* is not valid; delete that version"):
+        registry.register("a", "long")
+    registry.ask("DELETE", "/subjects/a/versions/2")
+    assert registry.register("a", "long") == 3
+
+
+def test_subject_that_is_not_utf8_is_refused(registry: StoredRegistry) -> None:
+    assert registry.code("POST", "/subjects/%ff/versions", {"schema": '"int"'}) == 42208
+    assert registry.code("GET", "/config/a%c3") == 42208
+
+
+def test_body_that_is_nested_too_deeply_is_named_so(registry: StoredRegistry) -> None:
+    path, query = parsed_target("/config")
+    with pytest.raises(RegistryError, match="the body is nested too deeply"):
+        registry.routes.answer(Request(method="PUT", path=path, query=query, body=b"[" * 100_000))

@@ -284,7 +284,7 @@ def test_get_requests_are_refused_for_commands(broker: Broker) -> None:
         ("POST", "/v1/faults", f'{{"api": {"9" * 5_000}}}', 400, "a number is too large; the numbers of a fault are at most"),
         ("POST", "/v1/faults", "api: 2001-13-45", 400, "neither JSON nor YAML: month must be in 1..12"),
         ("POST", "/v1/faults", "x" * (1 << 20), 400, "bytes; at most"),
-        ("POST", "/v1/faults", "x" * ((1 << 20) + 1), 400, "the body is too large; at most 1048576 bytes are allowed"),
+        ("POST", "/v1/faults", "x" * ((1 << 20) + 1), 413, "the body is too large; at most 1048576 bytes are allowed"),
     ],
 )
 def test_invalid_requests_are_reported_in_one_line(

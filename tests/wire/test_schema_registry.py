@@ -19,7 +19,9 @@ import pytest
 pytest.importorskip("avro")
 pytest.importorskip("grpc_tools")
 
+from ottla.client.admin.topics import add_partitions
 from ottla.client.kafka_client import KafkaClient
+from ottla.client.records.record import NewRecord
 from ottla.testing.handle import Broker
 from tests.support.waiting import wait_until
 from tools import go
@@ -69,8 +71,6 @@ def test_schemas_survive_restart_kill_and_reset(broker: Broker) -> None:
 
 
 def test_records_of_another_writer_are_seen_at_once(broker: Broker) -> None:
-    from ottla.client.records.record import NewRecord
-
     url = broker.schema_registry_url
     ask(url, "POST", "/subjects/first/versions", {"schema": '"long"'})
     key = b'{"keytype":"SCHEMA","subject":"elsewhere","version":1,"magic":1}'
@@ -107,7 +107,9 @@ def test_errors_have_codes_and_a_line(broker: Broker) -> None:
     assert (status, answer["error_code"]) == (403, 403)
     assert "host name is not accepted" in answer["message"]
     assert ask(url, "GET", "/subjects", Host="localhost:1")[0] == 200
-    assert ask(url, "POST", "/subjects/p/versions", {"schema": "x" * (2 << 20)})[0] == 400
+    status, answer = ask(url, "POST", "/subjects/p/versions", {"schema": "x" * (2 << 20)})
+    assert (status, answer["error_code"]) == (413, 413)
+    assert "at most 1048576 bytes" in answer["message"]
 
 
 def test_topic_that_would_lose_schemas_is_refused() -> None:
@@ -119,8 +121,26 @@ def test_topic_that_would_lose_schemas_is_refused() -> None:
         with broker.open_client() as client:
             client.delete_topic("_schemas")
         assert ask(broker.schema_registry_url, "GET", "/subjects") == (200, [])
-        broker.create_topic("_schemas", 2, {"cleanup.policy": "compact"})
-        assert "2 partitions" in ask(broker.schema_registry_url, "GET", "/subjects")[1]["message"]
+
+
+def test_topic_with_further_partitions_keeps_its_schemas() -> None:
+    with Broker(schema_registry=True).start() as broker:
+        url = broker.schema_registry_url
+        assert ask(url, "POST", "/subjects/a/versions", {"schema": SCHEMA}) == (200, {"id": 1})
+        with broker.open_client() as client:
+            add_partitions(client.brokers, "_schemas", 3)
+        assert ask(url, "POST", "/subjects/b/versions", {"schema": SCHEMA}) == (200, {"id": 1})
+        assert ask(url, "GET", "/subjects") == (200, ["a", "b"])
+
+
+def test_foreign_record_is_ignored_and_logged_once() -> None:
+    with Broker(schema_registry=True).start() as broker, broker.open_client() as client:
+        url = broker.schema_registry_url
+        assert ask(url, "PUT", "/config", {"compatibility": "FULL"})[0] == 200
+        client.produce("_schemas", [NewRecord(key=b'{"keytype":"CONFIG","subject":null}', value=b'{"compatibilityLevel":"ZZZ"}')])
+        for _ in range(2):
+            assert ask(url, "GET", "/config") == (200, {"compatibilityLevel": "FULL"})
+        assert sum("schema_record_ignored" in line for line in broker.logs) == 1
 
 
 def test_secured_broker_has_a_token() -> None:

@@ -68,10 +68,17 @@ class Exchange:
     If the app raises an exception, it is logged, the response is 500, and ``on_bug`` is called.
     """
 
-    def __init__(self, connection: socket, app: WSGIApplication, on_bug: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        connection: socket,
+        app: WSGIApplication,
+        on_bug: Callable[[], None],
+        error_fields: Callable[[int, str], dict[str, object]],
+    ) -> None:
         self._connection = connection
         self._app = app
         self._on_bug = on_bug
+        self._error_fields = error_fields
         self._deadline_s = time.monotonic() + REQUEST_TIMEOUT_S
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
         self._head: h11.Response | None = None
@@ -114,7 +121,9 @@ class Exchange:
             while isinstance(piece := self._next_event(), h11.Data):
                 body += piece.data
                 if len(body) > MAX_BODY_BYTES:
-                    raise _Refused(HTTPStatus.BAD_REQUEST, f"the body is too large; at most {MAX_BODY_BYTES} bytes are allowed")
+                    raise _Refused(
+                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is too large; at most {MAX_BODY_BYTES} bytes are allowed"
+                    )
         except _Disconnected:
             text = f"the body did not arrive in time: only {len(body)} bytes were received"
             raise _Refused(HTTPStatus.REQUEST_TIMEOUT, text) from None
@@ -179,7 +188,9 @@ class Exchange:
             raise _Disconnected from error
 
     def _error(self, status: int, text: str) -> None:
-        body = msgspec.json.encode({"error": text if len(text) <= MAX_TOLD else f"{text[: MAX_TOLD - 3]}..."}) + b"\n"
+        body = (
+            msgspec.json.encode(self._error_fields(status, text if len(text) <= MAX_TOLD else f"{text[: MAX_TOLD - 3]}...")) + b"\n"
+        )
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
         self._start(f"{status} {HTTPStatus(status).phrase}", headers)
         self._write(body)

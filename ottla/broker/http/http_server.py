@@ -39,6 +39,13 @@ CLOSE_TIMEOUT_S: Final = 5.0
 ACCEPT_RETRY_S: Final = 0.1
 """Time in s until the next attempt to accept a client, for example if the process has no free descriptor."""
 
+ErrorFields = Callable[[int, str], dict[str, object]]
+"""Returns the fields of an error's JSON, given its HTTP status and one line for a person."""
+
+
+def default_error_fields(status: int, text: str) -> dict[str, object]:
+    return {"error": text}
+
 
 class BoundedHttpServer:
     """Serves ``app`` from `serve` until `close`. Connections accepted before `serve` wait until it runs.
@@ -46,7 +53,8 @@ class BoundedHttpServer:
     The constructor raises OSError or ValueError for an address that cannot be bound. Connections beyond ``max_connections`` are
     closed immediately.
 
-    ``on_bug`` is called on a thread of the server for each exception that ``app`` raises.
+    ``on_bug`` is called on a thread of the server for each exception that ``app`` raises. ``error_fields`` are the JSON fields of
+    responses to malformed requests, which do not reach ``app``.
     """
 
     def __init__(
@@ -57,6 +65,7 @@ class BoundedHttpServer:
         on_bug: Callable[[], None] = lambda: None,
         *,
         max_connections: int = MAX_CONNECTIONS,
+        error_fields: ErrorFields = default_error_fields,
     ) -> None:
         family = AF_INET6 if ":" in host else AF_INET
         takes_both = host == "::" and has_dualstack_ipv6()
@@ -71,6 +80,7 @@ class BoundedHttpServer:
         self._app = app
         self._on_bug = on_bug
         self._max_connections = max_connections
+        self._error_fields = error_fields
         self._clients: set[socket] = set()
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
@@ -99,7 +109,7 @@ class BoundedHttpServer:
         from ottla.broker.http.http_requests import Exchange
 
         try:
-            Exchange(client, self._app, self._on_bug).run()
+            Exchange(client, self._app, self._on_bug, self._error_fields).run()
         finally:
             self._end(client)
 

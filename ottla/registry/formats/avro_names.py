@@ -34,7 +34,9 @@ def loaded(text: str) -> Any:
         return text.strip()
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise AvroError("it is nested too deeply") from None
+    except ValueError as error:
         raise AvroError(f"it is not JSON ({error})") from None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from jsonschema.exceptions import SchemaError
@@ -19,6 +19,9 @@ from ottla.registry.formats.json_nodes import Node, node
 from ottla.registry.formats.json_text import canonical, loaded
 from ottla.registry.formats.parsed import MAX_REASONS, invalid
 from ottla.registry.schema_text import JSON, NamedText
+
+MAX_QUOTED_CHARS: Final = 200
+"""Maximum length of a reference in an error."""
 
 
 class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +38,7 @@ class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
         except TooComplex:
             raise RegistryError(Code.INVALID_SCHEMA, "the two schemas are too complex to compare them") from None
         except (Unresolvable, ValueError, RecursionError) as error:
-            raise invalid(JSON, error) from None
+            raise invalid(JSON, _reason(error)) from None
 
     def serialized(self) -> str | None:
         return None
@@ -61,13 +64,20 @@ def parse_json(text: str, references: Sequence[NamedText]) -> JsonSchema:
     except SchemaError as error:
         raise invalid(JSON, f"{error.json_path}: {error.message}") from None
     except (ValueError, RecursionError, Unresolvable) as error:
-        raise invalid(JSON, error or type(error).__name__) from None
+        raise invalid(JSON, _reason(error)) from None
 
 
 def _resource(schema: Any) -> Resource[Any]:
     dialect = schema.get("$schema") if isinstance(schema, dict) else None
     specification = specification_with(dialect, default=DRAFT7) if isinstance(dialect, str) else DRAFT7
     return specification.create_resource(schema)
+
+
+def _reason(error: Exception) -> str:
+    # Subclasses of Unresolvable name a missing part of a known schema, the class itself has only the URI of an unknown one.
+    if isinstance(error, Unresolvable) and type(error) is Unresolvable:
+        return f"{error.ref[:MAX_QUOTED_CHARS]!r} is not among the references of the schema, and the registry fetches nothing"
+    return str(error) or type(error).__name__
 
 
 def _unknown(uri: str) -> Resource[Any]:

@@ -178,7 +178,7 @@ CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"
         (POST + b"Content-Length: " + b"9" * 5_000 + b"\r\n\r\n", 400, "bad Content-Length"),
         (
             POST + b"Content-Length: 1048577\r\n\r\n" + b"x" * 1_048_577,
-            400,
+            413,
             "the body is too large; at most 1048576 bytes are allowed",
         ),
         (b"nonsense\r\n\r\n", 400, "illegal request line"),
@@ -187,7 +187,7 @@ CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"
         (GET + b"A: " + b"x" * 100_000 + b"\r\n\r\n", 431, "Receive buffer too long"),
         (b"GET / HTTP/1.1\r\n\r\n", 400, "Missing mandatory Host: header"),
         (POST + b"Transfer-Encoding: gzip\r\n\r\n", 501, "Only Transfer-Encoding: chunked is supported"),
-        (CHUNKED + b"100001\r\n" + b"x" * 1_048_577, 400, "the body is too large; at most 1048576 bytes are allowed"),
+        (CHUNKED + b"100001\r\n" + b"x" * 1_048_577, 413, "the body is too large; at most 1048576 bytes are allowed"),
     ],
 )
 def test_malformed_http_requests_are_refused_in_json(served: Served, sent: bytes, status: int, told: str) -> None:

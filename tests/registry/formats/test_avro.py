@@ -109,3 +109,8 @@ def test_unknown_type_is_refused() -> None:
 def test_malformed_json_is_an_avro_error() -> None:
     with pytest.raises(AvroError):
         canonical('{"type":')
+
+
+def test_text_that_is_nested_too_deeply_is_named_so() -> None:
+    with pytest.raises(AvroError, match="it is nested too deeply"):
+        canonical("[" * 100_000)

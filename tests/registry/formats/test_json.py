@@ -196,3 +196,15 @@ def test_comparison_never_fails(schema: Any) -> None:
 def test_canonical_text_keeps_the_order_of_keys() -> None:
     assert canonical('{ "b": 1.0, "a": "é" }') == '{"b":1.0,"a":"é"}'
     assert parse_json('{ "title": "t", "type": "object" }', ()).normalized == '{"title":"t","type":"object"}'
+
+
+@pytest.mark.parametrize("uri", ["file:///etc/passwd", "http://example.com/other.json", "other.json#/a"])
+def test_reference_that_the_client_has_not_given_is_named(uri: str) -> None:
+    with pytest.raises(RegistryError, match=rf"JSON: '{uri}' is not among the references of the schema"):
+        parse_json(json.dumps({"$ref": uri}), [])
+
+
+def test_error_of_a_long_reference_is_short() -> None:
+    with pytest.raises(RegistryError) as error:
+        parse_json(json.dumps({"$ref": "http://" + "x" * 100_000}), [])
+    assert len(str(error.value)) < 400
