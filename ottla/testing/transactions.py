@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -20,19 +21,26 @@ class Transaction:
 
     Without a ``with`` block `begin` begins the transaction, and it stays open until `commit` or `abort`, its timeout, or the next
     producer of the same id.
+
+    A transaction belongs to the process that created it. In a forked child its producer would repeat the parent's sequence numbers,
+    and the broker would acknowledge the child's records as duplicates without writing them.
     """
 
     def __init__(self, questions: Questions, transactional_id: str | None, timeout_s: float) -> None:
         self._questions = questions
         self._timeout_s = timeout_s
         self._begun: ClientTransaction | None = None
+        self._process_id = os.getpid()
         self.transactional_id = transactional_id or f"ottla-{uuid.uuid4().hex[:12]}"
 
     def __repr__(self) -> str:
+        if self._process_id != os.getpid():
+            return f"<ottla.Transaction {self.transactional_id!r} of process {self._process_id}>"
         return f"<ottla.Transaction {self.transactional_id!r} {'open' if self.is_open else 'not open'}>"
 
     @property
     def is_open(self) -> bool:
+        self._check_process()
         return self._begun is not None and self._begun.is_open
 
     def begin(self) -> Self:
@@ -83,7 +91,12 @@ class Transaction:
         with self._questions.cluster() as client:
             begun.end(client.brokers, commit=commit)
 
+    def _check_process(self) -> None:
+        if self._process_id != os.getpid():
+            raise RuntimeError(f"this transaction belongs to process {self._process_id}; begin one in this process")
+
     def _open(self) -> ClientTransaction:
+        self._check_process()
         if self._begun is None or not self._begun.is_open:
             what = "has not begun" if self._begun is None else "has ended"
             raise RuntimeError(f"the transaction of {self.transactional_id!r} {what}; use it in a with block, or call begin()")
@@ -95,7 +108,8 @@ class Transaction:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         from ottla.client.errors import ClientError
 
-        if not self.is_open:
+        # A forked child that leaves the block must not end the transaction, because the parent still writes in it.
+        if self._process_id != os.getpid() or not self.is_open:
             return
         if error is None:
             self.commit()
