@@ -27,6 +27,7 @@ OUTSIDE_OF = {
     "ottla/control/faults/registry.py": {"os"},
     "ottla/control/clock.py": {"time"},
     "ottla/control/http_api.py": {"secrets", "threading"},
+    "ottla/control/page_server.py": {"secrets", "threading"},
     "ottla/control/controller_api.py": {"secrets"},
     "ottla/control/pages.py": {"threading"},
     "ottla/control/faults/remote_faults.py": {"time"},

@@ -68,11 +68,7 @@ def plan(
     the brokers also have a plain listener on 127.0.0.1 for each other, on any free port, unless ``inter.broker.listener.name`` or
     ``security.inter.broker.protocol`` names the listener for clients.
     """
-    if not 1 <= broker_count <= MAX_BROKERS:
-        raise ConfigError(f"--brokers {broker_count}: give a number from 1 to {MAX_BROKERS}")
-    for name in _OF_EACH_NODE:
-        if name in config.given:
-            raise ConfigError(f"{name}: --brokers gives each process a value of its own; leave this setting out")
+    _check_count(config, broker_count)
     client = _endpoint(config.settings.listeners, "listeners")
     between_name = _between_brokers(config, client)
     _check_super_users(config, between_name)
@@ -83,11 +79,8 @@ def plan(
     shared = {**defaults(broker_count), **config.given}
     first_ports = {name: int(shared.pop(name)) for name in _PORTS_OF_BROKERS if name in shared}
     registry_port = shared.pop(_REGISTRY_PORT, None)
-    for port in (client.port, 0 if advertised is None else advertised.port, *first_ports.values()):
-        if port + broker_count - (port != first_ports.get(_METRICS_PORT)) > LARGEST_PORT:
-            raise ConfigError(f"--brokers {broker_count}: there are not enough ports from {port} on; give a lower port, or 0")
-    if controller_port and client.port <= controller_port < client.port + broker_count:
-        raise ConfigError(f"--controller-port {controller_port}: a broker uses this port; give another one")
+    advertised_port = 0 if advertised is None else advertised.port
+    _check_ports(broker_count, client.port, advertised_port, first_ports, controller_port)
     controller_port = controller_port or port_of(CONTROLLER_NAME, LOCALHOST)
     for name in ("advertised.listeners", *_BETWEEN_BROKERS):
         shared.pop(name, None)
@@ -112,11 +105,31 @@ def plan(
         if racks is not None:
             own["broker.rack"] = racks[broker_id - 1]
         if advertised is not None:
-            advertised_port = advertised.port + broker_id - 1 if advertised.port else port
-            own["advertised.listeners"] = ",".join([_text(client.name, advertised.host, advertised_port), *between])
+            shown_port = advertised_port + broker_id - 1 if advertised_port else port
+            own["advertised.listeners"] = ",".join([_text(client.name, advertised.host, shown_port), *between])
         listeners = ",".join([_text(client.name, client.host, port), *between])
         nodes.append(node(f"broker-{broker_id}", broker_id, "broker", listeners, **own))
     return nodes
+
+
+def _check_count(config: BrokerConfig, broker_count: int) -> None:
+    """Raise `ConfigError` for a number of brokers that is not supported, and for settings of a single process."""
+    if not 1 <= broker_count <= MAX_BROKERS:
+        raise ConfigError(f"--brokers {broker_count}: give a number from 1 to {MAX_BROKERS}")
+    for name in _OF_EACH_NODE:
+        if name in config.given:
+            raise ConfigError(f"{name}: --brokers gives each process a value of its own; leave this setting out")
+
+
+def _check_ports(
+    broker_count: int, client_port: int, advertised_port: int, first_ports: dict[str, int], controller_port: int
+) -> None:
+    """Raise `ConfigError` if consecutive ports of the brokers end above the largest one, or meet the controller's."""
+    for port in (client_port, advertised_port, *first_ports.values()):
+        if port + broker_count - (port != first_ports.get(_METRICS_PORT)) > LARGEST_PORT:
+            raise ConfigError(f"--brokers {broker_count}: there are not enough ports from {port} on; give a lower port, or 0")
+    if controller_port and client_port <= controller_port < client_port + broker_count:
+        raise ConfigError(f"--controller-port {controller_port}: a broker uses this port; give another one")
 
 
 def _between_brokers(config: BrokerConfig, client: Endpoint) -> str:

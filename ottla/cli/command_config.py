@@ -61,6 +61,12 @@ def has_command_config() -> bool:
     return _SETTINGS in click.get_current_context().meta
 
 
+def command_config_path() -> Path | None:
+    """Return the current command's file; None without the option."""
+    path: Path | None = click.get_current_context().meta.get(_SETTINGS, (None, {}))[0]
+    return path
+
+
 def connecting(bootstrap: str, config: Path | None = None) -> Connecting:
     """Return how the current command connects to the brokers at ``bootstrap``, with the settings in ``config``, else in the file
     of ``--command-config``. Raises `Refused`."""

@@ -14,11 +14,11 @@ from ottla.cli.options import COUNT, PARTITION, Checked, asks, cluster_at
 from ottla.cli.output import note, printable, show_json, text_or_base64, time_text
 from ottla.cli.positions import PLACE, Position
 from ottla.cli.registry_values import decoded_records, decodes
+from ottla.client.records.reading import ISOLATIONS
 
 if TYPE_CHECKING:
     from ottla.client import ConsumedRecord, KafkaClient
 
-ISOLATIONS = ("committed", "all", "aborted")
 MAX_LAST: Final = 100_000
 """Upper bound of --last, because these records are held in memory."""
 HELP = """Print the records of a topic, one per line: partition and offset, time, key, value, headers. Stop at the end of the topic

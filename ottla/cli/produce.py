@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,6 +14,9 @@ from ottla.cli.commands import Refused
 from ottla.cli.options import KEY_VALUE, PARTITION, PATH, asks, cluster_at
 from ottla.cli.output import note, progress, show_json
 from ottla.cli.registry_values import encodes, value_encoder
+
+if TYPE_CHECKING:
+    from ottla.client.records.producing import TopicProducer
 
 MAX_LINE_BYTES: Final = 16 << 20
 BAR_STEP_BYTES: Final = 64 << 10
@@ -68,31 +71,23 @@ def command(
 ) -> None:
     from ottla.client.records.producing import TopicProducer
     from ottla.client.records.record import NewRecord
-    from ottla.client.records.transaction import transaction_of
+    from ottla.client.records.transactional_producer import transaction_of
 
     if file is not None and named_file is not None:
         raise click.UsageError("FILE and --file exclude each other; give one of them")
     file = named_file or file
-    if values and file is not None:
-        raise click.UsageError("--value and FILE exclude each other; give one of them")
-    keys = {"--key": key, "--key-separator": key_separator, "--key-field": key_field}
-    given = [name for name, text in keys.items() if text is not None]
-    if len(given) > 1:
-        raise click.UsageError(f"{given[0]} and {given[1]} exclude each other; give one of them")
-    if key_separator == "" or key_field == "":
-        raise click.UsageError(f"{given[0]} must not be empty")
-    if is_tombstone and (key is None or values or file is not None):
-        raise click.UsageError("--null-value writes one record with --key, and excludes --value and FILE")
+    _check_values(key, is_tombstone=is_tombstone, has_values=bool(values), has_file=file is not None)
+    _check_keys(key, key_separator, key_field)
     if is_aborted and transactional_id is None:
         raise click.UsageError("--abort ends a transaction; give --transactional-id as well")
     encoded = [(name, _raw(value)) for name, value in headers]
     lines = [] if is_tombstone else (_raw(value) for value in values) if values else _lines(file)
     with (
         cluster_at(bootstrap, timeout_s) as cluster,
-        transaction_of(cluster.brokers, transactional_id, is_committed=not is_aborted) as transaction,
+        transaction_of(cluster.brokers, transactional_id, commit=not is_aborted) as transaction,
     ):
         encode = value_encoder(topic, schema, registry)
-        producer = TopicProducer(cluster.brokers, topic, transaction=transaction)
+        producer = TopicProducer(cluster.brokers, topic, producer=transaction)
         if is_tombstone:
             producer.send(NewRecord(value=None, key=_raw(key or ""), headers=encoded, partition=partition))
         for number, line in enumerate(lines, 1):
@@ -110,6 +105,26 @@ def command(
                 raise Refused(refused.message + ("; the lines before it were written" if number > 1 else "")) from None
             producer.send(NewRecord(value=encode(value), key=record_key, headers=encoded, partition=partition))
         producer.flush()
+    _show(producer, topic, is_aborted=is_aborted, as_json=as_json)
+
+
+def _check_keys(key: str | None, key_separator: str | None, key_field: str | None) -> None:
+    keys = {"--key": key, "--key-separator": key_separator, "--key-field": key_field}
+    given = [name for name, text in keys.items() if text is not None]
+    if len(given) > 1:
+        raise click.UsageError(f"{given[0]} and {given[1]} exclude each other; give one of them")
+    if key_separator == "" or key_field == "":
+        raise click.UsageError(f"{given[0]} must not be empty")
+
+
+def _check_values(key: str | None, *, is_tombstone: bool, has_values: bool, has_file: bool) -> None:
+    if has_values and has_file:
+        raise click.UsageError("--value and FILE exclude each other; give one of them")
+    if is_tombstone and (key is None or has_values or has_file):
+        raise click.UsageError("--null-value writes one record with --key, and excludes --value and FILE")
+
+
+def _show(producer: TopicProducer, topic: str, *, is_aborted: bool, as_json: bool) -> None:
     written = {index: count for index, count in producer.written.items() if count}
     if as_json:
         partitions = [{"partition": i, "records": n, "last_offset": producer.last_offsets.get(i)} for i, n in written.items()]

@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "fault": Lazy("fault", "add errors, delays, lost responses and crashes to a broker with a control port"),
     "clock": Lazy("clock", "show and advance the clock of a broker with a control port"),
     "top": Lazy("top", "watch topics, groups and transactions of a cluster in the terminal"),
+    "console": Lazy("console", "serve the web console for a cluster"),
     "doctor": Lazy("doctor", "find out why a client cannot connect"),
     "why": Lazy("why", "explain why a group has lag, and what to do"),
     "config": Lazy("config", "show and set configurations of topics, brokers and groups"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,7 @@ from ottla.cli.steering import MACHINE, steering, with_still_defaults
 from ottla.process import OwnerProcess
 
 if TYPE_CHECKING:
-    from ottla.broker.config.settings import Settings
+    from ottla.broker.config.settings import BrokerConfig, Settings
 
 HELP = """Run a broker in the foreground until SIGTERM or Ctrl-C; exit with 0.
 
@@ -190,87 +192,146 @@ def command(
 ) -> int:
     import_packages()
     from ottla.broker.config.definitions import ConfigError
-    from ottla.broker.config.effects import without_effect
-    from ottla.broker.config.sources import load, variable_near
-    from ottla.coordinator.metadata.cluster import BROKER_RESOURCE
 
+    by_flags = _settings_of_flags(
+        listen,
+        data_dir,
+        metrics_port,
+        control_port,
+        registry_port,
+        has_console=has_console or is_read_only,
+        is_read_only=is_read_only,
+    )
     try:
-        by_flags = _settings_of_flags(
-            listen, data_dir, metrics_port, control_port, registry_port, has_console=has_console or is_read_only
-        )
-        by_flags |= {"ottla.console.read.only": "true"} if is_read_only else {}
-        config, ignored = load(properties, os.environ, list(settings), by_flags)
-        if listen is not None:
-            _check_listen(load(properties, os.environ, list(settings), {})[0].settings)
+        config, warnings = _configuration(properties, settings, by_flags, replaces_listeners=listen is not None)
         first_topics = [*from_environment(os.environ), *topics]
         first_users = [*users_of_file(users_file), *users]
         check_names(first_users)
     except (ConfigError, BadArgument) as error:
         raise Refused(str(error), exit_code=1) from None
-    owner = None if owner_pid is None else OwnerProcess(pid=owner_pid, owned_directory=owned_directory)
-    has_control_api = config.settings.has_control_server
-    as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
-    warnings = {**dict.fromkeys(without_effect(BROKER_RESOURCE, config.given)), **{name: variable_near(name) for name in ignored}}
     levels = feature_levels(features, exit_code=1)
+    _check_kind(
+        broker_count,
+        alone={"--topic": first_topics, "--clock": clock != MACHINE},
+        clustered={"--controller-port": controller_port, "--restart-nodes": restarts_nodes},
+    )
+    start = Start(
+        config=config,
+        features=levels,
+        warnings=warnings,
+        first_users=first_users,
+        faults_file=faults_file,
+        owner=None if owner_pid is None else OwnerProcess(pid=owner_pid, owned_directory=owned_directory),
+        ready_file=ready_file,
+        as_json=log_format == "json" or (log_format == "auto" and not sys.stderr.isatty()),
+        log_level=log_level,
+    )
     if broker_count is not None:
-        alone = {"--topic": first_topics, "--clock": clock != MACHINE}
+        return _run_cluster(start, broker_count, controller_port, restarts_nodes=restarts_nodes, takes_commands=takes_commands)
+    if config.settings.process_roles == ("controller",):
+        return _run_controller(start)
+    return _run_broker(start, first_topics, clock, started_lines)
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Start:
+    """The arguments with which a broker, a controller or a cluster is started."""
+
+    config: BrokerConfig
+    features: dict[str, int]
+    warnings: dict[str, str | None]
+    """Settings without effect, and the setting that was probably meant."""
+    first_users: list[FirstUser]
+    faults_file: Path | None
+    owner: OwnerProcess | None
+    ready_file: Path | None
+    as_json: bool
+    log_level: str
+
+
+def _configuration(
+    properties: Path | None, settings: Sequence[str], by_flags: dict[str, str], *, replaces_listeners: bool
+) -> tuple[BrokerConfig, dict[str, str | None]]:
+    """Load the settings of all sources. Returns also those without effect. Raises `ConfigError` and `BadArgument`."""
+    from ottla.broker.config.effects import without_effect
+    from ottla.broker.config.sources import load, variable_near
+    from ottla.coordinator.metadata.cluster import BROKER_RESOURCE
+
+    config, ignored = load(properties, os.environ, list(settings), by_flags)
+    if replaces_listeners:
+        _check_listen(load(properties, os.environ, list(settings), {})[0].settings)
+    unused = without_effect(BROKER_RESOURCE, config.given)
+    return config, {**dict.fromkeys(unused), **{name: variable_near(name) for name in ignored}}
+
+
+def _check_kind(broker_count: int | None, *, alone: dict[str, object], clustered: dict[str, object]) -> None:
+    """Raise `Refused` for given options that apply only to a single broker, or only to a cluster."""
+    if broker_count is not None:
         for flag in (flag for flag, is_given in alone.items() if is_given):
             raise Refused(f"{flag} applies to a single broker; leave {flag} or --brokers out", exit_code=1)
-        from ottla.cli.serve_brokers import serve_brokers
+        return
+    for flag in (flag for flag, is_given in clustered.items() if is_given):
+        raise Refused(f"{flag} applies to a cluster; give --brokers as well", exit_code=1)
 
-        try:
-            return serve_brokers(
-                config,
-                broker_count,
-                levels,
-                ready_file=ready_file,
-                as_json=as_json,
-                log_level=log_level,
-                owner=owner,
-                takes_commands=takes_commands,
-                faults_file=faults_file,
-                warnings=warnings,
-                controller_port=controller_port,
-                restarts_nodes=restarts_nodes,
-                first_users=first_users,
-            )
-        except ConfigError as error:
-            raise Refused(str(error), exit_code=1) from None
-    for flag, is_given in {"--controller-port": controller_port, "--restart-nodes": restarts_nodes}.items():
-        if is_given:
-            raise Refused(f"{flag} applies to a cluster; give --brokers as well", exit_code=1)
-    if config.settings.process_roles == ("controller",):
-        from ottla.broker.process import controller_main
 
-        return controller_main.run(
-            config,
-            levels,
-            ready_file=ready_file,
-            as_json=as_json,
-            log_level=log_level,
-            warnings=warnings,
-            owner=owner,
-            first_users=first_users,
+def _run_cluster(start: Start, broker_count: int, controller_port: int, *, restarts_nodes: bool, takes_commands: bool) -> int:
+    from ottla.broker.config.definitions import ConfigError
+    from ottla.cli.serve_brokers import serve_brokers
+
+    try:
+        return serve_brokers(
+            start.config,
+            broker_count,
+            start.features,
+            ready_file=start.ready_file,
+            as_json=start.as_json,
+            log_level=start.log_level,
+            owner=start.owner,
+            takes_commands=takes_commands,
+            faults_file=start.faults_file,
+            warnings=start.warnings,
+            controller_port=controller_port,
+            restarts_nodes=restarts_nodes,
+            first_users=start.first_users,
         )
+    except ConfigError as error:
+        raise Refused(str(error), exit_code=1) from None
+
+
+def _run_controller(start: Start) -> int:
+    from ottla.broker.process import controller_main
+
+    return controller_main.run(
+        start.config,
+        start.features,
+        ready_file=start.ready_file,
+        as_json=start.as_json,
+        log_level=start.log_level,
+        warnings=start.warnings,
+        owner=start.owner,
+        first_users=start.first_users,
+    )
+
+
+def _run_broker(start: Start, first_topics: list[FirstTopic], clock: str, started_lines: Sequence[str]) -> int:
     from ottla.broker.process.main import run
 
-    if clock != MACHINE:
-        config = with_still_defaults(config)
+    settings = start.config.settings
     return run(
-        config,
-        levels,
-        ready_file=ready_file,
-        as_json=as_json,
-        log_level=log_level,
-        warnings=warnings,
+        start.config if clock == MACHINE else with_still_defaults(start.config),
+        start.features,
+        ready_file=start.ready_file,
+        as_json=start.as_json,
+        log_level=start.log_level,
+        warnings=start.warnings,
         first_topics=first_topics,
-        first_users=first_users,
+        first_users=start.first_users,
         steering=steering(
             clock,
-            faults_file,
-            owner,
-            has_control_api=has_control_api,
-            has_registry=config.settings.ottla_schema_registry_port is not None,
+            start.faults_file,
+            start.owner,
+            has_control_api=settings.has_control_server,
+            has_registry=settings.ottla_schema_registry_port is not None,
         ),
         started_lines=started_lines,
     )
@@ -284,6 +345,7 @@ def _settings_of_flags(
     registry_port: int | None,
     *,
     has_console: bool,
+    is_read_only: bool,
 ) -> dict[str, str]:
     """Return the settings of server.properties that options set."""
     given = {
@@ -292,6 +354,7 @@ def _settings_of_flags(
         "ottla.metrics.port": metrics_port,
         "ottla.control.port": control_port,
         "ottla.console": "true" if has_console else None,
+        "ottla.console.read.only": "true" if is_read_only else None,
         "ottla.schema.registry.port": registry_port,
     }
     return {key: str(value) for key, value in given.items() if value is not None}

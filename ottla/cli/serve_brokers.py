@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ottla.broker.config.first_user import FirstUser
 from ottla.broker.config.settings import BrokerConfig
 from ottla.brokers.plan import PlannedNode, plan, prepare
 from ottla.cli.steering import MACHINE, steering
 from ottla.process import OwnerProcess, print_error
+
+if TYPE_CHECKING:
+    from ottla.broker.process.controller_main import OpenControlApi
 
 
 def serve_brokers(
@@ -34,24 +39,17 @@ def serve_brokers(
     The controller creates ``first_users`` before brokers connect, and logs ``warnings``, which map settings without effect to the
     setting that was probably meant. Each broker begins with the faults of ``faults_file``, and has its own control API if enabled.
     """
-    # Modules that all processes need are imported before the fork, so that the processes share their memory.
     from ottla.broker.loop.env import free_port, is_free_port, random_uuid
-    from ottla.broker.membership import joined_metadata  # noqa: F401
     from ottla.broker.process import controller_main, main
     from ottla.broker.process.ready_file import ReadyFile
-    from ottla.broker.transports import coordinators  # noqa: F401
     from ottla.brokers.kept_ports import KeptPorts
     from ottla.brokers.parent import ClusterProcesses, Parent
     from ottla.storage.identity import DirectoryError
     from ottla.storage.real_filesystem import RealFilesystem
 
-    has_control_api, open_control_api = config.settings.has_control_server, None
-    if has_control_api:
-        from ottla.control.controller_api import ControllerApi
-
-        open_control_api = ControllerApi
-    if config.settings.ottla_console:
-        from ottla.console import site  # noqa: F401
+    _import_shared_modules(config)
+    has_control_api = config.settings.has_control_server
+    open_control_api = _control_api_of_controller(config)
     # Report an invalid file of faults before starting a process.
     steering(MACHINE, faults_file, None, has_control_api=has_control_api)
     fs = RealFilesystem()
@@ -91,3 +89,22 @@ def serve_brokers(
         restarts_nodes=restarts_nodes,
     )
     return Parent(cluster, run_node, ready_file=ready, takes_commands=takes_commands).run(owner)
+
+
+def _import_shared_modules(config: BrokerConfig) -> None:
+    """Import modules that all processes need before the fork, so that the processes share their memory."""
+    from ottla.broker.membership import joined_metadata  # noqa: F401
+    from ottla.broker.transports import coordinators  # noqa: F401
+
+    if config.settings.ottla_console:
+        from ottla.console import site  # noqa: F401
+
+
+def _control_api_of_controller(config: BrokerConfig) -> OpenControlApi | None:
+    """Return the function that opens the control API in the controller's process; None if it is disabled."""
+    if not config.settings.has_control_server:
+        return None
+    from ottla.broker.network.listener import advertised_hosts
+    from ottla.control.controller_api import ControllerApi
+
+    return partial(ControllerApi, own_names=advertised_hosts(config.settings))

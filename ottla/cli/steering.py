@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ottla.broker.config.settings import BrokerConfig
     from ottla.broker.process.serving import Serving
     from ottla.broker.process.steering import Steering
+    from ottla.console.registered_values import RegistryValues
     from ottla.control.clock import ManualClock
     from ottla.control.faults.registry import Fault
     from ottla.registry.server import SchemaRegistry
@@ -43,7 +44,15 @@ def steering(
     manual = _clock(clock)
     if manual is not None and not has_control_api:
         raise Refused("--clock manual needs the control API, which advances the clock; give --control-port", exit_code=1)
-    open_schema_registry = _open_schema_registry if has_registry else None
+    opened: list[SchemaRegistry] = []
+
+    def open_registry(serving: Serving) -> SchemaRegistry:
+        from ottla.registry.server import SchemaRegistry
+
+        opened.append(SchemaRegistry(serving))
+        return opened[0]
+
+    open_schema_registry = open_registry if has_registry else None
     if not has_control_api and faults_file is None:
         return Steering(owner=owner, open_schema_registry=open_schema_registry)
     from ottla.control.faults.registry import Faults
@@ -69,7 +78,8 @@ def steering(
             return ControlServer(steered)
         from ottla.console.site import Console
 
-        return ControlServer(steered, Console(is_read_only=settings.ottla_console_read_only))
+        registered = _registered_values(opened) if has_registry else None
+        return ControlServer(steered, Console(registered=registered, is_read_only=settings.ottla_console_read_only))
 
     return Steering(
         begin=begin,
@@ -82,10 +92,13 @@ def steering(
     )
 
 
-def _open_schema_registry(serving: Serving) -> SchemaRegistry:
-    from ottla.registry.server import SchemaRegistry
+def _registered_values(opened: list[SchemaRegistry]) -> RegistryValues:
+    """Return the decoder of a registry that opens after the console."""
+    from ottla.client.schema_registry.registry_client import Registry
+    from ottla.client.security.client_config import Secret
+    from ottla.console.registered_values import RegistryValues
 
-    return SchemaRegistry(serving)
+    return RegistryValues(lambda: Registry(opened[0].url, token=Secret(opened[0].token or "")))
 
 
 def _clock(text: str) -> ManualClock | None:

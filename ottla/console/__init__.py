@@ -1,10 +1,13 @@
-"""The console: browser pages that show the state of a broker, served by the control server (`ottla.control`).
+"""The console: browser pages that show the state of a broker or cluster, served by the servers of `ottla.control`.
 
 - `actions`: the changes that a user makes on a page, with their previews.
+- `client_values`: converts values of `ottla.client` to values of the read model.
+- `client_view`: the state of any cluster from the responses to a client's requests.
 - `cluster_view`: the interface through which pages read the state of a cluster.
 - `configs`: the page ``configs``: configs with their defaults and documentation.
 - `deadline`: the deadline for reading a page's values, and a client that observes the deadline.
 - `decoding`: decodes keys and values for display, and recognises their format.
+- `elsewhere`: serves the console of a cluster that is not in this process.
 - `finding`: finds topics, groups and transactional ids by a part of their name.
 - `group_reasons`: explains why a group does not advance, in the words of ``ottla why``.
 - `groups`: the pages ``groups`` and ``group``: the lag of groups, and its reasons.
@@ -14,6 +17,7 @@
 - `page_request`: the request of a console page: query parameters, and access to the broker.
 - `paging`: returns part of a long list, to limit the size of a page.
 - `record_filter`: the filter of a page of records.
+- `registered_values`: decodes values with the schemas of the broker's schema registry.
 - `search`: searches partitions for records, newest or oldest first, within a budget.
 - `shown_record`: a record as a page shows it, and the page ``record``.
 - `site`: serves the console's files to every client, and the values of pages to clients with the token.

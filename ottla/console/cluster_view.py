@@ -1,7 +1,6 @@
 """The interface through which pages read the state of a cluster, as values of `ottla.broker.view`.
 
-`own_broker` implements the interface with the read model of this process's broker. Another implementation could send requests to a
-cluster.
+`own_broker` implements the interface with the read model of this process's broker, `client_view` with requests to any cluster.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ottla.protocol.topic_partition import TopicPartition
 
 
 class ClusterView(Protocol):
-    """Each method blocks until its values are read, and may raise `CommandRefused` or `KafkaError`."""
+    """Each method blocks until its values are read, and may raise `CommandRefused`, `KafkaError` or `ClientError`."""
 
     def health(self) -> Health: ...
 

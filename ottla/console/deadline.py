@@ -12,6 +12,7 @@ from typing import Final
 from ottla.addresses import Address
 from ottla.client.errors import ClientError
 from ottla.client.kafka_client import KafkaClient
+from ottla.client.security.client_config import Connecting
 from ottla.client.wire.transport import SocketTransport
 from ottla.control.faults.matching import CONSOLE_CLIENT_ID
 from ottla.control.pages import Reach
@@ -66,9 +67,17 @@ class Deadline:
 class _Transport(SocketTransport):
     """Calls ``check`` before each request, so that no request is sent after the deadline."""
 
-    def __init__(self, address: Address, timeout_s: float, check: Callable[[], None], opened: socket | None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        timeout_s: float,
+        check: Callable[[], None],
+        *,
+        opened: socket | None = None,
+        connecting: Connecting | None = None,
+    ) -> None:
         self._check = check
-        super().__init__(address, timeout_s, opened=opened)
+        super().__init__(address, timeout_s, connecting, opened=opened)
 
     def send(self, data: bytes) -> None:
         self._check()
@@ -80,6 +89,16 @@ def new_client(reach: Reach, check: Callable[[], None]) -> KafkaClient:
     because the advertised address may not be reachable from this machine, or may need credentials."""
 
     def connect(address: Address, timeout_s: float) -> SocketTransport:
-        return _Transport(address, timeout_s, check, reach.open_connection() if address in reach.own_addresses else None)
+        opened = reach.open_connection() if address in reach.own_addresses else None
+        return _Transport(address, timeout_s, check, opened=opened)
 
     return KafkaClient(reach.bootstrap, TIMEOUT_S, client_id=CONSOLE_CLIENT_ID, connect=connect)
+
+
+def secured_client(connecting: Connecting, reach: Reach, check: Callable[[], None]) -> KafkaClient:
+    """Return a client as `new_client` does, which connects to a cluster elsewhere with the TLS and SASL settings ``connecting``."""
+
+    def connect(address: Address, timeout_s: float) -> SocketTransport:
+        return _Transport(address, timeout_s, check, connecting=connecting)
+
+    return KafkaClient(reach.bootstrap, TIMEOUT_S, client_id=CONSOLE_CLIENT_ID, connect=connect, connecting=connecting)

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from ottla.client.errors import ClientError
 from ottla.client.records import internal_topics
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
@@ -22,6 +23,7 @@ PLAUSIBLE_INT_BYTES: Final = (4, 8)
 """Sizes of integers that are recognised: those that the serializers of Kafka's clients for int and long write."""
 MAX_CONTROL_RATIO: Final = 0.1
 """Maximum share of control characters in bytes that are recognised as text."""
+PROBLEM_CHARACTERS: Final = 200
 AUTO: Final = "auto"
 
 
@@ -35,18 +37,25 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RegisteredValues(Protocol):
-    """Decodes values with the schemas of a registry. Returns None for bytes without a schema id, or with an unknown id."""
+    """Decodes values with the schemas of a registry. Returns None for bytes without a schema id, or with an unknown id. Raises
+    `ClientError` if the registry fails."""
 
     def decode(self, data: bytes) -> Decoded | None: ...
 
 
 def decode(data: bytes, form: str = AUTO, registered: RegisteredValues | None = None) -> Decoded:
     """Decode bytes. If they do not have the format ``form``, the result is hexadecimal and names the problem."""
-    if form == AUTO:
-        return (None if registered is None else registered.decode(data)) or _recognised(data)
-    if form == "schema":
-        found = None if registered is None else registered.decode(data)
-        return found or _hex(data, "no schema of a registry decodes this")
+    if form in (AUTO, "schema"):
+        problem = ""
+        try:
+            found = None if registered is None else registered.decode(data)
+        except ClientError as error:
+            found, problem = None, str(error)
+        if found is not None:
+            return found
+        if form == "schema":
+            return _hex(data, problem or "no schema of a registry decodes this")
+        return msgspec.structs.replace(_recognised(data), problem=problem[:PROBLEM_CHARACTERS])
     if len(data) > INSPECTED_BYTES and form not in ("text", "hex"):
         return _hex(data, f"more than {INSPECTED_BYTES:,} bytes are not decoded")
     try:
@@ -157,7 +166,7 @@ def _int(data: bytes) -> Decoded:
 
 
 def _hex(data: bytes, problem: str = "") -> Decoded:
-    return Decoded(kind="hex", text=data.hex(" "), problem=problem[:200])
+    return Decoded(kind="hex", text=data.hex(" "), problem=problem[:PROBLEM_CHARACTERS])
 
 
 FORMS: Final[Mapping[str, Callable[[bytes], Decoded]]] = {

@@ -69,8 +69,8 @@ def _elsewhere(hold: Hold) -> str:
     held, holder = hold.held, hold.holder
     return (
         f"read_committed consumers of {held.topic}:{held.partition} are held at {held.last_stable_offset:,} of"
-        f" {held.high_watermark:,}: transaction of producer {holder.producer_id} epoch {holder.producer_epoch}, which this broker"
-        " does not coordinate; ottla why explains it"
+        f" {held.high_watermark:,}: transaction of producer {holder.producer_id} epoch {holder.producer_epoch}, which this"
+        " console cannot see; ottla why explains it"
     )
 
 

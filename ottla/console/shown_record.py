@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from codecs import getincrementaldecoder
 from typing import Any, Final
 
 from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.cluster import BrokerConnections
 from ottla.client.records.record import ConsumedRecord
+from ottla.console.actions.action import command_line
+from ottla.console.actions.produce_arguments import produce_arguments
 from ottla.console.decoding import AUTO, CHOICES, INSPECTED_BYTES, Decoded, RegisteredValues, decode, decode_internal, json_text
 from ottla.console.page_request import Asked
 from ottla.console.search import Search
@@ -23,8 +25,6 @@ HEADER_CHARACTERS_SHOWN: Final = 200
 RECORD_CHARACTERS_SHOWN: Final = 300_000
 """Maximum number of characters of a value on the page of one record. JSON may need six bytes for each."""
 RECORD_HEADERS_SHOWN: Final = 100
-COMMAND_BYTES: Final = 100 << 10
-"""Maximum size, in bytes, of a value in a command. Linux limits an argument to 128 KiB."""
 
 
 def formats_of(asked: Asked) -> tuple[str, str]:
@@ -43,6 +43,7 @@ def record(asked: Asked) -> dict[str, Any]:
     if index > MAX_PARTITION or index >= asked.view.topic(topic).partitions:
         raise CommandRefused(404, f"topic {topic!r} has no partition {index}")
     brokers = asked.client().brokers
+    identity = _log_identity(brokers, topic, index)
     first = list_offsets(brokers, topic, [index], EARLIEST)[index]
     end = list_offsets(brokers, topic, [index], LATEST)[index]
     if not first <= offset < end:
@@ -73,8 +74,16 @@ def record(asked: Asked) -> dict[str, Any]:
             "command_problem": problem,
         }
 
-    # The record of an offset does not change, except that compaction or retention may remove it.
-    return asked.last_read.get((first, end > offset), read)
+    # The record of an offset changes only if the topic is created again, or if a new leader has another record there. Retention may
+    # remove it.
+    return asked.last_read.get((identity, first), read)
+
+
+def _log_identity(brokers: BrokerConnections, topic: str, index: int) -> tuple[bytes, int]:
+    """Return topic id and leader epoch. While both stay the same, the records of a log do not change."""
+    metadata = brokers.until_final(f"asking for topic {topic!r}", lambda: brokers.metadata([topic]))
+    described = brokers.topic_of(metadata, topic)
+    return described.topic_id, next((p.leader_epoch for p in described.partitions if p.partition_index == index), -1)
 
 
 def shown(
@@ -151,31 +160,5 @@ def produce_command(record: ConsumedRecord, bootstrap: str) -> tuple[str, str]:
     """Return the ``ottla produce`` command that writes a record again, or an empty text and why no command can."""
     if record.control is not None:
         return "", "a marker is written by the transaction coordinator only"
-    if record.value is None:
-        return "", "ottla produce writes no null values"
-    fields = [record.value, record.key or b"", *(part for name, value in record.headers for part in (name.encode(), value or b""))]
-    if any(len(field) > COMMAND_BYTES for field in fields):
-        return "", f"a field has more than {COMMAND_BYTES >> 10} KiB, which is too large for a command"
-    if any(b"\0" in field for field in fields):
-        return "", "a command cannot contain NUL bytes"
-    if any(value is None or "=" in name or not name or name.strip() != name for name, value in record.headers):
-        return "", "a header has the value null, or a name that a command cannot contain"
-    if any(value is not None and value.strip() != value for _, value in record.headers):
-        return "", "ottla produce removes the blanks around a header's value"
-    arguments = ["ottla", "produce", shlex.quote(record.topic), "--bootstrap", shlex.quote(bootstrap)]
-    arguments += ["--partition", str(record.partition)]
-    if record.key is not None:
-        arguments.append(f"--key={_quoted(record.key)}")
-    arguments += [f"--header={_quoted(name.encode() + b'=' + (value or b''))}" for name, value in record.headers]
-    return " ".join([*arguments, f"--value={_quoted(record.value)}"]), ""
-
-
-def _quoted(data: bytes) -> str:
-    """Quote bytes for bash. Those that are no printable text become escapes, so that nothing is lost in a terminal."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        text = ""
-    if text.isprintable() and (text or not data):
-        return shlex.quote(text)
-    return "$'" + "".join(chr(b) if 0x20 <= b < 0x7F and b not in b"'\\" else f"\\x{b:02x}" for b in data) + "'"
+    arguments, problem = produce_arguments(record.topic, record.key, record.value, record.headers, record.partition)
+    return ("" if problem else command_line(arguments, ["--bootstrap", bootstrap])), problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,11 +15,12 @@ import structlog
 
 from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic
 from ottla.client.kafka_client import KafkaClient
+from ottla.console.cluster_view import ClusterView
 from ottla.console.deadline import Deadline, Late, new_client
 from ottla.console.decoding import RegisteredValues
 from ottla.console.own_broker import OwnBroker
 from ottla.console.page_request import Asked, LastRead, refusal
-from ottla.console.values import VALUES
+from ottla.console.values import OF_OWN_BROKER, VALUES
 from ottla.control.command import CommandRefused
 from ottla.control.pages import PageFile, Pages, Reach
 from ottla.protocol.errors import Code, KafkaError
@@ -30,12 +32,14 @@ PREVIEWS_PREFIX: Final = f"{PREFIX}previews/"
 ACTION_TIMEOUT_S: Final = 10.0
 """Timeout, in seconds, of each step of an action, such as the wait for the leaders of a new topic."""
 MODE: Final = "mode.js"
-"""The file that tells the pages whether the console is read-only."""
+"""The name of a generated file that tells the pages whether the console is read-only, and whether its broker is in this process."""
 MAX_PAGES: Final = 5
 """Maximum number of open pages. A page occupies a connection of the control server, and one of a browser's six connections to a
 host; commands need other connections."""
 INTERVAL_S: Final = 0.25
 """Delay, in seconds, after which a page reads its values again."""
+CLUSTER_INTERVAL_S: Final = 1.0
+"""The same delay for a cluster elsewhere, whose brokers answer several requests each time."""
 PLACE_TIMEOUT_S: Final = 2 * INTERVAL_S
 """Maximum time, in seconds, that a new page waits for another page to close."""
 REST: Final = 3.0
@@ -51,6 +55,8 @@ KINDS: Final = {"html": "text/html; charset=utf-8", "css": "text/css; charset=ut
 log = structlog.get_logger()
 NewClient = Callable[[Reach, Callable[[], None]], KafkaClient]
 """Creates a client that calls the function before each request; see `deadline.new_client`."""
+NewView = Callable[[Callable[[], KafkaClient]], ClusterView]
+"""Creates the view of a cluster for one reading of a page, with a function that returns the page's client."""
 
 
 @cache
@@ -61,10 +67,10 @@ def all_files() -> Mapping[str, PageFile]:
 
 
 def _is_missing(error: ClientError) -> bool:
-    """Whether the page's topic or transactional id does not exist, so that the page must be cleared."""
+    """Whether the page's topic, group or transactional id does not exist, so that the page must be cleared."""
     if isinstance(error, UnknownTopic):
         return True
-    return isinstance(error, KafkaAnswered) and error.code == Code.TRANSACTIONAL_ID_NOT_FOUND
+    return isinstance(error, KafkaAnswered) and error.code in (Code.TRANSACTIONAL_ID_NOT_FOUND, Code.GROUP_ID_NOT_FOUND)
 
 
 class OpenPage:
@@ -72,14 +78,19 @@ class OpenPage:
 
     def __init__(
         self,
+        name: str,
         read: Callable[[Asked], Any],
         query: Mapping[str, str],
         reach: Reach,
         client_of: NewClient,
         closed: Callable[[], None],
         registered: RegisteredValues | None = None,
+        view_of: NewView | None = None,
     ) -> None:
         self._registered = registered
+        self._name = name
+        self._view_of = view_of or (lambda client: OwnBroker(reach.loop))
+        self._interval_s = INTERVAL_S if view_of is None else CLUSTER_INTERVAL_S
         self._read = read
         self._query = query
         self._reach = reach
@@ -101,7 +112,7 @@ class OpenPage:
             begun_s = time.monotonic()
             event = self._event()
             now_s = time.monotonic()
-            self._next_s = now_s + min(max(INTERVAL_S, REST * (now_s - begun_s)), LONGEST_INTERVAL_S)
+            self._next_s = now_s + min(max(self._interval_s, REST * (now_s - begun_s)), LONGEST_INTERVAL_S)
             if event != self._sent:
                 self._sent, self._sent_s = event, now_s
                 return event
@@ -122,7 +133,7 @@ class OpenPage:
         try:
             asked = Asked(
                 query=self._query,
-                view=OwnBroker(self._reach.loop),
+                view=self._view_of(self._connected),
                 loop=self._reach.loop,
                 client=self._connected,
                 last_read=self._last_read,
@@ -143,7 +154,8 @@ class OpenPage:
             refused = refusal(error)
         except Exception:
             # The error is a bug. End the page, so that the bug is not logged four times a second. The browser opens the page again.
-            log.exception("console_page_failed", query=dict(self._query))
+            # The query is not logged, because it may have keys and values of records.
+            log.exception("console_page_failed", page=self._name)
             self._has_failed = True
             refused = CommandRefused(500, "this page failed; see the broker's log")
         return b"event: refused\ndata: " + msgspec.json.encode({"status": refused.status, "error": str(refused)}) + b"\n\n"
@@ -179,20 +191,26 @@ class Console:
         *,
         is_read_only: bool = False,
         of_cluster: Sequence[str] = (),
+        view_of: NewView | None = None,
     ) -> None:
-        """``of_cluster`` are options of the equivalent commands besides ``--bootstrap``."""
+        """``of_cluster`` are options of the equivalent commands besides ``--bootstrap``. ``view_of`` creates the view of a cluster
+        elsewhere, without the pages that only this process's broker has."""
         self._registered = registered
         self._client_of = client_of
         self.is_read_only = is_read_only
         self._of_cluster = of_cluster
+        self._view_of = view_of
+        self._values = VALUES if view_of is None else {name: read for name, read in VALUES.items() if name not in OF_OWN_BROKER}
         self._places = threading.BoundedSemaphore(MAX_PAGES)
 
     def file(self, path: str) -> PageFile | None:
         name = path.removeprefix(PREFIX) or "index.html"
-        file = all_files().get(name)
-        if file is not None and name == MODE and self.is_read_only:
-            return PageFile(kind=file.kind, content=file.content.replace(b"false", b"true"))
-        return file
+        if name != MODE:
+            return all_files().get(name)
+        # How the console was started. Elsewhere there are no faults, no clock and no history of clients.
+        mode = {"isReadOnly": self.is_read_only, "isElsewhere": self._view_of is not None}
+        lines = [f"export const {variable} = {json.dumps(is_set)};\n" for variable, is_set in mode.items()]
+        return PageFile(kind=KINDS["js"], content="".join(lines).encode())
 
     def command(self, path: str, body: bytes, reach: Reach) -> Any:
         """Carry out an action or preview it. Raises `CommandRefused`."""
@@ -206,7 +224,8 @@ class Console:
         if name == path:
             raise CommandRefused(404, f"unknown path {path}; the console has {ACTIONS_PREFIX}NAME and {PREVIEWS_PREFIX}NAME")
         if self.is_read_only:
-            raise CommandRefused(403, "the console is read-only; start it without --console-read-only to change anything")
+            option = "--console-read-only" if self._view_of is None else "--read-only"
+            raise CommandRefused(403, f"the console is read-only; start it without {option} to change anything")
         options = ["--bootstrap", reach.bootstrap, *self._of_cluster]
         return carried_out(name, body, lambda: self._acting(reach), options, is_preview=is_preview)
 
@@ -215,7 +234,7 @@ class Console:
 
         def check() -> None:
             if reach.is_closed.is_set():
-                raise Late("the broker is stopping")
+                raise Late("the console is stopping")
 
         client = self._client_of(reach, check)
         client.brokers.timeout_s = ACTION_TIMEOUT_S
@@ -223,13 +242,15 @@ class Console:
 
     def events(self, path: str, query: Mapping[str, str], reach: Reach) -> OpenPage:
         """Return the events of a page. Raises `CommandRefused`."""
-        read = VALUES.get(path.removeprefix(VALUES_PREFIX)) if path.startswith(VALUES_PREFIX) else None
+        read = self._values.get(path.removeprefix(VALUES_PREFIX)) if path.startswith(VALUES_PREFIX) else None
         if read is None:
-            raise CommandRefused(404, f"unknown path {path}; the console has {', '.join(VALUES_PREFIX + name for name in VALUES)}")
+            known = ", ".join(VALUES_PREFIX + name for name in self._values)
+            raise CommandRefused(404, f"unknown path {path}; the console has {known}")
         # A page that the user has just closed frees its place within an interval.
         if not self._places.acquire(timeout=PLACE_TIMEOUT_S):
             raise CommandRefused(409, f"{MAX_PAGES} pages of the console are already open; close one of them")
-        return OpenPage(read, query, reach, self._client_of, self._places.release, self._registered)
+        name = path.removeprefix(VALUES_PREFIX)
+        return OpenPage(name, read, query, reach, self._client_of, self._places.release, self._registered, self._view_of)
 
 
 if TYPE_CHECKING:

@@ -9,8 +9,6 @@ import msgspec
 from ottla.broker.view.partitions import PartitionDetail
 from ottla.console.page_request import Asked
 from ottla.console.paging import matching, part_of
-from ottla.control.command import CommandRefused
-from ottla.protocol.topic_partition import MAX_PARTITION
 
 
 def topics(asked: Asked) -> dict[str, Any]:
@@ -42,11 +40,3 @@ def _row(partition: PartitionDetail) -> dict[str, Any]:
     if partition.detail is None:
         return {**row, "problem": partition.problem}
     return {**row, **msgspec.to_builtins(partition.detail)}
-
-
-def partition_of(asked: Asked) -> int:
-    """Return the partition in a query. Raises `CommandRefused`."""
-    index = asked.number("partition")
-    if index > MAX_PARTITION:
-        raise CommandRefused(400, f"partition must be at most {MAX_PARTITION:,}")
-    return index

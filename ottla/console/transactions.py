@@ -9,6 +9,7 @@ import msgspec
 
 from ottla.broker.view.transactions import TransactionDescription
 from ottla.client.durations import elapsed_ms
+from ottla.client.errors import KafkaAnswered
 from ottla.client.explain.timeline import Event, Timeline, TimelineLimits, newest_timeline
 from ottla.console.page_request import Asked, clients_of, now_of
 from ottla.console.paging import first_of, matching, part_of
@@ -85,7 +86,7 @@ def _key(asked: Asked, transactional_id: str, described: TransactionDescription 
     broker."""
     try:
         count = asked.view.topic(TRANSACTION_TOPIC).partitions
-    except KafkaError:
+    except (KafkaError, KafkaAnswered):
         return None
     places = [(TRANSACTION_TOPIC, partition_for(transactional_id, count)), *(() if described is None else described.partitions)]
     states = asked.view.log_states(places)

@@ -33,3 +33,5 @@ VALUES: Final[Mapping[str, Callable[[Asked], Any]]] = {
     "configs": configs,
     "found": found,
 }
+OF_OWN_BROKER: Final = frozenset({"steering"})
+"""Pages that only the broker of this process has."""

@@ -9,6 +9,8 @@
 - `history`: the newest events of each transactional id since the start of the broker's process.
 - `http_api`: the HTTP server of the control API: requests carry a token, requests and responses are JSON.
 - `kept_access`: the port and the token of the console, which stay the same after a restart.
+- `page_requests`: answers the requests of browsers for pages.
+- `page_server`: an HTTP server for pages alone, without a broker in the process.
 - `pages`: the interface for pages that the control server serves to browsers, and their security headers.
 - `remote`: a client of the control API, for other processes.
 - `timeline`: events of a transactional id that no log contains: its requests and their clients, errors, and fenced producers.

@@ -15,12 +15,14 @@ import msgspec
 
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings
+from ottla.broker.http.host_header import HostRefused, check_host
 from ottla.broker.http.http_server import BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
+from ottla.broker.loop.lifecycle import Lifecycle, count_from_thread
 from ottla.broker.network.listener import Endpoint
 from ottla.control.command import CommandRefused
-from ottla.control.http_api import READ_TIMEOUT_S, REASONS, TOKEN_BYTES, check_token
-from ottla.control.pages import check_host
+from ottla.control.http_api import READ_TIMEOUT_S
+from ottla.control.page_requests import REASONS, TOKEN_BYTES, check_token
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -43,23 +45,33 @@ class Controller(Protocol):
     @property
     def settings(self) -> Settings: ...
 
+    @property
+    def lifecycle(self) -> Lifecycle: ...
+
 
 class ControllerApi:
-    """The HTTP server of the API, on a free port. It responds after `serve`. Raises `ConfigError` if it cannot be bound."""
+    """The HTTP server of the API, on a free port. It responds after `serve`. Raises `ConfigError` if it cannot be bound.
+
+    ``own_names``: the advertised names of the cluster's brokers, see `listener.advertised_hosts`.
+    """
 
     pages_url: str | None = None
 
-    def __init__(self, controller: Controller) -> None:
+    def __init__(self, controller: Controller, own_names: frozenset[str] = frozenset()) -> None:
         settings = controller.settings
         self._controller = controller
         self._loop = asyncio.get_running_loop()
         self._host = settings.ottla_control_host
+        self._own_names = own_names
         self.token = settings.ottla_control_token or secrets.token_urlsafe(TOKEN_BYTES)
         try:
-            self._server = BoundedHttpServer(self._host, 0, self._answer)
+            self._server = BoundedHttpServer(self._host, 0, self._answer, self._count_bug)
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot open the controller's control port on {self._host}: {why_not_bound(error)}") from error
         self.url = f"http://{Endpoint('control', self._host, self._server.port)}"
+
+    def _count_bug(self) -> None:
+        count_from_thread(self._loop, lambda: self._controller.lifecycle)
 
     def serve(self) -> None:
         self._server.serve()
@@ -69,7 +81,7 @@ class ControllerApi:
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
-            check_host(str(environ.get("HTTP_HOST", "")), self._host)
+            check_host(str(environ.get("HTTP_HOST", "")), self._host, self._own_names)
             check_token(environ, self.token)
             path, method = str(environ["PATH_INFO"]), str(environ["REQUEST_METHOD"])
             if path != DENIALS:
@@ -79,6 +91,8 @@ class ControllerApi:
             status, answer = 200, msgspec.json.encode({"denials": self._denials()})
         except CommandRefused as refused:
             status, answer = refused.status, msgspec.json.encode({"error": str(refused)})
+        except HostRefused as refused:
+            status, answer = 403, msgspec.json.encode({"error": str(refused)})
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(answer) + 1))]
         start_response(f"{status} {REASONS[status]}", headers)
         return [answer + b"\n"]

@@ -6,7 +6,6 @@ The server has its own threads, so that it responds while `LoopPause` holds the 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import secrets
 import signal
 import threading
@@ -16,32 +15,31 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote
 
-import msgspec
-
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.http.http_server import MAX_CONNECTIONS, BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
-from ottla.broker.network.listener import Endpoint, parse_endpoints
+from ottla.broker.loop.lifecycle import count_from_thread
+from ottla.broker.network.listener import Endpoint, advertised_hosts
 from ottla.control.command import Command, CommandRefused, Steered
 from ottla.control.commands import COMMANDS
 from ottla.control.kept_access import Access, read_access, write_access
-from ottla.control.pages import (
-    EVENT_HEADERS,
-    FILE_HEADERS,
-    NO_PAGES,
-    Pages,
-    Reach,
-    check_host,
-    check_origin,
-    query_of,
-    read_only_token,
+from ottla.control.page_requests import (
+    TOKEN_BYTES,
+    PageRequests,
+    check_token,
+    error_document,
+    has_token,
+    json_response,
+    path_of,
 )
+from ottla.control.pages import NO_PAGES, Pages, Reach, read_only_token
 from ottla.protocol.steps import Pause, Steps
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
 
 COMMAND_TIMEOUT_S = 60.0
 """Timeout of a command on the event loop, in seconds."""
@@ -52,24 +50,10 @@ PAUSE_TIMEOUT_S = 5.0
 MAX_WAITING = MAX_CONNECTIONS // 2
 """Maximum number of waiting requests. Half of the connections are reserved for requests that return at once and may end a wait."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-TOKEN_BYTES = 16
-SCHEME = "Bearer "
 PAUSE, RESUME = "/v1/pause", "/v1/resume"
 """The paths of the commands that do not run on the event loop."""
 METRICS = "/metrics"
-MAX_ERROR_CHARS = 1_000
-"""Maximum length of an error message, in characters, because the message may quote a long path or parameter."""
-_CUT = " ... "
 T = TypeVar("T")
-REASONS = {
-    200: "OK",
-    400: "Bad Request",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    409: "Conflict",
-}
 
 
 class LoopPause:
@@ -133,11 +117,11 @@ class ControlServer:
         settings = steered.serving.broker.settings
         self._pages = pages
         self._host = settings.ottla_control_host
-        advertised = parse_endpoints(settings.advertised_listeners or (), "advertised.listeners")
-        self._own_names = frozenset(endpoint.host.lower() for endpoint in advertised)
+        self._own_names = advertised_hosts(settings)
         kept = None if pages is NO_PAGES else read_access(steered.serving.directory)
         self.token = settings.ottla_control_token or (secrets.token_urlsafe(TOKEN_BYTES) if kept is None else kept.token)
         self._pages_token = read_only_token(self.token) if pages.is_read_only else self.token
+        self._requests = PageRequests(pages=pages, check_access=self._check_page_token, reach=self._reach)
         self._steered = steered
         self._loop = asyncio.get_running_loop()
         self._pause = LoopPause(self._loop)
@@ -176,37 +160,31 @@ class ControlServer:
         self._server.close()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        # Imported at the first request, as all code that handles requests.
+        from ottla.broker.http.host_header import HostRefused, check_host
+
         try:
             check_host(str(environ.get("HTTP_HOST", "")), self._host, self._own_names)
-            if _path(environ).startswith(self._pages.prefix):
+            if path_of(environ).startswith(self._pages.prefix):
                 if environ["REQUEST_METHOD"] != "POST":
-                    return self._page(environ, start_response)
+                    return self._requests.show(environ, start_response)
                 status, answer = 200, self._page_command(environ)
-            elif _path(environ) == METRICS:
+            elif path_of(environ) == METRICS:
                 return self._metrics(environ, start_response)
             else:
                 status, answer = 200, self._asked(environ)
         except CommandRefused as refused:
-            status, answer = refused.status, _error(str(refused))
+            status, answer = refused.status, error_document(str(refused))
+        except HostRefused as refused:
+            status, answer = 403, error_document(str(refused))
         except (DirectoryError, ConfigError) as error:
-            status, answer = 409, _error(str(error))
+            status, answer = 409, error_document(str(error))
         except OSError as error:
-            status, answer = 409, _error(described(error))
-        body = msgspec.json.encode(answer) + b"\n"
-        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-        start_response(f"{status} {REASONS[status]}", headers)
-        return [body]
+            status, answer = 409, error_document(described(error))
+        return json_response(status, answer, start_response)
 
     def _count_bug(self) -> None:
-        """Count an unexpected error of the control API or a page as an error of the broker, on the event loop that owns the
-        count."""
-
-        def count() -> None:
-            self._steered.serving.broker.lifecycle.unexpected_errors += 1
-
-        # RuntimeError means that the loop is closed: the broker has stopped.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(count)
+        count_from_thread(self._loop, lambda: self._steered.serving.broker.lifecycle)
 
     def _metrics(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Return the broker's metrics in Prometheus format. Raises `CommandRefused` without the token."""
@@ -220,31 +198,10 @@ class ControlServer:
                 self._metrics_app = app_of(lambda: self.read(lambda steered: collect(steered.serving.broker)))
         return self._metrics_app(environ, start_response)
 
-    def _page(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Return a page's file or its events. Files need no token, because they contain no data of the broker."""
-        # Imported at the first request, so that the broker starts faster.
-        from ottla.broker.http.http_requests import HAS_LEFT
-
-        method, path = str(environ["REQUEST_METHOD"]), _path(environ)
-        if method == "GET" and (file := self._pages.file(path)) is not None:
-            start_response("200 OK", [("Content-Type", file.kind), ("Content-Length", str(len(file.content))), *FILE_HEADERS])
-            return [file.content]
-        self._check_page_token(environ)
-        if method != "GET":
-            raise CommandRefused(405, f"{path} does not accept {method}; use GET or POST")
-        events = self._pages.events(path, query_of(str(environ.get("QUERY_STRING", ""))), self._reach(environ[HAS_LEFT]))
-        # Pass a copy, because the server may add headers to the list.
-        start_response("200 OK", list(EVENT_HEADERS))
-        return events
-
     def _page_command(self, environ: WSGIEnvironment) -> Any:
-        """Carry out the POST request of a page. Raises `CommandRefused`."""
-        from ottla.broker.http.http_requests import HAS_LEFT
-
-        check_origin(str(environ.get("HTTP_ORIGIN", "")), str(environ.get("HTTP_HOST", "")))
         self._check_page_token(environ)
         self._check_running()
-        return self._pages.command(_path(environ), environ["wsgi.input"].read(), self._reach(environ[HAS_LEFT]))
+        return self._requests.command(environ)
 
     def _reach(self, has_left: Callable[[], bool]) -> Reach:
         broker = self._steered.broker
@@ -260,7 +217,7 @@ class ControlServer:
     def _asked(self, environ: WSGIEnvironment) -> Any:
         """Carry out a request. Raises `CommandRefused`, and the errors of `Command.run`."""
         self._check_token(environ)
-        method, path = str(environ["REQUEST_METHOD"]), _path(environ)
+        method, path = str(environ["REQUEST_METHOD"]), path_of(environ)
         raw: bytes = environ["wsgi.input"].read()
         if path in self._own:
             return self._asked_itself(method, path, raw)
@@ -334,20 +291,6 @@ class ControlServer:
         return {} if answer is None else answer
 
 
-def has_token(environ: WSGIEnvironment, token: str) -> bool:
-    return hmac.compare_digest(str(environ.get("HTTP_AUTHORIZATION", "")).encode(), f"{SCHEME}{token}".encode())
-
-
-def check_token(environ: WSGIEnvironment, token: str) -> None:
-    """Raise `CommandRefused` for a request without the token."""
-    if not has_token(environ, token):
-        raise CommandRefused(
-            401,
-            f"the token is missing or wrong; send the header Authorization: {SCHEME}TOKEN with the token in the broker's"
-            " ready line",
-        )
-
-
 async def _run(command: Command, steered: Steered, parameters: Any, named: tuple[int | str, ...]) -> Any:
     return await command.run(steered, parameters, *named)
 
@@ -385,16 +328,3 @@ def _command(method: str, path: str) -> tuple[Command, tuple[int | str, ...]]:
         raise CommandRefused(405, f"{path} does not accept {method}; use {' or '.join(command.method for command, _ in at_path)}")
     known = ", ".join(sorted({command.path for command in COMMANDS} | {PAUSE, RESUME, METRICS}))
     raise CommandRefused(404, f"unknown path {path}; the paths are {known}")
-
-
-def _error(text: str) -> dict[str, str]:
-    """Return the response for an error. A long text is shortened in the middle, because beginning and end say what to correct."""
-    if len(text) > MAX_ERROR_CHARS:
-        kept = (MAX_ERROR_CHARS - len(_CUT)) // 2
-        text = f"{text[:kept]}{_CUT}{text[-kept:]}"
-    return {"error": text}
-
-
-def _path(environ: WSGIEnvironment) -> str:
-    """Decode the path of a request as UTF-8. WSGI has decoded the bytes as Latin-1 (PEP 3333)."""
-    return str(environ["PATH_INFO"]).encode("latin-1").decode(errors="replace")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import threading
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -122,34 +121,6 @@ class _NoPages:
 
 
 NO_PAGES: Final = _NoPages()
-
-
-def check_host(given: str, served: str, own: Container[str] = ()) -> None:
-    """Raise `CommandRefused` if the Host header names another host. Otherwise a site whose name resolves to this machine (DNS
-    rebinding) would have the same origin as the control API and the pages.
-
-    ``served`` is the host on which the control API listens, ``own`` has further names of the broker. In a network of containers, a
-    broker has names without a dot, or below ``.internal``; public name servers have no such names.
-    """
-    try:
-        name = urlsplit(f"//{given}").hostname or ""
-    except ValueError:
-        name = ""
-    # Allow localhost, which only resolves to this machine, and IP addresses, which no name server can redirect.
-    if name in ("localhost", served.lower()) or name in own or _is_address(name):
-        return
-    is_exposed = served != "localhost" and not (_is_address(served) and ipaddress.ip_address(served).is_loopback)
-    if is_exposed and name and ("." not in name or name.endswith(".internal")):
-        return
-    raise CommandRefused(403, "this host name is not accepted; connect by address, such as 127.0.0.1, or by localhost")
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def check_origin(origin: str, host: str) -> None:

@@ -4,6 +4,7 @@ State is replayed from the topic; a command checks a request against the state a
 replayed. The room is imported only for ``ottla serve --schema-registry``, and needs the libraries of the extra ``ottla[registry]``.
 
 - `commands`: the changes of the registry, as functions from state and request to records.
+- `comparison`: compares a schema with versions of its subject.
 - `compatibility`: compatibility levels.
 - `errors`: the errors of the API.
 - `formats`: the schema types Avro, JSON Schema and Protobuf.

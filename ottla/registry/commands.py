@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from ottla.registry.compatibility import LEVELS, compared, reasons
+from ottla.registry.comparison import Comparison, comparison_of
+from ottla.registry.compatibility import LEVELS, compared
 from ottla.registry.errors import Code, RegistryError
-from ottla.registry.formats.parsed import Parsed
-from ottla.registry.queries import found_version, found_versions, references_of
+from ottla.registry.queries import found_version, found_versions
 from ottla.registry.records import (
     CONFIG,
     DELETE_SUBJECT,
@@ -20,15 +19,13 @@ from ottla.registry.records import (
     version_record,
     version_tombstone,
 )
-from ottla.registry.schema_text import NamedText, SchemaText, Version
+from ottla.registry.schema_text import SchemaText, Version
 from ottla.registry.state import CONTEXT_PREFIX, State
 
 MAX_SCHEMAS_BYTES: Final = 256 << 20
 """Maximum size of all schemas together, in bytes, because they are kept in memory."""
 MAX_SUBJECT_CHARS: Final = 1_000
 MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
-ParseText = Callable[[str, str, Sequence[NamedText]], Parsed]
-"""Parses a schema (`formats.types.parse`)."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,27 +67,48 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     version: int | None = None
 
 
-def register(state: State, wanted: Registration, parse: ParseText) -> Change:
-    """Register a schema, and respond with its id; an equal schema of the subject keeps its id. Raises `RegistryError`."""
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """A comparison, and the reasons against the new schema that it has found."""
+
+    comparison: Comparison
+    reasons: list[str]
+
+
+class NotChecked(Exception):
+    """A schema can only be registered after a comparison that was not carried out yet."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        super().__init__()
+        self.comparison = comparison
+
+
+def register(state: State, wanted: Registration, checked: Checked | None) -> Change:
+    """Register a schema, and respond with its id; an equal schema of the subject keeps its id.
+
+    Raises `RegistryError`, and `NotChecked` if ``checked`` is not the comparison that the state needs.
+    """
     subject, schema = wanted.subject, wanted.schema
     _check_writable(state, subject)
     is_import = state.mode(subject) == "IMPORT"
     if is_import != (wanted.schema_id is not None):
         needs = "is in import mode; give the id of the schema" if is_import else "is not in import mode; leave the id out"
         raise RegistryError(Code.NOT_PERMITTED, f"Subject {subject} {needs}")
+    identity = state.identity(schema)
     for version in state.versions(subject):
-        if state.is_same(version.schema, schema) and wanted.schema_id in (None, version.schema_id):
+        if version.identity == identity and wanted.schema_id in (None, version.schema_id):
             return Change(response=_registered(version))
     if state.size_bytes + schema.size_bytes > MAX_SCHEMAS_BYTES:
         raise RegistryError(Code.TOO_MANY_SCHEMAS, f"the registry has {MAX_SCHEMAS_BYTES >> 20} MiB of schemas; delete some first")
     if not is_import:
         level = state.level(subject)
-        found = incompatible(state, schema, compared(level, state.versions(subject)), level, parse)
-        if found:
+        comparison = comparison_of(state, schema, compared(level, state.versions(subject)), level)
+        if checked is None or checked.comparison != comparison:
+            raise NotChecked(comparison)
+        if found := checked.reasons:
             text = f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: {found}'
             raise RegistryError(Code.INCOMPATIBLE, text)
     number = max(state.subjects.get(subject, {}), default=0) + 1 if wanted.version is None else wanted.version
-    version = Version(subject=subject, version=number, schema_id=_id_of(state, wanted), schema=schema)
+    version = Version(subject=subject, version=number, schema_id=_id_of(state, wanted, identity), schema=schema)
     return Change(records=[version_record(version)], response=_registered(version))
 
 
@@ -98,28 +116,13 @@ def _registered(version: Version) -> dict[str, Any]:
     return {"id": version.schema_id}
 
 
-def _id_of(state: State, wanted: Registration) -> int:
+def _id_of(state: State, wanted: Registration, identity: bytes) -> int:
     if wanted.schema_id is None:
-        known = state.id_of(wanted.schema)
+        known = state.id_of(identity)
         return state.max_id + 1 if known is None else known
-    taken = state.schema(wanted.schema_id)
-    if taken is not None and not state.is_same(taken, wanted.schema):
+    if any(version.identity != identity for version in state.versions_of_id(wanted.schema_id)):
         raise RegistryError(Code.ID_CONFLICT, f"Overwrite new schema with id {wanted.schema_id} is not permitted.")
     return wanted.schema_id
-
-
-def incompatible(state: State, schema: SchemaText, versions: Sequence[Version], level: str, parse: ParseText) -> list[str]:
-    """Return why a level does not allow a schema after some versions, newest first. Raises `RegistryError`."""
-    new = parse(schema.kind, schema.text, references_of(state, schema.references))
-    for version in reversed(versions):
-        if version.schema.kind != schema.kind:
-            found = [f"the type {version.schema.kind} has become {schema.kind}"]
-        else:
-            old = parse(version.schema.kind, version.schema.text, references_of(state, version.schema.references))
-            found = reasons(level, new, old)
-        if found:
-            return [*found, f"{{compatibility: '{level}', version: {version.version}}}"]
-    return []
 
 
 def delete_subject(state: State, subject: str, *, is_permanent: bool) -> Change:

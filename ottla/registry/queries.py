@@ -7,14 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
+from ottla.client.schema_registry.references import MAX_REFERENCES, TooManyReferences, resolved
 from ottla.registry.errors import Code, RegistryError
 from ottla.registry.schema_text import AVRO, NamedText, Reference, SchemaText, Version
 from ottla.registry.state import State
 
 LATEST: Final = ("latest", "-1")
 MAX_VERSION: Final = (1 << 31) - 1
-MAX_REFERENCES: Final = 1_000
-"""Maximum number of schemas that a schema refers to, directly or through others."""
 
 
 def subject_not_found(subject: str) -> RegistryError:
@@ -50,14 +49,9 @@ def found_version(state: State, subject: str, text: str, *, deleted: bool) -> Ve
 
 def references_of(state: State, references: Sequence[Reference]) -> list[NamedText]:
     """Return the texts of all schemas that are referred to, those without references first. Raises `RegistryError`."""
-    found: dict[str, NamedText] = {}
-    active: set[tuple[str, int]] = set()
 
-    def visit(reference: Reference) -> None:
-        if reference.name in found or (reference.subject, reference.version) in active:
-            return
-        versions = state.subjects.get(reference.subject, {})
-        version = versions.get(reference.version)
+    def resolve(reference: Reference) -> tuple[SchemaText, Sequence[Reference]]:
+        version = state.subjects.get(reference.subject, {}).get(reference.version)
         if reference.version == -1:
             version = next(reversed(state.versions(reference.subject)), None)
         if version is None:
@@ -65,23 +59,22 @@ def references_of(state: State, references: Sequence[Reference]) -> list[NamedTe
                 Code.INVALID_SCHEMA,
                 f"the reference {reference.name!r} is unknown: subject {reference.subject!r} has no version {reference.version}",
             )
-        active.add((reference.subject, reference.version))
-        for further in version.schema.references:
-            visit(further)
-        active.discard((reference.subject, reference.version))
-        if len(found) >= MAX_REFERENCES:
-            raise RegistryError(Code.INVALID_SCHEMA, f"at most {MAX_REFERENCES} references are allowed")
-        found[reference.name] = NamedText(name=reference.name, text=version.schema.text)
+        return version.schema, version.schema.references
 
-    for reference in references:
-        visit(reference)
-    return list(found.values())
+    try:
+        found = resolved(references, resolve)
+    except TooManyReferences:
+        raise RegistryError(
+            Code.INVALID_SCHEMA, f"a schema refers to at most {MAX_REFERENCES:,} schemas, directly or through others"
+        ) from None
+    return [NamedText(name=name, text=schema.text) for name, schema in found.items()]
 
 
 def found_by_schema(state: State, subject: str, schema: SchemaText, *, deleted: bool) -> Version:
     """Return the newest version of a subject with an equal schema. Raises `RegistryError`."""
-    for version in reversed(found_versions(state, subject, deleted=deleted)):
-        if state.is_same(version.schema, schema):
+    versions, identity = found_versions(state, subject, deleted=deleted), state.identity(schema)
+    for version in reversed(versions):
+        if version.identity == identity:
             return version
     raise RegistryError(Code.SCHEMA_NOT_FOUND, "Schema not found")
 

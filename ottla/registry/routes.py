@@ -1,29 +1,33 @@
 """The paths of the API, which are those of Confluent's registry, and what each does.
 
 A request that changes something holds the log's lock from the check to the append, so that no other request comes between the two.
-The schema in its body is parsed before, because a compiler may need a second.
+No schema is parsed or compared with the lock held, because a compiler may need a second: a registration compares first, and again
+if the subject has changed meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from ottla.registry.commands import (
     Change,
+    Checked,
+    NotChecked,
     Registration,
     check_subject,
     delete_config,
     delete_mode,
     delete_subject,
     delete_version,
-    incompatible,
     register,
     set_config,
     set_mode,
 )
+from ottla.registry.comparison import Comparison, comparison_of, incompatible
 from ottla.registry.compatibility import compared
 from ottla.registry.errors import Code, RegistryError
 from ottla.registry.formats.parsed import Parsed
@@ -44,6 +48,8 @@ from ottla.registry.state import State
 API_VERSION: Final = "7.9.0"
 """The release of Confluent Platform whose API this is, for clients that ask for it."""
 SERIALIZED: Final = "serialized"
+MAX_COMPARISONS: Final = 100
+"""Maximum number of comparisons for one registration. A further one is needed when another request has changed the subject."""
 
 
 class Text(msgspec.Struct, frozen=True):
@@ -194,7 +200,13 @@ class Routes:
     def register(self, request: Request) -> Any:
         submitted, subject = self._submitted(request), _subject(request)
         wanted = Registration(subject=subject, schema=submitted.schema, schema_id=submitted.schema_id, version=submitted.version)
-        return self._change(lambda state: register(state, wanted, parse))
+        checked: Checked | None = None
+        for _ in range(MAX_COMPARISONS):
+            try:
+                return self._change(partial(register, wanted=wanted, checked=checked))
+            except NotChecked as needed:
+                checked = Checked(comparison=needed.comparison, reasons=incompatible(needed.comparison, parse))
+        raise RegistryError(Code.STORE_FAILED, f"subject {subject!r} has changed {MAX_COMPARISONS} times meanwhile; try again")
 
     def lookup(self, request: Request) -> Any:
         subject, deleted = _subject(request), request.flag("deleted")
@@ -232,22 +244,22 @@ class Routes:
         self._read(lambda state: found_version(state, subject, request.path[4], deleted=False))
         schema = self._submitted(request).schema
 
-        def read(state: State) -> list[str]:
+        def read(state: State) -> Comparison:
             version = found_version(state, subject, request.path[4], deleted=False)
             level = state.level(subject)
-            return incompatible(state, schema, [version] if level != "NONE" else [], level, parse)
+            return comparison_of(state, schema, [version] if level != "NONE" else [], level)
 
-        return _compatibility(request, self._read(read))
+        return _compatibility(request, incompatible(self._read(read), parse))
 
     def is_compatible(self, request: Request) -> Any:
         subject = check_subject(request.path[2])
         schema = self._submitted(request).schema
 
-        def read(state: State) -> list[str]:
+        def read(state: State) -> Comparison:
             level = state.level(subject)
-            return incompatible(state, schema, compared(level, state.versions(subject)), level, parse)
+            return comparison_of(state, schema, compared(level, state.versions(subject)), level)
 
-        return _compatibility(request, self._read(read))
+        return _compatibility(request, incompatible(self._read(read), parse))
 
     # levels and modes
 

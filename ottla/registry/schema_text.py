@@ -53,3 +53,5 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     schema_id: int
     schema: SchemaText
     is_deleted: bool = False
+    identity: bytes = b""
+    """The digest that equal schemas have in common (`formats.types.identity`). `State` sets it once, in replay."""

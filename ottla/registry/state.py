@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+import msgspec
+
 from ottla.registry.records import (
     CLEAR_SUBJECT,
     CONFIG,
@@ -33,7 +35,7 @@ class State:
     """Owned by one `SchemaLog`, whose lock protects it. ``identity`` decides which schemas are equal."""
 
     def __init__(self, identity: Identity) -> None:
-        self._identity = identity
+        self.identity = identity
         self.subjects: dict[str, dict[int, Version]] = {}
         """The versions of each subject, including soft-deleted versions, ordered by number."""
         self.levels: dict[str | None, dict[str, Any]] = {}
@@ -54,12 +56,9 @@ class State:
     def versions_of_id(self, schema_id: int) -> list[Version]:
         return sorted(self._users.get(schema_id, {}).values(), key=lambda version: (version.subject, version.version))
 
-    def id_of(self, schema: SchemaText) -> int | None:
-        """Return the id of an equal schema of any subject."""
-        return self._ids.get(self._identity(schema))
-
-    def is_same(self, one: SchemaText, other: SchemaText) -> bool:
-        return self._identity(one) == self._identity(other)
+    def id_of(self, identity: bytes) -> int | None:
+        """Return the id of the schemas of any subject with this digest."""
+        return self._ids.get(identity)
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[Version]:
         """Return the versions of a subject, by default without soft-deleted versions."""
@@ -105,7 +104,7 @@ class State:
             last = decoded_fields(value).get("version")
             for version in self.versions(key.subject):
                 if isinstance(last, int) and version.version <= last:
-                    self._put(_deleted(version))
+                    self._put(msgspec.structs.replace(version, is_deleted=True))
         elif key.keytype == CLEAR_SUBJECT and key.subject is not None:
             for version in [one for one in self.versions(key.subject, deleted=True) if one.is_deleted]:
                 self._remove(version.subject, version.version)
@@ -126,6 +125,8 @@ class State:
             values[subject] = value
 
     def _put(self, version: Version) -> None:
+        if not version.identity:
+            version = msgspec.structs.replace(version, identity=self.identity(version.schema))
         self._remove(version.subject, version.version)
         versions = self.subjects.setdefault(version.subject, {})
         is_last = version.version > max(versions, default=0)
@@ -133,7 +134,7 @@ class State:
         if not is_last:
             self.subjects[version.subject] = dict(sorted(versions.items()))
         self._users.setdefault(version.schema_id, {})[version.subject, version.version] = version
-        self._ids.setdefault(self._identity(version.schema), version.schema_id)
+        self._ids.setdefault(version.identity, version.schema_id)
         self.max_id = max(self.max_id, version.schema_id)
         self.size_bytes += version.schema.size_bytes
 
@@ -145,19 +146,8 @@ class State:
             del self.subjects[subject]
         users = self._users[version.schema_id]
         del users[subject, number]
-        identity = self._identity(version.schema)
         if not users:
             del self._users[version.schema_id]
-            if self._ids.get(identity) == version.schema_id:
-                del self._ids[identity]
+            if self._ids.get(version.identity) == version.schema_id:
+                del self._ids[version.identity]
         self.size_bytes -= version.schema.size_bytes
-
-
-def _deleted(version: Version) -> Version:
-    return Version(
-        subject=version.subject,
-        version=version.version,
-        schema_id=version.schema_id,
-        schema=version.schema,
-        is_deleted=True,
-    )

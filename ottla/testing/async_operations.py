@@ -1,13 +1,13 @@
 """The requests of a handle as coroutines, for tests with asyncio: the request runs in a thread, so that the event loop goes on.
 
-A cancelled call stops to wait, but its request continues in the thread until its timeout.
+A cancelled call stops to wait, but its request continues in the thread until its timeout. A transaction that begins after the
+cancellation is aborted.
 """
 
-# ruff: noqa: ASYNC109
-# The timeouts are those of the synchronous functions, which run in the thread.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -54,20 +54,20 @@ class AsyncOperations:
         return await asyncio.to_thread(write)
 
     @asynccontextmanager
-    async def transaction(self, transactional_id: str | None = None, *, timeout: float = 60.0) -> AsyncIterator[AsyncTransaction]:
+    async def transaction(self, transactional_id: str | None = None, *, timeout_s: float = 60.0) -> AsyncIterator[AsyncTransaction]:
         """Commit the transaction of an ``async with`` block, or abort it after an exception, as `ottla.Broker.transaction`."""
-        transaction = operations.transaction(self._handle, transactional_id, timeout=timeout)
-        await asyncio.to_thread(transaction.begin)
+        transaction = operations.transaction(self._handle, transactional_id, timeout_s=timeout_s)
+        await _begin(transaction)
         try:
             yield AsyncTransaction(transaction)
         except BaseException as error:
-            await asyncio.to_thread(transaction.__exit__, type(error), error, None)
+            await _in_thread(transaction.__exit__, type(error), error, None)
             raise
-        await asyncio.to_thread(transaction.__exit__, None, None, None)
+        await _in_thread(transaction.__exit__, None, None, None)
 
     @overload
     async def consume(
-        self, topic: str, n: int | None = None, *, timeout: float = TIMEOUT_S, partition: int | None = None, start: int = 0
+        self, topic: str, n: int | None = None, *, timeout_s: float = TIMEOUT_S, partition: int | None = None, start: int = 0
     ) -> list[Consumed[bytes]]: ...
 
     @overload
@@ -77,7 +77,7 @@ class AsyncOperations:
         n: int | None = None,
         *,
         deserializer: Callable[[bytes], T],
-        timeout: float = TIMEOUT_S,
+        timeout_s: float = TIMEOUT_S,
         partition: int | None = None,
         start: int = 0,
     ) -> list[Consumed[T]]: ...
@@ -88,7 +88,7 @@ class AsyncOperations:
         n: int | None = None,
         *,
         deserializer: Callable[[bytes], Any] = bytes,
-        timeout: float = TIMEOUT_S,
+        timeout_s: float = TIMEOUT_S,
         partition: int | None = None,
         start: int = 0,
     ) -> list[Consumed[Any]]:
@@ -96,7 +96,7 @@ class AsyncOperations:
         __tracebackhide__ = True
         return await asyncio.to_thread(
             lambda: operations.consume(
-                self._handle, topic, n, deserializer=deserializer, timeout=timeout, partition=partition, start=start
+                self._handle, topic, n, deserializer=deserializer, timeout_s=timeout_s, partition=partition, start=start
             )
         )
 
@@ -106,7 +106,7 @@ class AsyncOperations:
         values: Value | Record | Iterable[Any],
         *,
         in_any_order: bool = False,
-        timeout: float = TIMEOUT_S,
+        timeout_s: float = TIMEOUT_S,
         partition: int | None = None,
         start: int = 0,
         deserializer: Callable[[bytes], Any] | None = None,
@@ -119,7 +119,7 @@ class AsyncOperations:
                 topic,
                 values,
                 in_any_order=in_any_order,
-                timeout=timeout,
+                timeout_s=timeout_s,
                 partition=partition,
                 start=start,
                 deserializer=deserializer,
@@ -149,3 +149,30 @@ class AsyncTransaction:
     async def abort(self) -> None:
         """Abort the transaction before the end of the block."""
         await asyncio.to_thread(self._transaction.abort)
+
+
+async def _in_thread(function: Callable[..., object], *arguments: object) -> None:
+    """Run a function in a thread, also if the caller is cancelled before a thread is free, unlike with `asyncio.to_thread`."""
+    await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, function, *arguments))
+
+
+async def _begin(transaction: Transaction) -> None:
+    """Begin a transaction. If the caller is cancelled meanwhile, a thread aborts the transaction, as the block does not run."""
+    lock = threading.Lock()
+    is_cancelled = False
+
+    def begin() -> None:
+        with lock:
+            if not is_cancelled:
+                transaction.begin()
+
+    def abort(error: BaseException) -> None:
+        with lock:
+            transaction.__exit__(type(error), error, None)
+
+    try:
+        await _in_thread(begin)
+    except asyncio.CancelledError as error:
+        is_cancelled = True
+        asyncio.get_running_loop().run_in_executor(None, abort, error)
+        raise

@@ -91,21 +91,21 @@ def produce(
     return self._questions.produce(topic, records)
 
 
-def transaction(self: Handle, transactional_id: str | None = None, *, timeout: float = 60.0) -> Transaction:
+def transaction(self: Handle, transactional_id: str | None = None, *, timeout_s: float = 60.0) -> Transaction:
     """Return a transaction, for a ``with`` block that commits it, or aborts it after an exception.
 
     Its `produce` and `commit_offsets` are those of the handle. It begins with the block: an open transaction of the same
-    ``transactional_id`` is aborted, and its producer is fenced. Without an id the transaction has one of its own. ``timeout`` is
+    ``transactional_id`` is aborted, and its producer is fenced. Without an id the transaction has one of its own. ``timeout_s`` is
     the transaction timeout of the broker's clock, in seconds.
     """
     from ottla.testing.transactions import Transaction
 
-    return Transaction(self._questions, transactional_id, timeout)
+    return Transaction(self._questions, transactional_id, timeout_s)
 
 
 @overload
 def consume(
-    self: Handle, topic: str, n: int | None = None, *, timeout: float = TIMEOUT_S, partition: int | None = None, start: int = 0
+    self: Handle, topic: str, n: int | None = None, *, timeout_s: float = TIMEOUT_S, partition: int | None = None, start: int = 0
 ) -> list[Consumed[bytes]]: ...
 
 
@@ -116,7 +116,7 @@ def consume(
     n: int | None = None,
     *,
     deserializer: Callable[[bytes], T],
-    timeout: float = TIMEOUT_S,
+    timeout_s: float = TIMEOUT_S,
     partition: int | None = None,
     start: int = 0,
 ) -> list[Consumed[T]]: ...
@@ -128,7 +128,7 @@ def consume(
     n: int | None = None,
     *,
     deserializer: Callable[[bytes], Any] = bytes,
-    timeout: float = TIMEOUT_S,
+    timeout_s: float = TIMEOUT_S,
     partition: int | None = None,
     start: int = 0,
 ) -> list[Consumed[Any]]:
@@ -143,7 +143,7 @@ def consume(
     from ottla.testing.topic_reader import TopicReader, consumed
 
     with TopicReader(self._questions, topic, partition, start) as reader:
-        records = reader.wait_for_count(n, timeout)
+        records = reader.wait_for_count(n, timeout_s)
     return [consumed(record, deserializer) for record in records]
 
 
@@ -153,7 +153,7 @@ def expect(
     values: Value | Record | Iterable[Any],
     *,
     in_any_order: bool = False,
-    timeout: float = TIMEOUT_S,
+    timeout_s: float = TIMEOUT_S,
     partition: int | None = None,
     start: int = 0,
     deserializer: Callable[[bytes], Any] | None = None,
@@ -163,7 +163,7 @@ def expect(
     An expected value of bytes is compared with the bytes of a record, text with its UTF-8, and all else with its JSON; or with what
     ``deserializer`` returns. A `Record` is also compared by key, headers, partition and timestamp, as far as it has them.
 
-    Fails at once if an unexpected record is there, and after ``timeout`` if a record is missing. Several records of a topic with
+    Fails at once if an unexpected record is there, and after ``timeout_s`` if a record is missing. Several records of a topic with
     several partitions have no common order: give ``in_any_order=True`` or a ``partition``.
     """
     __tracebackhide__ = True
@@ -174,7 +174,7 @@ def expect(
     expectation = Expectation(each(values), in_any_order=in_any_order, deserializer=deserializer)
     has_order = in_any_order or len(expectation.expected) < 2
     with TopicReader(self._questions, topic, partition, start) as reader:
-        problem = reader.wait_for_expected(expectation, timeout, has_order=has_order)
+        problem = reader.wait_for_expected(expectation, timeout_s, has_order=has_order)
     if problem is not None:
         raise AssertionError(problem)
 

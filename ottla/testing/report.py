@@ -21,6 +21,8 @@ MAX_FILE_EVENTS = 1_000
 """Maximum number of newest events of each transactional id in the file."""
 MAX_IDS_READ = 200
 _IN_LINES = frozenset({"event", "level", "timestamp"})
+_IN_TIMELINE = "producer_fenced "
+"""Begins log lines about an event that the timeline of the transactional id shows as well."""
 
 Timed = tuple[int, str]
 """A time in ms and a line."""
@@ -42,7 +44,8 @@ def failure_report(broker: Broker, logged_lines: int, since_ms: int, file: Path)
             happened = transactions_since(broker.open_client, since_ms, Remote(control["url"], control["token"]))
         except TimelineUnavailable as error:
             problem = str(error)
-    lines = timeline_lines([*happened, *map(log_line, logged)])
+    unrepeated = [(ms, text) for ms, text in map(log_line, logged) if not (happened and text.startswith(_IN_TIMELINE))]
+    lines = timeline_lines([*happened, *unrepeated])
     if problem is not None:
         lines.append(f"their transactions cannot be shown: {problem}")
     if not lines:

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from ottla.client.records.client_transaction import ClientTransaction
     from ottla.client.records.producing import WrittenRecord
+    from ottla.client.records.transactional_producer import TransactionalProducer
     from ottla.testing.cluster_queries import Questions
     from ottla.testing.serialization import RecordHeaders, Serialized
 
@@ -29,7 +29,8 @@ class Transaction:
     def __init__(self, questions: Questions, transactional_id: str | None, timeout_s: float) -> None:
         self._questions = questions
         self._timeout_s = timeout_s
-        self._begun: ClientTransaction | None = None
+        self._producer: TransactionalProducer | None = None
+        self._is_open = False
         self._process_id = os.getpid()
         self.transactional_id = transactional_id or f"ottla-{uuid.uuid4().hex[:12]}"
 
@@ -41,17 +42,18 @@ class Transaction:
     @property
     def is_open(self) -> bool:
         self._check_process()
-        return self._begun is not None and self._begun.is_open
+        return self._is_open
 
     def begin(self) -> Self:
         """Begin the transaction. This and the following methods raise `ottla.client.ClientError`."""
-        from ottla.client.records.client_transaction import ClientTransaction
+        from ottla.client.records.transactional_producer import TransactionalProducer
 
         if self.is_open:
             raise RuntimeError(f"the transaction of {self.transactional_id!r} is open; commit or abort it first")
         with self._questions.cluster() as client:
             timeout_ms = round(1_000 * self._timeout_s)
-            self._begun = ClientTransaction(client.brokers, self.transactional_id, timeout_ms, self._questions.now_ms)
+            self._producer = TransactionalProducer(client.brokers, self.transactional_id, timeout_ms)
+        self._is_open = True
         return self
 
     def produce(
@@ -66,17 +68,20 @@ class Transaction:
         serializer: Callable[[Any], Serialized] | None = None,
     ) -> list[WrittenRecord]:
         """Write records in the transaction, as `ottla.Broker.produce` does."""
+        from ottla.client.records.producing import produce_each
         from ottla.testing.serialization import new_records
 
         records = new_records(values, key=key, headers=headers, partition=partition, timestamp=timestamp, serializer=serializer)
-        begun = self._open()
-        return self._questions.write(topic, lambda client: begun.produce(client.brokers, topic, records))
+        producer, now_ms = self._open(), self._questions.now_ms
+        if not records:
+            return []
+        return self._questions.write(topic, lambda client: produce_each(client.brokers, topic, records, now_ms, producer))
 
     def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commit offsets of a group in the transaction, by topic and partition."""
-        begun = self._open()
+        producer = self._open()
         with self._questions.cluster() as client:
-            begun.commit_offsets(client.brokers, group, offsets)
+            producer.commit_offsets(client.brokers, group, offsets)
 
     def commit(self) -> None:
         """Commit the transaction."""
@@ -87,20 +92,21 @@ class Transaction:
         self._end(commit=False)
 
     def _end(self, *, commit: bool) -> None:
-        begun = self._open()
+        producer = self._open()
         with self._questions.cluster() as client:
-            begun.end(client.brokers, commit=commit)
+            producer.end(client.brokers, commit=commit)
+        self._is_open = False
 
     def _check_process(self) -> None:
         if self._process_id != os.getpid():
             raise RuntimeError(f"this transaction belongs to process {self._process_id}; begin one in this process")
 
-    def _open(self) -> ClientTransaction:
+    def _open(self) -> TransactionalProducer:
         self._check_process()
-        if self._begun is None or not self._begun.is_open:
-            what = "has not begun" if self._begun is None else "has ended"
+        if self._producer is None or not self._is_open:
+            what = "has not begun" if self._producer is None else "has ended"
             raise RuntimeError(f"the transaction of {self.transactional_id!r} {what}; use it in a with block, or call begin()")
-        return self._begun
+        return self._producer
 
     def __enter__(self) -> Self:
         return self.begin()

@@ -52,6 +52,9 @@ def test_malformed_parameters_are_refused(name: str, body: bytes) -> None:
         ("delete-records", {"topic": "t", "before": {"kind": "offset", "number": -1}}),
         ("delete-records", {"topic": "t", "before": {"kind": "offset", "number": 2**63}}),
         ("delete-records", {"topic": "t", "before": {"kind": "yesterday"}}),
+        ("delete-records", {"topic": "t", "before": {"kind": "end"}, "offsets": {"-1": 0}}),
+        ("delete-records", {"topic": "t", "before": {"kind": "end"}, "offsets": {"0": 2**63}}),
+        ("reset-group", {"group": "g", "to": {"kind": "end"}, "offsets": [{"topic": "t", "partition": 0, "offset": -1}]}),
         ("set-config", {"kind": "client-metrics", "name": "n", "key": "k", "value": "v"}),
     ],
 )
@@ -87,6 +90,11 @@ def test_command_of_a_record_has_all_its_parts() -> None:
     in_transaction = previewed("produce", **parts, transaction={"id": "shop", "is_committed": False})
     assert in_transaction["command"] == f"{command} --transactional-id shop --abort orders --bootstrap b:1"
     assert "transactional id shop, if there is one, is fenced" in in_transaction["warning"]
+
+
+def test_record_that_no_command_can_write_says_why() -> None:
+    shown = previewed("produce", topic="orders", value="v", headers=[{"name": "a", "value": " b"}])
+    assert (shown["command"], "removes the blanks" in shown["warning"]) == ("", True)
 
 
 def test_tombstone_needs_a_key() -> None:
@@ -135,4 +143,5 @@ def test_effects_are_json_with_a_command_line() -> None:
         "more_rows": 0,
         "page": "",
         "parameters": {},
+        "confirmed": {},
     }

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import pytest
 
 from ottla import Broker
-from ottla.console.site import PREFIX, all_files
+from ottla.console.site import PREFIX, Console
 from ottla.testing.broker_process import ServedProcess
 from tests.console.conditions import WITHIN_S, look_elsewhere, state_is, text
 from tests.console.loaded import TIMEOUT_S
@@ -238,7 +238,7 @@ def scripted_control_api(events: bytes, *, stays_open: bool) -> Iterator[tuple[s
     is_over = threading.Event()
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
-        file = all_files().get(handler.path.removeprefix(PREFIX) or "index.html")
+        file = Console().file(handler.path)
         handler.send_response(200)
         handler.send_header("Content-Type", "text/event-stream" if file is None else file.kind)
         handler.end_headers()

@@ -43,7 +43,7 @@ def test_transaction_without_a_coordinator_is_hanging() -> None:
 def test_transaction_of_another_coordinator_is_not_called_hanging() -> None:
     lines = why(Hold(held=HELD, holder=HOLDER, transaction=None, may_be_elsewhere=True))
     assert not any("hanging" in line for line in lines)
-    assert lines[-1].endswith("transaction of producer 7 epoch 1, which this broker does not coordinate; ottla why explains it")
+    assert lines[-1].endswith("transaction of producer 7 epoch 1, which this console cannot see; ottla why explains it")
 
 
 def test_unknown_end_offset_is_reported_and_counts_as_no_lag() -> None:

@@ -53,7 +53,7 @@ class OpenPageWorld:
             is_closed=cast(Any, is_closed),
             has_left=lambda: self.has_left,
         )
-        return OpenPage(self._read, {}, reach, self._client, self._close)
+        return OpenPage("messages", self._read, {"key": "SECRET"}, reach, self._client, self._close)
 
     def _wait(self, timeout_s: float) -> bool:
         self.now_s += timeout_s
@@ -146,7 +146,8 @@ def test_bug_in_a_page_is_logged_once_and_ends_the_page(world_of: Callable[..., 
     page = world_of(iter([ZeroDivisionError("a bug"), 5])).page()
     with structlog.testing.capture_logs() as logged:
         assert [data_of(event)[1]["status"] for event in page] == [500]
-    assert [(one["event"], one["log_level"]) for one in logged] == [("console_page_failed", "error")]
+    assert [(one["event"], one["log_level"], one["page"]) for one in logged] == [("console_page_failed", "error", "messages")]
+    assert "SECRET" not in str(logged)
 
 
 def test_connections_to_an_unresponsive_broker_are_replaced(world_of: Callable[..., OpenPageWorld]) -> None:

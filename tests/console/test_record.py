@@ -39,8 +39,14 @@ def test_command_has_the_exact_bytes_of_the_record(value: bytes) -> None:
     assert problem == ""
     script = f"ottla() {{ printf '%s\\0' \"$@\"; }}; {command}"
     arguments = subprocess.run(["bash", "-c", script], check=True, capture_output=True).stdout.split(b"\0")[:-1]
-    assert arguments[:6] == [b"produce", b"t", b"--bootstrap", b"127.0.0.1:1", b"--partition", b"2"]
-    assert arguments[6:] == [b"--key=" + value, b"--header=a b=c=d", b"--value=" + value]
+    given = [[b"--key=" + value], [b"--value=" + value]] if value.startswith(b"-") else [[b"--key", value], [b"--value", value]]
+    assert arguments[:-7] == [b"produce", *given[0], *given[1]]
+    assert arguments[-7:] == [b"--header", b"a b=c=d", b"--partition", b"2", b"t", b"--bootstrap", b"127.0.0.1:1"]
+
+
+def test_command_of_a_tombstone_has_no_value() -> None:
+    command = "ottla produce --key k --null-value --partition 2 t --bootstrap 127.0.0.1:1"
+    assert produce_command(made(None, key=b"k"), "127.0.0.1:1") == (command, "")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from ottla.broker.network.listener import advertised_hosts
 from ottla.control.controller_api import DENIALS, ControllerApi
 
 TOKEN = "secret"
@@ -19,10 +20,18 @@ DENIED = {"principal": "User:alice", "times": 3}
 
 
 @pytest.fixture
-async def opened() -> AsyncIterator[ControllerApi]:
-    settings = SimpleNamespace(ottla_control_token=TOKEN, ottla_control_host="127.0.0.1")
-    authorizer = SimpleNamespace(denials=lambda: [DENIED])
-    made = ControllerApi(cast(Any, SimpleNamespace(settings=settings, authorizer=authorizer)))
+def controller() -> SimpleNamespace:
+    return SimpleNamespace(
+        settings=SimpleNamespace(ottla_control_token=TOKEN, ottla_control_host="127.0.0.1"),
+        authorizer=SimpleNamespace(denials=lambda: [DENIED]),
+        lifecycle=SimpleNamespace(unexpected_errors=0),
+    )
+
+
+@pytest.fixture
+async def opened(controller: SimpleNamespace) -> AsyncIterator[ControllerApi]:
+    advertised = SimpleNamespace(advertised_listeners=("PLAINTEXT://Kafka.example:9092",))
+    made = ControllerApi(cast(Any, controller), advertised_hosts(cast(Any, advertised)))
     made.serve()
     yield made
     await asyncio.to_thread(made.close)
@@ -53,3 +62,16 @@ async def test_other_requests_are_refused(opened: ControllerApi) -> None:
     assert (await ask(opened, Host="evil.example"))[0] == 403
     assert (await ask(opened, "/v1/state"))[0] == 404
     assert (await ask(opened, method="POST"))[0] == 405
+
+
+async def test_advertised_names_are_accepted(opened: ControllerApi) -> None:
+    assert (await ask(opened, Host="kafka.example"))[0] == 200
+
+
+async def test_unexpected_error_is_counted(opened: ControllerApi, controller: SimpleNamespace) -> None:
+    controller.authorizer.denials = lambda: 1 / 0
+    assert (await ask(opened))[0] == 500
+    # The server's thread has scheduled the count on this loop before it sent the response, or schedules it right after.
+    await asyncio.to_thread(opened.close)
+    await asyncio.sleep(0)
+    assert controller.lifecycle.unexpected_errors == 1

@@ -21,10 +21,16 @@ class ListLog:
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.state = State(identity)
+        self.is_held = False
 
     @contextmanager
     def current(self) -> Iterator[State]:
-        yield self.state
+        assert not self.is_held
+        self.is_held = True
+        try:
+            yield self.state
+        finally:
+            self.is_held = False
 
     def append(self, records: Sequence[Record]) -> None:
         for record in records:

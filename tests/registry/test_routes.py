@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
+from ottla.registry.comparison import Comparison, ParseText, incompatible
+from ottla.registry.formats import types
+from ottla.registry.formats.parsed import Parsed
+from ottla.registry.schema_text import NamedText, SchemaText
 from ottla.registry.state import State
 from tests.registry.stored import StoredRegistry, record
 
@@ -84,6 +88,61 @@ def test_transitive_levels_compare_with_all_versions(registry: StoredRegistry, l
     registry.ask("PUT", "/config/a", {"compatibility": level})
     wider = json.dumps(record("A", "a:long"))
     assert registry.ask("POST", "/compatibility/subjects/a/versions", {"schema": wider})["is_compatible"] is allowed
+
+
+def test_nothing_is_parsed_while_the_log_is_held(registry: StoredRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = []
+
+    def parse(kind: str, text: str, references: Sequence[NamedText]) -> Parsed:
+        assert not registry.log.is_held
+        parsed.append(text)
+        return types.parse(kind, text, references)
+
+    monkeypatch.setattr("ottla.registry.routes.parse", parse)
+    registry.register("a", ONE)
+    registry.register("a", TWO)
+    body = {"schema": json.dumps(ONE)}
+    assert registry.ask("POST", "/compatibility/subjects/a/versions", body) == {"is_compatible": True}
+    assert registry.ask("POST", "/compatibility/subjects/a/versions/1", body) == {"is_compatible": True}
+    assert parsed
+
+
+def test_schema_is_compared_again_if_the_subject_has_changed_meanwhile(
+    registry: StoredRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.register("a", ONE)
+    compared_with = []
+
+    def compared(comparison: Comparison, parse: ParseText) -> list[str]:
+        found = incompatible(comparison, parse)
+        compared_with.append([number for number, _ in comparison.old])
+        if len(compared_with) == 1:
+            # Another client registers a schema after this comparison.
+            registry.ask("PUT", "/config/a", {"compatibility": "NONE"})
+            registry.register("a", record("A", "a:string"))
+            registry.ask("PUT", "/config/a", {"compatibility": "BACKWARD"})
+        return found
+
+    monkeypatch.setattr("ottla.registry.routes.incompatible", compared)
+    assert registry.code("POST", "/subjects/a/versions", {"schema": json.dumps(TWO)}) == 409
+    # The second comparison is that of the other client, at the level NONE.
+    assert compared_with == [[1], [], [2]]
+
+
+def test_identity_is_computed_once_for_each_version_and_request(registry: StoredRegistry) -> None:
+    computed = []
+
+    def counted(schema: SchemaText) -> bytes:
+        computed.append(schema)
+        return types.identity(schema)
+
+    registry.log.state.identity = counted
+    for number in range(10):
+        registry.register("a", record("A", *(f'f{i}:string=""' for i in range(number))))
+    registry.ask("POST", "/subjects/a", {"schema": json.dumps(record("A"))})
+    registry.ask("DELETE", "/subjects/a")
+    # A registration decides twice: before and after the comparison.
+    assert len(computed) <= 3 * 10 + 1
 
 
 def test_soft_deletion_hides_and_hard_deletion_removes(registry: StoredRegistry) -> None:

@@ -24,8 +24,9 @@ class NoCluster:
 def of_parent(monkeypatch: pytest.MonkeyPatch) -> Transaction:
     questions: Any = NoCluster()
     transaction = Transaction(questions, "checkout-1", 60.0)
-    begun: Any = type("Begun", (), {"is_open": True})()
-    monkeypatch.setattr(transaction, "_begun", begun)
+    producer: Any = object()
+    monkeypatch.setattr(transaction, "_producer", producer)
+    monkeypatch.setattr(transaction, "_is_open", True)
     assert transaction.is_open
     parent = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: parent + 1)

@@ -18,6 +18,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla import Broker, Cluster
 from ottla.broker.http.http_server import MAX_CONNECTIONS
+from ottla.client.kafka_client import KafkaClient
+from ottla.console.actions.registry import carried_out
 from ottla.console.site import MAX_PAGES
 from ottla.control.faults.fault import Fault
 from tests.support.waiting import wait_until
@@ -144,7 +146,30 @@ def test_records_are_shown_by_isolation_level(broker: Broker) -> None:
     assert (marker["control"], first["control"]) == ("COMMIT", None)
     long = shown["all"]["records"][2]["value"]
     assert (len(long["text"]), long["size_bytes"]) == (1_000, 5_000)
-    assert values(broker, "messages", topic="orders", isolation="all", start=3)["records"][0]["offset"] == 3
+    assert values(broker, "messages", topic="orders", isolation="all", order="oldest", **{"from": 3})["records"][0]["offset"] == 3
+
+
+def test_record_page_shows_the_record_of_a_topic_that_was_created_again(broker: Broker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    broker.create_topic("again", 1)
+    producer.produce("again", b"first", partition=0)
+    assert producer.flush(60) == 0
+    with opened(broker, "record", topic="again", partition=0, offset=0) as page:
+        assert page.next()[1]["value"]["text"] == "first"
+        broker.delete_topic("again")
+        broker.create_topic("again", 1)
+        producer.produce("again", b"second", partition=0)
+        assert producer.flush(60) == 0
+        wait_until(lambda: page.next()[1].get("value", {}).get("text") == "second")
+
+
+def test_link_of_a_produced_record_shows_it_and_none_before_it(broker: Broker) -> None:
+    broker.create_topic("linked", 1)
+    for value in (b"before", b"linked"):
+        body = json.dumps({"topic": "linked", "value": value.decode()}).encode()
+        effects = carried_out("produce", body, lambda: KafkaClient(broker.bootstrap, 10.0), [], is_preview=False)
+    shown = values(broker, effects["page"], **effects["parameters"])
+    assert [record["value"]["text"] for record in shown["records"]] == ["linked"]
 
 
 def test_text_is_shortened_at_a_character_boundary(broker: Broker) -> None:

@@ -206,6 +206,22 @@ def test_group_is_reset_and_deleted(console: Console, unique: Callable[[str], st
         assert "unknown group" in console.refusal("delete-group", group=group)
 
 
+def test_confirmed_offsets_are_those_of_the_preview(console: Console, unique: Callable[[str], str]) -> None:
+    topic, group = unique("growing"), unique("group")
+    console.client.create_topic(topic, 1)
+    console.act("produce", topic=topic, value="seen in the preview")
+    deletion: dict[str, Any] = {"topic": topic, "before": {"kind": "end"}}
+    reset: dict[str, Any] = {"group": group, "to": {"kind": "end"}, "topics": [{"topic": topic}]}
+    of_deletion = console.preview("delete-records", **deletion)["confirmed"]
+    of_reset = console.preview("reset-group", **reset)["confirmed"]
+    console.act("produce", topic=topic, value="written after the preview")
+    console.act("delete-records", **deletion, **of_deletion)
+    console.act("reset-group", **reset, **of_reset)
+    assert console.starts(topic) == [1]
+    assert [position.committed for position in console.client.group(group).positions] == [1]
+    assert console.values(topic) == [(None, b"written after the preview")]
+
+
 def test_group_with_members_is_neither_reset_nor_deleted(console: Console, unique: Callable[[str], str]) -> None:
     topic, group = unique("topic"), unique("group")
     console.client.create_topic(topic, 1)
@@ -267,6 +283,11 @@ def test_configs_are_set_with_their_documentation_and_default(console: Console, 
     assert "cannot be changed while the broker runs" in console.preview_refusal(
         "set-config", kind="broker", name=broker, key="log.dirs", value="/tmp"
     )
+    for name in (broker, ""):
+        secret: dict[str, Any] = {"kind": "broker", "name": name, "key": "ssl.keystore.password"}
+        effects = console.preview("set-config", **secret, value="of the key store")
+        assert ("of the key store" in str(effects), effects["rows"][0][2]) == (False, "(hidden)")
+        assert "ssl.keystore.password=(hidden)" in effects["command"]
 
 
 def test_leaders_are_elected() -> None:

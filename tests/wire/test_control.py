@@ -24,7 +24,8 @@ from ottla.broker.http.http_server import MAX_CONNECTIONS
 from ottla.broker.loop.env import free_port
 from ottla.client import ClientError, KafkaClient
 from ottla.control.faults.registry import Fault, FaultError
-from ottla.control.http_api import MAX_ERROR_CHARS, MAX_WAITING
+from ottla.control.http_api import MAX_WAITING
+from ottla.control.page_requests import MAX_ERROR_CHARS
 from ottla.control.remote import Remote
 from tests.wire.test_cli import TIMEOUT_S, serving
 

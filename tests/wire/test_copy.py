@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka.admin import AdminClient
 
 from ottla import Broker
 from ottla.addresses import Address
@@ -22,17 +23,20 @@ from ottla.client.admin.topics import add_partitions
 from ottla.client.cluster import BrokerConnections
 from ottla.client.records import copying
 from ottla.client.records.copying import TopicCopy
-from ottla.client.records.transactions import Fenced
+from ottla.client.records.transactional_producer import Fenced
 from ottla.client.wire.transport import SocketTransport
 from tests.support import oracle
 from tests.support.raw_client import RawClient
 from tests.support.shared_kafka import ORACLE_SETTINGS
+from tests.support.waiting import wait_until
 from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = pytest.mark.wire
 
 TIMEOUT_S = 60
 KILLS = 60
+COMMITTED_AT_MOST = 300
+"""Maximum number of source offsets that a copy commits before it is killed."""
 Rows = dict[int, list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]]]
 
 
@@ -210,6 +214,20 @@ def test_a_copy_may_end_at_any_request(source: str, target: str, topic: str) -> 
     assert ended > 20
 
 
+class Progress:
+    """The offsets of the source that copies of a topic have committed at the target."""
+
+    def __init__(self, source: str, target: str, topic: str) -> None:
+        self._admin = AdminClient({"bootstrap.servers": target})
+        with KafkaClient(source, TIMEOUT_S) as client:
+            self._group = ConsumerGroupTopicPartitions(f"ottla-copy/{client.brokers.cluster_id()}/{topic}/{topic}")
+
+    def committed(self) -> int:
+        """Return the sum of the committed offsets of all partitions, without those of an open transaction."""
+        (future,) = self._admin.list_consumer_group_offsets([self._group]).values()
+        return sum(max(0, partition.offset) for partition in future.result(TIMEOUT_S).topic_partitions)
+
+
 @pytest.mark.nightly
 def test_kills_lose_and_double_nothing(source: str, target: str, topic: str) -> None:
     fill(source, topic, rounds=30)
@@ -225,15 +243,15 @@ def test_kills_lose_and_double_nothing(source: str, target: str, topic: str) -> 
     writer = threading.Thread(target=write)
     writer.start()
     command = [sys.executable, "-m", "ottla", "copy", topic, "--from", source, "--to", target, "--timeout-s", str(TIMEOUT_S)]
-    draw, kills = random.Random(38), 0
+    draw, progress = random.Random(38), Progress(source, target, topic)
     try:
-        while kills < KILLS:
+        for _ in range(KILLS):
+            end = progress.committed() + draw.randint(1, COMMITTED_AT_MOST)
             process = subprocess.Popen([*command, "--follow"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-            time.sleep(draw.uniform(0.2, 1.5))
-            assert process.poll() is None, process.communicate()[1]
+            wait_until(lambda end=end, process=process: process.poll() is not None or progress.committed() >= end)
             process.kill()
+            assert process.wait() == -signal.SIGKILL, process.communicate()[1]
             process.communicate()
-            kills += 1
     finally:
         stopped.set()
         writer.join()

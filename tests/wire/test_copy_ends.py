@@ -16,7 +16,7 @@ from ottla import Broker
 from ottla.client import ClientError, KafkaAnswered, KafkaClient, NewRecord
 from ottla.client.records import copying
 from ottla.client.records.copying import TopicCopy
-from ottla.client.records.transactions import TransactionalWriter
+from ottla.client.records.transactional_producer import TransactionalProducer
 from ottla.protocol.errors import Code
 
 pytestmark = pytest.mark.wire
@@ -88,7 +88,7 @@ def test_a_full_target_disk_names_the_broker_and_the_way_on(
         running = TopicCopy(reading.brokers, writing.brokers, topic, topic)
         running.prepare()
         with monkeypatch.context() as patched:
-            patched.setattr(TransactionalWriter, "write", write)
+            patched.setattr(TransactionalProducer, "write", write)
             with pytest.raises(ClientError) as refused:
                 next(running.rounds())
         assert f"broker {target} cannot write to its disk, which may be full; free space there, and run the same command" in str(

@@ -53,7 +53,7 @@ def test_transaction_commits_or_aborts(ottla: Broker, ottla_topic: str, ottla_gr
         transaction.produce(ottla_topic, "c")
         transaction.commit_offsets(ottla_group, {(ottla_topic, 0): 2})
         with pytest.raises(TimeoutError, match=r"has 0 of 1 records after 0\.1 s \(not committed: 3 after an open transaction"):
-            ottla.consume(ottla_topic, 1, timeout=0.1)
+            ottla.consume(ottla_topic, 1, timeout_s=0.1)
     with pytest.raises(ZeroDivisionError), ottla.transaction("shop") as transaction:
         transaction.produce(ottla_topic, "d")
         _ = 1 / 0
@@ -77,8 +77,10 @@ def test_fenced_transaction_keeps_the_error_of_the_block(ottla: Broker, ottla_to
 
 
 def test_transaction_without_records_ends(ottla: Broker) -> None:
-    with ottla.transaction():
-        pass
+    with ottla.transaction("empty") as transaction:
+        assert transaction.is_open
+    assert not transaction.is_open
+    assert ottla.describe_transaction("empty").state == "Empty"
 
 
 @pytest.mark.ottla(topic={"partitions": 3, "configs": {"cleanup.policy": "compact"}})
@@ -125,7 +127,7 @@ def test_records_have_the_time_of_a_manual_clock(ottla: Broker, ottla_topic: str
     ottla.produce(ottla_topic, "a")
     (record,) = ottla.consume(ottla_topic, 1)
     assert record.timestamp_ms == ottla.clock.now_ms
-    transaction = ottla.transaction(ottla_topic, timeout=60).begin()
+    transaction = ottla.transaction(ottla_topic, timeout_s=60).begin()
     transaction.produce(ottla_topic, "b")
     ottla.clock.advance("61s")
     ottla.wait_for(lambda: ottla.describe_transaction(ottla_topic).state == "CompleteAbort")

@@ -186,17 +186,19 @@ def test_fenced_producer_commits(ottla_bootstrap, ottla_topic):
     code, output = run(tmp_path, suite)
     assert code == 1
     _, section = output.split("what happened on", 1)
-    lines = section.splitlines()
+    shown = section.splitlines()
 
-    def line(*parts: str) -> str:
-        (found, *_) = [line for line in lines if all(part in line for part in parts)]
-        return found
+    def count(lines: list[str], *parts: str) -> int:
+        return sum(all(part in line for part in parts) for line in lines)
 
-    assert line("InitProducerId", "(from client first at 127.0.0.1)")
-    assert line("a transaction begins: topic-")
-    assert line("is fenced by producer", "client second at 127.0.0.1, the new owner of the id")
-    assert line("EndTxn commit is refused: ", "(from client first at 127.0.0.1)")
-    assert line("a newer producer fenced it: the coordinator aborts it")
+    assert count(shown, "a transaction begins: topic-") == 1
+    assert count(shown, "is fenced by producer", "client second at 127.0.0.1, the new owner of the id") == 1
+    assert count(shown, "producer_fenced") == 0, "the log line repeats the timeline"
+    assert count(shown, "EndTxn commit is refused: ", "(from client first at 127.0.0.1)") == 1
+    assert count(shown, "a newer producer fenced it: the coordinator aborts it") == 1
+    (path,) = re.findall(r"earlier lines and the log are in (\S+)", section)
+    whole = Path(path).read_text().splitlines()
+    assert count(whole, "InitProducerId", "(from client first at 127.0.0.1)") == 1
 
 
 def test_failure_report_names_ids_with_only_refusals(tmp_path: Path) -> None:
@@ -216,7 +218,7 @@ def test_orders_are_paid(ottla, ottla_topic):
     for number in range(30):
         with ottla.transaction("checkout") as transaction:
             transaction.produce(ottla_topic, {"id": number})
-    ottla.expect(ottla_topic, [{"id": number} for number in range(20)] + ["paid"], timeout=1)
+    ottla.expect(ottla_topic, [{"id": number} for number in range(20)] + ["paid"], timeout_s=1)
 """
     code, output = run(tmp_path, suite, f"--basetemp={tmp_path / 'base'}")
     assert code == 1

@@ -103,6 +103,10 @@ def test_errors_have_codes_and_a_line(broker: Broker) -> None:
     assert "schema:1" in answer["message"]
     assert ask(url, "GET", "/schemas/ids/12345")[1]["error_code"] == 40403
     assert ask(url, "POST", "/subjects/p/versions", {"schema": '"int"'}, Origin="http://evil.example")[0] == 403
+    status, answer = ask(url, "GET", "/subjects", Host="evil.example")
+    assert (status, answer["error_code"]) == (403, 403)
+    assert "host name is not accepted" in answer["message"]
+    assert ask(url, "GET", "/subjects", Host="localhost:1")[0] == 200
     assert ask(url, "POST", "/subjects/p/versions", {"schema": "x" * (2 << 20)})[0] == 400
 
 

@@ -186,7 +186,7 @@ def test_acls_are_added_listed_and_removed(commands: Commands) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["add", "--principal", "bob", "--topic", "t"], "give --operation, and one of --topic"),
+        (["add", "--principal", "bob", "--topic", "t"], "give --operation, and a resource: --topic"),
         (["add", "--principal", "bob", "--operation", "reed", "--topic", "t"], "'reed' is not an operation; give one of all, read"),
         (["add", "--principal", "User:", "--operation", "read", "--topic", "t"], "'User:' is not a principal"),
         (["remove"], "or only --all"),

@@ -20,6 +20,8 @@ from ottla.security.jaas import JaasError, login_module
 from ottla.security.sasl.oauthbearer import OAUTHBEARER
 
 HOSTNAMES = "ssl.endpoint.identification.algorithm"
+CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
+CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
 
 
 def node_security(
@@ -30,8 +32,12 @@ def node_security(
     ``secret``: see `key_stores.from_store`. ``now_s``: the time for unsecured tokens, in seconds since 1970. Reads the key stores.
     Raises `ConfigError`.
     """
-    tls = _tls(config, listener, secret) if protocol.has_tls else None
-    return Connecting("", tls, _sasl(config, listener, mechanism_key, now_s) if protocol.has_sasl else None, "")
+    return Connecting(
+        bootstrap="",
+        tls=_tls(config, listener, secret) if protocol.has_tls else None,
+        sasl=_sasl(config, listener, mechanism_key, now_s) if protocol.has_sasl else None,
+        prefix="",
+    )
 
 
 def _tls(config: BrokerConfig, listener: str, secret: bytes) -> Tls:
@@ -53,7 +59,13 @@ def _tls(config: BrokerConfig, listener: str, secret: bytes) -> Tls:
 
 
 def _pem(option: str, data: bytes) -> Pem:
-    return Pem(option, text=Secret(data.decode("ascii", "ignore")))
+    """Raise `ConfigError` if the blocks of a PEM file are not ASCII."""
+    try:
+        return Pem(option=option, text=Secret(data.decode("ascii")))
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{option}: the PEM block has byte 0x{data[error.start]:02x}, which is not ASCII; repair the file"
+        ) from None
 
 
 def _sasl(config: BrokerConfig, listener: str, mechanism_key: str, now_s: Callable[[], float]) -> Sasl:
@@ -72,11 +84,11 @@ def _sasl(config: BrokerConfig, listener: str, mechanism_key: str, now_s: Callab
     except JaasError as error:
         raise ConfigError(f"{key}: {error}") from None
     if mechanism == OAUTHBEARER:
-        return Sasl(mechanism, token=_token(config, listener, key, options, now_s), prefix="")
+        return Sasl(mechanism=mechanism, token=_token(config, listener, key, options, now_s), prefix="")
     username, password = options.get("username"), options.get("password")
     if not username or password is None:
         raise ConfigError(f"{key} has no username and password, with which this node authenticates; give both")
-    return Sasl(mechanism, username, Secret(password), prefix="")
+    return Sasl(mechanism=mechanism, username=username, password=Secret(password), prefix="")
 
 
 def _token(
@@ -84,19 +96,23 @@ def _token(
 ) -> TokenEndpoint | TokenFunction:
     """The endpoint that issues this node's tokens, or a function that makes unsecured ones. Raises `ConfigError`."""
 
-    def value(name: str, option: str) -> str:
+    def value(name: str, option: str | None = None) -> str:
+        """The value of a setting, or of the login module's older option; empty without both."""
         given = config.of_listener(listener, name, OAUTHBEARER)
-        return str(options.get(option, "") if given is None else given)
+        if given is None and option is not None:
+            given = options.get(option)
+        return "" if given is None else str(given)
 
     try:
-        if not (url := value("sasl.oauthbearer.token.endpoint.url", "")):
+        if not (url := value("sasl.oauthbearer.token.endpoint.url")):
             return unsecured_login(options, now_s)
-        client_id, secret = (
-            value("sasl.oauthbearer.client.credentials.client.id", "clientId"),
-            value("sasl.oauthbearer.client.credentials.client.secret", "clientSecret"),
-        )
+        client_id, secret = value(CLIENT_ID, "clientId"), value(CLIENT_SECRET, "clientSecret")
         if not client_id or not secret:
-            raise ConfigError(f"{key} has no clientId and clientSecret, with which this node gets its tokens; give both")
-        return TokenEndpoint(url, client_id, Secret(secret), value("sasl.oauthbearer.scope", "scope"), prefix="")
+            raise ConfigError(
+                f"{key} has no clientId and clientSecret, with which this node gets its tokens; give both, or {CLIENT_ID} and"
+                f" {CLIENT_SECRET}"
+            )
+        scope = value("sasl.oauthbearer.scope", "scope")
+        return TokenEndpoint(url=url, client_id=client_id, client_secret=Secret(secret), scope=scope, prefix="")
     except ClientError as error:
         raise ConfigError(f"{key}: {error}") from None

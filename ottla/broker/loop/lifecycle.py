@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import structlog
@@ -43,3 +46,14 @@ class Lifecycle:
     def work_failed(self) -> None:
         """Report a bug in background work or in a callback. Called in an ``except`` block."""
         self.bug("work_failed")
+
+
+def count_from_thread(loop: asyncio.AbstractEventLoop, lifecycle: Callable[[], Lifecycle]) -> None:
+    """Count an unexpected error in a thread of an HTTP server as an error of the node, on the event loop that owns the count."""
+
+    def count() -> None:
+        lifecycle().unexpected_errors += 1
+
+    # RuntimeError means that the loop is closed: the node has stopped.
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(count)

@@ -63,6 +63,12 @@ def parse_endpoints(texts: tuple[str, ...], key: str) -> list[Endpoint]:
     return endpoints
 
 
+def advertised_hosts(settings: Settings) -> frozenset[str]:
+    """The names and addresses by which clients know the broker, in lower case. Raises `ConfigError`."""
+    advertised = parse_endpoints(settings.advertised_listeners or (), "advertised.listeners")
+    return frozenset(endpoint.host.lower() for endpoint in advertised)
+
+
 def client_endpoints(settings: Settings) -> list[Endpoint]:
     """The listeners for clients.
 

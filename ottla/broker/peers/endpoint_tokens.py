@@ -1,7 +1,8 @@
 """The tokens of a node from an OAuth endpoint (KIP-768), with which it authenticates at other nodes.
 
 The first token is requested at the start, which fails without it, as in Kafka. Later ones are requested by a worker thread, so that
-the event loop never waits for the endpoint; until one has arrived, the previous token is used.
+the event loop never waits for the endpoint; until one has arrived, the previous token is used. The number of connections does not
+matter: a token is requested when its lifetime demands it, and again after a delay.
 """
 
 from __future__ import annotations
@@ -15,6 +16,11 @@ from ottla.client.security.client_config import Token, TokenEndpoint
 from ottla.client.security.tokens import RENEW_AT, EndpointTokens
 
 log = structlog.get_logger("peer")
+
+RETRY_S = 10.0
+"""Minimum time between two requests for a token, in seconds, also after a failure (Kafka's ExpiringCredentialRefreshingLogin)."""
+UNKNOWN_LIFETIME_S = 60.0
+"""Seconds until a token is renewed whose expiry is unknown: Kafka's default of sasl.login.refresh.min.period.seconds."""
 
 
 class NodeTokens:
@@ -34,7 +40,8 @@ class NodeTokens:
     def _use(self, token: Token) -> None:
         self._token = token
         now_s = self._now_s()
-        self._renew_s = now_s + (0.0 if token.expires_s is None else token.expires_s - now_s) * RENEW_AT
+        used_s = UNKNOWN_LIFETIME_S if token.expires_s is None else (token.expires_s - now_s) * RENEW_AT
+        self._renew_s = now_s + max(used_s, RETRY_S)
 
     def current(self) -> Token:
         """Return the newest token, and request the next one if most of its lifetime has passed."""
@@ -52,6 +59,7 @@ class NodeTokens:
                 self._use(loaded[0])
                 self._errors.succeeded(self._endpoint.url)
             else:
+                self._renew_s = self._now_s() + RETRY_S
                 reason = str(error) if isinstance(error, ClientError) else type(error).__name__
                 self._errors.failed("token_not_loaded", reason, key=self._endpoint.url, url=self._endpoint.url)
 

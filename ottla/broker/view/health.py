@@ -28,6 +28,9 @@ class Ports(Protocol):
     def problems(self) -> list[str]: ...
 
 
+NO_STRAYS = StraySummary(count=0, size_bytes=0, named=[])
+
+
 class Health(msgspec.Struct, frozen=True, kw_only=True):
     """The response to ``GET /v1/state`` of the control API, with its fields in this order.
 

@@ -7,6 +7,7 @@
 - `groups`: lists and describes groups of all types with their lag, and sets or deletes their offsets.
 - `leaderless`: partitions without a leader, with the reason and the remedy for each.
 - `leadership`: finds, moves and elects the leader of a partition.
+- `log_sizes`: returns the sizes of partitions on disk (DescribeLogDirs).
 - `offsets`: finds the first and last offsets of partitions, and the offsets of timestamps (ListOffsets).
 - `positions`: computes a group's positions and lag, for the command line, the console, ``ottla why`` and the test handle.
 - `quotas`: sets, lists and removes the quotas of users, client ids and addresses.

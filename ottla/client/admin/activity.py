@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from ottla.client.admin import transactions
 from ottla.client.admin.groups import SHARE, GroupListing, list_groups
-from ottla.client.admin.offsets import LATEST
+from ottla.client.admin.offsets import LATEST, offsets_by_leader
 from ottla.client.admin.positions import positions_of
 from ottla.client.cluster import BrokerConnections, BrokerNode, nodes_of
 from ottla.client.errors import ClientError, KafkaAnswered, UnsupportedRequest
 from ottla.client.real_time import monotonic_s
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.protocol.messages.metadata import MetadataResponse
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.protocol.topic_partition import TopicPartition
 
@@ -69,7 +66,7 @@ def sample(brokers: BrokerConnections) -> Sample:
     """Take a sample. Raises `KafkaAnswered`; groups and transactions that the client may not see are missing."""
     metadata = brokers.until_final("asking for the topics", lambda: brokers.metadata(None))
     taken_s = monotonic_s()
-    ends = _ends(brokers, metadata)
+    ends = offsets_by_leader(brokers, metadata, LATEST)
     listings = _allowed(lambda: transactions.list_transactions(brokers, states=transactions.OPEN_STATES))
     partitions = [p for topic in metadata.topics for p in topic.partitions]
     return Sample(
@@ -95,38 +92,14 @@ def _allowed(ask: Any) -> list[Any]:
         return []
 
 
-def _ends(brokers: BrokerConnections, metadata: MetadataResponse) -> dict[TopicPartition, int]:
-    nodes = nodes_of(metadata)
-    by_leader: dict[int, dict[str, list[int]]] = {}
-    for topic in metadata.topics:
-        for partition in topic.partitions:
-            if partition.leader_id in nodes:
-                by_leader.setdefault(partition.leader_id, {}).setdefault(topic.name or "", []).append(partition.partition_index)
-    ends: dict[TopicPartition, int] = {}
-    for leader, topics in by_leader.items():
-        request = ListOffsetsRequest(
-            replica_id=-1,
-            isolation_level=0,
-            topics=[
-                ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(partition_index=i, timestamp=LATEST) for i in indexes])
-                for name, indexes in topics.items()
-            ],
-            timeout_ms=round(1_000 * brokers.timeout_s),
-        )
-        what = f"asking for offsets of broker {leader}"
-        answer = brokers.until_final(what, partial(_ask, brokers, nodes[leader], request))
-        for answered in answer.topics:
-            # A partition that has just moved or that is deleted is missing in this sample.
-            ends.update({(answered.name, p.partition_index): p.offset for p in answered.partitions if not p.error_code})
-    return ends
-
-
-def _ask(brokers: BrokerConnections, node: BrokerNode, request: Any) -> Any:
-    return brokers.ask(brokers.node(node), request)
-
-
 def _groups(brokers: BrokerConnections, ends: dict[TopicPartition, int]) -> list[GroupSample]:
     listings = _allowed(lambda: list_groups(brokers))
+    committed = committed_offsets(brokers, listings)
+    return [_group(listing, committed.get(listing.group_id, {}), ends) for listing in listings]
+
+
+def committed_offsets(brokers: BrokerConnections, listings: Iterable[GroupListing]) -> dict[str, dict[TopicPartition, int]]:
+    """Return the committed offsets of groups. Groups that have moved, or whose offsets this user may not see, are missing."""
     committed: dict[str, dict[TopicPartition, int]] = {}
     by_coordinator: dict[int, list[str]] = {}
     for listing in listings:
@@ -138,7 +111,7 @@ def _groups(brokers: BrokerConnections, ends: dict[TopicPartition, int]) -> list
     for coordinator, groups in by_coordinator.items():
         if coordinator in nodes:
             committed.update(_committed(brokers, nodes[coordinator], groups))
-    return [_group(listing, committed.get(listing.group_id, {}), ends) for listing in listings]
+    return committed
 
 
 def _group(listing: GroupListing, committed: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> GroupSample:

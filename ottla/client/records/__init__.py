@@ -3,10 +3,8 @@
 - `copying`: copies a topic to another cluster, each committed record exactly once.
 - `internal_topics`: decodes the records of internal topics by Kafka's schemas.
 - `last_records`: reads the newest records of a topic, from its end backwards.
-- `client_transaction`: a transaction with records of several topics and committed offsets, which may stay open, for handles.
 - `producing`: writes records with an idempotent producer.
 - `reading`: reads topics up to their current end, or without end.
 - `record`: consumed and new records, and their batches.
-- `transaction`: one transaction of a transactional id.
-- `transactions`: writes batches in transactions, with the offsets of a group as progress.
+- `transactional_producer`: writes records and offsets of groups in transactions.
 """

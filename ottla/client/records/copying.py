@@ -18,16 +18,17 @@ from typing import Final
 from ottla.addresses import joined_address
 from ottla.client.admin.offsets import ranges
 from ottla.client.admin.topics import ConfigKind, create, get_configs, wait_for_leaders
-from ottla.client.cluster import TRANSACTION, BrokerConnections
-from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic
+from ottla.client.cluster import GROUP, TRANSACTION, BrokerConnections
+from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic, check
 from ottla.client.real_time import monotonic_s, now_ms
 from ottla.client.records.producing import BATCH_BYTES, BATCH_RECORDS
 from ottla.client.records.reading import FETCH_WAIT_MS, FRUITLESS_ROUNDS, classified, fetch, stream
 from ottla.client.records.record import NewRecord, decoded, encode_batch, encoded_size_bytes
-from ottla.client.records.transactions import TransactionalWriter, stable_offsets
+from ottla.client.records.transactional_producer import TransactionalProducer
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.fetch import PartitionData
 from ottla.protocol.messages.metadata import MetadataResponseTopic
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import TIMESTAMP_TYPE_BIT, BatchHeader, crc_is_valid
 
@@ -37,6 +38,8 @@ MIN_WHOLE_RECORDS: Final = 200
 because each batch takes a request."""
 TOPICS_CHECK_S: Final = 10.0
 """Interval, in seconds, in which a copy without end looks for new partitions of the source, and whether both topics still exist."""
+TRANSACTION_TIMEOUT_MS: Final = 120_000
+"""Time, in ms, after which the coordinator aborts an open transaction. A transaction of a copy has at most 16 MiB per broker."""
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 OF_THE_CLUSTER: Final = frozenset(
     {TIMESTAMP_TYPE, "min.insync.replicas", "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
@@ -79,7 +82,7 @@ class TopicCopy:
         self._is_new = is_new
         self._topic_ids = ["", ""]
         """Ids of the source's and the target's topic."""
-        self._writer: TransactionalWriter | None = None
+        self._producer: TransactionalProducer | None = None
         self.group = ""
         """Transactional id, and group whose offsets are the progress."""
         self.is_created = False
@@ -106,8 +109,7 @@ class TopicCopy:
         self._prepare_target(len(found.partitions))
         self._topic_ids = [found.topic_id.hex(), _described(self.target, self.target_topic).topic_id.hex()]
         self.group = f"ottla-copy/{source_id}/{self.topic}/{self.target_topic}"
-        self._writer = TransactionalWriter(self.target, self.group)
-        self._writer.take()
+        self._producer = TransactionalProducer(self.target, self.group, TRANSACTION_TIMEOUT_MS)
         self._find_progress()
         self._is_new = False
 
@@ -141,7 +143,7 @@ class TopicCopy:
         limits = ranges(self.source, self.topic, committed=True)
         high_watermarks = {index: end for index, (_, end) in ranges(self.source, self.topic).items()}
         self.held = sum(max(0, high_watermarks[index] - end) for index, (_, end) in limits.items() if index in high_watermarks)
-        known = {} if self._is_new else stable_offsets(self.target, self.group, self.target_topic)
+        known = {} if self._is_new else _stable_offsets(self.target, self.group, self.target_topic)
         # Offsets of a topic that was deleted may still exist for a moment.
         progress = {i: (offset, ids.split()) for i, (offset, ids) in known.items() if ids.split()[-1:] == self._topic_ids[-1:]}
         if any(ids != self._topic_ids for _, ids in progress.values()):
@@ -245,20 +247,20 @@ class TopicCopy:
 
     def _commit(self, fetched: dict[int, _Fetched]) -> None:
         """Write batches and progress in one transaction."""
-        writer = self._writer
-        assert writer is not None, "prepare was not called"
-        offsets = {index: one.next_offset for index, one in fetched.items()}
+        producer = self._producer
+        assert producer is not None, "prepare was not called"
+        ends = {index: one.next_offset for index, one in fetched.items()}
         try:
-            writer.write(self.target_topic, {index: one.batches for index, one in fetched.items() if one.batches})
-            writer.commit_offsets(self.group, self.target_topic, offsets, " ".join(self._topic_ids))
+            with producer.transaction(self.target):
+                # A Produce request has one batch per partition.
+                for at in range(max(len(one.batches) for one in fetched.values())):
+                    batches = {index: one.batches[at] for index, one in fetched.items() if at < len(one.batches)}
+                    producer.write(self.target, self.target_topic, batches)
+                offsets = {(self.target_topic, index): end for index, end in ends.items()}
+                producer.commit_offsets(self.target, self.group, offsets, " ".join(self._topic_ids))
         except KafkaAnswered as refused:
-            _abort(writer)
             raise self._target_error(refused) from None
-        except (ClientError, KeyboardInterrupt):
-            _abort(writer)
-            raise
-        writer.end(commit=True)
-        self.positions.update(offsets)
+        self.positions.update(ends)
         for index, one in fetched.items():
             self.copied[index] += one.records
 
@@ -324,9 +326,23 @@ def _goes_whole(batch: Buffer, header: BatchHeader, position: int) -> bool:
     )
 
 
-def _abort(writer: TransactionalWriter) -> None:
-    """Try to abort, so that readers of the target do not wait for the transaction's timeout. The next copy aborts it otherwise."""
-    try:
-        writer.end(commit=False)
-    except ClientError:
-        return
+def _stable_offsets(brokers: BrokerConnections, group: str, topic: str) -> dict[int, tuple[int, str]]:
+    """Return a group's committed offsets and metadata in a topic, by partition, once no open transaction has others (KIP-447)."""
+    request = OffsetFetchRequest(
+        group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)], require_stable=True
+    )
+    what = f"asking for the offsets of group {group!r}"
+
+    def attempt() -> dict[int, tuple[int, str]]:
+        answer = brokers.ask(brokers.coordinator(GROUP, group), request)
+        # Before version 8 the response has one group only (KIP-709).
+        answered = answer.groups[0] if answer.groups else answer
+        check(what, answered.error_code)
+        offsets: dict[int, tuple[int, str]] = {}
+        for partition in (p for t in answered.topics if t.name == topic for p in t.partitions):
+            check(what, partition.error_code)
+            if partition.committed_offset >= 0:
+                offsets[partition.partition_index] = partition.committed_offset, partition.metadata or ""
+        return offsets
+
+    return brokers.until_final(what, attempt)

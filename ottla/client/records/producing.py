@@ -2,39 +2,127 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
+import msgspec
+
+from ottla.client.admin.offsets import by_leader
 from ottla.client.cluster import TRANSACTION, BrokerConnections
-from ottla.client.errors import ClientError, KafkaAnswered, check
+from ottla.client.errors import ClientError, KafkaAnswered
 from ottla.client.real_time import now_ms
 from ottla.client.records.record import NewRecord, encode_batch, encoded_size_bytes
-from ottla.client.records.transaction import Transaction
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import (
+    COMPRESSION_MASK,
+    HEADER_BYTES,
+    TRANSACTIONAL_BIT,
+    advance_sequence,
+    pack_batch,
+    read_header,
+)
 from ottla.protocol.topic_partition import TopicPartition
 
 BATCH_BYTES: Final = 256 << 10
 """A batch of at least this many bytes is sent."""
 BATCH_RECORDS: Final = 10_000
 ALL_IN_SYNC: Final = -1
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+"""The default of transaction.timeout.ms in Kafka's producers."""
 _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
 _R: Final = 24
 _MASK: Final = 0xFFFFFFFF
 
 
-@dataclass(slots=True)
-class ProducerState:
-    """A producer id with its epoch, and the next sequence number of each partition. With a ``transactional_id`` the batches belong
-    to its open transaction."""
+class BatchProducer(Protocol):
+    """Writes batches: `IdempotentProducer`, or `transactional_producer.TransactionalProducer`."""
 
-    producer_id: int
-    epoch: int
-    transactional_id: str | None = None
-    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+    def write(self, brokers: BrokerConnections, topic: str, batches: Mapping[int, Buffer]) -> dict[int, int]: ...
+
+
+class IdempotentProducer:
+    """A producer id with its epoch, and the next sequence number of each partition. With a ``transactional_id`` the batches belong
+    to its open transaction. The constructor requests the producer id, which aborts an open transaction of the transactional id.
+
+    Raises `KafkaAnswered`.
+    """
+
+    def __init__(
+        self, brokers: BrokerConnections, transactional_id: str | None = None, timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    ) -> None:
+        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+        answer = brokers.ask_until_final(
+            lambda: brokers.anyone() if transactional_id is None else brokers.coordinator(TRANSACTION, transactional_id),
+            request,
+            lambda answer: int(answer.error_code),
+            "asking for a producer id" if transactional_id is None else f"taking the transactional id {transactional_id!r}",
+        )
+        self._transactional_id = transactional_id
+        self.producer_id: int = answer.producer_id
+        self.epoch: int = answer.producer_epoch
+        self._sequences: dict[TopicPartition, int] = {}
+
+    def continue_as(self, producer_id: int, epoch: int) -> None:
+        """Use another producer id or epoch from now on, whose sequence numbers begin at 0."""
+        if (producer_id, epoch) != (self.producer_id, self.epoch):
+            self.producer_id, self.epoch = producer_id, epoch
+            self._sequences.clear()
+
+    def write(self, brokers: BrokerConnections, topic: str, batches: Mapping[int, Buffer]) -> dict[int, int]:
+        """Write a whole batch to each partition in ``batches``. Returns the base offset by partition, or -1 if the response with it
+        was lost.
+
+        The batches' producer, sequence and offsets are replaced, and their CRC is set. Their offsets must be consecutive, and their
+        timestamps the producer's. A repeated request writes nothing twice, because its sequence numbers are the same.
+        """
+        left = {index: self._owned(topic, index, batch) for index, batch in batches.items()}
+        written: dict[int, int] = {}
+
+        def attempt() -> None:
+            failed: KafkaAnswered | None = None
+            for connection, mine in by_leader(brokers.leaders(topic, left)):
+                data = [PartitionProduceData(index=index, records=left[index]) for index in mine]
+                request = ProduceRequest(
+                    transactional_id=self._transactional_id,
+                    acks=ALL_IN_SYNC,
+                    timeout_ms=round(1_000 * brokers.timeout_s),
+                    topic_data=[TopicProduceData(name=topic, partition_data=data)],
+                )
+                for answered in brokers.ask(connection, request).responses[0].partition_responses:
+                    index = answered.index
+                    if answered.error_code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
+                        # A duplicate was written by an earlier attempt, whose response was lost.
+                        written[index] = -1 if answered.error_code else answered.base_offset
+                        count = read_header(left.pop(index)).record_count
+                        self._sequences[topic, index] = advance_sequence(self._sequences.get((topic, index), 0), count)
+                        continue
+                    # Prefer the message of one record, because the partition's message may quote the messages of many records.
+                    of_records = [e.batch_index_error_message for e in answered.record_errors if e.batch_index_error_message]
+                    message = of_records[0] if of_records else answered.error_message
+                    failed = KafkaAnswered(f"writing to {topic}-{index}", answered.error_code, message)
+            if failed is not None:
+                raise failed
+
+        brokers.until_final(f"writing to topic {topic!r}", attempt, also=(Code.UNKNOWN_TOPIC_OR_PARTITION,))
+        return written
+
+    def _owned(self, topic: str, index: int, batch: Buffer) -> bytes:
+        given = read_header(batch)
+        header = msgspec.structs.replace(
+            given,
+            base_offset=0,
+            leader_epoch=-1,
+            attributes=given.attributes & COMPRESSION_MASK | (0 if self._transactional_id is None else TRANSACTIONAL_BIT),
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            base_sequence=self._sequences.get((topic, index), 0),
+        )
+        return bytes(pack_batch(header, bytes(memoryview(batch)[HEADER_BYTES:])))
 
 
 @dataclass(slots=True, frozen=True)
@@ -55,9 +143,8 @@ class _Waiting:
 class TopicProducer:
     """Collects records into one batch per partition, and sends full batches. `flush` sends the other batches.
 
-    ``before_batch`` is called with a partition before each batch, and ``on_written`` with partition, base offset and records after
-    it. Without ``state`` the broker assigns a new producer id. With a ``transaction`` the records belong to it; the caller ends the
-    transaction after `flush`.
+    ``on_written`` is called with partition, base offset and records after each batch. Without a ``producer`` the broker assigns a
+    new producer id. With a `TransactionalProducer` the records belong to its transaction, which the caller ends after `flush`.
 
     Records without key and partition go to one partition until its batch is sent, and then to the next partition.
     """
@@ -67,28 +154,18 @@ class TopicProducer:
         brokers: BrokerConnections,
         topic: str,
         now_ms: Callable[[], int] = now_ms,
-        transaction: Transaction | None = None,
+        producer: BatchProducer | None = None,
         *,
-        state: ProducerState | None = None,
-        before_batch: Callable[[int], None] = lambda _: None,
         on_written: Callable[[int, int, list[NewRecord]], None] = lambda *_: None,
     ) -> None:
         self._brokers = brokers
         self._topic = topic
         self._now_ms = now_ms
-        self._before_batch = before_batch
         self._on_written = on_written
         self._partitions = brokers.partitions(topic)
         self._next = 0
         self._waiting = {index: _Waiting() for index in self._partitions}
-        if transaction is not None:
-            state = ProducerState(
-                producer_id=transaction.producer_id,
-                epoch=transaction.producer_epoch,
-                transactional_id=transaction.transactional_id,
-            )
-            self._before_batch = lambda index: transaction.add(topic, index)
-        self._state = initialized(brokers) if state is None else state
+        self._producer = IdempotentProducer(brokers) if producer is None else producer
         self.written: dict[int, int] = dict.fromkeys(self._partitions, 0)
         """Number of acknowledged records by partition."""
         self.last_offsets: dict[int, int] = {}
@@ -119,42 +196,9 @@ class TopicProducer:
 
     def _send_batch(self, index: int) -> None:
         waiting, self._waiting[index] = self._waiting[index], _Waiting()
-        partition = (self._topic, index)
-        self._before_batch(index)
-        batch = encode_batch(
-            waiting.records,
-            self._now_ms(),
-            producer_id=self._state.producer_id,
-            producer_epoch=self._state.epoch,
-            base_sequence=self._state.sequences.get(partition, 0),
-            is_transactional=self._state.transactional_id is not None,
-        )
-        request = ProduceRequest(
-            transactional_id=self._state.transactional_id,
-            acks=ALL_IN_SYNC,
-            timeout_ms=round(1_000 * self._brokers.timeout_s),
-            topic_data=[
-                TopicProduceData(name=self._topic, partition_data=[PartitionProduceData(index=index, records=batch)]),
-            ],
-        )
-        what = f"writing to {self._topic}-{index}"
-
-        def attempt() -> int:
-            answered = self._brokers.ask(self._brokers.leader(self._topic, index), request).responses[0].partition_responses[0]
-            # Prefer the message of one record, because the partition's message may quote the messages of many records.
-            of_records = [e.batch_index_error_message for e in answered.record_errors if e.batch_index_error_message]
-            check(what, answered.error_code, of_records[0] if of_records else answered.error_message)
-            return int(answered.base_offset)
-
-        try:
-            base_offset = self._brokers.until_final(what, attempt, also=(Code.UNKNOWN_TOPIC_OR_PARTITION,))
-        except KafkaAnswered as refused:
-            if refused.code != Code.DUPLICATE_SEQUENCE_NUMBER:
-                raise
-            # An earlier attempt has succeeded, but its response was lost.
-            base_offset = -1
+        batch = encode_batch(waiting.records, self._now_ms())
+        base_offset = self._producer.write(self._brokers, self._topic, {index: batch})[index]
         count = len(waiting.records)
-        self._state.sequences[partition] = (self._state.sequences.get(partition, 0) + count) & 0x7FFFFFFF
         self.written[index] += count
         if base_offset >= 0:
             self.last_offsets[index] = base_offset + count - 1
@@ -177,9 +221,7 @@ def produce_each(
     topic: str,
     records: Sequence[NewRecord],
     now_ms: Callable[[], int] = now_ms,
-    *,
-    state: ProducerState | None = None,
-    before_batch: Callable[[int], None] = lambda _: None,
+    producer: BatchProducer | None = None,
 ) -> list[WrittenRecord]:
     """Write all records and wait until they are acknowledged. Returns the position of each, in the order of ``records``. Raises
     `KafkaAnswered`. The other arguments are those of `TopicProducer`."""
@@ -190,26 +232,11 @@ def produce_each(
             offset = base_offset + delta if base_offset >= 0 else -1
             positions[id(record)] = WrittenRecord(topic=topic, partition=index, offset=offset)
 
-    producer = TopicProducer(brokers, topic, now_ms, state=state, before_batch=before_batch, on_written=written)
+    into = TopicProducer(brokers, topic, now_ms, producer, on_written=written)
     for record in records:
-        producer.send(record)
-    producer.flush()
+        into.send(record)
+    into.flush()
     return [positions[id(record)] for record in records]
-
-
-def initialized(brokers: BrokerConnections, transactional_id: str | None = None, timeout_ms: int = 60_000) -> ProducerState:
-    """Return a new producer id, or the next epoch of a transactional id, whose open transaction is aborted. Raises
-    `KafkaAnswered`."""
-    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
-    what = "asking for a producer id" if transactional_id is None else f"taking the transactional id {transactional_id!r}"
-
-    def attempt() -> ProducerState:
-        there = brokers.anyone() if transactional_id is None else brokers.coordinator(TRANSACTION, transactional_id)
-        answer = brokers.ask(there, request)
-        check(what, answer.error_code)
-        return ProducerState(producer_id=answer.producer_id, epoch=answer.producer_epoch, transactional_id=transactional_id)
-
-    return brokers.until_final(what, attempt)
 
 
 def murmur2(key: bytes) -> int:

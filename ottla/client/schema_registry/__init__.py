@@ -1,8 +1,11 @@
 """A client of schema registries, and values in their wire format.
 
+- `avro_expansion`: refuses Avro schemas by which few bytes become very many objects.
 - `decoding`: decodes values to JSON-like values.
 - `encoding`: encodes JSON values by a schema, and registers it.
 - `framing`: Confluent's wire format.
 - `protobuf_messages`: messages of a Protobuf schema of a registry.
+- `references`: the schemas to which a schema refers, in order.
 - `registry_client`: requests to a registry.
+- `request_cache`: a bounded cache of the results of requests.
 """

@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from ottla.client.errors import ClientError
+from ottla.client.schema_registry.avro_expansion import check_expansion
 from ottla.client.schema_registry.framing import unframed
 from ottla.client.schema_registry.registry_client import AVRO, JSON, MAX_SCHEMAS, PROTOBUF, RegisteredSchema, RegistryClient
 
@@ -102,11 +103,11 @@ def missing_library(kind: str, error: ImportError) -> ClientError:
     return ClientError(f"values in {FORMATS[kind]} need {error.name}; install it with: pip install 'ottla[registry]'")
 
 
-def parsed_avro(schema: RegisteredSchema, client: RegistryClient) -> Any:
-    """Return fastavro's schema, with the schemas to which it refers. Raises fastavro's exceptions."""
+def parsed_avro(schema: RegisteredSchema, client: RegistryClient, named: dict[str, Any]) -> Any:
+    """Return fastavro's schema, with the schemas to which it refers. Adds its named types to ``named``. Raises fastavro's
+    exceptions."""
     from fastavro import parse_schema
 
-    named: dict[str, Any] = {}
     for reference in client.referenced(schema).values():
         parse_schema(json.loads(reference.text), named_schemas=named)
     text = schema.text.strip()
@@ -116,7 +117,9 @@ def parsed_avro(schema: RegisteredSchema, client: RegistryClient) -> Any:
 def _read_avro(schema: RegisteredSchema, client: RegistryClient) -> Read:
     from fastavro import schemaless_reader
 
-    writer = parsed_avro(schema, client)
+    named: dict[str, Any] = {}
+    writer = parsed_avro(schema, client, named)
+    check_expansion(writer, named)
 
     def read(payload: bytes) -> Any:
         source = io.BytesIO(payload)

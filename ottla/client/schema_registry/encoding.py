@@ -64,7 +64,7 @@ def _writer(client: RegistryClient, schema_id: int, schema: RegisteredSchema) ->
         return _json_writer(schema)
     from fastavro import schemaless_writer
 
-    parsed = parsed_avro(schema, client)
+    parsed = parsed_avro(schema, client, {})
 
     def write(value: Any) -> bytes:
         out = io.BytesIO()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import threading
 import time
 import urllib.parse
@@ -13,15 +14,19 @@ from typing import Any, Final
 import msgspec
 
 from ottla.client.errors import ClientError
+from ottla.client.schema_registry.references import MAX_REFERENCES, TooManyReferences, resolved
+from ottla.client.schema_registry.request_cache import RequestCache
 from ottla.client.security.client_config import Secret
 from ottla.client.security.http_client import ask, check_url
 
 MAX_SCHEMAS: Final = 1_000
-"""Maximum number of cached schemas, because values may contain any schema id."""
+"""Maximum number of cached schemas, ids and lists of subjects, because values may contain any schema id."""
 UNKNOWN_S: Final = 60.0
 """Time, in seconds, after which an unknown id is requested again, because the schema may have been registered meanwhile."""
-MAX_REFERENCES: Final = 100
-"""Maximum number of schemas that a schema refers to, directly or through others."""
+SUBJECTS_S: Final = 60.0
+"""Time, in seconds, after which the subjects of a schema are requested again, because a schema may get further subjects."""
+MAX_CLIENTS: Final = 32
+"""Maximum number of clients that the tasks of a process share; a client with new credentials is a further one."""
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 """The types of schemas in the registry's interface."""
 _KIND: Final = "application/vnd.schemaregistry.v1+json"
@@ -76,57 +81,37 @@ class RegistryClient:
 
     def __init__(self, registry: Registry, now_s: Callable[[], float] = time.monotonic) -> None:
         self._registry = registry
-        self._now_s = now_s
-        self._lock = threading.Lock()
-        self._schemas: dict[tuple[int, bool], RegisteredSchema] = {}
-        self._subjects: dict[int, list[str]] = {}
-        self._unknown: dict[int, float] = {}
-        """Ids that the registry does not know, with the time from which each may be requested again."""
-        self._ids: dict[tuple[str, str], int] = {}
+        self._schemas: RequestCache[tuple[int, bool], RegisteredSchema | None] = RequestCache(MAX_SCHEMAS, now_s)
+        """The schemas by id, and whether they are serialized; None for ids that the registry does not know."""
+        self._subjects: RequestCache[int, list[str]] = RequestCache(MAX_SCHEMAS, now_s)
+        self._ids: RequestCache[tuple[str, RegisteredSchema], int] = RequestCache(MAX_SCHEMAS, now_s)
 
     def schema(self, number: int, *, serialized: bool = False) -> RegisteredSchema | None:
         """Return the schema with this id; None if the registry does not know the id. With ``serialized`` the text of a Protobuf
         schema is a file descriptor in base64. Raises `ClientError`."""
-        key = number, serialized
-        with self._lock:
-            if key in self._schemas:
-                return self._schemas[key]
-            now_s = self._now_s()
-            if now_s < self._unknown.get(number, now_s):
-                return None
+
+        def request() -> RegisteredSchema | None:
             body = self._ask(f"/schemas/ids/{number}{_format(is_serialized=serialized)}", None)
-            for kept in (self._schemas, self._unknown):
-                if len(kept) >= MAX_SCHEMAS:
-                    kept.clear()
-            if body is None:
-                self._unknown[number] = now_s + UNKNOWN_S
-                return None
-            schema: RegisteredSchema = self._decoded(body, RegisteredSchema)
-            self._schemas[key] = schema
-            return schema
+            return None if body is None else self._decoded(body, RegisteredSchema)
+
+        return self._schemas.get((number, serialized), request, lambda schema: UNKNOWN_S if schema is None else math.inf)
 
     def referenced(self, schema: RegisteredSchema, *, serialized: bool = False) -> dict[str, RegisteredSchema]:
         """Return the schemas to which a schema refers, also through others, by the names of the references; schemas without
         references come first. Raises `ClientError`."""
-        found: dict[str, RegisteredSchema] = {}
-        pending = [(reference, False) for reference in reversed(schema.references)]
-        named: dict[str, RegisteredSchema] = {}
-        while pending:
-            reference, is_last = pending.pop()
-            if is_last:
-                found.setdefault(reference.name, named[reference.name])
-            elif reference.name not in named:
-                if len(named) >= MAX_REFERENCES:
-                    raise ClientError(f"a schema of {self._registry.url} has more than {MAX_REFERENCES} references")
-                named[reference.name] = self._version(reference, serialized=serialized)
-                pending.append((reference, True))
-                pending += [(further, False) for further in reversed(named[reference.name].references)]
-        return found
+
+        def resolve(reference: SchemaReference) -> tuple[RegisteredSchema, Sequence[SchemaReference]]:
+            version = self._version(reference, serialized=serialized)
+            return version, version.references
+
+        try:
+            return resolved(schema.references, resolve)
+        except TooManyReferences:
+            raise ClientError(f"a schema of {self._registry.url} has more than {MAX_REFERENCES:,} references") from None
 
     def _version(self, reference: SchemaReference, *, serialized: bool) -> RegisteredSchema:
         path = f"/subjects/{_quoted(reference.subject)}/versions/{reference.version}"
-        with self._lock:
-            body = self._ask(path + _format(is_serialized=serialized), None)
+        body = self._ask(path + _format(is_serialized=serialized), None)
         if body is None:
             raise ClientError(
                 f"the registry at {self._registry.url} has no version {reference.version} of subject {reference.subject!r}, to"
@@ -137,29 +122,30 @@ class RegistryClient:
 
     def subjects(self, number: int) -> list[str]:
         """Return the subjects with the schema of this id. Registries without this request have none. Raises `ClientError`."""
-        with self._lock:
-            if number not in self._subjects:
-                body = self._ask(f"/schemas/ids/{number}/subjects", None)
-                if len(self._subjects) >= MAX_SCHEMAS:
-                    self._subjects.clear()
-                self._subjects[number] = [] if body is None else self._decoded(body, list[str])
-            return self._subjects[number]
+
+        def request() -> list[str]:
+            body = self._ask(f"/schemas/ids/{number}/subjects", None)
+            return [] if body is None else self._decoded(body, list[str])
+
+        return self._subjects.get(number, request, lambda _: SUBJECTS_S)
 
     def register(self, subject: str, schema: str, kind: str = AVRO, references: Sequence[SchemaReference] = ()) -> int:
         """Register a schema under a subject and return its id. Raises `ClientError`, also if the schema is not compatible."""
-        key = (subject, schema)
-        with self._lock:
-            if key not in self._ids:
-                body: dict[str, Any] = {"schema": schema}
-                if kind != AVRO:
-                    body["schemaType"] = kind
-                if references:
-                    body["references"] = [msgspec.to_builtins(reference) for reference in references]
-                answer = self._ask(f"/subjects/{_quoted(subject)}/versions", json.dumps(body).encode())
-                if answer is None:
-                    raise ClientError(f"the registry at {self._registry.url} accepts no schemas for subject {subject!r}")
-                self._ids[key] = self._decoded(answer, _Id).id
-            return self._ids[key]
+
+        def request() -> int:
+            body: dict[str, Any] = {"schema": schema}
+            if kind != AVRO:
+                body["schemaType"] = kind
+            if references:
+                body["references"] = [msgspec.to_builtins(reference) for reference in references]
+            answer = self._ask(f"/subjects/{_quoted(subject)}/versions", json.dumps(body).encode())
+            if answer is None:
+                raise ClientError(f"the registry at {self._registry.url} accepts no schemas for subject {subject!r}")
+            registered: _Id = self._decoded(answer, _Id)
+            return registered.id
+
+        key = subject, RegisteredSchema(text=schema, kind=kind, references=tuple(references))
+        return self._ids.get(key, request, lambda _: math.inf)
 
     def _decoded(self, body: bytes, kind: type[Any]) -> Any:
         try:
@@ -186,13 +172,18 @@ class RegistryClient:
 
 
 _clients: dict[Registry, RegistryClient] = {}
+"""The clients of this process, the most recently used last."""
 _clients_lock = threading.Lock()
 
 
 def client_of(registry: Registry) -> RegistryClient:
     """Return the client that the tasks of this process share."""
     with _clients_lock:
-        return _clients.setdefault(registry, RegistryClient(registry))
+        client = _clients.pop(registry, None) or RegistryClient(registry)
+        while len(_clients) >= MAX_CLIENTS:
+            del _clients[next(iter(_clients))]
+        _clients[registry] = client
+        return client
 
 
 def _quoted(subject: str) -> str:

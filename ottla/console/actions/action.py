@@ -16,6 +16,7 @@ ROWS_SHOWN: Final = 200
 
 Name = Annotated[str, msgspec.Meta(max_length=8_000)]
 """A topic, group, transactional id and so on. Kafka's requests hold at most 32,767 bytes, and a character has up to four."""
+Offset = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Partition = Annotated[int, msgspec.Meta(ge=0, le=MAX_PARTITION)]
 
 
@@ -25,6 +26,8 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True):
     ``command`` has the arguments of the equivalent ``ottla`` command. ``warning`` says what cannot be undone, ``said`` what was
     done.
     ``page`` and ``parameters`` are the address of the page to show next, or to link to.
+    ``confirmed`` are parameters of the action that a page adds when the user confirms the preview. They hold what the preview has
+    looked up, such as the offset of a time, so that the action does what the user has seen.
     """
 
     command: Sequence[str] = ()
@@ -35,6 +38,7 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True):
     more_rows: int = 0
     page: str = ""
     parameters: dict[str, Any] = {}
+    confirmed: dict[str, Any] = {}
 
 
 class Action(Protocol):
@@ -71,4 +75,12 @@ def command_line(arguments: Iterable[str], of_cluster: Iterable[str]) -> str:
     names after ``--``."""
     arguments = list(arguments)
     at = arguments.index("--") if "--" in arguments else len(arguments)
-    return shlex.join(["ottla", *arguments[:at], *of_cluster, *arguments[at:]])
+    return " ".join(map(_quoted, ["ottla", *arguments[:at], *of_cluster, *arguments[at:]]))
+
+
+def _quoted(text: str) -> str:
+    """Quote an argument for bash. The bytes of text that is not printable become escapes, so that nothing is lost in a terminal."""
+    if text.isprintable():
+        return shlex.quote(text)
+    data = text.encode("utf-8", "surrogateescape")
+    return "$'" + "".join(chr(b) if 0x20 <= b < 0x7F and b not in b"'\\" else f"\\x{b:02x}" for b in data) + "'"

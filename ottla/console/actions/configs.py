@@ -14,6 +14,8 @@ from ottla.console.actions.action import Effects, Name, option
 Kind = Literal["topic", "broker", "group"]
 DEFAULT_NAME = "default"
 """The name of all brokers together in ``ottla config``."""
+HIDDEN = "(hidden)"
+"""Replaces the value of a sensitive config, also in the equivalent command."""
 
 
 class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,9 +36,10 @@ class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise ClientError(f"unknown config {self.key!r} of {self.kind} {self.name!r}")
         if config is not None and config.read_only:
             raise ClientError(f"{self.key} cannot be changed while the broker runs; set it in its properties and restart it")
-        is_secret = config is not None and config.sensitive
-        before = "(hidden)" if is_secret else "not set" if config is None else config.value
-        after = "the default" if self.value is None else self.value
+        is_secret = _is_sensitive(brokers, self.key) if config is None else config.sensitive
+        before = HIDDEN if is_secret else "not set" if config is None else config.value
+        value = HIDDEN if is_secret else self.value
+        after = "the default" if self.value is None else value
         if self.name.startswith("-"):
             name = ["--", self.kind, self.name]
         else:
@@ -44,10 +47,16 @@ class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.value is None:
             command = ["config", "set", *option("--unset", self.key), *name]
         else:
-            command = ["config", "set", *name, f"{self.key}={self.value}"]
+            command = ["config", "set", *name, f"{self.key}={value}"]
         return Effects(command=command, columns=["config", "before", "after"], rows=[[self.key, before, after]])
 
     def run(self, brokers: BrokerConnections) -> Effects:
         set_configs(brokers, ConfigKind[self.kind.upper()], self.name, {self.key: self.value})
         change = "is at its default" if self.value is None else "was set"
         return Effects(said=f"{self.key} of {self.kind} {self.name or DEFAULT_NAME} {change}")
+
+
+def _is_sensitive(brokers: BrokerConnections, key: str) -> bool:
+    """Whether a config of all brokers, which is not set, is sensitive. Only the configs of a single broker tell."""
+    known = get_configs(brokers, ConfigKind.BROKER, str(brokers.nodes()[0].node_id))
+    return any(config.name == key and config.sensitive for config in known)

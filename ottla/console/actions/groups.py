@@ -9,7 +9,7 @@ from ottla.client.admin.resets import NewOffset, plan_reset
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError
 from ottla.client.wording import counted
-from ottla.console.actions.action import Effects, Name, Partition, named, option, shortened
+from ottla.console.actions.action import Effects, Name, Offset, Partition, named, option, shortened
 from ottla.console.actions.places import Place
 
 
@@ -18,12 +18,23 @@ class TopicOrPartition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     partition: Partition | None = None
 
 
+class ConfirmedOffset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    topic: Name
+    partition: Partition
+    offset: Offset
+
+
 class ResetGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Set the offsets of a group without members, in ``topics``, or wherever it has committed offsets."""
+    """Set the offsets of a group without members, in ``topics``, or wherever it has committed offsets.
+
+    ``offsets`` are the new offsets that the preview shows. `run` sets these, because the place may be another offset by then.
+    Without them, `run` looks up the place.
+    """
 
     group: Name
     to: Place
     topics: list[TopicOrPartition] = []
+    offsets: list[ConfirmedOffset] | None = None
 
     def preview(self, brokers: BrokerConnections) -> Effects:
         planned = self._planned(brokers)
@@ -31,13 +42,17 @@ class ResetGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return Effects(
             command=["group", "reset", *option("--to", self.to.text()), *chosen, *named(self.group)],
             columns=["partition", "before", "after", "from the end", ""],
+            confirmed={"offsets": [{"topic": new.topic, "partition": new.partition, "offset": new.after} for new in planned]},
             **shortened([_row(new) for new in planned]),
         )
 
     def run(self, brokers: BrokerConnections) -> Effects:
-        planned = self._planned(brokers)
-        groups.commit(brokers, self.group, {(new.topic, new.partition): new.after for new in planned})
-        said = f"{counted(len(planned), 'offset')} of group {self.group} {'was' if len(planned) == 1 else 'were'} set"
+        if self.offsets is None:
+            offsets = {(new.topic, new.partition): new.after for new in self._planned(brokers)}
+        else:
+            offsets = {(one.topic, one.partition): one.offset for one in self.offsets}
+        groups.commit(brokers, self.group, offsets)
+        said = f"{counted(len(offsets), 'offset')} of group {self.group} {'was' if len(offsets) == 1 else 'were'} set"
         return Effects(said=said, page="group", parameters={"name": self.group})
 
     def _planned(self, brokers: BrokerConnections) -> list[NewOffset]:

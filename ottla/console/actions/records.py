@@ -12,10 +12,11 @@ from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError
 from ottla.client.records.producing import TopicProducer
 from ottla.client.records.record import NewRecord
-from ottla.client.records.transaction import transaction_of
+from ottla.client.records.transactional_producer import transaction_of
 from ottla.client.wording import counted
-from ottla.console.actions.action import Effects, Name, Partition, named, option, shortened
+from ottla.console.actions.action import Effects, Name, Offset, Partition, named, option, shortened
 from ottla.console.actions.places import Place
+from ottla.console.actions.produce_arguments import produce_arguments
 
 MAX_HEADERS: Final = 100
 """Maximum number of headers of a record that a page produces."""
@@ -48,22 +49,28 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         warning = ""
         if self.transaction is not None:
             warning = f"the current producer of transactional id {self.transaction.id}, if there is one, is fenced"
-        return Effects(command=self._command(), warning=warning)
+        command, problem = self._command()
+        if problem:
+            warning = "; ".join(filter(None, [warning, f"there is no equivalent command: {problem}"]))
+        return Effects(command=command, warning=warning)
 
     def run(self, brokers: BrokerConnections) -> Effects:
         self._check()
-        record = NewRecord(
+        record = self._record()
+        of = self.transaction
+        with transaction_of(brokers, None if of is None else of.id, commit=of is None or of.is_committed) as transaction:
+            producer = TopicProducer(brokers, self.topic, producer=transaction)
+            producer.send(record)
+            producer.flush()
+        return self._written(producer)
+
+    def _record(self) -> NewRecord:
+        return NewRecord(
             value=None if self.value is None else self.value.encode(),
             key=None if self.key is None else self.key.encode(),
             headers=[(header.name, header.value.encode()) for header in self.headers],
             partition=self.partition,
         )
-        of = self.transaction
-        with transaction_of(brokers, None if of is None else of.id, is_committed=of is None or of.is_committed) as transaction:
-            producer = TopicProducer(brokers, self.topic, transaction=transaction)
-            producer.send(record)
-            producer.flush()
-        return self._written(producer)
 
     def _written(self, producer: TopicProducer) -> Effects:
         index = next(partition for partition, count in producer.written.items() if count)
@@ -72,7 +79,7 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         where = "" if offset is None else f" at offset {offset:,}"
         parameters: dict[str, object] = {"topic": self.topic, "partition": index}
         if offset is not None:
-            parameters["start"] = offset
+            parameters["from"] = offset
         outcome = ""
         if self.transaction is not None:
             outcome = f", in a transaction that was {'committed' if self.transaction.is_committed else 'aborted'}"
@@ -87,23 +94,27 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if self.transaction is not None and not self.transaction.id:
             raise ClientError("the transactional id is empty; give one")
 
-    def _command(self) -> list[str]:
-        options = ["--null-value"] if self.value is None else option("--value", self.value)
-        for header in self.headers:
-            options += option("--header", f"{header.name}={header.value}")
-        options += option("--partition", self.partition)
+    def _command(self) -> tuple[list[str], str]:
+        """Return the arguments of the equivalent command, or none and why there is none."""
+        options: list[str] = []
         if self.transaction is not None:
             options += option("--transactional-id", self.transaction.id)
             options += [] if self.transaction.is_committed else ["--abort"]
-        return ["produce", *option("--key", self.key), *options, *named(self.topic)]
+        record = self._record()
+        return produce_arguments(self.topic, record.key, record.value, record.headers, record.partition, options)
 
 
 class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Delete the records before a place, in one partition or in all."""
+    """Delete the records before a place, in one partition or in all.
+
+    ``offsets`` are the new log start offsets by partition that the preview shows. `run` deletes up to these, because the place may
+    be another offset by then. Without them, `run` looks up the place.
+    """
 
     topic: Name
     before: Place
     partition: Partition | None = None
+    offsets: dict[Partition, Offset] | None = None
 
     def preview(self, brokers: BrokerConnections) -> Effects:
         planned = self._planned(brokers)
@@ -113,12 +124,15 @@ class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             command=["record", "delete", *option("--before", self.before.text()), *named(where)],
             warning=f"{counted(count, 'offset')} will be deleted; this cannot be undone",
             columns=["partition", "log start offset", "after", "end"],
+            confirmed={"offsets": {index: after for index, _, after, _ in planned}},
             **shortened([list(row) for row in planned]),
         )
 
     def run(self, brokers: BrokerConnections) -> Effects:
-        planned = self._planned(brokers)
-        starts = delete_records(brokers, self.topic, {index: after for index, _, after, _ in planned})
+        offsets = self.offsets
+        if offsets is None:
+            offsets = {index: after for index, _, after, _ in self._planned(brokers)}
+        starts = delete_records(brokers, self.topic, offsets)
         said = f"records of {counted(len(starts), 'partition')} of {self.topic} were deleted"
         return Effects(said=said, page="topic", parameters={"name": self.topic})
 

@@ -35,6 +35,7 @@ function open(action) {
   const opener = nameOf(document.activeElement);
   let asked = 0;
   let timer = null;
+  let previewed = null;
 
   function values() {
     return Object.fromEntries([...inputs].map(([field, made]) => [field.name, field.kind === "check" ? made.checked : made.value]));
@@ -56,7 +57,8 @@ function open(action) {
     timer = setTimeout(ask, PREVIEW_AFTER_MS);
   }
 
-  // The button works once the preview of what is in the fields is shown. An answer to earlier values is dropped.
+  // The button works once the preview of what is in the fields is shown, and sends what was previewed, with what the server had looked
+  // up for it, such as the offset of a time. An answer to earlier values is dropped.
   async function ask() {
     const mine = asked;
     if ([...inputs].some(([field, made]) => field.isRequired && made.value === "")) {
@@ -64,8 +66,10 @@ function open(action) {
       return;
     }
     try {
-      const effects = await command("POST", `previews/${action.name}`, JSON.stringify(action.request(values())));
+      const request = action.request(values());
+      const effects = await command("POST", `previews/${action.name}`, JSON.stringify(request));
       if (mine !== asked) return;
+      previewed = { ...request, ...effects.confirmed };
       refused.textContent = "";
       draw(effects);
       confirm.disabled = false;
@@ -87,7 +91,7 @@ function open(action) {
     confirm.disabled = true;
     refused.textContent = "";
     try {
-      const effects = await command("POST", `actions/${action.name}`, JSON.stringify(action.request(values())));
+      const effects = await command("POST", `actions/${action.name}`, JSON.stringify(previewed));
       dialog.close();
       document.dispatchEvent(new CustomEvent("acted", { detail: { ...effects, goes: Boolean(action.goes) } }));
     } catch (error) {

@@ -11,11 +11,12 @@ import { transactions, transaction } from "./transactions.js";
 import { steering } from "./steering.js";
 import { configs } from "./configs.js";
 import { find } from "./find.js";
-import { isReadOnly } from "./mode.js";
+import { isElsewhere, isReadOnly } from "./mode.js";
 import { theme } from "./theme.js";
 
 const PAGES = { overview, topics, topic, messages, record, groups, group, transactions, transaction, steering, configs };
-const IN_NAVIGATION = ["overview", "topics", "groups", "transactions", "steering"];
+if (isElsewhere) delete PAGES.steering;
+const IN_NAVIGATION = ["overview", "topics", "groups", "transactions", "steering"].filter((name) => name in PAGES);
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 4000;
 const MOST_SAID = 200;
@@ -195,7 +196,7 @@ function askForToken(why) {
     setToken(field.value.trim());
     show();
   };
-  const label = el("label", { for: "token" }, "Token from the broker's ready line: ");
+  const label = el("label", { for: "token" }, `Token from ${isElsewhere ? "the address that ottla console has printed" : "the broker's ready line"}: `);
   main.replaceChildren(el("form", { onsubmit: taken }, label, field, el("button", {}, "continue")));
 }
 

@@ -1,4 +1,5 @@
 import { el, link, notShown, number, pairs, size, table, time } from "./dom.js";
+import { isElsewhere } from "./mode.js";
 
 const counted = (states) => Object.entries(states).map(([name, count]) => `${number(count)} ${name}`).join(", ") || "none";
 
@@ -10,15 +11,15 @@ export const overview = {
       ["bootstrap", o.bootstrap],
       ["brokers", o.brokers.map((broker, at) => [at ? ", " : "", link(`${broker.node_id} at ${broker.address}`, "configs", { kind: "broker", name: broker.node_id })])],
       ["cluster", o.cluster_id],
-      ["data", `${o.data_dir}, ${size(o.size_bytes)}`],
+      ["data", isElsewhere ? size(o.size_bytes) : `${o.data_dir}, ${size(o.size_bytes)}`],
       ["healthy", o.is_sound ? "yes" : el("span", { class: "wrong" }, `no: ${o.problems.join("; ") || "see the broker's log"}`)],
-      ["unexpected errors", o.unexpected_errors ? el("span", { class: "wrong" }, number(o.unexpected_errors)) : "0"],
-      ["clock", o.clock_ms === null ? "machine" : `manual, at ${time(o.clock_ms)}`],
+      isElsewhere ? null : ["unexpected errors", o.unexpected_errors ? el("span", { class: "wrong" }, number(o.unexpected_errors)) : "0"],
+      isElsewhere ? null : ["clock", o.clock_ms === null ? "machine" : `manual, at ${time(o.clock_ms)}`],
       ["topics", link(`${number(o.topics)} with ${number(o.partitions)} partitions`, "topics")],
       ["groups", link(counted(o.groups), "groups")],
       ["transactional ids", link(counted(o.transactions), "transactions")],
-      ["faults", link(String(o.faults), "steering")],
-    ]),
+      isElsewhere ? null : ["faults", link(String(o.faults), "steering")],
+    ].filter(Boolean)),
     ...(o.strays.count === 0 ? [] : [
       el("h2", {}, "Stray directories"),
       table(["directory", "size", "partition", "topic id", "hidden by a topic", "way back"], o.strays.named.map((stray) => [
@@ -35,10 +36,14 @@ export const overview = {
         held.last_stable_offset, held.high_watermark, held.high_watermark - held.last_stable_offset,
       ])),
     o.held_count > o.held.length ? el("p", { class: "note" }, `and ${number(o.held_count - o.held.length)} more`) : null,
-    el("h2", {}, "Newest transactions"),
-    o.newest.length === 0 ? el("p", { class: "note" }, "none since the broker started")
-      : table(["transactional id", "last event"], o.newest.map((one) => [
-        link(one.transactional_id, "transaction", { id: one.transactional_id }), time(one.newest_ms),
-      ])),
+    ...(isElsewhere ? [] : newest(o.newest)),
   ].filter(Boolean),
 };
+
+const newest = (ids) => [
+  el("h2", {}, "Newest transactions"),
+  ids.length === 0 ? el("p", { class: "note" }, "none since the broker started")
+    : table(["transactional id", "last event"], ids.map((one) => [
+      link(one.transactional_id, "transaction", { id: one.transactional_id }), time(one.newest_ms),
+    ])),
+];

@@ -19,6 +19,7 @@ from ottla.registry.formats.json_nodes import (
     COMBINED,
     CONDITION,
     ENUM,
+    MAX_DEPTH,
     NEVER,
     NOT,
     NUMBER,
@@ -49,7 +50,7 @@ MAX_COMPARISONS: Final = 10_000
 
 
 class TooComplex(Exception):
-    """The comparison takes more than `MAX_COMPARISONS` pairs."""
+    """The comparison takes more than `MAX_COMPARISONS` pairs, or more than `MAX_DEPTH` pairs inside each other."""
 
 
 class _Comparison:
@@ -57,20 +58,23 @@ class _Comparison:
         self._active: set[tuple[int, int, str, str]] = set()
         """The pairs that are being compared, to end at a schema that contains itself."""
         self._left = MAX_COMPARISONS
+        self._depth = 0
 
     def reasons(self, reader: Node, writer: Node, path: str) -> list[str]:
         """Return why values of ``writer`` may be invalid for ``reader``."""
         self._left -= 1
-        if self._left < 0:
+        if self._left < 0 or self._depth >= MAX_DEPTH:
             raise TooComplex
         key = (reader.identity, writer.identity, reader.kind, writer.kind)
         if reader.identity and writer.identity:
             if key in self._active:
                 return []
             self._active.add(key)
+        self._depth += 1
         try:
             return self._compared(reader, writer, path)
         finally:
+            self._depth -= 1
             self._active.discard(key)
 
     def accepts(self, reader: Node, writer: Node, path: str) -> bool:

@@ -77,12 +77,12 @@ def node(schema: Any, resolver: Any, depth: int = 0) -> Node:
         return Node(kind=NEVER)
     if not isinstance(schema, dict):
         raise ValueError(f"{schema!r} is not a schema")
+    if depth > MAX_DEPTH:
+        raise ValueError(f"a reference leads to itself, or more than {MAX_DEPTH} schemas are nested or refer to each other")
     if isinstance(reference := schema.get("$ref"), str):
-        if depth > _MAX_REFERENCES:
-            raise ValueError(f"the reference {reference} leads to itself")
         found = resolver.lookup(reference)
         return node(found.contents, found.resolver, depth + 1)
-    parts = tuple(_parts(schema, resolver))
+    parts = tuple(_parts(schema, resolver, depth + 1))
     if not parts:
         return Node(kind=ANY, schema=schema)
     if len(parts) == 1:
@@ -90,11 +90,11 @@ def node(schema: Any, resolver: Any, depth: int = 0) -> Node:
     return Node(kind=ALL, parts=parts, schema=schema, resolver=resolver, identity=id(schema))
 
 
-_MAX_REFERENCES: Final = 100
-"""Maximum number of references that lead to each other before one leads to a schema."""
+MAX_DEPTH: Final = 50
+"""Maximum number of combinations and references inside each other. Each takes several nested calls; Python allows 1,000."""
 
 
-def _parts(schema: dict[str, Any], resolver: Any) -> Iterator[Node]:
+def _parts(schema: dict[str, Any], resolver: Any, depth: int) -> Iterator[Node]:
     def made(kind: str, **fields: Any) -> Node:
         return Node(kind=kind, schema=schema, resolver=resolver, identity=id(schema), **fields)
 
@@ -104,12 +104,12 @@ def _parts(schema: dict[str, Any], resolver: Any) -> Iterator[Node]:
         yield made(ENUM, values=(_value(schema["const"]),))
     for kind in COMBINED:
         if isinstance(members := schema.get(kind), list):
-            yield made(kind, parts=tuple(node(member, resolver) for member in members))
+            yield made(kind, parts=tuple(node(member, resolver, depth) for member in members))
     if "not" in schema:
-        yield made(NOT, parts=(node(schema["not"], resolver),))
+        yield made(NOT, parts=(node(schema["not"], resolver, depth),))
     if "if" in schema and ("then" in schema or "else" in schema):
         branches = (schema["if"], schema.get("then", True), schema.get("else", True))
-        yield made(CONDITION, parts=tuple(node(branch, resolver) for branch in branches))
+        yield made(CONDITION, parts=tuple(node(branch, resolver, depth) for branch in branches))
     types = schema.get("type")
     if isinstance(types, list):
         members = tuple(_typed(name, made) for name in types)

@@ -16,6 +16,7 @@ from referencing.jsonschema import DRAFT7, specification_with
 from ottla.registry.errors import Code, RegistryError
 from ottla.registry.formats.json_compatibility import TooComplex, unreadable
 from ottla.registry.formats.json_nodes import Node, node
+from ottla.registry.formats.json_text import canonical, loaded
 from ottla.registry.formats.parsed import MAX_REASONS, invalid
 from ottla.registry.schema_text import JSON, NamedText
 
@@ -32,7 +33,7 @@ class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return unreadable(self.node, writer.node)[:MAX_REASONS]
         except TooComplex:
-            raise RegistryError(Code.INVALID_SCHEMA, "the two schemas have too many combinations to compare them") from None
+            raise RegistryError(Code.INVALID_SCHEMA, "the two schemas are too complex to compare them") from None
         except (Unresolvable, ValueError, RecursionError) as error:
             raise invalid(JSON, error) from None
 
@@ -40,21 +41,16 @@ class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-def canonical(text: str) -> str:
-    """Return the JSON without white space; the order of keys stays, as in Confluent's registry. Raises ValueError."""
-    return json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False)
-
-
 def parse_json(text: str, references: Sequence[NamedText]) -> JsonSchema:
     """Parse and check a schema. Raises `RegistryError`."""
     try:
-        schema = json.loads(text)
+        schema = loaded(text)
         if not isinstance(schema, dict | bool):
             raise ValueError("expected a JSON object, true or false")
         validator_for(schema, default=Draft7Validator).check_schema(schema)
         registry: Registry[Any] = Registry(retrieve=_unknown)
         for reference in references:
-            registry = registry.with_resource(reference.name, _resource(json.loads(reference.text)))
+            registry = registry.with_resource(reference.name, _resource(loaded(reference.text)))
         root = node(schema, registry.resolver_with_root(_resource(schema)))
         return JsonSchema(
             text=canonical(text),

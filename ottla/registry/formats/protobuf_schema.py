@@ -54,13 +54,23 @@ class ProtobufSchema(msgspec.Struct, frozen=True, kw_only=True):
 def parse_protobuf(text: str, references: Sequence[NamedText]) -> ProtobufSchema:
     """Compile a schema. Raises `RegistryError`."""
     text = as_text(text)
+    files = [(_checked_path(one.name), as_text(one.text)) for one in references]
+    root = _unused_name({path.parts[0] for path, _ in files})
     with tempfile.TemporaryDirectory(prefix="ottla-protobuf-") as directory:
-        root = _unused_name({reference.name for reference in references})
-        for name, content in [*((one.name, as_text(one.text)) for one in references), (root, text)]:
-            path = Path(directory, _checked_path(name))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content, encoding="utf-8")
-        return ProtobufSchema(text=text, file=_compiled(Path(directory), root))
+        imports = Path(directory, "imports")
+        try:
+            for name, content in [*files, (PurePosixPath(root), text)]:
+                path = imports / name
+                # A file system takes surrogates in names, and the compiler does not.
+                str(name).encode()
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(content, encoding="utf-8")
+        except UnicodeEncodeError:
+            raise invalid(PROTOBUF, "a text or the name of a reference has a surrogate without its pair") from None
+        except OSError as error:
+            # For example, one reference is named "a" and another "a/b".
+            raise invalid(PROTOBUF, f"the reference {str(name)[:80]!r} cannot be a file: {error.strerror}") from None
+        return ProtobufSchema(text=text, file=_compiled(imports, Path(directory, "descriptors"), root))
 
 
 def as_text(text: str) -> str:
@@ -73,23 +83,23 @@ def as_text(text: str) -> str:
     return printed(file) if raw and (file.message_type or file.enum_type or file.dependency or file.package) else text
 
 
-def _compiled(directory: Path, root: str) -> FileDescriptorProto:
-    out = directory / "out" / "descriptors"
-    out.parent.mkdir()
-    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{directory}", f"--descriptor_set_out={out}", root]
+def _compiled(imports: Path, out: Path, root: str) -> FileDescriptorProto:
+    """Compile the file ``root`` in the directory ``imports``. Its descriptors are written to ``out``, which is outside of that
+    directory, because references may have any name. Raises `RegistryError`."""
+    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{imports}", f"--descriptor_set_out={out}", root]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=COMPILE_TIMEOUT_S, check=False, cwd=directory)
+        done = subprocess.run(command, capture_output=True, timeout=COMPILE_TIMEOUT_S, check=False, cwd=imports)
     except subprocess.TimeoutExpired:
         raise invalid(PROTOBUF, f"the compiler did not end within {COMPILE_TIMEOUT_S:.0f} s") from None
     if done.returncode or not out.exists():
-        lines = done.stderr.decode(errors="replace").replace(f"{directory}/", "").replace(root, "schema").splitlines()
+        lines = done.stderr.decode(errors="replace").replace(f"{imports}/", "").replace(root, "schema").splitlines()
         said = " ".join(line for line in lines if not _WARNING.match(line))
         raise invalid(PROTOBUF, said or f"the compiler ended with {done.returncode}")
     return FileDescriptorSet.FromString(out.read_bytes()).file[-1]
 
 
 def _unused_name(names: set[str]) -> str:
-    """Return a name for the schema's own file that no import has."""
+    """Return a name for the schema's own file that is none of ``names``, the first parts of the paths of imports."""
     name = _ROOT
     while name in names:
         name = f"_{name}"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
 
 from ottla.registry.errors import Code, RegistryError
-from ottla.registry.formats.avro_names import AvroError, canonical
+from ottla.registry.formats import avro_names, json_text
 from ottla.registry.formats.parsed import Parse, Parsed
 from ottla.registry.formats.protobuf_tokens import tokens
 from ottla.registry.schema_text import AVRO, JSON, KINDS, PROTOBUF, NamedText, SchemaText
@@ -56,9 +55,9 @@ def identity(schema: SchemaText) -> bytes:
 def _common_text(kind: str, text: str) -> str:
     try:
         if kind == AVRO:
-            return canonical(text)
+            return avro_names.canonical(text)
         if kind == JSON:
-            return json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False)
-    except (AvroError, ValueError, RecursionError):
+            return json_text.canonical(text)
+    except ValueError:
         return text
     return tokens(text) if kind == PROTOBUF else text

@@ -7,7 +7,7 @@ from typing import Final
 
 from ottla.client.cluster import BrokerConnections
 from ottla.spark.errors import PipelineError
-from ottla.spark.progress.marks import group_of, read_mark
+from ottla.spark.progress.marks import Mark, group_of, read_mark
 
 _STREAM: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The form of a stream's id, which Spark generates (StreamMetadata)."""
@@ -20,7 +20,14 @@ def check_no_stream(cluster: BrokerConnections, transactional_id: str) -> None:
         raise PipelineError(f"a stream uses {transactional_id!r}: give write_once another transactional.id")
 
 
-def check_frame_number(name: str, number: int, expected: int) -> None:
+def is_written(last: Mark | None, number: int) -> bool:
+    """Whether a frame is committed, by the last progress record. Negative numbers are refused by `check_frame_number`."""
+    return last is not None and 0 <= number <= last.batch
+
+
+def check_frame_number(name: str, number: int, last: Mark | None) -> None:
+    """Raise `PipelineError` unless the frame is the one after the last committed frame of this name."""
+    expected = 0 if last is None else last.batch + 1
     if number != expected:
         raise PipelineError(
             f"frame {number} of {name!r} cannot be written: the next one is frame {expected}, because the frames of a name"

@@ -22,7 +22,7 @@ from ottla.spark.errors import PipelineError
 from ottla.spark.progress.progress_topic import ProgressTopic, last_mark
 from ottla.spark.rows.rows import check_arranged
 from ottla.spark.sink.exactly_once import ExactlyOnce
-from ottla.spark.sink.frame_numbers import check_frame_number, check_no_stream
+from ottla.spark.sink.frame_numbers import check_frame_number, check_no_stream, is_written
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.stream_writer import Message, abort, write_task
 from ottla.spark.sink.task_writer import check_alone
@@ -80,17 +80,17 @@ class FrameWriter(DataSourceArrowWriter):
             check_no_stream(cluster, options.transactional_id)
             # Do not initialize the id for a frame that is already written, because this fences other producers.
             last = last_mark(cluster, options.transactional_id, progress, is_stable=False)
-            if last is not None and 0 <= self._number <= last.batch:
+            if is_written(last, self._number):
                 self._is_written = True
                 return
             self._batch_bytes = small_batches(cluster, list(partition_counts(cluster, options.topics)))
             transaction = SharedTransaction(cluster, options.transactional_id, options.timeout_ms, progress=progress)
             # Initializing the id completes an earlier transaction, which may have been this frame's own.
             last = transaction.begin()
-            if last is not None and 0 <= self._number <= last.batch:
+            if is_written(last, self._number):
                 self._is_written = True
                 return
-            check_frame_number(self._name, self._number, 0 if last is None else last.batch + 1)
+            check_frame_number(self._name, self._number, last)
             self._producer = transaction.producer
             self._began_s = time.time()
 

@@ -16,7 +16,7 @@ from ottla.spark.errors import PipelineError
 from ottla.spark.progress.active_sinks import NOTES
 from ottla.spark.progress.progress_topic import ProgressTopic, last_mark
 from ottla.spark.sink.exactly_once import ExactlyOnce
-from ottla.spark.sink.frame_numbers import check_frame_number, check_no_stream
+from ottla.spark.sink.frame_numbers import check_frame_number, check_no_stream, is_written
 from ottla.spark.sink.metrics import BatchReport, shown
 from ottla.spark.sink.options import parse_options
 from ottla.spark.sink.row_writing import RowWriter
@@ -51,14 +51,14 @@ def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: 
         report = BatchReport(number, is_replay=True)
         # Do not initialize the id for a frame that is already written, because this uses an epoch and fences other producers.
         last = last_mark(cluster, transactional_id, progress, is_stable=False)
-        if last is None or not 0 <= number <= last.batch:
+        if not is_written(last, number):
             rows = RowWriter(cluster, parsed)
             rows.prepare()
             transaction = cleanup.enter_context(contextlib.closing(rows.transaction(progress)))
             frames: ExactlyOnce[Any] = ExactlyOnce(transaction, parsed.run, parsed.timeout_ms)
             last = frames.start()
-            if last is None or not 0 <= number <= last.batch:
-                check_frame_number(name, number, 0 if last is None else last.batch + 1)
+            if not is_written(last, number):
+                check_frame_number(name, number, last)
                 report = frames.write(name, number, functools.partial(rows.whole, frame, number, None), InputEnds())
             report = msgspec.structs.replace(report, epoch=frames.epoch)
         gauges_of(frame.sparkSession, transactional_id).add(report)

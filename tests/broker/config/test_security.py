@@ -269,6 +269,13 @@ def test_nodes_show_the_certificate_of_their_key_store() -> None:
     assert "PRIVATE KEY" in connecting.tls.key.text.text
 
 
+def test_key_store_that_is_not_ascii_is_refused() -> None:
+    damaged = OWN.decode().replace("-----\nMI", "-----\nMé", 1)
+    given = {**KEYS, "ssl.truststore.type": "PEM", "ssl.truststore.certificates": damaged}
+    with pytest.raises(ConfigError, match=r"ssl\.truststore\.location: the PEM block has byte 0xc3, which is not ASCII"):
+        between(given, SecurityProtocol.SSL)
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -278,7 +285,7 @@ def test_nodes_show_the_certificate_of_their_key_store() -> None:
             {**TOKENS, TOKEN_JAAS: 'a.B required unsecuredLoginStringClaim_sub="a" unsecuredLoginLifetimeSeconds="x";'},
             "not a number",
         ),
-        ({**TOKENS, ENDPOINT: "https://host/token"}, "has no clientId and clientSecret"),
+        ({**TOKENS, ENDPOINT: "https://host/token"}, f"give both, or {CREDENTIALS}.client.id and {CREDENTIALS}.client.secret"),
         ({**TOKENS, ENDPOINT: "host", TOKEN_JAAS: CLIENT}, "sasl.oauthbearer.token.endpoint.url"),
         (
             {**NODES, "sasl.enabled.mechanisms": "SCRAM-SHA-512"},

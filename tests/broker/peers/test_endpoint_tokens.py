@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.broker.peers.endpoint_tokens import NodeTokens
+from ottla.broker.peers.endpoint_tokens import RETRY_S, UNKNOWN_LIFETIME_S, NodeTokens
 from ottla.client.errors import ClientError
 from ottla.client.security import tokens
 from ottla.client.security.client_config import Secret, Token, TokenEndpoint
@@ -22,13 +22,16 @@ class Issuer:
 
     def __init__(self) -> None:
         self.count = 0
+        self.asked = 0
         self.is_down = False
+        self.lifetime_s: float | None = LIFETIME_S
 
     def token(self, endpoint: TokenEndpoint, now_s: float) -> Token:
+        self.asked += 1
         if self.is_down:
             raise ClientError("https://host/token returned 503 Service Unavailable")
         self.count += 1
-        return Token(Secret(f"token {self.count}"), now_s + LIFETIME_S)
+        return Token(Secret(f"token {self.count}"), None if self.lifetime_s is None else now_s + self.lifetime_s)
 
 
 @pytest.fixture
@@ -61,6 +64,21 @@ def test_start_without_a_token_fails(issuer: Issuer) -> None:
         NodeTokens(simulated_env(), ENDPOINT)
 
 
+@pytest.mark.parametrize(("lifetime_s", "used_s"), [(None, UNKNOWN_LIFETIME_S), (0.0, RETRY_S), (-5.0, RETRY_S)])
+def test_token_without_lifetime_is_not_requested_by_every_connection(
+    issuer: Issuer, lifetime_s: float | None, used_s: float
+) -> None:
+    env, issuer.lifetime_s = simulated_env(), lifetime_s
+    made = NodeTokens(env, ENDPOINT)
+    for _ in range(10):
+        assert made.current().value.text == "token 1"
+        later(env, (used_s - 1) / 10)
+    later(env, 2)
+    made.current()
+    later(env, 1)
+    assert (made.current().value.text, issuer.asked) == ("token 2", 2)
+
+
 def test_failed_renewal_is_logged_and_tried_again(issuer: Issuer) -> None:
     env = simulated_env()
     made = NodeTokens(env, ENDPOINT)
@@ -71,7 +89,12 @@ def test_failed_renewal_is_logged_and_tried_again(issuer: Issuer) -> None:
         later(env, 1)
     assert [(line["event"], line["url"]) for line in lines] == [("token_not_loaded", ENDPOINT.url)]
     assert "hush" not in str(lines)
+    for _ in range(10):
+        made.current()
+        later(env, (RETRY_S - 2) / 10)
+    assert issuer.asked == 2, "connections after the failure wait for the retry delay"
     issuer.is_down = False
+    later(env, 3)
     made.current()
     later(env, 1)
     assert made.current().value.text == "token 2"

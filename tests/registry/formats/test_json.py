@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
 from ottla.registry.errors import RegistryError
-from ottla.registry.formats.json_schema import canonical, parse_json
-from ottla.registry.schema_text import NamedText
+from ottla.registry.formats.json_schema import parse_json
+from ottla.registry.formats.json_text import MAX_DEPTH, canonical
+from ottla.registry.formats.types import identity
+from ottla.registry.schema_text import NamedText, SchemaText
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 SCHEMAS: list[Any] = json.loads((REFERENCE / "json_schemas.json").read_text())
@@ -112,7 +116,9 @@ def test_rules_of_confluents_documentation(reader: Any, writer: Any, is_accepted
         '{"$ref":"http://example.com/other.json"}',
         '{"$ref":"#"}',
         '{"anyOf":[{"$ref":"#"}]}',
+        '{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}',
         '{"a":' * 5_000 + "1" + "}" * 5_000,
+        '{"not":' * (MAX_DEPTH + 1) + "true" + "}" * (MAX_DEPTH + 1),
     ],
 )
 def test_invalid_schema_is_one_line(text: str) -> None:
@@ -120,6 +126,43 @@ def test_invalid_schema_is_one_line(text: str) -> None:
         parse_json(text, ())
     assert error.value.code == 42201
     assert "\n" not in str(error.value)
+
+
+def _chain(length: int) -> str:
+    """Flat definitions, each with a property of the next one."""
+    definitions = {f"d{n}": {"properties": {"a": {"$ref": f"#/definitions/d{n + 1}"}}} for n in range(length)}
+    return json.dumps({"$ref": "#/definitions/d0", "definitions": {**definitions, f"d{length}": {"type": "string"}}})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"not":' * MAX_DEPTH + "true" + "}" * MAX_DEPTH,
+        '{"anyOf":[' * (MAX_DEPTH // 2 - 1) + "true" + "]}" * (MAX_DEPTH // 2 - 1),
+        '{"properties":{"a":' * (MAX_DEPTH // 2) + "true" + "}}" * (MAX_DEPTH // 2),
+        '{"anyOf":[{"$ref":"#"}]}',
+        _chain(20),
+        _chain(2_000),
+    ],
+)
+def test_depth_is_limited_before_pythons_limit(text: str) -> None:
+    """A RecursionError inside of a library in Rust is a panic, which no handler of the registry catches."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 600)
+    try:
+        parsed = parse_json(text, ())
+        parsed.unreadable(parse_json(text.replace("true", "false"), ()))
+    except RegistryError as error:
+        assert "recursion" not in str(error)
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_text_that_is_nested_too_deeply_is_compared_as_it_is() -> None:
+    deep = '{"a":' * 5_000 + "1" + "}" * 5_000
+    assert identity(SchemaText(kind="JSON", text=deep)) != identity(SchemaText(kind="JSON", text=deep + " "))
+    assert identity(SchemaText(kind="JSON", text="[ 1]")) == identity(SchemaText(kind="JSON", text="[1 ]"))
+    assert canonical('{"a":"[[[[{{{\\"[["}') == '{"a":"[[[[{{{\\"[["}'
 
 
 def test_references_are_resolved_by_name() -> None:

@@ -105,6 +105,34 @@ def test_path_of_a_reference_stays_in_the_directory(name: str) -> None:
         parse_protobuf('syntax = "proto3";', [NamedText(name=name, text='syntax = "proto3";')])
 
 
+def test_reference_may_be_named_as_a_directory_of_the_compiler() -> None:
+    text = 'syntax = "proto3"; import "out/x.proto"; import "descriptors"; message A { B b = 1; }'
+    first = NamedText(name="out/x.proto", text='syntax = "proto3"; message B { int32 x = 1; }')
+    second = NamedText(name="descriptors", text='syntax = "proto3"; message C { int32 x = 1; }')
+    assert parse_protobuf(text, [first, second]).file.message_type[0].name == "A"
+    below = NamedText(name="schema.proto/x.proto", text=first.text)
+    assert parse_protobuf('syntax = "proto3"; import "schema.proto/x.proto"; message A { B b = 1; }', [below])
+
+
+@pytest.mark.parametrize(
+    "names", [("a", "a/b"), ("a/b", "a"), ("a", "a/b/c"), ("\udc80.proto",), ("é" * 200,), ("a/" * 5_000 + "b",)]
+)
+def test_reference_names_that_are_no_files_make_an_invalid_schema(names: tuple[str, ...]) -> None:
+    with pytest.raises(RegistryError) as error:
+        parse_protobuf('syntax = "proto3";', [NamedText(name=name, text='syntax = "proto3";') for name in names])
+    assert error.value.code == 42201
+    assert str(error.value).encode().count(b"\n") == 0
+    assert "/tmp" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["\udc80", 'syntax = "proto3"; // \udc80'])
+def test_lone_surrogate_makes_an_invalid_schema(text: str) -> None:
+    with pytest.raises(RegistryError) as error:
+        parse_protobuf(text, ())
+    assert error.value.code == 42201
+    assert str(error.value).encode()
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -1,0 +1,181 @@
+"""Writes records and offsets of groups in transactions (KIP-98).
+
+With ``transaction.version`` 2 (KIP-890) brokers add partitions and groups to the transaction; before it the client does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any
+
+from ottla.client.admin.transactions import EPOCH_BUMP_LEVEL, FENCED_ALREADY, TRANSACTION_VERSION
+from ottla.client.cluster import GROUP, TRANSACTION, BrokerConnections
+from ottla.client.errors import ClientError, KafkaAnswered, check
+from ottla.client.records.producing import TRANSACTION_TIMEOUT_MS, IdempotentProducer
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import NO_PRODUCER_ID
+from ottla.protocol.topic_partition import TopicPartition
+
+
+class Fenced(KafkaAnswered):
+    """Another process has taken the transactional id, or the transaction has timed out."""
+
+
+class TransactionalProducer:
+    """The producer of a transactional id. The constructor fences the id's other producers, and waits until their open transaction
+    is complete. Then the caller calls `write` and `commit_offsets` in any number and order, and `end`, for each transaction.
+
+    Each method is given the connections to use, so that a transaction that stays open for long keeps none. Methods raise `Fenced`,
+    and `KafkaAnswered` for other errors. After an error the transaction is undecided: `end` may abort it, and the next producer of
+    the id does.
+    """
+
+    def __init__(self, brokers: BrokerConnections, transactional_id: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS) -> None:
+        self.transactional_id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._is_implicit = brokers.features().get(TRANSACTION_VERSION, 0) >= EPOCH_BUMP_LEVEL
+        """Whether brokers add partitions and groups to the transaction."""
+        self._producer = IdempotentProducer(brokers, transactional_id, timeout_ms)
+        self._added: set[TopicPartition | str] = set()
+        """Partitions and groups of the open transaction."""
+
+    @contextmanager
+    def transaction(self, brokers: BrokerConnections, *, commit: bool = True) -> Iterator[TransactionalProducer]:
+        """Commit or abort the transaction after the block. A block that fails aborts it."""
+        try:
+            yield self
+        except BaseException:
+            # If the abort fails, the broker aborts after the timeout.
+            with suppress(ClientError):
+                self.end(brokers, commit=False)
+            raise
+        self.end(brokers, commit=commit)
+
+    def write(self, brokers: BrokerConnections, topic: str, batches: Mapping[int, Buffer]) -> dict[int, int]:
+        """Write batches in the transaction, as `producing.IdempotentProducer.write` does."""
+        self._add_partitions(brokers, topic, [index for index in batches if (topic, index) not in self._added])
+        with self._noticing_fence():
+            return self._producer.write(brokers, topic, batches)
+
+    def _add_partitions(self, brokers: BrokerConnections, topic: str, indexes: list[int]) -> None:
+        if indexes and not self._is_implicit:
+            request = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=self.transactional_id,
+                v3_and_below_producer_id=self._producer.producer_id,
+                v3_and_below_producer_epoch=self._producer.epoch,
+                v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=indexes)],
+            )
+
+            def check_each(answer: Any) -> None:
+                codes = {
+                    p.partition_index: p.partition_error_code for p in answer.results_by_topic_v3_and_below[0].results_by_partition
+                }
+                # If one partition fails, the others have OPERATION_NOT_ATTEMPTED.
+                for index in sorted(codes, key=lambda index: codes[index] == Code.OPERATION_NOT_ATTEMPTED):
+                    check(f"adding {topic}-{index} to the transaction of {self.transactional_id!r}", codes[index])
+
+            # A new topic may not be known to the coordinator yet.
+            also = (Code.UNKNOWN_TOPIC_OR_PARTITION,)
+            self._ask(brokers, TRANSACTION, self.transactional_id, request, f"adding topic {topic!r} to", check_each, also)
+        self._added.update((topic, index) for index in indexes)
+
+    def commit_offsets(
+        self, brokers: BrokerConnections, group: str, offsets: Mapping[TopicPartition, int], metadata: str = ""
+    ) -> None:
+        """Commit offsets of a group in the transaction: they become visible if the transaction commits."""
+        owner: dict[str, Any] = {
+            "transactional_id": self.transactional_id,
+            "producer_id": self._producer.producer_id,
+            "producer_epoch": self._producer.epoch,
+            "group_id": group,
+        }
+        if group not in self._added and not self._is_implicit:
+            self._ask(brokers, TRANSACTION, self.transactional_id, AddOffsetsToTxnRequest(**owner), f"adding group {group!r} to")
+        self._added.add(group)
+        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for (topic, index), offset in sorted(offsets.items()):
+            partition = TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata=metadata)
+            topics.setdefault(topic, []).append(partition)
+        named = [TxnOffsetCommitRequestTopic(name=topic, partitions=partitions) for topic, partitions in topics.items()]
+        what = f"committing offsets of group {group!r} in"
+
+        def check_each(answer: Any) -> None:
+            for topic in answer.topics:
+                for partition in topic.partitions:
+                    of = f"{what} the transaction of {self.transactional_id!r} for {topic.name}-{partition.partition_index}"
+                    check(of, partition.error_code)
+
+        self._ask(brokers, GROUP, group, TxnOffsetCommitRequest(**owner, topics=named), what, check_each)
+
+    def end(self, brokers: BrokerConnections, *, commit: bool) -> None:
+        """Commit or abort the transaction. A transaction without partitions and groups needs no request."""
+        if not self._added:
+            return
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self._producer.producer_id,
+            producer_epoch=self._producer.epoch,
+            committed=commit,
+        )
+        what = "committing" if commit else "aborting"
+        answer = self._ask(brokers, TRANSACTION, self.transactional_id, request, what)
+        if answer.producer_id != NO_PRODUCER_ID:
+            self._producer.continue_as(answer.producer_id, answer.producer_epoch)
+        self._added.clear()
+
+    def _ask(
+        self,
+        brokers: BrokerConnections,
+        kind: int,
+        key: str,
+        request: Any,
+        what: str,
+        check_answer: Callable[[Any], None] | None = None,
+        also: Iterable[Code] = (),
+    ) -> Any:
+        """Send a request to a coordinator. ``check_answer`` raises the errors of its parts, and those in ``also`` are retried."""
+        what = f"{what} the transaction of {self.transactional_id!r}"
+
+        def attempt() -> Any:
+            answer = brokers.ask(brokers.coordinator(kind, key), request)
+            if check_answer is None:
+                check(what, answer.error_code)
+            else:
+                check_answer(answer)
+            return answer
+
+        with self._noticing_fence():
+            return brokers.until_final(what, attempt, also)
+
+    @contextmanager
+    def _noticing_fence(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaAnswered as refused:
+            if refused.code not in FENCED_ALREADY:
+                raise
+            limit_s = self._timeout_ms / 1_000
+            message = (
+                f"another process has taken the transactional id {self.transactional_id!r}, or the transaction took over"
+                f" {limit_s:g} s"
+            )
+            raise Fenced(refused.what, refused.number, message) from None
+
+
+def transaction_of(
+    brokers: BrokerConnections, transactional_id: str | None, *, commit: bool
+) -> AbstractContextManager[TransactionalProducer | None]:
+    """Return a block with one transaction of an id, as `TransactionalProducer.transaction`; with None without an id."""
+    if transactional_id is None:
+        return nullcontext()
+    return TransactionalProducer(brokers, transactional_id).transaction(brokers, commit=commit)

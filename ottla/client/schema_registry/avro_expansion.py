@@ -1,0 +1,77 @@
+"""Refuses Avro schemas by which few bytes become very many objects, such as an array of nulls.
+
+Objects that need no bytes are the reason: nulls, and records that have only nulls. Any client that may register a schema could
+otherwise exhaust the memory of a program that decodes values: 20 bytes are enough for an array of 2^60 nulls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+MAX_OBJECTS_PER_BYTE: Final = 4
+MAX_OBJECTS: Final = 10_000
+"""Maximum number of objects of a value without arrays, maps and unions."""
+_BYTES: Final = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
+"""The smallest encoding of each primitive type, in bytes."""
+
+
+def check_expansion(schema: Any, named: Mapping[str, Any]) -> None:
+    """Raise ValueError if values of a parsed schema may have too many objects. ``named`` has the named types by full name."""
+    walk = _Walk(named)
+    objects, _ = walk.measured(schema)
+    if objects > MAX_OBJECTS:
+        raise ValueError(f"a value has {objects:,} objects or more")
+    seen: set[tuple[str | int, int]] = set()
+    while walk.parts:
+        part, head_bytes = walk.parts.pop()
+        key = (part if isinstance(part, str) else id(part), head_bytes)
+        if key in seen:
+            continue
+        seen.add(key)
+        objects, size_bytes = walk.measured(part)
+        if objects > MAX_OBJECTS_PER_BYTE * (head_bytes + size_bytes):
+            raise ValueError(f"a part with {objects:,} objects may have {head_bytes + size_bytes} bytes")
+
+
+class _Walk:
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        self._known: dict[str, tuple[int, int] | None] = {}
+        """Measured records by name; None for those that are being measured."""
+        self.parts: list[tuple[Any, int]] = []
+        """Types that a value repeats or chooses, and the number of bytes before each."""
+
+    def measured(self, schema: Any) -> tuple[int, int]:
+        """Return the number of objects and the smallest number of bytes, without the contents of arrays, maps and unions."""
+        if isinstance(schema, list):
+            self.parts += [(branch, 1) for branch in schema]
+            return 1, 1
+        if isinstance(schema, str):
+            return (1, _BYTES[schema]) if schema in _BYTES else self.measured(self._named[schema])
+        match schema["type"]:
+            case "record" | "error":
+                return self._record(schema)
+            case "array":
+                self.parts.append((schema["items"], 0))
+                return 1, 1
+            case "map":
+                self.parts.append((schema["values"], 1))
+                return 1, 1
+            case "enum":
+                return 1, 1
+            case "fixed":
+                return 1, schema["size"]
+            case other:
+                return self.measured(other)
+
+    def _record(self, record: Any) -> tuple[int, int]:
+        name = record["name"]
+        if name not in self._known:
+            self._known[name] = None
+            fields = [self.measured(field["type"]) for field in record["fields"]]
+            self._known[name] = 1 + sum(objects for objects, _ in fields), sum(size for _, size in fields)
+        found = self._known[name]
+        if found is None:
+            raise ValueError(f"record {name} contains itself")
+        return found

@@ -1,0 +1,48 @@
+"""The schemas to which a schema refers, directly or through others: one walk for clients of a registry and for ottla's registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Protocol, TypeVar
+
+MAX_REFERENCES: Final = 1_000
+"""Maximum number of schemas that a schema refers to, directly or through others. A client sends a request for each."""
+
+
+class Named(Protocol):
+    """A reference."""
+
+    @property
+    def name(self) -> str: ...
+
+
+R = TypeVar("R", bound=Named)
+S = TypeVar("S")
+
+
+class TooManyReferences(Exception):
+    """A schema refers to more than `MAX_REFERENCES` schemas."""
+
+
+def resolved(references: Sequence[R], resolve: Callable[[R], tuple[S, Sequence[R]]]) -> dict[str, S]:
+    """Return the schemas to which references lead, by the names of the references; schemas without references come first.
+
+    ``resolve`` returns a schema and its references; it is called once for each name, so that the walk ends at a cycle. Raises
+    `TooManyReferences` before it resolves one schema too many.
+    """
+    found: dict[str, S] = {}
+    schemas: dict[str, S] = {}
+    walk: list[tuple[str | None, Iterator[R]]] = [(None, iter(references))]
+    while walk:
+        owner, remaining = walk[-1]
+        reference = next(remaining, None)
+        if reference is None:
+            walk.pop()
+            if owner is not None:
+                found[owner] = schemas[owner]
+        elif reference.name not in schemas:
+            if len(schemas) >= MAX_REFERENCES:
+                raise TooManyReferences
+            schemas[reference.name], further = resolve(reference)
+            walk.append((reference.name, iter(further)))
+    return found

@@ -1,0 +1,239 @@
+"""The state of any Kafka cluster, ottla or Apache Kafka, from the responses to a client's requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ottla.addresses import joined_address
+from ottla.broker.view.brokers import BrokerNode
+from ottla.broker.view.coordinators import Listed
+from ottla.broker.view.groups import GroupDetail, GroupLag, GroupListing
+from ottla.broker.view.health import NO_STRAYS, Health
+from ottla.broker.view.partitions import HeldPartition, LogDetail, LogState, PartitionDetail, Totals
+from ottla.broker.view.topics import TopicListing, TopicSize
+from ottla.broker.view.transactions import TransactionDescription, TransactionListing
+from ottla.client.admin import groups, transactions
+from ottla.client.admin.activity import committed_offsets
+from ottla.client.admin.log_sizes import log_sizes
+from ottla.client.admin.offsets import EARLIEST, LATEST, offsets_by_leader
+from ottla.client.admin.positions import total_lag
+from ottla.client.cluster import BrokerConnections, nodes_of
+from ottla.client.errors import ClientError, KafkaAnswered
+from ottla.client.explain.diagnosis import waiting_group
+from ottla.client.kafka_client import KafkaClient
+from ottla.client.wording import counted
+from ottla.console.client_values import group_detail, topic_listing, transaction_description
+from ottla.console.cluster_view import ClusterView
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.metadata import MetadataResponse
+from ottla.protocol.topic_partition import TopicPartition
+
+
+class ClientView:
+    """Implements `ClusterView`. One instance serves one reading of a page, and requests the list of topics at most once.
+
+    ``client`` returns the page's client. Sizes are those of the largest replica of each partition, and 0 if the user may not see
+    sizes.
+    """
+
+    def __init__(self, client: Callable[[], KafkaClient]) -> None:
+        self._client = client
+
+    @property
+    def _brokers(self) -> BrokerConnections:
+        return self._client().brokers
+
+    @cached_property
+    def _metadata(self) -> MetadataResponse:
+        """The metadata of all topics that the user may describe."""
+        return self._brokers.until_final("asking for the topics", lambda: self._brokers.metadata(None))
+
+    def _metadata_of(self, topics: Sequence[str]) -> MetadataResponse:
+        if not topics:
+            return MetadataResponse()
+        return self._brokers.until_final("asking for topics", lambda: self._brokers.metadata(list(topics)))
+
+    def health(self) -> Health:
+        partitions = [partition for topic in self._metadata.topics for partition in topic.partitions]
+        leaderless = sum(partition.leader_id < 0 for partition in partitions)
+        lagging = sum(len(partition.isr_nodes) < len(partition.replica_nodes) for partition in partitions)
+        problems = [f"{counted(leaderless, 'partition')} without a leader"] if leaderless else []
+        if lagging:
+            problems.append(f"{counted(lagging, 'partition')} with replicas that are not in sync")
+        return Health(
+            bootstrap=self._brokers.bootstrap,
+            cluster_id=self._metadata.cluster_id or "",
+            data_dir="",
+            is_sound=not problems,
+            problems=problems,
+            strays=NO_STRAYS,
+            unexpected_errors=0,
+        )
+
+    def brokers(self) -> list[BrokerNode]:
+        nodes = sorted(nodes_of(self._metadata).items())
+        return [BrokerNode(node_id=node_id, address=joined_address(node.address)) for node_id, node in nodes]
+
+    def topics(self) -> list[TopicListing]:
+        return [topic_listing(topic) for topic in self._metadata.topics if not topic.error_code]
+
+    def topic(self, name: str) -> TopicListing:
+        return topic_listing(self._brokers.topic_of(self._metadata_of([name]), name))
+
+    def sizes(self, listings: Sequence[TopicListing]) -> list[TopicSize]:
+        wanted = {listing.name: list(range(listing.partitions)) for listing in listings}
+        metadata = self._metadata_of(list(wanted))
+        starts, stable, ends = self._offsets(metadata)
+        sizes = log_sizes(self._brokers, nodes_of(metadata).values(), wanted)
+        found = []
+        for listing in listings:
+            places = [(listing.name, index) for index in range(listing.partitions)]
+            known = [place for place in places if place in starts and place in stable and place in ends]
+            found.append(
+                TopicSize(
+                    offsets=sum(max(0, ends[place] - starts[place]) for place in known),
+                    waiting=sum(max(0, ends[place] - stable[place]) for place in known),
+                    size_bytes=sum(sizes.get(place, 0) for place in places),
+                )
+            )
+        return found
+
+    def _offsets(self, metadata: MetadataResponse) -> tuple[dict[TopicPartition, int], ...]:
+        """Return log start offsets, last stable offsets and high watermarks of all partitions in ``metadata``."""
+        return (
+            offsets_by_leader(self._brokers, metadata, EARLIEST),
+            offsets_by_leader(self._brokers, metadata, LATEST, committed=True),
+            offsets_by_leader(self._brokers, metadata, LATEST),
+        )
+
+    def totals(self, most: int) -> Totals:
+        stable = offsets_by_leader(self._brokers, self._metadata, LATEST, committed=True)
+        ends = offsets_by_leader(self._brokers, self._metadata, LATEST)
+        held = [
+            HeldPartition(topic=topic, partition=index, last_stable_offset=stable[topic, index], high_watermark=end)
+            for (topic, index), end in ends.items()
+            if stable.get((topic, index), end) < end
+        ]
+        held.sort(key=lambda one: (one.last_stable_offset - one.high_watermark, one.topic, one.partition))
+        sizes = log_sizes(self._brokers, nodes_of(self._metadata).values())
+        return Totals(size_bytes=sum(sizes.values()), held_count=len(held), held=held[:most])
+
+    def partitions(self, topic: str, indexes: Sequence[int]) -> list[PartitionDetail]:
+        metadata = self._metadata_of([topic])
+        described = {part.partition_index: part for part in self._brokers.topic_of(metadata, topic).partitions}
+        starts, stable, ends = self._offsets(metadata)
+        details = []
+        for index in (index for index in indexes if index in described):
+            place, part = (topic, index), described[index]
+            detail = None
+            if place in starts and place in stable and place in ends:
+                # The log end offset of a leader is in no response to a client. Markers and aborted transactions are left out:
+                # they come with the records.
+                detail = LogDetail(
+                    log_start_offset=starts[place],
+                    last_stable_offset=min(stable[place], ends[place]),
+                    high_watermark=ends[place],
+                    log_end_offset=ends[place],
+                    aborted=[],
+                    markers=[],
+                    open=[stable[place]] if stable[place] < ends[place] else [],
+                )
+            details.append(
+                PartitionDetail(
+                    partition=index,
+                    leader=part.leader_id,
+                    leader_epoch=part.leader_epoch,
+                    detail=detail,
+                    problem="" if detail else "no leader" if part.leader_id < 0 else f"broker {part.leader_id} returned no offsets",
+                )
+            )
+        return details
+
+    def log_states(self, of: Sequence[TopicPartition]) -> list[LogState | None]:
+        """The log end offset is the high watermark, and the size is 0: changes of these do not change what a client reads."""
+        try:
+            starts, stable, ends = self._offsets(self._metadata_of(sorted({topic for topic, _ in of})))
+        except KafkaAnswered:
+            return [None for _ in of]
+        return [
+            LogState(
+                log_start_offset=starts[place],
+                last_stable_offset=stable[place],
+                high_watermark=ends[place],
+                log_end_offset=ends[place],
+                size_bytes=0,
+            )
+            if place in starts and place in stable and place in ends
+            else None
+            for place in of
+        ]
+
+    @cached_property
+    def _groups(self) -> tuple[list[groups.GroupListing], list[ClientError]]:
+        silent: list[ClientError] = []
+        return groups.list_groups(self._brokers, silent), silent
+
+    def groups(self) -> Listed[GroupListing]:
+        listed, silent = self._groups
+        rows = [GroupListing(group_id=one.group_id, type=one.group_type, state=one.state) for one in listed]
+        return Listed(rows=rows, missing=[str(error) for error in silent])
+
+    def lags(self, group_ids: Sequence[str]) -> list[GroupLag]:
+        """Count partitions with a committed offset, and the partitions of members only in groups that have committed nothing:
+        describing each group of a list would take long."""
+        wanted = set(group_ids)
+        listings = {one.group_id: one for one in self._groups[0] if one.group_id in wanted}
+        committed = committed_offsets(self._brokers, listings.values())
+        topics = sorted({topic for offsets in committed.values() for topic, _ in offsets})
+        metadata = self._metadata_of(topics)
+        existing = {(topic.name, part.partition_index) for topic in metadata.topics for part in topic.partitions}
+        ends = offsets_by_leader(self._brokers, metadata, LATEST)
+        lags = []
+        for group_id in (one for one in group_ids if one in committed):
+            offsets = {where: offset for where, offset in committed[group_id].items() if where in existing}
+            # The lag of a share group also depends on the records that its members have finished.
+            is_share = listings[group_id].group_type.lower() == groups.SHARE
+            if is_share or (not offsets and listings[group_id].state not in groups.RESTING):
+                total = total_lag(groups.positions(self._brokers, listings[group_id]))
+                lags.append(GroupLag(group_id=group_id, lag=total.known, uncommitted=total.uncommitted, unknown=0))
+                continue
+            lag = sum(max(0, ends[where] - offset) for where, offset in offsets.items() if where in ends)
+            unknown = sum(where not in ends for where in offsets)
+            lags.append(GroupLag(group_id=group_id, lag=lag, uncommitted=0, unknown=unknown))
+        return lags
+
+    def group(self, group_id: str) -> GroupDetail:
+        return group_detail(waiting_group(self._brokers, group_id))
+
+    def transactions(self) -> Listed[TransactionListing]:
+        silent: list[ClientError] = []
+        try:
+            listed = transactions.list_transactions(self._brokers, silent=silent)
+        except KafkaAnswered as error:
+            listed, silent = [], [error]
+        rows = [
+            TransactionListing(
+                transactional_id=one.transactional_id, state=one.state, is_open=one.state in transactions.OPEN_STATES
+            )
+            for one in listed
+        ]
+        return Listed(rows=rows, missing=[str(error) for error in silent])
+
+    def described(self, transactional_ids: Sequence[str]) -> list[TransactionDescription]:
+        found = (self.transaction(one) for one in transactional_ids)
+        return [one for one in found if one is not None]
+
+    def transaction(self, transactional_id: str) -> TransactionDescription | None:
+        try:
+            return transaction_description(transactions.describe(self._brokers, transactional_id))
+        except KafkaAnswered as refused:
+            if refused.code != Code.TRANSACTIONAL_ID_NOT_FOUND:
+                raise
+            return None
+
+
+if TYPE_CHECKING:
+    # Let mypy check the protocol.
+    _PORT: type[ClusterView] = ClientView

@@ -1,0 +1,76 @@
+"""Serves the console of a cluster that is not in this process, ottla or Apache Kafka, for ``ottla console``."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NoReturn, TypeVar, cast
+
+from ottla.client.security.client_config import Connecting
+from ottla.console.client_view import ClientView
+from ottla.console.deadline import secured_client
+from ottla.console.site import Console
+from ottla.control.command import CommandRefused, Steered
+from ottla.control.faults.registry import Faults
+from ottla.control.history import EventHistory
+from ottla.control.page_server import PageServer
+from ottla.control.pages import Reach
+from ottla.protocol.steps import Steps
+
+T = TypeVar("T")
+
+
+def console_server(
+    bootstrap: str, connecting: Connecting, *, port: int = 0, is_read_only: bool = False, of_cluster: Sequence[str] = ()
+) -> PageServer:
+    """Return the server of a cluster's console. The first page connects to the cluster. ``of_cluster`` are options of the
+    equivalent commands besides ``--bootstrap``. Raises OSError if the port cannot be bound."""
+    console = Console(partial(secured_client, connecting), is_read_only=is_read_only, of_cluster=of_cluster, view_of=ClientView)
+    loop = _NoLoop()
+
+    def reach(is_closed: threading.Event, has_left: Callable[[], bool]) -> Reach:
+        return Reach(
+            bootstrap=bootstrap,
+            own_addresses=frozenset(),
+            open_connection=_no_broker,
+            loop=loop,
+            is_closed=is_closed,
+            has_left=has_left,
+        )
+
+    return PageServer(console, reach, port)
+
+
+def _no_broker() -> NoReturn:
+    raise CommandRefused(409, "the broker is not in this process")
+
+
+class _MachineClock:
+    @staticmethod
+    def now_ms() -> int:
+        return time.time_ns() // 1_000_000
+
+
+class _Parts:
+    """The broker in a `Steered` without a broker. Pages read only its time."""
+
+    clock = _MachineClock()
+
+    @property
+    def broker(self) -> _Parts:
+        return self
+
+
+class _NoLoop:
+    """A `LoopReader` without a broker: there are no faults and no history, and the clock is the machine's."""
+
+    def __init__(self) -> None:
+        self._steered = Steered(serving=cast(Any, _Parts()), faults=Faults(), history=EventHistory())
+
+    def read(self, read: Callable[[Steered], T], /) -> T:
+        return read(self._steered)
+
+    def in_steps(self, read: Callable[[Steered], Steps[T]], /) -> T:
+        _no_broker()

@@ -1,2 +1,0 @@
-// How the console was started; the server changes it.
-export const isReadOnly = false;

@@ -1,0 +1,69 @@
+"""Decodes values with the schemas of the broker's schema registry, for the message pages."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from ottla.client.errors import ClientError
+from ottla.client.schema_registry.decoding import RegistryDecoder
+from ottla.client.schema_registry.framing import unframed
+from ottla.client.schema_registry.registry_client import MAX_SCHEMAS, Registry, RegistryClient
+from ottla.console.decoding import Decoded
+
+FAILURE_S: Final = 5.0
+"""Time, in seconds, after which a value is decoded again whose schema could not be read."""
+SLOW_S: Final = 1.0
+"""A failed request of at least this time, in seconds, counts for all schemas, because a page may have values of many schemas."""
+ALL: Final = -1
+"""The key of failures that count for all schemas."""
+
+
+class RegistryValues:
+    """Implements `decoding.RegisteredValues`. Open pages share an instance, which caches at most `MAX_SCHEMAS` schemas.
+
+    ``registry`` is called for the first value, because the console opens before the registry.
+    """
+
+    def __init__(self, registry: Callable[[], Registry], now_s: Callable[[], float] = time.monotonic) -> None:
+        self._registry = registry
+        self._now_s = now_s
+        self._lock = threading.Lock()
+        self._decoder: RegistryDecoder | None = None
+        self._failures: dict[int, tuple[float, str]] = {}
+        """The end of `FAILURE_S` and the reason, by schema id."""
+
+    def decode(self, data: bytes) -> Decoded | None:
+        split = unframed(data)
+        if split is None:
+            return None
+        with self._lock:
+            begun_s = self._now_s()
+            for key in (ALL, split.schema_id):
+                until_s, reason = self._failures.get(key, (begun_s, ""))
+                if begun_s < until_s:
+                    raise ClientError(reason)
+            try:
+                if self._decoder is None:
+                    self._decoder = RegistryDecoder(RegistryClient(self._registry()))
+                found = self._decoder.decode(data)
+            except ClientError as error:
+                now_s = self._now_s()
+                if len(self._failures) >= MAX_SCHEMAS:
+                    self._failures.clear()
+                self._failures[ALL if now_s - begun_s >= SLOW_S else split.schema_id] = now_s + FAILURE_S, str(error)
+                raise
+        return None if found is None else Decoded(kind=found.format, text=_json(found.value), is_json=True)
+
+
+def _json(value: Any) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except (OverflowError, ValueError):
+        # Integers of more than 64 bits, and texts that are not UTF-8.
+        return json.dumps(value)

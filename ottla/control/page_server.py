@@ -1,0 +1,63 @@
+"""An HTTP server for pages alone, without a broker in the process: the console of a cluster elsewhere.
+
+It has the protection of the control API's pages: a token in each request, in the fragment of the address; a check of the host name
+and of the site that sends a change; and a bounded number of connections.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.http.host_header import HostRefused, check_host
+from ottla.broker.http.http_server import BoundedHttpServer
+from ottla.control.command import CommandRefused
+from ottla.control.page_requests import TOKEN_BYTES, PageRequests, check_token, error_document, json_response, path_of
+from ottla.control.pages import Pages, Reach
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+HOST: Final = "127.0.0.1"
+
+
+class PageServer:
+    """Serves ``pages`` on a port of 127.0.0.1 from `serve` until `close`, with a token of its own.
+
+    ``reach`` creates the means by which a page reads, from the event that is set when the server closes, and a function that
+    returns whether the browser has left. Raises OSError if the port cannot be bound.
+    """
+
+    def __init__(self, pages: Pages, reach: Callable[[threading.Event, Callable[[], bool]], Reach], port: int = 0) -> None:
+        self._pages = pages
+        self._token = secrets.token_urlsafe(TOKEN_BYTES)
+        self._is_closed = threading.Event()
+        self._requests = PageRequests(
+            pages=pages,
+            check_access=lambda environ: check_token(environ, self._token),
+            reach=lambda has_left: reach(self._is_closed, has_left),
+        )
+        self._server = BoundedHttpServer(HOST, port, self._answer)
+        self.url = f"http://{HOST}:{self._server.port}{pages.prefix}#token={self._token}"
+
+    def serve(self) -> None:
+        self._server.serve()
+
+    def close(self) -> None:
+        self._is_closed.set()
+        self._server.close()
+
+    def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        try:
+            check_host(str(environ.get("HTTP_HOST", "")), HOST)
+            if not path_of(environ).startswith(self._pages.prefix):
+                raise CommandRefused(404, f"unknown path {path_of(environ)}; the console is at {self._pages.prefix}")
+            if environ["REQUEST_METHOD"] != "POST":
+                return self._requests.show(environ, start_response)
+            return json_response(200, self._requests.command(environ), start_response)
+        except CommandRefused as refused:
+            return json_response(refused.status, error_document(str(refused)), start_response)
+        except HostRefused as refused:
+            return json_response(403, error_document(str(refused)), start_response)

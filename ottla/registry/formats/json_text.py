@@ -1,0 +1,30 @@
+"""The JSON of a schema: its text is parsed and written by one rule, which decides which JSON Schemas are equal.
+
+The module needs no library, so that the registry can compare the schemas of a long topic without parsing each of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+MAX_DEPTH: Final = 100
+"""Maximum number of nested objects and arrays. The libraries recurse, and Python allows 1,000 nested calls."""
+_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.DOTALL)
+"""Matches strings as well, because brackets in strings do not nest."""
+
+
+def loaded(text: str) -> Any:
+    """Parse JSON. Raises ValueError, also for a text that is nested too deeply."""
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        depth += (match[1] is not None) - (match[2] is not None)
+        if depth > MAX_DEPTH:
+            raise ValueError(f"it has more than {MAX_DEPTH} nested objects and arrays")
+    return json.loads(text)
+
+
+def canonical(text: str) -> str:
+    """Return the JSON without white space; the order of keys stays, as in Confluent's registry. Raises ValueError."""
+    return json.dumps(loaded(text), separators=(",", ":"), ensure_ascii=False)

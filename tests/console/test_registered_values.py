@@ -1,0 +1,90 @@
+"""Values decoded by a registry for the console, and a registry that fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.client.errors import ClientError
+from ottla.client.schema_registry import registry_client
+from ottla.client.schema_registry.registry_client import Registry
+from ottla.client.security.http_client import HttpResponse
+from ottla.console.decoding import decode
+from ottla.console.registered_values import FAILURE_S, RegistryValues
+
+
+class FakeRegistry:
+    """Answers requests for schemas, each of which takes ``delay_s``. ``schemas`` are JSON Schemas by id."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 0.0
+        self.delay_s = 0.0
+        self.asked: list[str] = []
+        self.failure: ClientError | None = None
+        self.body = b'{"schema": "{}", "schemaType": "JSON"}'
+        monkeypatch.setattr(registry_client, "ask", self.ask)
+        self.values = RegistryValues(lambda: Registry("http://registry"), lambda: self.now_s)
+
+    def ask(self, who: str, url: str, *_: Any) -> HttpResponse:
+        self.asked.append(url.removeprefix("http://registry"))
+        self.now_s += self.delay_s
+        if self.failure is not None:
+            raise self.failure
+        if url.endswith("/subjects"):
+            return HttpResponse(200, "OK", b"[]")
+        return HttpResponse(404, "Not Found", b"") if "/9" in url else HttpResponse(200, "OK", self.body)
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> FakeRegistry:
+    return FakeRegistry(monkeypatch)
+
+
+def framed(payload: bytes, number: int = 1) -> bytes:
+    return b"\0" + number.to_bytes(4, "big") + payload
+
+
+def test_value_is_decoded_with_its_schema(registry: FakeRegistry) -> None:
+    for form in ("auto", "schema"):
+        found = decode(framed(b'{"a": [1, "x"]}'), form, registry.values)
+        assert (found.kind, found.text, found.is_json, found.problem) == ("json-schema", '{"a":[1,"x"]}', True, "")
+    assert registry.asked == ["/schemas/ids/1", "/schemas/ids/1/subjects"], "schemas are cached"
+
+
+def test_other_bytes_are_shown_as_before(registry: FakeRegistry) -> None:
+    assert decode(b"text", registered=registry.values).kind == "text"
+    assert decode((5).to_bytes(8, "big"), registered=registry.values).kind == "int64"
+    assert decode(framed(b"{", 1), registered=registry.values).problem == ""
+    assert decode(framed(b"{}", 9), "schema", registry.values).problem == "no schema of a registry decodes this"
+
+
+@pytest.mark.parametrize("payload", [b'"\\ud800"', b"[%d]" % 2**70, b"[NaN]", b"[1e999]", b"[" * 200 + b"]" * 200])
+def test_hostile_values_have_a_text(registry: FakeRegistry, payload: bytes) -> None:
+    found = decode(framed(payload), registered=registry.values)
+    assert found.text.encode()
+
+
+def test_failure_is_the_problem_of_the_value_and_is_not_repeated_at_once(registry: FakeRegistry) -> None:
+    registry.failure = ClientError("the registry does not answer")
+    for form, kind in (("schema", "hex"), ("auto", "text")):
+        found = decode(framed(b"abcdefghijklmnopqrstuvwxyz0123456789abcdefghijkl"), form, registry.values)
+        assert (found.kind, found.problem) == (kind, "the registry does not answer")
+    assert len(registry.asked) == 1
+    registry.failure = None
+    assert decode(framed(b"{}", 2), "schema", registry.values).kind == "json-schema", "a quick failure counts for its schema only"
+    registry.now_s += FAILURE_S
+    assert decode(framed(b"{}"), "schema", registry.values).kind == "json-schema"
+
+
+def test_slow_failure_counts_for_all_schemas(registry: FakeRegistry) -> None:
+    registry.failure, registry.delay_s = ClientError("the registry does not answer"), 10.0
+    for number in range(50):
+        assert decode(framed(b"{}", 100 + number), registered=registry.values).problem == "the registry does not answer"
+    assert len(registry.asked) == 1
+
+
+def test_schema_that_cannot_be_read_is_a_problem(registry: FakeRegistry) -> None:
+    registry.body = b'{"schema": "{\\"type\\": \\"array\\", \\"items\\": \\"null\\"}"}'
+    found = decode(framed(b"\x80\x80\x80\x80\x80\x80\x80\x80\x10\0"), "schema", registry.values)
+    assert "schema 1 of the registry cannot be read (ValueError: a part with 1 objects" in found.problem
