@@ -53,6 +53,12 @@ def interrupt_on_ctrl_c() -> None:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def interrupt_on_sigterm() -> None:
+    """Let SIGTERM raise KeyboardInterrupt from now on, for a command whose regular end is a signal."""
+    with suppress(ValueError):
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 def wake_at_the_end_of_the_parent() -> None:
     """Let Linux send SIGCONT to this process when its parent ends, because a stopped process cannot check its parent.
 

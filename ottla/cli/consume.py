@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ottla.cli.commands import Refused
 from ottla.cli.options import COUNT, PARTITION, Checked, asks, cluster_at
 from ottla.cli.output import note, printable, show_json, text_or_base64, time_text
 from ottla.cli.positions import PLACE, Position
@@ -122,6 +123,8 @@ def command(
     timeout_s: float,
     as_json: bool,
 ) -> None:
+    from ottla.client.errors import BatchTooLarge
+
     chosen = [name for name, is_given in (("--json", as_json), ("--values", values_only), ("--format", layout)) if is_given]
     if len(chosen) > 1:
         raise click.UsageError(f"{chosen[0]} and {chosen[1]} exclude each other; give one of them")
@@ -142,13 +145,16 @@ def command(
     )
     shown = 0
     with cluster_at(bootstrap, timeout_s) as cluster:
-        for record in decoded_records(_records(cluster, wanted), registry, decodes=decode):
-            _show(record, as_json=as_json, values_only=values_only, layout=layout)
-            shown += 1
-            if shown == at_most:
-                break
-            if follow:
-                sys.stdout.flush()
+        try:
+            for record in decoded_records(_records(cluster, wanted), registry, decodes=decode):
+                _show(record, as_json=as_json, values_only=values_only, layout=layout)
+                shown += 1
+                if shown == at_most:
+                    break
+                if follow:
+                    sys.stdout.flush()
+        except BatchTooLarge as error:
+            raise Refused(f"{error}; continue with --partition {error.partition} --from {error.next_offset}") from None
     if not shown and not as_json and sys.stderr.isatty():
         note(f"there are no matching records in {topic}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ group, which brokers delete after seven days without a copy (offsets.retention.m
 @click.option("--from", "source", type=BOOTSTRAP, required=True, metavar="HOST:PORT", help="Cluster to read from.")
 @click.option("--to", "target", type=BOOTSTRAP, required=True, metavar="HOST:PORT", help="Cluster to write to.")
 @click.option("--as", "target_topic", metavar="NAME", help="Name of the topic at the target (default: TOPIC).")
-@click.option("--follow", is_flag=True, help="Copy new records until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Copy new records until Ctrl-C or SIGTERM.")
 @click.option(
     "--new",
     "is_new",
@@ -52,6 +53,7 @@ def command(
     as_json: bool,
 ) -> None:
     from ottla.client.records.copying import TopicCopy
+    from ottla.process import interrupt_on_sigterm
 
     with cluster_at(source, timeout_s, from_config) as reading, cluster_at(target, timeout_s, to_config) as writing:
         copy = TopicCopy(reading.brokers, writing.brokers, topic, target_topic or topic, is_new=is_new)
@@ -61,7 +63,11 @@ def command(
         if copy.held and not follow:
             note(f"open transactions hold back {copy.held:,} offsets, which are not copied; ottla txn list shows the transactions")
         left = sum(copy.ends[index] - at for index, at in copy.positions.items())
-        with progress(f"copying {topic} (offsets)", None if follow else left) as advance:
+        ending = suppress(KeyboardInterrupt) if follow else nullcontext()
+        with ending, progress(f"copying {topic} (offsets)", None if follow else left) as advance:
+            if follow:
+                # Process managers end a command that has no end of its own by SIGTERM.
+                interrupt_on_sigterm()
             for covered in copy.rounds(follow=follow):
                 advance(covered)
     _show(copy, source, target, as_json=as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ottla.cli.commands import CommandGroup
+from ottla.cli.commands import CommandGroup, Refused
 from ottla.cli.options import TOPIC_OR_PARTITION, asks, cluster_at
 from ottla.cli.output import note, show_json, show_table
 from ottla.cli.positions import PLACE, Position
@@ -43,14 +43,19 @@ def delete(
             wanted = cluster.brokers.partitions(topic) if None in indexes else sorted(i for i in indexes if i is not None)
             starts = list_offsets(cluster.brokers, topic, wanted, EARLIEST)
             ends = list_offsets(cluster.brokers, topic, wanted, LATEST)
-            # The log start never moves back, and the records before an offset after the end are all records.
-            targets[topic] = {
-                index: min(max(offset, starts[index]), ends[index])
-                for index, offset in before.offsets(cluster.brokers, topic, wanted).items()
-            }
+            offsets = before.offsets(cluster.brokers, topic, wanted)
+            for index, offset in offsets.items() if before.kind == "offset" else ():
+                if offset > ends[index]:
+                    # A broker would refuse it with OFFSET_OUT_OF_RANGE, but only after other brokers have deleted records.
+                    raise Refused(
+                        f"offset {offset} is beyond the end of {topic}-{index}, which has offsets {starts[index]} to {ends[index]};"
+                        " nothing was deleted; give an offset up to the end, or --before end to delete all records"
+                    )
+            # The log start never moves back, and the end may have moved since it was read.
+            targets[topic] = {index: max(offset, starts[index]) for index, offset in offsets.items()}
             changes.update({(topic, index): (starts[index], offset) for index, offset in targets[topic].items()})
-        for topic, offsets in targets.items() if not dry_run else ():
-            for index, start in delete_records(cluster.brokers, topic, offsets).items():
+        for topic, new_starts in targets.items() if not dry_run else ():
+            for index, start in delete_records(cluster.brokers, topic, new_starts).items():
                 changes[topic, index] = changes[topic, index][0], start
     rows = [(topic, index, start, after, after - start) for (topic, index), (start, after) in sorted(changes.items())]
     if as_json:

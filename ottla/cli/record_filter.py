@@ -129,23 +129,46 @@ def _test(field: str, operator: str, wanted: str) -> Callable[[Any], bool]:
     if operator in ("~", "!~"):
         if field in _NUMBERS:
             raise BadArgument(f"field {field!r} is a number; compare it with = < <= > >= or !=")
-        try:
-            pattern = re.compile(wanted.encode("utf-8", "surrogateescape"))
-        except re.error as error:
-            raise BadArgument(f"{wanted!r} is not a regular expression: {error}") from None
+        pattern = _pattern(wanted)
         return lambda found: pattern.search(_raw(found)) is not None
     number = _number(field, wanted)
     if operator in _ORDER:
         if number is None:
-            raise BadArgument(f"{wanted!r} is not a number; {operator} compares numbers")
+            raise BadArgument(_no_number(field, wanted, f"is not a number; {operator} compares numbers"))
         compare = _ORDER[operator]
         return lambda found: (given := _as_number(found)) is not None and compare(given, number)
     if field in _NUMBERS:
         if operator and number is None:
-            raise BadArgument(f"{wanted!r} is not a number, which field {field!r} is")
+            raise BadArgument(_no_number(field, wanted, f"is not a number, which field {field!r} is"))
         return lambda found: bool(found == number)
     raw = wanted.encode("utf-8", "surrogateescape")
     return lambda found: _raw(found) == raw or (_is_json_number(found) and found == number)
+
+
+def _pattern(expression: str) -> Any:
+    """Compile a regular expression with RE2, whose matching takes linear time: Python's own ``re`` may take exponential time."""
+    try:
+        import re2
+    except ImportError:
+        raise BadArgument("regular expressions need google-re2: pip install google-re2") from None
+    options = re2.Options()
+    options.log_errors = False
+    # Keys and values are bytes, which need not be UTF-8.
+    options.encoding = re2.Options.Encoding.LATIN1
+    try:
+        return re2.compile(expression.encode("utf-8", "surrogateescape"), options)
+    except re2.error as error:
+        reason = error.args[0].decode("utf-8", "replace") if error.args else "it is invalid"
+        raise BadArgument(
+            f"{expression!r} is not a regular expression of RE2: {reason}; RE2 has no lookaround such as (?=x), no backreferences"
+            r" such as \1, and no possessive repetitions"
+        ) from None
+
+
+def _no_number(field: str, text: str, reason: str) -> str:
+    if field == "time":
+        return f"{text!r} is not a time; give one such as 2026-11-23T17:00Z, or ms since 1970"
+    return f"{text!r} {reason}"
 
 
 def _number(field: str, text: str) -> float | int | None:

@@ -35,13 +35,15 @@ class TooMuch(ClientError):
 
 
 class BatchTooLarge(TooMuch):
-    """The decompressed batch with the offsets [``first_offset``, ``next_offset``) exceeds the rest of an `Allowance`.
+    """The decompressed batch with the offsets [``first_offset``, ``next_offset``) of a partition exceeds the rest of an
+    `Allowance`.
 
     ``is_alone`` is true if the batch exceeds even an unused allowance, so that reading it again cannot succeed.
     """
 
-    def __init__(self, text: str, *, first_offset: int, next_offset: int, is_alone: bool) -> None:
+    def __init__(self, text: str, *, partition: int, first_offset: int, next_offset: int, is_alone: bool) -> None:
         super().__init__(text)
+        self.partition = partition
         self.first_offset = first_offset
         self.next_offset = next_offset
         self.is_alone = is_alone

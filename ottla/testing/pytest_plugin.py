@@ -100,22 +100,24 @@ def _text(value: Any) -> str:
 
 
 def _marked(item: pytest.Item | pytest.Collector) -> dict[str, Any]:
-    """Return the options of the markers of a test, class or module. The innermost marker takes precedence."""
+    """Return the options of the markers of a test, class or module. The innermost marker takes precedence.
+
+    An invalid marker fails the setup of its tests. An error during collection would stop the whole session, and under xdist without
+    showing its message.
+    """
     options: dict[str, Any] = {}
     for marker in item.iter_markers("ottla"):
         if marker.args:
-            raise pytest.UsageError(f"{item.nodeid}: the marker ottla takes keyword arguments only: {', '.join(_OPTIONS)}")
+            _fail(f"{item.nodeid}: the marker ottla takes keyword arguments only: {', '.join(_OPTIONS)}")
         for name, value in marker.kwargs.items():
             if name not in _OPTIONS:
-                raise pytest.UsageError(
-                    f"{item.nodeid}: the marker ottla has no option {name!r}; its options are {', '.join(_OPTIONS)}"
-                )
+                _fail(f"{item.nodeid}: the marker ottla has no option {name!r}; its options are {', '.join(_OPTIONS)}")
             is_good = isinstance(value, _OPTIONS[name]) and (name != "clock" or value in _CLOCKS)
             is_good &= not (isinstance(value, str) and str not in _OPTIONS[name])
             is_good &= name != "topic" or value is None or set(value) <= set(_OF_TOPICS)
             is_good &= name != "client" or value is None or value in CLIENTS
             if value is not None and not is_good:
-                raise pytest.UsageError(f"{item.nodeid}: the marker ottla needs {name}={_EXAMPLES[name]}, not {value!r}")
+                _fail(f"{item.nodeid}: the marker ottla needs {name}={_EXAMPLES[name]}, not {value!r}")
             options.setdefault(name, value)
     return options
 
@@ -136,9 +138,8 @@ _EXAMPLES = {
 }
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        _marked(item)
+def _fail(message: str) -> NoReturn:
+    pytest.fail(message, pytrace=False)
 
 
 def _wanted(config: pytest.Config, options: Mapping[str, Any], *, has_registry: bool = False) -> BrokerRequest:
@@ -165,7 +166,7 @@ def _levels(features: Mapping[str, Any]) -> dict[str, int]:
     try:
         return {str(name): int(level) for name, level in features.items()}
     except (TypeError, ValueError):
-        raise pytest.UsageError(f"features are NAME=LEVEL with a number for the level, not {dict(features)}") from None
+        _fail(f"features are NAME=LEVEL with a number for the level, not {dict(features)}")
 
 
 _BROKERS = pytest.StashKey[SessionBrokers]()
@@ -286,15 +287,17 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fail a test whose marker selects another broker than that of a class, module or session fixture which the test uses.
+    """Fail a test with an invalid marker, or whose marker selects another broker than that of a class, module or session fixture
+    which the test uses.
 
     A test that names both ``ottla`` and the wider fixture uses two brokers, and does not fail. Autouse fixtures do not count,
     because the test did not choose them.
     """
+    options = _marked(item)
     fixtures = getattr(item, "_fixtureinfo", None)
     if fixtures is None or item.config.getoption("--ottla-bootstrap") is not None:
         return
-    wanted = _wanted(item.config, {**_marked(item), "brokers": 1})
+    wanted = _wanted(item.config, {**options, "brokers": 1})
     named = [*fixtures.argnames, *(name for marker in item.iter_markers("usefixtures") for name in marker.args)]
     users = _users(named, fixtures.name2fixturedefs)
     for name, given in _given(item).items():
@@ -329,10 +332,9 @@ def _given(node: pytest.Item | pytest.Collector) -> dict[str, BrokerRequest]:
 
 def _refuse(node: pytest.Item | pytest.Collector, name: str, who: str) -> NoReturn:
     marked = next((one for one in reversed(node.listchain()) if any(mark.name == "ottla" for mark in one.own_markers)), node)
-    pytest.fail(
+    _fail(
         f"{who} uses {name}, but the marker ottla of {marked.nodeid} needs another broker; use ottla_module, which has the broker"
-        " of a module's marker, or ottla, in a fixture of each test",
-        pytrace=False,
+        " of a module's marker, or ottla, in a fixture of each test"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -20,6 +21,9 @@ class Transaction:
 
     Without a ``with`` block `begin` begins the transaction, and it stays open until `commit` or `abort`, its timeout, or the next
     producer of the same id.
+
+    A transaction belongs to the process that created it. In a forked child its producer would repeat the parent's sequence numbers,
+    and the broker would acknowledge the child's records as duplicates without writing them.
     """
 
     def __init__(self, questions: Questions, transactional_id: str | None, timeout_s: float) -> None:
@@ -27,13 +31,17 @@ class Transaction:
         self._timeout_s = timeout_s
         self._producer: TransactionalProducer | None = None
         self._is_open = False
+        self._process_id = os.getpid()
         self.transactional_id = transactional_id or f"ottla-{uuid.uuid4().hex[:12]}"
 
     def __repr__(self) -> str:
+        if self._process_id != os.getpid():
+            return f"<ottla.Transaction {self.transactional_id!r} of process {self._process_id}>"
         return f"<ottla.Transaction {self.transactional_id!r} {'open' if self.is_open else 'not open'}>"
 
     @property
     def is_open(self) -> bool:
+        self._check_process()
         return self._is_open
 
     def begin(self) -> Self:
@@ -89,7 +97,12 @@ class Transaction:
             producer.end(client.brokers, commit=commit)
         self._is_open = False
 
+    def _check_process(self) -> None:
+        if self._process_id != os.getpid():
+            raise RuntimeError(f"this transaction belongs to process {self._process_id}; begin one in this process")
+
     def _open(self) -> TransactionalProducer:
+        self._check_process()
         if self._producer is None or not self._is_open:
             what = "has not begun" if self._producer is None else "has ended"
             raise RuntimeError(f"the transaction of {self.transactional_id!r} {what}; use it in a with block, or call begin()")
@@ -101,7 +114,8 @@ class Transaction:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         from ottla.client.errors import ClientError
 
-        if not self.is_open:
+        # A forked child that leaves the block must not end the transaction, because the parent still writes in it.
+        if self._process_id != os.getpid() or not self.is_open:
             return
         if error is None:
             self.commit()

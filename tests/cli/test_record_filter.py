@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,7 +126,11 @@ def test_a_marker_has_neither_key_nor_value() -> None:
         ("offset~1", "field 'offset' is a number; compare it with"),
         ("offset=x", "'x' is not a number, which field 'offset' is"),
         ("value.a>x", "'x' is not a number; > compares numbers"),
-        ("key~(", "'(' is not a regular expression"),
+        ("key~(", "'(' is not a regular expression of RE2: missing ): (; RE2 has no lookaround such as (?=x), no backreferences"),
+        ("key~(?=a)b", "'(?=a)b' is not a regular expression of RE2: invalid perl operator: (?=; RE2 has no lookaround"),
+        (r"key~(a)\1", r"'(a)\\1' is not a regular expression of RE2: invalid escape sequence: \1; RE2 has"),
+        ("time>yesterday", "'yesterday' is not a time; give one such as 2026-11-23T17:00Z, or ms since 1970"),
+        ("time=yesterday", "'yesterday' is not a time; give one such as"),
     ],
 )
 def test_invalid_conditions_are_refused(text: str, error: str) -> None:
@@ -139,3 +146,21 @@ def test_any_text_is_a_condition_or_refused(text: str, value: bytes) -> None:
     except BadArgument:
         return
     holds(record(value=value))
+
+
+def test_hostile_value_is_matched_in_linear_time() -> None:
+    """Python's own `re` takes exponential time for this expression and value."""
+    started_s = time.monotonic()
+    assert not condition("value~(a+)+$")(record(value=b"a" * 100_000 + b"!"))
+    assert time.monotonic() - started_s < 5
+
+
+def test_expressions_match_bytes_that_are_not_utf_8() -> None:
+    assert condition("value~paid.b")(record(value=b"\xff\xfepaid\xffb"))
+    assert condition("value~gr\u00fcn")(record(value=b"\xff" + "gr\u00fcn".encode()))
+
+
+def test_expressions_are_refused_without_re2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(BadArgument, match="regular expressions need google-re2: pip install google-re2"):
+        condition("value~a")

@@ -353,7 +353,7 @@ def test_timestamps_of_the_broker_and_open_transactions(
 
 
 def test_a_copy_without_end_finds_new_partitions(source: str, target: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "PARTITIONS_CHECK_S", 0.0)
+    monkeypatch.setattr(copying, "TOPICS_CHECK_S", 0.0)
     with KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(target, TIMEOUT_S) as writing:
         reading.create_topic(topic, 1)
         reading.produce(topic, [NewRecord(value=b"first")])

@@ -104,7 +104,10 @@ def test_records_before_a_position_are_deleted(kafka: str, prompt: Prompt, uniqu
     prompt("record", "delete", topic, "--before", "2023-01-01")
     assert prompt("consume", topic, "--values") == "new\n"
     assert prompt.json("record", "delete", topic, "--before", "0")["partitions"][0]["offsets"] == 0
-    prompt("record", "delete", topic, "--before", "1000000")
+    said = prompt("record", "delete", topic, "--before", "1000000", code=2)
+    assert f"offset 1000000 is beyond the end of {topic}-0, which has offsets " in said and "nothing was deleted" in said
+    prompt("record", "delete", topic, "--before", "1000000", "--dry-run", code=2)
+    prompt("record", "delete", topic, "--before", "end")
     assert prompt("consume", topic) == ""
     assert "unknown partition 7" in prompt("record", "delete", f"{topic}:7", "--before", "end", code=2)
 

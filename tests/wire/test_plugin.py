@@ -242,11 +242,14 @@ def test_orders_are_paid(ottla, ottla_topic):
         ("features={'transaction.version': 'two'}", "features are NAME=LEVEL with a number for the level"),
     ],
 )
-def test_invalid_marker_is_reported_in_one_line(tmp_path: Path, marker: str, told: str) -> None:
-    code, output = run(tmp_path, f"@pytest.mark.ottla({marker})\ndef test_broker_starts(ottla):\n    pass\n")
-    assert code != 0
-    assert told in output
-    assert "INTERNALERROR" not in output
+def test_invalid_marker_is_reported_in_one_line_and_fails_its_test_only(tmp_path: Path, marker: str, told: str) -> None:
+    suite = f"@pytest.mark.ottla({marker})\ndef test_broker_starts(ottla):\n    pass\n\n\ndef test_of_others():\n    pass\n"
+    for workers in ((), ("xdist", "-n2")):
+        code, output = run(tmp_path, suite, *workers)
+        assert code == 1
+        assert told in output
+        assert "1 passed, 1 error" in output
+        assert "INTERNALERROR" not in output and "Traceback" not in output
 
 
 def test_ini_settings_apply_to_all_brokers(tmp_path: Path) -> None:

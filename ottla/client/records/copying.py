@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from ottla.addresses import joined_address
 from ottla.client.admin.offsets import ranges
 from ottla.client.admin.topics import ConfigKind, create, get_configs, wait_for_leaders
-from ottla.client.cluster import GROUP, BrokerConnections
+from ottla.client.cluster import GROUP, TRANSACTION, BrokerConnections
 from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic, check
 from ottla.client.real_time import monotonic_s, now_ms
 from ottla.client.records.producing import BATCH_BYTES, BATCH_RECORDS
@@ -26,6 +27,7 @@ from ottla.client.records.record import NewRecord, decoded, encode_batch, encode
 from ottla.client.records.transactional_producer import TransactionalProducer
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.fetch import PartitionData
+from ottla.protocol.messages.metadata import MetadataResponseTopic
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import TIMESTAMP_TYPE_BIT, BatchHeader, crc_is_valid
@@ -34,8 +36,8 @@ MIN_WHOLE_BYTES: Final = 16 << 10
 MIN_WHOLE_RECORDS: Final = 200
 """A batch of at least this size or this number of records is copied as it is, with its compression. Smaller batches are joined,
 because each batch takes a request."""
-PARTITIONS_CHECK_S: Final = 10.0
-"""Interval, in seconds, in which a copy without end looks for new partitions of the source."""
+TOPICS_CHECK_S: Final = 10.0
+"""Interval, in seconds, in which a copy without end looks for new partitions of the source, and whether both topics still exist."""
 TRANSACTION_TIMEOUT_MS: Final = 120_000
 """Time, in ms, after which the coordinator aborts an open transaction. A transaction of a copy has at most 16 MiB per broker."""
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
@@ -44,6 +46,8 @@ OF_THE_CLUSTER: Final = frozenset(
 )
 """Configs that a new topic does not take over from the source: those that depend on the cluster's brokers, and the one that would
 replace timestamps."""
+
+_DELETED: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
 @dataclass(slots=True, frozen=True)
@@ -101,13 +105,9 @@ class TopicCopy:
         source_id, target_id = self.source.cluster_id(), self.target.cluster_id()
         if source_id == target_id and self.topic == self.target_topic:
             raise ClientError(f"source and target are the same topic {self.topic!r} of one cluster; give another name with --as")
-        metadata = self.source.until_final(f"looking for topic {self.topic!r}", lambda: self.source.metadata([self.topic]))
-        found = self.source.topic_of(metadata, self.topic)
+        found = _described(self.source, self.topic)
         self._prepare_target(len(found.partitions))
-        metadata = self.target.until_final(
-            f"looking for topic {self.target_topic!r}", lambda: self.target.metadata([self.target_topic])
-        )
-        self._topic_ids = [found.topic_id.hex(), self.target.topic_of(metadata, self.target_topic).topic_id.hex()]
+        self._topic_ids = [found.topic_id.hex(), _described(self.target, self.target_topic).topic_id.hex()]
         self.group = f"ottla-copy/{source_id}/{self.topic}/{self.target_topic}"
         self._producer = TransactionalProducer(self.target, self.group, TRANSACTION_TIMEOUT_MS)
         self._find_progress()
@@ -179,7 +179,10 @@ class TopicCopy:
         fruitless = 0
         looked_s = monotonic_s()
         while wanted := {i: at for i, at in self.positions.items() if follow or at < self.ends[i]}:
-            answered = fetch(self.source, self.topic, wanted, committed=True, max_wait_ms=FETCH_WAIT_MS)
+            try:
+                answered = fetch(self.source, self.topic, wanted, committed=True, max_wait_ms=FETCH_WAIT_MS)
+            except KafkaAnswered as refused:
+                raise self._source_error(refused) from None
             fetched = {index: self._fetched(data) for index, data in answered.items()}
             fetched = {index: one for index, one in fetched.items() if one.next_offset > self.positions[index]}
             if fetched:
@@ -187,25 +190,76 @@ class TopicCopy:
                 self._commit(fetched)
                 yield covered
             fruitless = 0 if fetched or follow else fruitless + 1
-            if follow and monotonic_s() >= looked_s + PARTITIONS_CHECK_S:
+            if follow and monotonic_s() >= looked_s + TOPICS_CHECK_S:
                 looked_s = monotonic_s()
-                if len(self.source.partitions(self.topic)) > len(self.positions):
-                    self.prepare()
+                self._check_topics()
             if fruitless == FRUITLESS_ROUNDS:
                 raise ClientError(f"{self.source.bootstrap} returned no records of topic {self.topic!r}, although it has more")
+
+    def _check_topics(self) -> None:
+        """Continue with new partitions of the source. Raises `ClientError` if a topic was deleted, or was created again."""
+        try:
+            target = _described(self.target, self.target_topic)
+        except KafkaAnswered as refused:
+            raise self._target_error(refused) from None
+        if target.topic_id.hex() != self._topic_ids[1]:
+            raise self._target_deleted()
+        try:
+            source = _described(self.source, self.topic)
+        except KafkaAnswered as refused:
+            raise self._source_error(refused) from None
+        if len(source.partitions) > len(self.positions) or source.topic_id.hex() != self._topic_ids[0]:
+            self.prepare()
+
+    def _source_error(self, refused: KafkaAnswered) -> ClientError:
+        if refused.code not in _DELETED:
+            return refused
+        return ClientError(
+            f"topic {self.topic!r} at {self.source.bootstrap} was deleted during the copy; the records copied before are in"
+            f" {self.target_topic!r} at {self.target.bootstrap}"
+        )
+
+    def _target_error(self, refused: KafkaAnswered) -> ClientError:
+        if refused.code in _DELETED:
+            return self._target_deleted()
+        if refused.code != Code.KAFKA_STORAGE_ERROR:
+            return refused
+        return ClientError(
+            f"{refused}: {self._failed_broker(refused.what)} cannot write to its disk, which may be full; free space there, and run"
+            " the same command again to continue the copy"
+        )
+
+    def _target_deleted(self) -> ClientError:
+        return ClientError(
+            f"the target topic {self.target_topic!r} at {self.target.bootstrap} was deleted during the copy; the same command"
+            " creates it and copies all records again"
+        )
+
+    def _failed_broker(self, what: str) -> str:
+        """Return the name of the broker that an error is from: a partition's leader, or else the transaction's coordinator."""
+        index = next((index for index in self.positions if what == f"writing to {self.target_topic}-{index}"), None)
+        try:
+            if index is None:
+                return f"broker {joined_address(self.target.coordinator(TRANSACTION, self.group).address)}"
+            return f"broker {joined_address(self.target.leaders(self.target_topic, [index])[index].address)}"
+        except (ClientError, OSError):
+            return f"a broker of {self.target.bootstrap}"
 
     def _commit(self, fetched: dict[int, _Fetched]) -> None:
         """Write batches and progress in one transaction."""
         producer = self._producer
         assert producer is not None, "prepare was not called"
         ends = {index: one.next_offset for index, one in fetched.items()}
-        with producer.transaction(self.target):
-            # A Produce request has one batch per partition.
-            for at in range(max(len(one.batches) for one in fetched.values())):
-                batches = {index: one.batches[at] for index, one in fetched.items() if at < len(one.batches)}
-                producer.write(self.target, self.target_topic, batches)
-            offsets = {(self.target_topic, index): end for index, end in ends.items()}
-            producer.commit_offsets(self.target, self.group, offsets, " ".join(self._topic_ids))
+        try:
+            with producer.transaction(self.target):
+                # A Produce request has one batch per partition.
+                for at in range(max(len(one.batches) for one in fetched.values())):
+                    batches = {index: one.batches[at] for index, one in fetched.items() if at < len(one.batches)}
+                    producer.write(self.target, self.target_topic, batches)
+                offsets = {(self.target_topic, index): end for index, end in ends.items()}
+                producer.commit_offsets(self.target, self.group, offsets, " ".join(self._topic_ids))
+        except KafkaAnswered as refused:
+            raise self._target_error(refused) from None
         self.positions.update(ends)
         for index, one in fetched.items():
             self.copied[index] += one.records
@@ -233,6 +287,11 @@ class TopicCopy:
             position = header.next_offset
         joined.finish()
         return _Fetched(batches=written, records=records, next_offset=position)
+
+
+def _described(brokers: BrokerConnections, topic: str) -> MetadataResponseTopic:
+    """Return the description of a topic. Raises `UnknownTopic`."""
+    return brokers.topic_of(brokers.until_final(f"looking for topic {topic!r}", lambda: brokers.metadata([topic])), topic)
 
 
 class _Joined:

@@ -110,6 +110,7 @@ def decoded(
     except TooLarge:
         raise BatchTooLarge(
             f"{where} inflates to more than {allowance.limit_bytes >> 20} MiB",
+            partition=partition,
             first_offset=header.base_offset,
             next_offset=header.next_offset,
             is_alone=is_alone,

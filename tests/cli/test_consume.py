@@ -1,0 +1,33 @@
+"""``ottla consume`` without a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from ottla.cli import USAGE_EXIT, consume, main
+from ottla.client.errors import BatchTooLarge
+
+
+def test_batch_above_the_limit_names_the_options_that_continue_after_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def cluster_at(*_: object) -> Iterator[None]:
+        yield
+
+    def records(*_: object) -> Iterator[Any]:
+        raise BatchTooLarge(
+            "the batch at offset 40 of orders-2 inflates", partition=2, first_offset=40, next_offset=51, is_alone=True
+        )
+        yield
+
+    monkeypatch.setattr(consume, "cluster_at", cluster_at)
+    monkeypatch.setattr(consume, "_records", records)
+    assert main(["consume", "orders"]) == USAGE_EXIT
+    assert capsys.readouterr().err == (
+        "ottla: the batch at offset 40 of orders-2 inflates; continue with --partition 2 --from 51\n"
+    )

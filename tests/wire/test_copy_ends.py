@@ -1,0 +1,121 @@
+"""How ``ottla copy`` ends: a deleted topic, a full disk of the target, and a signal."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from ottla import Broker
+from ottla.client import ClientError, KafkaAnswered, KafkaClient, NewRecord
+from ottla.client.records import copying
+from ottla.client.records.copying import TopicCopy
+from ottla.client.records.transactional_producer import TransactionalProducer
+from ottla.protocol.errors import Code
+
+pytestmark = pytest.mark.wire
+
+TIMEOUT_S = 60
+
+
+@pytest.fixture(scope="module")
+def source() -> Iterator[str]:
+    with Broker() as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[str]:
+    with Broker() as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"copied-{uuid.uuid4().hex[:8]}"
+
+
+def test_a_copy_without_end_notices_deleted_topics(source: str, target: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "TOPICS_CHECK_S", 0.0)
+    with KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(target, TIMEOUT_S) as writing:
+        reading.create_topic(topic, 1)
+        reading.produce(topic, [NewRecord(value=b"first")])
+        for again in (False, True):
+            running = TopicCopy(reading.brokers, writing.brokers, topic, topic)
+            running.prepare()
+            rounds = running.rounds(follow=True)
+            assert next(rounds) == 1
+            writing.delete_topic(topic)
+            if again:
+                writing.create_topic(topic, 1)
+            with pytest.raises(ClientError, match=f"the target topic '{topic}' at {target} was deleted during the copy; the same"):
+                next(rounds)
+        running = TopicCopy(reading.brokers, writing.brokers, topic, topic)
+        running.prepare()
+        rounds = running.rounds(follow=True)
+        assert next(rounds) == 1
+        reading.delete_topic(topic)
+        with pytest.raises(ClientError, match=f"topic '{topic}' at {source} was deleted during the copy; the records"):
+            next(rounds)
+
+
+def test_a_write_to_a_deleted_target_names_the_deletion(source: str, target: str, topic: str) -> None:
+    with KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(target, 2) as writing:
+        reading.create_topic(topic, 1)
+        running = TopicCopy(reading.brokers, writing.brokers, topic, topic)
+        running.prepare()
+        writing.delete_topic(topic)
+        reading.produce(topic, [NewRecord(value=b"first")])
+        with pytest.raises(ClientError, match=f"the target topic '{topic}' at {target} was deleted during the copy"):
+            next(running.rounds(follow=True))
+
+
+def test_a_full_target_disk_names_the_broker_and_the_way_on(
+    source: str, target: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(*_: object) -> None:
+        raise KafkaAnswered(f"writing to {topic}-0", Code.KAFKA_STORAGE_ERROR)
+
+    with KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(target, TIMEOUT_S) as writing:
+        reading.create_topic(topic, 1)
+        reading.produce(topic, [NewRecord(value=b"first")])
+        running = TopicCopy(reading.brokers, writing.brokers, topic, topic)
+        running.prepare()
+        with monkeypatch.context() as patched:
+            patched.setattr(TransactionalProducer, "write", write)
+            with pytest.raises(ClientError) as refused:
+                next(running.rounds())
+        assert f"broker {target} cannot write to its disk, which may be full; free space there, and run the same command" in str(
+            refused.value
+        )
+        again = TopicCopy(reading.brokers, writing.brokers, topic, topic)
+        again.prepare()
+        assert list(again.rounds()) == [1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_copy_without_end_says_what_it_copied_when_a_signal_ends_it(
+    source: str, target: str, topic: str, number: signal.Signals
+) -> None:
+    with KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(target, TIMEOUT_S) as writing:
+        reading.create_topic(topic, 1)
+        reading.produce(topic, [NewRecord(value=b"first"), NewRecord(value=b"second")])
+        command = [sys.executable, "-m", "ottla", "copy", topic, "--from", source, "--to", target, "--follow"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + TIMEOUT_S
+        while time.monotonic() < deadline:
+            with suppress(ClientError):
+                if len(writing.records(topic)) == 2:
+                    break
+            time.sleep(0.1)
+        time.sleep(0.5)  # The command counts the records after the commit has been acknowledged.
+        process.send_signal(number)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, err) == (0, "")
+    assert out == f"2 records were copied to {topic} at {target}: 2 to partition 0\n"
