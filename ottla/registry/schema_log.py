@@ -17,7 +17,7 @@ import structlog
 from ottla.client.admin.offsets import EARLIEST, list_offsets
 from ottla.client.admin.topics import BROKER_DEFAULT, ConfigKind, get_configs
 from ottla.client.cluster import BrokerConnections
-from ottla.client.errors import ClientError, UnknownTopic, check
+from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic, check
 from ottla.client.kafka_client import KafkaClient
 from ottla.client.real_time import now_ms
 from ottla.client.records.record import ConsumedRecord, NewRecord, decoded, encode_batch
@@ -204,7 +204,12 @@ class SchemaLog:
         request = ProduceRequest(transactional_id=None, acks=ALL_IN_SYNC, timeout_ms=timeout_ms, topic_data=[part])
 
         def attempt() -> None:
-            response = brokers.ask(brokers.leader(TOPIC, _PARTITION), request).responses[0].partition_responses[0]
+            try:
+                leader = brokers.leader(TOPIC, _PARTITION)
+            except UnknownTopic as unknown:
+                # A broker that has not yet learned of a new topic has answered; `until_final` does not retry `UnknownTopic`.
+                raise KafkaAnswered(f"writing to {TOPIC}", unknown.number) from None
+            response = brokers.ask(leader, request).responses[0].partition_responses[0]
             check(f"writing to {TOPIC}", response.error_code, response.error_message)
 
         brokers.until_final(f"writing to {TOPIC}", attempt, also=(KafkaCode.UNKNOWN_TOPIC_OR_PARTITION,))
