@@ -14,6 +14,7 @@ from ottla.client.admin import transactions
 from ottla.client.admin.groups import SHARE, GroupListing, list_groups
 from ottla.client.admin.offsets import LATEST, offsets_by_leader
 from ottla.client.admin.positions import positions_of
+from ottla.client.admin.transactions import TransactionListing
 from ottla.client.cluster import BrokerConnections, BrokerNode, nodes_of
 from ottla.client.errors import ClientError, KafkaAnswered, UnsupportedRequest
 from ottla.client.real_time import monotonic_s
@@ -24,6 +25,8 @@ MANY_GROUPS_FROM: Final = 8
 """The first version of OffsetFetch for several groups (KIP-709)."""
 MAX_DESCRIBED: Final = 20
 """Maximum number of open transactions that are described."""
+AGES_MS: Final = (3_600_000, 600_000, 60_000, 10_000, 1_000)
+"""Durations, in ms, by which brokers select the oldest open transactions."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -79,9 +82,28 @@ def sample(brokers: BrokerConnections) -> Sample:
         under_replicated=sum(len(p.isr_nodes) < len(p.replica_nodes) for p in partitions),
         ends=ends,
         groups=_groups(brokers, ends),
-        transactions=[t for listing in listings[:MAX_DESCRIBED] for t in _described(brokers, listing.transactional_id)],
+        transactions=[t for listing in oldest(brokers, listings) for t in _described(brokers, listing.transactional_id)],
         open_transactions=len(listings),
     )
+
+
+def oldest(brokers: BrokerConnections, listings: list[TransactionListing]) -> list[TransactionListing]:
+    """Return the oldest open transactions, at most `MAX_DESCRIBED`. A listing has no time, so brokers select by duration.
+
+    Within one of `AGES_MS`, and on brokers that cannot select by duration, the order is that of the ids.
+    """
+    if len(listings) <= MAX_DESCRIBED:
+        return listings
+    chosen: dict[str, TransactionListing] = {}
+    for age_ms in AGES_MS:
+        older = _allowed(
+            lambda age_ms=age_ms: transactions.list_transactions(brokers, states=transactions.OPEN_STATES, longer_than_ms=age_ms)
+        )
+        chosen |= {listing.transactional_id: listing for listing in older if listing.transactional_id not in chosen}
+        if len(chosen) >= MAX_DESCRIBED:
+            break
+    chosen |= {listing.transactional_id: listing for listing in listings if listing.transactional_id not in chosen}
+    return list(chosen.values())[:MAX_DESCRIBED]
 
 
 def _allowed(ask: Any) -> list[Any]:
