@@ -54,7 +54,7 @@ class _MachineClock:
 
 
 class _Parts:
-    """The broker in a `Steered` without a broker. Pages read only its time."""
+    """Replaces the broker in `Steered`, for a console that belongs to no broker. Pages read only its clock."""
 
     clock = _MachineClock()
 

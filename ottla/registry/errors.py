@@ -41,7 +41,7 @@ _CODES_WITH_STATUS: Final = 10_000
 
 
 class RegistryError(Exception):
-    """A request that is refused. The text is one line for a person."""
+    """Raised to refuse a request: ``code`` is Confluent's error code, and ``text`` is the message, one line."""
 
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)

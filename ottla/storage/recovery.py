@@ -225,8 +225,8 @@ def _load_segments(
         on_batch = None if history is None else partial(take, log, segment, history)
         sound = segment.recover(log.config.index_interval_bytes, recovery_point if is_last else 0, on_batch)
         reason = sound.reason
-        # Compaction advances the recovery point before it removes records, so a gap above the recovery point is a loss. But gaps
-        # are accepted if the recovery point of a compacted log is 0, because then the recovery point itself may be lost.
+        # Compaction advances the recovery point before it removes records, so a gap above the recovery point is a loss. A recovery
+        # point of 0 may mean that the checkpoint file was lost, so gaps in a compacted log are accepted then.
         may_have_gaps = below_point or not is_gapless or (log.config.is_compacted and recovery_point == 0)
         if reason is None and not is_last and not may_have_gaps and sound.next_offset < log.segments[at + 1].base_offset:
             # A power cut removed the end of this segment, exactly from a batch boundary on.

@@ -88,7 +88,7 @@ class Transaction:
         self._end(commit=True)
 
     def abort(self) -> None:
-        """Abort the transaction. Readers with read_committed never see its records."""
+        """Abort the transaction, so that read_committed consumers do not receive its records."""
         self._end(commit=False)
 
     def _end(self, *, commit: bool) -> None:

@@ -142,7 +142,7 @@ def test_a_copy_goes_back_to_ottla(source: str, target: str, topic: str, capsys:
 
 
 class Killed(BaseException):
-    """Stands for the end of the process: no code of the copy handles it."""
+    """An exception that no code of the copy handles, as if the process had ended."""
 
 
 class MortalBrokers:

@@ -24,7 +24,7 @@ LOCKED_OUT = "no client will be able to connect, so neither this console nor a c
 class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Set one config of a resource. The value None removes the resource's own value, so that the default applies.
 
-    The broker with an empty name stands for all brokers.
+    With the kind ``broker`` and an empty name, set the config for all brokers.
     """
 
     kind: Kind

@@ -108,7 +108,7 @@ class ElectLeaders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return Effects(said=f"leaders of {counted(len(wanted), 'partition')} of {self.topic} were elected")
 
     def _wanted(self, brokers: BrokerConnections) -> list[tuple[int, int, list[int]]]:
-        """Return partition, leader and replicas of each partition that needs an election. The first replica is preferred.
+        """Return partition, leader and replicas, the preferred leader first, of each partition that needs an election.
 
         Raises `ClientError` if no partition needs an election.
         """

@@ -1,4 +1,4 @@
-"""`read`, which decodes the values of a topic, and keeps each record that cannot be decoded as a dead letter.
+"""Implements `ottla.spark.read`: decodes the values of a topic, and returns each record that cannot be decoded as a dead letter.
 
 Good rows and dead letters are rows of one frame, so that the sink writes them in one transaction: after a restart neither a good
 row nor a dead letter is lost or duplicated.
