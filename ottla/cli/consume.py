@@ -12,12 +12,13 @@ import click
 from ottla.cli.commands import Refused
 from ottla.cli.options import COUNT, PARTITION, Checked, asks, cluster_at
 from ottla.cli.output import note, printable, show_json, text_or_base64, time_text
-from ottla.cli.positions import PLACE, Position
+from ottla.cli.positions import PLACE
 from ottla.cli.registry_values import decoded_records, decodes
 from ottla.client.records.reading import ISOLATIONS
 
 if TYPE_CHECKING:
     from ottla.client import ConsumedRecord, KafkaClient
+    from ottla.client.admin.places import Place
 
 MAX_LAST: Final = 100_000
 """Upper bound of --last, because these records are held in memory."""
@@ -54,8 +55,8 @@ class Wanted:
     isolation: Any
     show_control: bool
     partitions: tuple[int, ...]
-    start: Position
-    end: Position
+    start: Place
+    end: Place
     last: int | None
     follow: bool
     matches: Callable[[ConsumedRecord], bool]
@@ -108,8 +109,8 @@ def command(
     topic: str,
     isolation: Any,
     show_control: bool,
-    start: Position,
-    end: Position,
+    start: Place,
+    end: Place,
     partitions: tuple[int, ...],
     last: int | None,
     conditions: tuple[Callable[[ConsumedRecord], bool], ...],

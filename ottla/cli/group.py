@@ -9,11 +9,12 @@ import click
 from ottla.cli.commands import CommandGroup, Refused
 from ottla.cli.options import LISTED_IN_PART, TOPIC_OR_PARTITION, asks, check_all_answered, cluster_at, seen_by
 from ottla.cli.output import NOTHING, note, short, show_json, show_line, show_pairs, show_table
-from ottla.cli.positions import PLACE, Position
+from ottla.cli.positions import PLACE
 
 if TYPE_CHECKING:
     from ottla.client import ClientError
     from ottla.client.admin.groups import GroupDescription
+    from ottla.client.admin.places import Place
 
 
 @click.group("group", cls=CommandGroup, help="List, describe and delete groups of all types, and set their offsets.")
@@ -158,7 +159,7 @@ def _show_document(described: GroupDescription) -> None:
 @asks
 def reset(
     group: str,
-    to: Position,
+    to: Place,
     topics: tuple[tuple[str, int | None], ...],
     dry_run: bool,
     bootstrap: str,

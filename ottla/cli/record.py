@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from ottla.cli.commands import CommandGroup, Refused
 from ottla.cli.options import TOPIC_OR_PARTITION, asks, cluster_at
 from ottla.cli.output import note, show_json, show_table
-from ottla.cli.positions import PLACE, Position
+from ottla.cli.positions import PLACE
+
+if TYPE_CHECKING:
+    from ottla.client.admin.places import Place
 
 DELETE_HELP = """Delete the oldest records of topics or partitions: those before a position. The log start offset moves there, also
 in the replicas; positions of groups do not move."""
@@ -30,7 +35,7 @@ def command() -> None:
 @click.option("--dry-run", is_flag=True, help="Show the new log start offsets without deleting.")
 @asks
 def delete(
-    topics: tuple[tuple[str, int | None], ...], before: Position, dry_run: bool, bootstrap: str, timeout_s: float, as_json: bool
+    topics: tuple[tuple[str, int | None], ...], before: Place, dry_run: bool, bootstrap: str, timeout_s: float, as_json: bool
 ) -> None:
     from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
     from ottla.client.admin.record_deletion import delete_records

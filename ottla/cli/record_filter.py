@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.arguments import BadArgument
-from ottla.cli.positions import time_ms
 from ottla.client import ConsumedRecord
+from ottla.client.admin.places import time_ms
 
 MISSING: Final = object()
 """The value of a field that a record does not have: a null key or value, or no such header or JSON member."""

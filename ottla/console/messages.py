@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.admin.places import time_ms
 from ottla.client.records.reading import ISOLATIONS, Isolation
 from ottla.console.page_request import MAX_DIGITS, Asked
 from ottla.console.record_filter import filter_of
@@ -124,15 +124,13 @@ def _place(
             return dict.fromkeys(indexes, int(digits)), None
         ends = list_offsets(brokers, topic, indexes, LATEST)
         return {index: max(0, ends[index] - int(digits)) for index in indexes}, None
-    try:
-        time = datetime.fromisoformat(text)
-        time_ms = round((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1_000)
-    except (ValueError, OverflowError):
+    ms = time_ms(text)
+    if ms is None:
         example = "an offset, -N for the last N offsets, or a time such as 2026-11-23T17:00:00Z"
-        raise CommandRefused(400, f"{name}: {text[:40]!r} is not {example}") from None
-    if time_ms < 0:
-        return default, time_ms
-    return list_offsets(brokers, topic, indexes, time_ms), time_ms
+        raise CommandRefused(400, f"{name}: {text[:40]!r} is not {example}")
+    if ms < 0:
+        return default, ms
+    return list_offsets(brokers, topic, indexes, ms), ms
 
 
 def _cursor(asked: Asked) -> dict[int, int] | None:

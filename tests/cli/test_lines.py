@@ -14,9 +14,9 @@ from ottla.cli import main
 from ottla.cli.consume import document, line
 from ottla.cli.first_topics import first_topic, from_environment
 from ottla.cli.output import printable, text_or_base64, time_text
-from ottla.cli.positions import Position, place
 from ottla.cli.root import COMMANDS
 from ottla.client import ConsumedRecord
+from ottla.client.admin.places import Place, place
 from ottla.client.durations import duration_text
 
 DEAD = ["--bootstrap", "127.0.0.1:1"]
@@ -151,17 +151,17 @@ def test_help_imports_no_command() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("beginning", Position(kind="beginning")),
-        ("end", Position(kind="end")),
-        ("0", Position(kind="offset")),
-        ("4711", Position(kind="offset", number=4711)),
-        ("20260101", Position(kind="offset", number=20260101)),
-        ("1970-01-01T00:00:01Z", Position(kind="time", number=1_000)),
-        ("1970-01-01T01:00:00.250+01:00", Position(kind="time", number=250)),
-        ("1970-01-02", Position(kind="time", number=86_400_000)),
+        ("beginning", Place(kind="beginning")),
+        ("end", Place(kind="end")),
+        ("0", Place(kind="offset")),
+        ("4711", Place(kind="offset", number=4711)),
+        ("20260101", Place(kind="offset", number=20260101)),
+        ("1970-01-01T00:00:01Z", Place(kind="time", number=1_000)),
+        ("1970-01-01T01:00:00.250+01:00", Place(kind="time", number=250)),
+        ("1970-01-02", Place(kind="time", number=86_400_000)),
     ],
 )
-def test_cli_position_arguments_are_parsed(text: str, expected: Position) -> None:
+def test_cli_position_arguments_are_parsed(text: str, expected: Place) -> None:
     assert place(text) == expected
 
 

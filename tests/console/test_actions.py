@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from ottla.client.admin.places import Place
 from ottla.client.kafka_client import KafkaClient
 from ottla.console.actions.action import Effects, command_line, named, option
-from ottla.console.actions.places import Place
 from ottla.console.actions.records import MAX_HEADERS
 from ottla.console.actions.registry import ACTIONS, carried_out
 from ottla.control.command import CommandRefused

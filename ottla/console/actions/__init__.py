@@ -3,7 +3,6 @@
 - `action`: what an action is, the preview that the user confirms, and the result.
 - `configs`: sets and unsets configs of topics, brokers and groups.
 - `groups`: resets the offsets of a group, and deletes groups.
-- `places`: a position in a topic that a user chooses.
 - `produce_arguments`: the arguments of the ``ottla produce`` command that writes a record.
 - `records`: produces a record, and deletes records.
 - `registry`: finds an action by its name, and carries it out or previews it.

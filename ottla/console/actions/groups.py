@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from ottla.client.admin import groups
+from ottla.client.admin.places import Place
 from ottla.client.admin.resets import NewOffset, plan_reset
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError
 from ottla.client.wording import counted
 from ottla.console.actions.action import Effects, Name, Offset, Partition, named, option, shortened
-from ottla.console.actions.places import Place
 
 
 class TopicOrPartition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

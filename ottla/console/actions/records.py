@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import msgspec
 
 from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.admin.places import Place
 from ottla.client.admin.record_deletion import delete_records
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError
@@ -15,7 +16,6 @@ from ottla.client.records.record import NewRecord
 from ottla.client.records.transactional_producer import transaction_of
 from ottla.client.wording import counted
 from ottla.console.actions.action import Effects, Name, Offset, Partition, named, option, shortened
-from ottla.console.actions.places import Place
 from ottla.console.actions.produce_arguments import produce_arguments
 
 MAX_HEADERS: Final = 100

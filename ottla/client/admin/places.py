@@ -1,0 +1,68 @@
+"""A position in a topic that a user chooses: its beginning, its end, an offset, or a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from ottla.arguments import BadArgument
+from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.cluster import BrokerConnections
+
+MAX_OFFSET: Final = (1 << 63) - 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_TIME_MS: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999, the last that `place` accepts."""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``number`` is the offset, or the time in ms since 1970."""
+
+    kind: Literal["beginning", "end", "offset", "time"]
+    number: Annotated[int, msgspec.Meta(ge=0, le=MAX_OFFSET)] = 0
+
+    def offsets(self, brokers: BrokerConnections, topic: str, indexes: Iterable[int]) -> dict[int, int]:
+        """Return the offset in each partition that the place resolves to.
+
+        The offset of a time is that of the first record with this or a later time, or the end of a partition without such a record.
+        """
+        indexes = list(indexes)
+        if self.kind == "offset":
+            return dict.fromkeys(indexes, self.number)
+        return list_offsets(brokers, topic, indexes, {"beginning": EARLIEST, "end": LATEST}.get(self.kind, self.number))
+
+    def text(self) -> str:
+        """Return a text that `place` parses as this place."""
+        if self.kind == "offset":
+            return str(self.number)
+        if self.kind == "time":
+            time = _EPOCH + timedelta(milliseconds=min(self.number, MAX_TIME_MS))
+            return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return self.kind
+
+
+def place(text: str) -> Place:
+    """Parse a place. Raises `BadArgument`."""
+    if text in ("beginning", "end"):
+        return Place(kind="beginning" if text == "beginning" else "end")
+    if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAX_OFFSET:
+        return Place(kind="offset", number=int(text))
+    ms = time_ms(text)
+    if ms is not None:
+        return Place(kind="time", number=ms)
+    raise BadArgument(f"{text!r} is neither beginning, end, an offset nor a time such as 2026-11-23T17:00:00Z")
+
+
+def time_ms(text: str) -> int | None:
+    """Parse a time in ISO 8601 as ms since 1970, in UTC unless it has a zone. Returns None if the text is not a time."""
+    try:
+        time = datetime.fromisoformat(text)
+        # ISO 8601 also allows dates of digits alone, but here digits are a number.
+        if not text.isdigit():
+            return round((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1_000)
+    except (ValueError, OverflowError):
+        pass
+    return None
