@@ -11,38 +11,26 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from ottla import Broker, Cluster
+from ottla import Cluster
 from ottla.cli import main
 from ottla.client import KafkaClient
 from ottla.client.admin.documented_configs import documented_configs
 from ottla.client.admin.topics import ConfigKind
 from ottla.console.actions.registry import carried_out
 from ottla.control.command import CommandRefused
-from tests.support.shared_kafka import ORACLE_SETTINGS
+from tests.support.either_broker import EITHER, running
 from tests.support.waiting import wait_until
-from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = pytest.mark.wire
 
 TIMEOUT_S = 60.0
 
 
-@pytest.fixture(scope="module", params=["ottla", pytest.param("kafka", marks=[pytest.mark.full, pytest.mark.java])])
+@pytest.fixture(scope="module", params=EITHER)
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an ottla broker, and then of an Apache Kafka broker."""
-    if request.param == "ottla":
-        with Broker() as broker:
-            yield broker.bootstrap
-            assert not [line for line in broker.logs if '"level": "error"' in line]
-        return
-    try:
-        oracle = ApacheKafka(tmp_path_factory.mktemp("kafka"), settings=ORACLE_SETTINGS).start()
-    except Unavailable as missing:
-        pytest.skip(str(missing))
-    try:
-        yield oracle.bootstrap
-    finally:
-        oracle.stop()
+    with running(request.param, tmp_path_factory.mktemp("kafka")) as bootstrap:
+        yield bootstrap
 
 
 class Console:

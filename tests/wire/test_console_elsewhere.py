@@ -24,10 +24,9 @@ from ottla.client import KafkaClient, NewRecord
 from ottla.client.security.client_config import Connecting
 from ottla.console.elsewhere import console_server
 from ottla.control.page_server import PageServer
-from tests.support.shared_kafka import ORACLE_SETTINGS
+from tests.support.either_broker import EITHER, running
 from tests.wire.secured import PASSWORD, SecuredBroker
 from tests.wire.test_secured_commands import SETTINGS, client_properties
-from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = pytest.mark.wire
 
@@ -89,22 +88,11 @@ def served(bootstrap: str, properties: dict[str, str] | None = None, *, is_read_
         server.close()
 
 
-@pytest.fixture(scope="module", params=["ottla", pytest.param("kafka", marks=[pytest.mark.full, pytest.mark.java])])
+@pytest.fixture(scope="module", params=EITHER)
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an ottla broker, and then of an Apache Kafka broker. The tests change both in the same order."""
-    if request.param == "ottla":
-        with Broker() as broker:
-            yield broker.bootstrap
-            assert not [line for line in broker.logs if '"level": "error"' in line]
-        return
-    try:
-        oracle = ApacheKafka(tmp_path_factory.mktemp("kafka"), settings=ORACLE_SETTINGS).start()
-    except Unavailable as missing:
-        pytest.skip(str(missing))
-    try:
-        yield oracle.bootstrap
-    finally:
-        oracle.stop()
+    with running(request.param, tmp_path_factory.mktemp("kafka")) as bootstrap:
+        yield bootstrap
 
 
 @pytest.fixture

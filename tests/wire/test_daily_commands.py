@@ -18,9 +18,8 @@ from confluent_kafka import Consumer
 
 from ottla import Broker
 from ottla.client import KafkaClient, NewRecord
-from tests.support.shared_kafka import ORACLE_SETTINGS
+from tests.support.either_broker import EITHER, running
 from tests.wire.test_prompt import Prompt, transactional
-from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = pytest.mark.wire
 
@@ -28,22 +27,11 @@ TIMEOUT_S = 60
 EIGHTY = 80
 
 
-@pytest.fixture(scope="module", params=["ottla", pytest.param("kafka", marks=[pytest.mark.full, pytest.mark.java])])
+@pytest.fixture(scope="module", params=EITHER)
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an ottla broker, and then of an Apache Kafka broker."""
-    if request.param == "ottla":
-        with Broker() as broker:
-            yield broker.bootstrap
-            assert not [line for line in broker.logs if '"level": "error"' in line]
-        return
-    try:
-        oracle = ApacheKafka(tmp_path_factory.mktemp("kafka"), settings=ORACLE_SETTINGS).start()
-    except Unavailable as missing:
-        pytest.skip(str(missing))
-    try:
-        yield oracle.bootstrap
-    finally:
-        oracle.stop()
+    with running(request.param, tmp_path_factory.mktemp("kafka")) as bootstrap:
+        yield bootstrap
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from ottla import Broker
 from ottla.cli import main
 from ottla.client import KafkaAnswered, KafkaClient, NewRecord
 from ottla.client.cluster import GROUP
@@ -26,9 +25,8 @@ from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatReq
 from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
 from ottla.protocol.records import build_batch
 from tests.support import oracle
+from tests.support.either_broker import EITHER, running
 from tests.support.raw_client import RawClient
-from tests.support.shared_kafka import ORACLE_SETTINGS
-from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = pytest.mark.wire
 
@@ -39,22 +37,11 @@ SETTINGS = {"transaction.partition.verification.enable": "false", "num.partition
 HOUR_MS = 3_600_000
 
 
-@pytest.fixture(scope="module", params=["ottla", pytest.param("kafka", marks=[pytest.mark.full, pytest.mark.java])])
+@pytest.fixture(scope="module", params=EITHER)
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an ottla broker, and then of an Apache Kafka broker."""
-    if request.param == "ottla":
-        with Broker(settings=SETTINGS) as broker:
-            yield broker.bootstrap
-            assert not [line for line in broker.logs if '"level": "error"' in line]
-        return
-    try:
-        oracle = ApacheKafka(tmp_path_factory.mktemp("kafka"), settings={**ORACLE_SETTINGS, **SETTINGS}).start()
-    except Unavailable as missing:
-        pytest.skip(str(missing))
-    try:
-        yield oracle.bootstrap
-    finally:
-        oracle.stop()
+    with running(request.param, tmp_path_factory.mktemp("kafka"), SETTINGS) as bootstrap:
+        yield bootstrap
 
 
 CHANGES = [("topic", "create"), ("topic", "delete"), ("config", "set"), ("quota", "set"), ("quota", "remove")]
