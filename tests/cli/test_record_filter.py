@@ -12,24 +12,14 @@ from hypothesis import strategies as st
 from ottla.arguments import BadArgument
 from ottla.cli.record_filter import condition
 from ottla.client import ConsumedRecord
+from tests.support.consumed import consumed
 
 VALUE = b'{"status": "paid", "amount": 12.5, "items": [{"sku": "a"}, {"sku": "b"}], "ok": true, "none": null, "id": 7}'
 
 
 def record(value: bytes | None = VALUE, key: bytes | None = b"order-7", control: str | None = None) -> ConsumedRecord:
-    return ConsumedRecord(
-        topic="orders",
-        partition=2,
-        offset=41,
-        timestamp_ms=1_700_000_000_000,
-        key=key,
-        value=value,
-        headers=[("trace", b"old"), ("trace", b"abc"), ("x-a.b", None)],
-        producer_id=9,
-        producer_epoch=0,
-        transactional=False,
-        control=control,
-    )
+    headers = [("trace", b"old"), ("trace", b"abc"), ("x-a.b", None)]
+    return consumed(key=key, value=value, headers=headers, producer_id=9, producer_epoch=0, control=control)
 
 
 @pytest.mark.parametrize(

@@ -7,24 +7,13 @@ import pytest
 from ottla.arguments import BadArgument
 from ottla.cli.record_format import RecordFormat
 from ottla.client import ConsumedRecord
+from tests.support.consumed import consumed
 
 
 def record(
     key: bytes | None = b"k", value: bytes | None = b"value", headers: list[tuple[str, bytes | None]] | None = None
 ) -> ConsumedRecord:
-    return ConsumedRecord(
-        topic="orders",
-        partition=2,
-        offset=41,
-        timestamp_ms=1_700_000_000_000,
-        key=key,
-        value=value,
-        headers=headers or [],
-        producer_id=-1,
-        producer_epoch=-1,
-        transactional=False,
-        control=None,
-    )
+    return consumed(key=key, value=value, headers=headers or [])
 
 
 @pytest.mark.parametrize(

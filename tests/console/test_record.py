@@ -11,24 +11,13 @@ from ottla.client.records.record import ConsumedRecord
 from ottla.console.decoding import INSPECTED_BYTES
 from ottla.console.shown_record import produce_command, shown
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from tests.support.consumed import consumed
 
 
 def made(
     value: bytes | None = b"v", key: bytes | None = None, headers: list[tuple[str, bytes | None]] | None = None, topic: str = "t"
 ) -> ConsumedRecord:
-    return ConsumedRecord(
-        topic=topic,
-        partition=2,
-        offset=5,
-        timestamp_ms=1,
-        key=key,
-        value=value,
-        headers=headers or [],
-        producer_id=-1,
-        producer_epoch=-1,
-        transactional=False,
-        control=None,
-    )
+    return consumed(topic=topic, offset=5, timestamp_ms=1, key=key, value=value, headers=headers or [])
 
 
 @pytest.mark.parametrize(
