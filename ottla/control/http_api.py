@@ -22,7 +22,6 @@ from ottla.broker.loop.lifecycle import count_from_thread
 from ottla.broker.network.listener import Endpoint, advertised_hosts
 from ottla.control.command import Command, CommandRefused, Steered
 from ottla.control.commands import COMMANDS
-from ottla.control.kept_access import Access, read_access, write_access
 from ottla.control.page_requests import (
     TOKEN_BYTES,
     PageRequests,
@@ -39,6 +38,8 @@ from ottla.storage.identity import DirectoryError
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from ottla.control.kept_access import Access
 
 
 COMMAND_TIMEOUT_S = 60.0
@@ -118,7 +119,12 @@ class ControlServer:
         self._pages = pages
         self._host = settings.ottla_control_host
         self._own_names = advertised_hosts(settings)
-        kept = None if pages is NO_PAGES else read_access(steered.serving.directory)
+        kept: Access | None = None
+        if pages is not NO_PAGES:
+            # Imported here, because a control API without pages keeps neither port nor token.
+            from ottla.control import kept_access
+
+            kept = kept_access.read_access(steered.serving.directory)
         self.token = settings.ottla_control_token or (secrets.token_urlsafe(TOKEN_BYTES) if kept is None else kept.token)
         self._pages_token = read_only_token(self.token) if pages.is_read_only else self.token
         self._requests = PageRequests(pages=pages, check_access=self._check_page_token, reach=self._reach)
@@ -134,9 +140,9 @@ class ControlServer:
         where = Endpoint("control", settings.ottla_control_host, settings.ottla_control_port or 0)
         self._server = self._bound(where, kept if settings.ottla_control_port is None else None)
         if pages is not NO_PAGES and settings.ottla_control_token is None:
-            access = Access(port=self._server.port, token=self.token)
+            access = kept_access.Access(port=self._server.port, token=self.token)
             if access != kept:
-                write_access(steered.serving.directory, access)
+                kept_access.write_access(steered.serving.directory, access)
         self.url = f"http://{Endpoint('control', where.host, self._server.port)}"
         # The token is in the fragment, because browsers do not send fragments to servers. The page parses the fragment as form
         # parameters, in which a plus sign means a space, so the token is quoted.
