@@ -213,10 +213,11 @@ def _start_with_users(target: str, directory: Path, settings: dict[str, str]) ->
     settings = settings | USERS_SETTINGS
     if target == "ottla":
         ours = SecuredBroker(directory, settings)
-        return Wire(ours, end=ours.close, users_at=ours.listening["SASL_PLAINTEXT"])
-    port = free_port()
-    kafka = ApacheKafka(directory, settings=_QUICK_START | settings, listeners={"SASL_PLAINTEXT": port}).start()
-    broker = Wire(kafka, end=kafka.kill, users_at=f"127.0.0.1:{port}")
+        broker = Wire(ours, end=ours.close, users_at=ours.listening["SASL_PLAINTEXT"])
+    else:
+        port = free_port()
+        kafka = ApacheKafka(directory, settings=_QUICK_START | settings, listeners={"SASL_PLAINTEXT": port}).start()
+        broker = Wire(kafka, end=kafka.kill, users_at=f"127.0.0.1:{port}")
     _make_coordinators(broker, [oracle.GROUP, oracle.TRANSACTION])
     return broker
 
@@ -246,7 +247,8 @@ class Brokers:
 def _make_coordinators(broker: Wire, kinds: list[int]) -> None:
     """Create the coordinators' internal topics.
 
-    On a fresh Apache Kafka that takes longer than the expiration time of a short-lived id.
+    On a fresh Apache Kafka that takes longer than the expiration time of a short-lived id. Without them, requests for groups of a
+    user who may not look up a coordinator would get NOT_COORDINATOR until the time limit of each.
     """
     with broker.connect() as client:
         for kind in kinds:
