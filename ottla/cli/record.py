@@ -37,8 +37,7 @@ def command() -> None:
 def delete(
     topics: tuple[tuple[str, int | None], ...], before: Place, dry_run: bool, bootstrap: str, timeout_s: float, as_json: bool
 ) -> None:
-    from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
-    from ottla.client.admin.record_deletion import delete_records
+    from ottla.client.admin.record_deletion import delete_records, planned_deletions
 
     changes: dict[tuple[str, int], tuple[int, int]] = {}
     with cluster_at(bootstrap, timeout_s) as cluster:
@@ -46,19 +45,17 @@ def delete(
         for topic in dict(topics):
             indexes = {index for name, index in topics if name == topic}
             wanted = cluster.brokers.partitions(topic) if None in indexes else sorted(i for i in indexes if i is not None)
-            starts = list_offsets(cluster.brokers, topic, wanted, EARLIEST)
-            ends = list_offsets(cluster.brokers, topic, wanted, LATEST)
-            offsets = before.offsets(cluster.brokers, topic, wanted)
-            for index, offset in offsets.items() if before.kind == "offset" else ():
-                if offset > ends[index]:
+            planned = planned_deletions(cluster.brokers, topic, wanted, before)
+            for one in planned if before.kind == "offset" else ():
+                if one.before > one.end:
                     # A broker would refuse it with OFFSET_OUT_OF_RANGE, but only after other brokers have deleted records.
                     raise Refused(
-                        f"offset {offset} is beyond the end of {topic}-{index}, which has offsets {starts[index]} to {ends[index]};"
-                        " nothing was deleted; give an offset up to the end, or --before end to delete all records"
+                        f"offset {one.before} is beyond the end of {topic}-{one.partition}, which has offsets {one.start} to"
+                        f" {one.end}; nothing was deleted; give an offset up to the end, or --before end to delete all records"
                     )
             # The log start never moves back, and the end may have moved since it was read.
-            targets[topic] = {index: max(offset, starts[index]) for index, offset in offsets.items()}
-            changes.update({(topic, index): (starts[index], offset) for index, offset in targets[topic].items()})
+            targets[topic] = {one.partition: max(one.before, one.start) for one in planned}
+            changes.update({(topic, one.partition): (one.start, targets[topic][one.partition]) for one in planned})
         for topic, new_starts in targets.items() if not dry_run else ():
             for index, start in delete_records(cluster.brokers, topic, new_starts).items():
                 changes[topic, index] = changes[topic, index][0], start

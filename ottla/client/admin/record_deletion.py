@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from ottla.client.admin.offsets import by_leader
+from ottla.client.admin.offsets import EARLIEST, LATEST, by_leader, list_offsets
+from ottla.client.admin.places import Place
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import check
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+
+
+@dataclass(slots=True, frozen=True)
+class Deletion:
+    """A partition with its log start offset and end. ``before`` is the first offset to keep, which may be outside of the log."""
+
+    partition: int
+    start: int
+    end: int
+    before: int
+
+
+def planned_deletions(brokers: BrokerConnections, topic: str, indexes: Iterable[int], before: Place) -> list[Deletion]:
+    """Return what deleting the records before a place means in each partition."""
+    indexes = list(indexes)
+    starts = list_offsets(brokers, topic, indexes, EARLIEST)
+    ends = list_offsets(brokers, topic, indexes, LATEST)
+    offsets = before.offsets(brokers, topic, indexes)
+    return [Deletion(partition=i, start=starts[i], end=ends[i], before=offsets[i]) for i in indexes]
 
 
 def delete_records(brokers: BrokerConnections, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:

@@ -6,9 +6,8 @@ from typing import Annotated, Final
 
 import msgspec
 
-from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
 from ottla.client.admin.places import Place
-from ottla.client.admin.record_deletion import delete_records
+from ottla.client.admin.record_deletion import delete_records, planned_deletions
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError
 from ottla.client.records.producing import TopicProducer
@@ -142,11 +141,9 @@ class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         An offset outside of the log becomes log start or end. Raises `ClientError` if there is nothing to delete.
         """
         indexes = brokers.partitions(self.topic) if self.partition is None else [self.partition]
-        starts = list_offsets(brokers, self.topic, indexes, EARLIEST)
-        ends = list_offsets(brokers, self.topic, indexes, LATEST)
-        wanted = self.before.offsets(brokers, self.topic, indexes)
-        rows = [(index, starts[index], min(wanted[index], ends[index]), ends[index]) for index in indexes]
-        planned = [row for row in rows if row[2] > row[1]]
+        rows = planned_deletions(brokers, self.topic, indexes, self.before)
+        planned = [(row.partition, row.start, min(row.before, row.end), row.end) for row in rows]
+        planned = [row for row in planned if row[2] > row[1]]
         if not planned:
             raise ClientError("there is nothing to delete: every partition begins there or later")
         return planned
