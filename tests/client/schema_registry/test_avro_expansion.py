@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fastavro import parse_schema
 
 from ottla.client.schema_registry.avro_expansion import check_expansion
+
+fastavro = pytest.importorskip("fastavro")
 
 
 def record(name: str, *types: Any) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def array(items: Any) -> dict[str, Any]:
 
 def check(schema: Any) -> None:
     named: dict[str, Any] = {}
-    check_expansion(parse_schema(schema, named_schemas=named), named)
+    check_expansion(fastavro.parse_schema(schema, named_schemas=named), named)
 
 
 @pytest.mark.parametrize(
