@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import confluent_kafka
 import pytest
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.full
 MOVED = {"api": "OffsetFetch", "error": "NOT_COORDINATOR"}
 RETURNS_WITHIN_S = 25
 """Time limit of a test, in seconds: the call's own timeout is 10 s."""
+DELIVERY_S = 12.0
+"""Delivery timeout of a producer, in seconds."""
 SEND_OFFSETS_AFTER_A_RESTART = """
 import sys
 import confluent_kafka as ck
@@ -113,3 +116,31 @@ async def test_aiokafka_commits_a_transaction_without_the_refused_record(ottla: 
         with pytest.raises(InvalidTxnState):
             await refused
     assert ottla.records(ottla_topic) == []
+
+
+def test_librdkafka_repeats_an_idempotent_record_after_another_has_timed_out(ottla: Broker, ottla_topic: str) -> None:
+    """librdkafka begins a new producer epoch for all partitions when a record times out that may have been written.
+
+    A record of another partition whose acknowledgement was lost is then sent again with the new epoch, and the broker cannot
+    recognise it as a duplicate.
+    """
+    late = f"{ottla_topic}-late"
+    ottla.create_topic(late)
+    settings = {"bootstrap.servers": ottla.bootstrap, "enable.idempotence": True, "message.timeout.ms": int(DELIVERY_S * 1000)}
+    producer = confluent_kafka.Producer({**settings, "linger.ms": 0})
+    timed_out: list[confluent_kafka.KafkaError] = []
+    acknowledged: list[confluent_kafka.KafkaError | None] = []
+    with ottla.faults.add(api="Produce", topic=late, cut="before", times=None):
+        producer.produce(late, b"late", on_delivery=lambda error, _: timed_out.append(error))
+        half_s = time.monotonic() + DELIVERY_S / 2
+        while time.monotonic() < half_s:
+            producer.poll(0.1)
+        with ottla.faults.add(api="Produce", topic=ottla_topic, cut="after", times=None) as lost:
+            producer.produce(ottla_topic, b"paid", on_delivery=lambda error, _: acknowledged.append(error))
+            while not timed_out:
+                producer.poll(0.1)
+            assert lost.hits
+    assert producer.flush(20) == 0
+    assert [error.code() for error in timed_out] == [confluent_kafka.KafkaError._MSG_TIMED_OUT]
+    assert acknowledged == [None]
+    assert [(record.value, record.producer_epoch) for record in ottla.records(ottla_topic)] == [(b"paid", 0), (b"paid", 1)]
