@@ -96,7 +96,18 @@ class Browser:
         return self.wait("document.body.innerText.includes(arguments[0])", text, timeout_s=timeout_s)
 
     def click(self, selector: str) -> None:
-        self.driver.find_element("css selector", selector).click()
+        """Click an element. If the page draws it again meanwhile, click the new one, as a person would."""
+        from selenium.common.exceptions import StaleElementReferenceException
+
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                self.driver.find_element("css selector", selector).click()
+            except StaleElementReferenceException:
+                if time.monotonic() > deadline_s:
+                    raise
+            else:
+                return
 
     def write(self, selector: str, text: str) -> None:
         field = self.driver.find_element("css selector", selector)
@@ -105,10 +116,11 @@ class Browser:
 
     def press(self, *keys: str) -> None:
         """Press keys one after the other, where the focus is. Names such as ``TAB`` are those of Selenium's `Keys`."""
+        from selenium.webdriver.common.action_chains import ActionChains
         from selenium.webdriver.common.keys import Keys
 
         for key in keys:
-            self.driver.switch_to.active_element.send_keys(getattr(Keys, key) if len(key) > 1 else key)
+            ActionChains(self.driver).send_keys(getattr(Keys, key) if len(key) > 1 else key).perform()
 
     def look(self, *, width: int = WIDTH, height: int = HEIGHT, is_dark: bool = False) -> None:
         """Show the pages as on a screen of a size in pixels, and with the system's theme."""

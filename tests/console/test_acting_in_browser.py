@@ -31,7 +31,8 @@ def opened(browser: Browser, console_broker: Broker) -> Iterator[Browser]:
     console_broker.reset()
     browser.enter(console_broker.ready["console"])
     yield browser
-    assert browser.complaints() == []
+    # The preview of a form that is not complete yet may be refused.
+    assert [line for line in browser.complaints() if "/previews/" not in line] == []
     assert console_broker._control().get("/v1/state")["unexpected_errors"] == 0
 
 

@@ -95,6 +95,21 @@ def test_theme_follows_the_system_or_the_choice_of_the_reader(shown: Browser) ->
         shown.script("localStorage.clear()")
 
 
+def test_late_results_of_a_search_leave_the_focus_on_the_chosen_one(shown: Browser) -> None:
+    shown.show("overview")
+    shown.press("/")
+    shown.wait("document.activeElement.id === 'match'")
+    shown.write("#match", "group-1")
+    shown.wait("document.querySelector('#found a')?.textContent.startsWith('group-1')")
+    shown.press("ARROW_DOWN", "ARROW_DOWN")
+    chosen = shown.script("return document.activeElement.textContent")
+    shown.script("window.earlier = document.activeElement; document.querySelector('#found form').dispatchEvent(new Event('input'))")
+    shown.wait("!window.earlier.isConnected")
+    assert shown.script("return document.activeElement.textContent") == chosen
+    shown.press("ESCAPE")
+    shown.wait("!document.querySelector('dialog')")
+
+
 def test_search_finds_topics_groups_and_transactional_ids(shown: Browser) -> None:
     shown.show("overview")
     for match, page in (("orders", "topic"), ("group-19", "group"), ("OPEN-4", "transaction")):

@@ -40,12 +40,16 @@ export function find() {
   }
 
   function draw(found) {
+    const chosen = results.contains(document.activeElement) ? document.activeElement.textContent : null;
     const parts = Object.entries(KINDS).filter(([kind]) => found[kind].length).flatMap(([kind, [text, page, parameter]]) => [
       el("h2", {}, text), el("ul", {}, found[kind].map((name) => el("li", {}, link(name, page, { [parameter]: name })))),
     ]);
     results.replaceChildren(...(parts.length ? parts : [el("p", { class: "note" }, "nothing has this name")]),
       ...found.missing.map((line) => el("p", { class: "note" }, `not searched: ${line}`)));
-    for (const each of results.querySelectorAll("a")) each.addEventListener("click", () => dialog.close());
+    const links = [...results.querySelectorAll("a")];
+    for (const each of links) each.addEventListener("click", () => dialog.close());
+    // A late answer must not take the focus from a person who has moved to the results.
+    if (chosen !== null) (links.find((each) => each.textContent === chosen) ?? field).focus();
   }
 
   function complain(error) {
