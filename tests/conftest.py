@@ -106,3 +106,10 @@ def spark() -> Iterator[Any]:
         spark = session("ottla-tests", master="local[2]", ivy_home=kafka.cache_dir() / "ivy")
     yield spark
     spark.stop()
+
+
+@pytest.fixture
+def other_spark(spark: Any) -> Iterator[Any]:
+    """A second session. Spark looks for data sources in the session that was active last, so the first becomes active again."""
+    yield spark.newSession()
+    spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)

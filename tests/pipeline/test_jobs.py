@@ -203,9 +203,9 @@ def test_interrupted_export_resumes(spark: Any, broker: Broker, tmp_path: Path, 
         export(spark, ExportOptions(broker.bootstrap, INVOICES, to), lambda *numbers: None)
 
 
-def test_totals_keep_their_state_on_disk_when_configured(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_totals_keep_their_state_on_disk_when_configured(spark: Any, other_spark: Any, broker: Broker, tmp_path: Path) -> None:
     # The state store is a setting of the session, which must be unchanged afterwards.
-    session, checkpoint = spark.newSession(), tmp_path / "totals"
+    session, checkpoint = other_spark, tmp_path / "totals"
     before = session.conf.get("spark.sql.streaming.stateStore.providerClass")
     reports = run(session, broker, totals.JOB, checkpoint, state_store="rocksdb")
     die_before_sparks_commit(checkpoint, reports[-1].batch)

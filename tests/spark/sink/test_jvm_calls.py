@@ -93,7 +93,7 @@ def test_small_batch_needs_few_jvm_calls(spark: Any, numbers: Numbers, monkeypat
     assert 0 < min(calls) <= CALLS_AT_MOST, calls
 
 
-def test_sink_serves_a_stream_restarted_in_other_sessions(spark: Any, numbers: Numbers) -> None:
+def test_sink_serves_a_stream_restarted_in_other_sessions(spark: Any, other_spark: Any, numbers: Numbers) -> None:
     sink = numbers.sink()
     runs: dict[str, list[int]] = {}
 
@@ -101,14 +101,10 @@ def test_sink_serves_a_stream_restarted_in_other_sessions(spark: Any, numbers: N
         sink(frame, batch)
         runs.setdefault(frame.sparkSession.sparkContext.getLocalProperty("spark.jobGroup.id"), []).append(batch)
 
-    try:
-        for start, session in enumerate((spark, spark, spark.newSession()), 1):
-            numbers.add(2)
-            numbers.run(session, write)
-            assert numbers.written() == list(range(start * 2 * BATCH_RECORDS))
-    finally:
-        # Spark looks for data sources in the last active session, and the new session does not have ottla's.
-        spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+    for start, session in enumerate((spark, spark, other_spark), 1):
+        numbers.add(2)
+        numbers.run(session, write)
+        assert numbers.written() == list(range(start * 2 * BATCH_RECORDS))
     assert list(runs.values()) == [[0, 1], [2, 3], [4, 5]]
     # Each run has exactly the reports of its own batches.
     for run, batches in runs.items():
