@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+TIMEOUT_S = 60
 SIGNALLED = """
 import asyncio, os, signal, sys, threading
 from ottla.control.http_api import STOP_SIGNALS, LoopPause
@@ -42,5 +43,5 @@ asyncio.run(main())
 @pytest.mark.smoke
 def test_signal_ends_a_pause_that_has_just_begun() -> None:
     """The handler may run while the main thread holds any lock, so it must not acquire one itself."""
-    done = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True, timeout=10, check=False)
+    done = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -134,7 +134,7 @@ def controlled(broker: SecuredBroker) -> Iterator[str]:
     for path in ("state", "clock", "transactions", "transactions/x/history", "faults", "faults/1", "nothing"):
         request = urllib.request.Request(f"{control['url']}/v1/{path}", headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 yield answer.read().decode()
         except urllib.error.HTTPError as refused:
             yield refused.read().decode()
@@ -143,7 +143,7 @@ def controlled(broker: SecuredBroker) -> Iterator[str]:
         if opened.status == 200:
             yield json.dumps(opened.next())
         opened.close()
-    with urllib.request.urlopen(urllib.request.Request(f"{control['url']}/metrics", headers=headers), timeout=30) as answer:
+    with urllib.request.urlopen(urllib.request.Request(f"{control['url']}/metrics", headers=headers), timeout=60) as answer:
         yield answer.read().decode()
 
 
@@ -156,7 +156,7 @@ def test_no_secret_is_shown_anywhere(broker: SecuredBroker) -> None:
             fault,
             {"Authorization": f"Bearer {control['token']}", "Content-Type": "application/json"},
         )
-        urllib.request.urlopen(request, timeout=30).close()
+        urllib.request.urlopen(request, timeout=60).close()
     shown: list[Any] = [*attempts(broker), *described(broker), *controlled(broker), json.dumps(broker.ready["listening"])]
     assert len(shown) > 20
     shown.append(broker.log.read_text())

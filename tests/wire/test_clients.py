@@ -217,4 +217,4 @@ def test_abandoned_transaction_times_out(client: Client, unique: Unique, closing
     plain.send(topic, b"behind", partition=0)
     plain.flush()
     consumer = closing(client.consumer(bootstrap, [topic], group=unique("g")))
-    assert values(read(consumer, 1, timeout_s=20)) == [b"behind"]
+    assert values(read(consumer, 1, timeout_s=60)) == [b"behind"]

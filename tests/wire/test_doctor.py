@@ -64,7 +64,7 @@ def server(respond: Callable[[socket.socket], None]) -> Iterator[str]:
         thread.start()
         yield f"127.0.0.1:{listening.getsockname()[1]}"
         listening.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
+    thread.join(60)
 
 
 @pytest.mark.smoke

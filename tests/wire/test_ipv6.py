@@ -85,7 +85,7 @@ def test_broker_serves_an_ipv6_address(broker: Broker, host: str) -> None:
     assert subprocess.run(run, capture_output=True, text=True, check=True).stdout.split()[-4:].count("t") == 1
     health = [sys.executable, "-m", "ottla", "health", "--bootstrap", broker.bootstrap]
     assert subprocess.run(health, capture_output=True, check=False).returncode == 0
-    with urllib.request.urlopen(broker.ready["metrics"], timeout=10) as response:
+    with urllib.request.urlopen(broker.ready["metrics"], timeout=60) as response:
         assert response.status == 200
 
 

@@ -213,7 +213,7 @@ def test_broker_with_a_new_directory_id_leads_again(
     def is_elected() -> bool:
         """Elect leaders of all partitions, because internal topics of other tests are also without a leader."""
         admin.elect_leaders(ElectionType.UNCLEAN, None).result(PATIENCE_S)
-        return all(p.leader == BROKER for t in admin.list_topics(timeout=10).topics.values() for p in t.partitions.values())
+        return all(p.leader == BROKER for t in admin.list_topics(timeout=60).topics.values() for p in t.partitions.values())
 
     oracle.wait_until("the broker leads every partition", is_elected)
     producer.send(topic, b"after")

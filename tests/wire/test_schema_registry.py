@@ -45,7 +45,7 @@ def ask(url: str, method: str, path: str, body: Any = None, **headers: str) -> t
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url + path, data, headers, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:

@@ -102,7 +102,7 @@ def test_slow_request_does_not_block_others_and_is_shared(requests: Requests) ->
     def answer(path: str) -> HttpResponse:
         if path == "/schemas/ids/1":
             is_asked.set()
-            assert may_answer.wait(10)
+            assert may_answer.wait(60)
         return HttpResponse(200, "OK", b'{"schema":"{}"}')
 
     requests.answer = answer
@@ -110,7 +110,7 @@ def test_slow_request_does_not_block_others_and_is_shared(requests: Requests) ->
     with ThreadPoolExecutor(3) as pool:
         slow = [pool.submit(client.schema, 1) for _ in range(2)]
         try:
-            assert is_asked.wait(10)
+            assert is_asked.wait(60)
             assert pool.submit(client.schema, 2).result(5) is not None
         finally:
             may_answer.set()

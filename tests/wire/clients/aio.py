@@ -57,7 +57,7 @@ class Loop:
             self.call(end())
         finally:
             self.loop.call_soon_threadsafe(self.loop.stop)
-            self._thread.join(5)
+            self._thread.join(60)
             self.loop.close()
 
 
