@@ -15,7 +15,6 @@ import msgspec
 
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings
-from ottla.broker.http.host_header import HostRefused, check_host
 from ottla.broker.http.http_server import BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
 from ottla.broker.loop.lifecycle import Lifecycle, count_from_thread
@@ -62,10 +61,9 @@ class ControllerApi:
         self._controller = controller
         self._loop = asyncio.get_running_loop()
         self._host = settings.ottla_control_host
-        self._own_names = own_names
         self.token = settings.ottla_control_token or secrets.token_urlsafe(TOKEN_BYTES)
         try:
-            self._server = BoundedHttpServer(self._host, 0, self._answer, self._count_bug)
+            self._server = BoundedHttpServer(self._host, 0, self._answer, self._count_bug, own_names=own_names)
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot open the controller's control port on {self._host}: {why_not_bound(error)}") from error
         self.url = f"http://{Endpoint('control', self._host, self._server.port)}"
@@ -81,7 +79,6 @@ class ControllerApi:
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
-            check_host(str(environ.get("HTTP_HOST", "")), self._host, self._own_names)
             check_token(environ, self.token)
             path, method = str(environ["PATH_INFO"]), str(environ["REQUEST_METHOD"])
             if path != DENIALS:
@@ -91,8 +88,6 @@ class ControllerApi:
             status, answer = 200, msgspec.json.encode({"denials": self._denials()})
         except CommandRefused as refused:
             status, answer = refused.status, msgspec.json.encode({"error": str(refused)})
-        except HostRefused as refused:
-            status, answer = 403, msgspec.json.encode({"error": str(refused)})
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(answer) + 1))]
         start_response(f"{status} {REASONS[status]}", headers)
         return [answer + b"\n"]

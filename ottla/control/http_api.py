@@ -117,7 +117,6 @@ class ControlServer:
     def __init__(self, steered: Steered, pages: Pages = NO_PAGES) -> None:
         settings = steered.serving.broker.settings
         self._pages = pages
-        self._host = settings.ottla_control_host
         self._own_names = advertised_hosts(settings)
         kept: Access | None = None
         if pages is not NO_PAGES:
@@ -152,9 +151,9 @@ class ControlServer:
         """Return a server at an address, or at the port of the last start if that is free. Raises `ConfigError`."""
         if kept is not None:
             with suppress(OSError, ValueError):
-                return BoundedHttpServer(where.host, kept.port, self._answer, self._count_bug)
+                return BoundedHttpServer(where.host, kept.port, self._answer, self._count_bug, own_names=self._own_names)
         try:
-            return BoundedHttpServer(where.host, where.port, self._answer, self._count_bug)
+            return BoundedHttpServer(where.host, where.port, self._answer, self._count_bug, own_names=self._own_names)
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot open the control port on {where}: {why_not_bound(error)}") from error
 
@@ -166,11 +165,7 @@ class ControlServer:
         self._server.close()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        # Imported at the first request, as all code that handles requests.
-        from ottla.broker.http.host_header import HostRefused, check_host
-
         try:
-            check_host(str(environ.get("HTTP_HOST", "")), self._host, self._own_names)
             if path_of(environ).startswith(self._pages.prefix):
                 if environ["REQUEST_METHOD"] != "POST":
                     return self._requests.show(environ, start_response)
@@ -181,8 +176,6 @@ class ControlServer:
                 status, answer = 200, self._asked(environ)
         except CommandRefused as refused:
             status, answer = refused.status, error_document(str(refused))
-        except HostRefused as refused:
-            status, answer = 403, error_document(str(refused))
         except (DirectoryError, ConfigError) as error:
             status, answer = 409, error_document(str(error))
         except OSError as error:

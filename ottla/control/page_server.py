@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.http.host_header import HostRefused, check_host
 from ottla.broker.http.http_server import BoundedHttpServer
 from ottla.control.command import CommandRefused
 from ottla.control.page_requests import TOKEN_BYTES, PageRequests, check_token, error_document, json_response, path_of
@@ -51,7 +50,6 @@ class PageServer:
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
-            check_host(str(environ.get("HTTP_HOST", "")), HOST)
             if not path_of(environ).startswith(self._pages.prefix):
                 raise CommandRefused(404, f"unknown path {path_of(environ)}; the console is at {self._pages.prefix}")
             if environ["REQUEST_METHOD"] != "POST":
@@ -59,5 +57,3 @@ class PageServer:
             return json_response(200, self._requests.command(environ), start_response)
         except CommandRefused as refused:
             return json_response(refused.status, error_document(str(refused)), start_response)
-        except HostRefused as refused:
-            return json_response(403, error_document(str(refused)), start_response)

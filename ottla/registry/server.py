@@ -19,7 +19,6 @@ import msgspec
 
 from ottla.addresses import Address
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.http.host_header import HostRefused, check_host
 from ottla.broker.http.http_server import BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
 from ottla.broker.loop.lifecycle import count_from_thread
@@ -85,18 +84,22 @@ class SchemaRegistry:
         settings = serving.broker.settings
         self._serving = serving
         self._loop = asyncio.get_running_loop()
-        self._host = settings.ottla_schema_registry_host
-        self._own_names = advertised_hosts(settings)
         self._log = SchemaLog(self._new_client, identity, settings.node_id)
         self._routes = Routes(self._log)
         self.token = settings.ottla_schema_registry_token
         if self.token is None and serving.broker.security.needs_credentials:
             self.token = secrets.token_urlsafe(TOKEN_BYTES)
-        where = Endpoint("schema registry", self._host, settings.ottla_schema_registry_port or 0)
+        where = Endpoint("schema registry", settings.ottla_schema_registry_host, settings.ottla_schema_registry_port or 0)
         app: WSGIApplication = self._answer
         try:
             self._server = BoundedHttpServer(
-                where.host, where.port, app, self._count_bug, max_connections=MAX_CONNECTIONS, error_fields=_error_fields
+                where.host,
+                where.port,
+                app,
+                self._count_bug,
+                own_names=advertised_hosts(settings),
+                max_connections=MAX_CONNECTIONS,
+                error_fields=_error_fields,
             )
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot open the schema registry on {where}: {why_not_bound(error)}") from error
@@ -152,12 +155,7 @@ class SchemaRegistry:
         return answer.text.encode() if isinstance(answer, Text) else msgspec.json.encode(answer)
 
     def _request(self, environ: WSGIEnvironment) -> Request:
-        """Return the request of an environment. Raises `RegistryError` for foreign host names, without the token, and for requests
-        of web pages."""
-        try:
-            check_host(str(environ.get("HTTP_HOST", "")), self._host, self._own_names)
-        except HostRefused as refused:
-            raise RegistryError(Code.FORBIDDEN, str(refused)) from None
+        """Return the request of an environment. Raises `RegistryError` without the token, and for requests of web pages."""
         if self.token is not None and not _shows(str(environ.get("HTTP_AUTHORIZATION", "")), self.token):
             raise RegistryError(
                 Code.UNAUTHORIZED, "the token is missing or wrong; give it as the password of basic authentication, with any user"

@@ -52,7 +52,9 @@ def control_api_with(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ControlSe
     Tests with this fixture only send requests that are refused or answered without the event loop.
     """
     monkeypatch.setattr(
-        control_api, "BoundedHttpServer", lambda host, port, app, on_bug: SimpleNamespace(port=9095, close=lambda: None)
+        control_api,
+        "BoundedHttpServer",
+        lambda host, port, app, on_bug, *, own_names: SimpleNamespace(port=9095, close=lambda: None, own_names=own_names),
     )
     monkeypatch.setattr(control_api.asyncio, "get_running_loop", lambda: None)
 
@@ -142,16 +144,8 @@ def test_console_serves_only_its_page_files(opened: ControlServer, path: str) ->
     assert asked(opened, path)[0] == 404
 
 
-@pytest.mark.parametrize("host", ["evil.example:9095", "", "127.0.0.1.evil.example", "[::1", "localhost.evil", "a@b"])
-def test_foreign_host_header_is_refused(opened: ControlServer, host: str) -> None:
-    assert asked(opened, "/console/", host=host)[0] == 403
-    assert asked(opened, "/console/v1/overview", host=host)[0] == 403
-    assert asked(opened, "/v1/state", host=host, token=TOKEN)[0] == 403
-    assert asked(opened, "/metrics", host=host, token=TOKEN)[0] == 403
-
-
 def test_host_header_may_be_an_advertised_host(opened: ControlServer) -> None:
-    assert asked(opened, "/v1/none", host="broker.example:9095", token=TOKEN)[0] == 404
+    assert cast(Any, opened._server).own_names == {"broker.example"}
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
@@ -177,7 +171,6 @@ def test_actions_are_refused_to_other_sites_and_without_the_token(opened: Contro
         assert asked(opened, path, method="POST", data=CREATE, token=token)[0] == 401
     for origin in ("https://evil.example", "http://localhost:9095", "http://127.0.0.1:1", "null"):
         assert asked(opened, path, method="POST", data=CREATE, origin=origin)[0] == 403
-    assert asked(opened, path, method="POST", data=CREATE, host="evil.example")[0] == 403
     assert asked(opened, path, method="PUT", data=CREATE)[0] == 405
     assert asked(opened, path)[0] == 404, "a GET changes nothing"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -17,6 +17,8 @@ from urllib.parse import unquote
 import h11
 import msgspec
 import structlog
+
+from ottla.broker.http.host_header import HostRefused
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -54,18 +56,20 @@ class _Disconnected(Exception):
     """The client has closed the connection, or has stalled for too long."""
 
 
-class _Refused(Exception):
-    """The client's bytes are not a valid request. The text is one line for a person."""
+class RequestRefused(Exception):
+    """A request that is not valid, or is not accepted, and does not reach the app. The text is one line for a person."""
 
-    def __init__(self, status: int, text: str) -> None:
+    def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(text)
         self.status = status
+        self.headers = headers or {}
 
 
 class Exchange:
     """One request of a client and the app's response, created for each connection. The caller closes ``connection`` after `run`.
 
-    If the app raises an exception, it is logged, the response is 500, and ``on_bug`` is called.
+    If the app raises an exception, it is logged, the response is 500, and ``on_bug`` is called. ``check`` is called before the app,
+    and raises `HostRefused` or `RequestRefused` for a request that the app must not get.
     """
 
     def __init__(
@@ -74,11 +78,13 @@ class Exchange:
         app: WSGIApplication,
         on_bug: Callable[[], None],
         error_fields: Callable[[int, str], dict[str, object]],
+        check: Callable[[Mapping[str, Any]], None],
     ) -> None:
         self._connection = connection
         self._app = app
         self._on_bug = on_bug
         self._error_fields = error_fields
+        self._check = check
         self._deadline_s = time.monotonic() + REQUEST_TIMEOUT_S
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
         self._head: h11.Response | None = None
@@ -91,10 +97,10 @@ class Exchange:
                 # If the client closes the connection without a request, h11 returns another event.
                 if isinstance(request, h11.Request):
                     self._has_body = request.method != b"HEAD"
-                    self._respond(self._environ(request, self._body()))
+                    self._checked(self._environ(request, self._body()))
             except h11.RemoteProtocolError as error:
                 self._refuse(error.error_status_hint, str(error))
-            except _Refused as refused:
+            except RequestRefused as refused:
                 self._refuse(refused.status, str(refused))
 
     # the request
@@ -121,12 +127,12 @@ class Exchange:
             while isinstance(piece := self._next_event(), h11.Data):
                 body += piece.data
                 if len(body) > MAX_BODY_BYTES:
-                    raise _Refused(
+                    raise RequestRefused(
                         HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is too large; at most {MAX_BODY_BYTES} bytes are allowed"
                     )
         except _Disconnected:
             text = f"the body did not arrive in time: only {len(body)} bytes were received"
-            raise _Refused(HTTPStatus.REQUEST_TIMEOUT, text) from None
+            raise RequestRefused(HTTPStatus.REQUEST_TIMEOUT, text) from None
         return bytes(body)
 
     def _environ(self, request: h11.Request, body: bytes) -> dict[str, Any]:
@@ -142,6 +148,16 @@ class Exchange:
         }
 
     # the response
+
+    def _checked(self, environ: dict[str, Any]) -> None:
+        try:
+            self._check(environ)
+        except HostRefused as refused:
+            self._error(HTTPStatus.FORBIDDEN, str(refused))
+        except RequestRefused as refused:
+            self._error(refused.status, str(refused), refused.headers)
+        else:
+            self._respond(environ)
 
     def _respond(self, environ: dict[str, Any]) -> None:
         body: Any = ()
@@ -187,11 +203,12 @@ class Exchange:
         except OSError as error:
             raise _Disconnected from error
 
-    def _error(self, status: int, text: str) -> None:
+    def _error(self, status: int, text: str, further_headers: Mapping[str, str] | None = None) -> None:
         body = (
             msgspec.json.encode(self._error_fields(status, text if len(text) <= MAX_TOLD else f"{text[: MAX_TOLD - 3]}...")) + b"\n"
         )
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+        headers += (further_headers or {}).items()
         self._start(f"{status} {HTTPStatus(status).phrase}", headers)
         self._write(body)
         self._end()

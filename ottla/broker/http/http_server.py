@@ -9,7 +9,7 @@ such clients starts as fast as one without the server.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from socket import (
     AF_INET,
@@ -25,7 +25,7 @@ from socket import (
     has_dualstack_ipv6,
     socket,
 )
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.addresses import LOOPBACK
 
@@ -33,7 +33,13 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
 MAX_CONNECTIONS: Final = 16
-"""Default maximum number of connections. Each needs a thread and a descriptor. Further connections are closed immediately."""
+"""Default maximum number of connections. Each needs a thread and a descriptor."""
+BACKLOG: Final = 128
+"""Number of connections that the operating system keeps until they are accepted. Linux resets further ones."""
+MAX_WAIT_S: Final = 2.0
+"""Time in s that a new connection waits for another one to end. Afterwards its request gets the response 503."""
+RETRY_AFTER_S: Final = 1
+"""Seconds in the header ``Retry-After`` of the response 503."""
 CLOSE_TIMEOUT_S: Final = 5.0
 """Time in s that `BoundedHttpServer.close` waits for the thread that accepts connections."""
 ACCEPT_RETRY_S: Final = 0.1
@@ -50,11 +56,13 @@ def default_error_fields(status: int, text: str) -> dict[str, object]:
 class BoundedHttpServer:
     """Serves ``app`` from `serve` until `close`. Connections accepted before `serve` wait until it runs.
 
-    The constructor raises OSError or ValueError for an address that cannot be bound. Connections beyond ``max_connections`` are
-    closed immediately.
+    The constructor raises OSError or ValueError for an address that cannot be bound. A connection beyond ``max_connections`` waits
+    until another one ends, at most `MAX_WAIT_S`, and then gets the response 503. As many connections as ``max_connections`` may get
+    this response at the same time; further ones are closed.
 
-    ``on_bug`` is called on a thread of the server for each exception that ``app`` raises. ``error_fields`` are the JSON fields of
-    responses to malformed requests, which do not reach ``app``.
+    ``own_names`` are names of the broker, in lower case, that the Host header of a request may have besides addresses, see
+    `host_header`. ``on_bug`` is called on a thread of the server for each exception that ``app`` raises. ``error_fields`` are the
+    JSON fields of responses to requests that do not reach ``app``.
     """
 
     def __init__(
@@ -64,6 +72,7 @@ class BoundedHttpServer:
         app: WSGIApplication,
         on_bug: Callable[[], None] = lambda: None,
         *,
+        own_names: Container[str] = (),
         max_connections: int = MAX_CONNECTIONS,
         error_fields: ErrorFields = default_error_fields,
     ) -> None:
@@ -72,16 +81,22 @@ class BoundedHttpServer:
         try:
             # Resolve the host first, because `create_server` would lose the zone of a link-local address.
             address = getaddrinfo(host or None, port, family, SOCK_STREAM, flags=AI_PASSIVE)[0][4]
-            self._socket = create_server(address, family=family, backlog=max_connections, dualstack_ipv6=takes_both)
+            self._socket = create_server(address, family=family, backlog=BACKLOG, dualstack_ipv6=takes_both)
         except OverflowError as error:
             raise ValueError(str(error)) from error
         self._address = self._socket.getsockname()
         self.port: int = self._address[1]
+        self._host = host
+        self._own_names = own_names
         self._app = app
         self._on_bug = on_bug
         self._max_connections = max_connections
         self._error_fields = error_fields
         self._clients: set[socket] = set()
+        self._refused: set[socket] = set()
+        self._free = threading.Semaphore(max_connections)
+        # Once a connection has waited in vain, the others are refused at once, until one ends: they wait in a queue of one.
+        self._is_full = False
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
 
@@ -95,27 +110,50 @@ class BoundedHttpServer:
             except OSError:
                 self._is_closed.wait(ACCEPT_RETRY_S)
                 continue
-            if len(self._clients) >= self._max_connections:
+            if self._free.acquire(timeout=0 if self._is_full else MAX_WAIT_S):
+                self._clients.add(client)
+                self._start(client, self._check_host)
+            elif len(self._refused) < self._max_connections:
+                self._is_full = True
+                self._refused.add(client)
+                self._start(client, self._refuse)
+            else:
                 client.close()
-                continue
-            self._clients.add(client)
-            try:
-                threading.Thread(target=self._serve_client, args=(client,), daemon=True).start()
-            except RuntimeError:
-                # The operating system cannot start another thread.
-                self._end(client)
 
-    def _serve_client(self, client: socket) -> None:
+    def _start(self, client: socket, check: Callable[[Mapping[str, Any]], None]) -> None:
+        try:
+            threading.Thread(target=self._serve_client, args=(client, check), daemon=True).start()
+        except RuntimeError:
+            # The operating system cannot start another thread.
+            self._end(client)
+
+    def _serve_client(self, client: socket, check: Callable[[Mapping[str, Any]], None]) -> None:
         from ottla.broker.http.http_requests import Exchange
 
         try:
-            Exchange(client, self._app, self._on_bug, self._error_fields).run()
+            Exchange(client, self._app, self._on_bug, self._error_fields, check).run()
         finally:
             self._end(client)
 
+    def _check_host(self, environ: Mapping[str, Any]) -> None:
+        from ottla.broker.http.host_header import check_host
+
+        check_host(environ.get("HTTP_HOST", ""), self._host, self._own_names)
+
+    def _refuse(self, environ: Mapping[str, Any]) -> None:
+        from ottla.broker.http.http_requests import RequestRefused
+
+        self._check_host(environ)
+        text = f"{self._max_connections} connections are open, which is the maximum; close one or try again later"
+        raise RequestRefused(503, text, {"Retry-After": str(RETRY_AFTER_S)})
+
     def _end(self, client: socket) -> None:
-        self._clients.discard(client)
         client.close()
+        if client in self._clients:
+            self._clients.remove(client)
+            self._is_full = False
+            self._free.release()
+        self._refused.discard(client)
 
     def close(self) -> None:
         self._is_closed.set()

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.broker.http import http_requests
+from ottla.broker.http import http_requests, http_server
 from ottla.broker.http.http_requests import MAX_TOLD
 from ottla.broker.http.http_server import CLOSE_TIMEOUT_S, MAX_CONNECTIONS, BoundedHttpServer
 from tests.support.waiting import wait_until
@@ -21,9 +21,9 @@ SILENCE_S = 0.5
 HANGS_S = 60
 MUCH_BYTES = 16 << 20
 """More than the buffers of a connection can hold."""
-GET = b"GET / HTTP/1.1\r\nHost: a\r\n"
-MUCH = b"GET /much HTTP/1.1\r\nHost: a\r\n\r\n"
-POST = b"POST / HTTP/1.1\r\nHost: a\r\n"
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
+MUCH = b"GET /much HTTP/1.1\r\nHost: localhost\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
 
 
 class Served:
@@ -34,7 +34,7 @@ class Served:
         self.goes_on = threading.Event()
         self.left: list[bool] = []
         self.ended = threading.Event()
-        self.server = BoundedHttpServer("127.0.0.1", 0, self._app, self._count)
+        self.server = BoundedHttpServer("127.0.0.1", 0, self._app, self._count, own_names={"broker.example"})
         self.server.serve()
 
     def _count(self) -> None:
@@ -107,10 +107,13 @@ def test_client_that_half_closes_its_connection_gets_the_response(served: Served
     assert served.tell(GET + b"\r\n", ends=True) == (200, b"GET ")
 
 
-def test_http_connections_above_the_limit_are_closed(served: Served) -> None:
+def test_http_connections_above_the_limit_get_503(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "MAX_WAIT_S", SILENCE_S)
     silent = [served.connect() for _ in range(MAX_CONNECTIONS)]
-    with served.connect() as above:
-        assert above.recv(1) == b""
+    for _ in range(3):
+        status, body = served.tell(POST + b"Content-Length: 4\r\n\r\nabcd")
+        told = "16 connections are open, which is the maximum; close one or try again later"
+        assert (status, msgspec.json.decode(body)) == (503, {"error": told})
     silent.pop().close()
     wait_until(lambda: len(served.server._clients) < MAX_CONNECTIONS)
     assert served.tell(GET + b"\r\n") == (200, b"GET ")
@@ -118,9 +121,41 @@ def test_http_connections_above_the_limit_are_closed(served: Served) -> None:
         client.close()
 
 
+def test_connections_are_closed_while_too_many_are_refused(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "MAX_WAIT_S", SILENCE_S)
+    silent = [served.connect() for _ in range(2 * MAX_CONNECTIONS)]
+    with served.connect() as above:
+        assert above.recv(1) == b""
+    for client in silent:
+        client.close()
+    wait_until(lambda: not served.server._clients and not served.server._refused)
+    assert served.tell(GET + b"\r\n") == (200, b"GET ")
+
+
+def test_more_clients_than_connections_at_once_are_all_answered(served: Served) -> None:
+    """They wait for each other: a connection that is closed with an unread request would be reset."""
+    clients = [served.connect() for _ in range(6 * MAX_CONNECTIONS)]
+    for client in clients:
+        client.sendall(POST + b"Content-Length: 1\r\n\r\na")
+    assert [answer_of(client) for client in clients] == [(200, b"POST a")] * len(clients)
+    for client in clients:
+        client.close()
+
+
+@pytest.mark.parametrize("host", [b"Host: evil.example\r\n", b"Host: 127.0.0.1.evil.example:80\r\n", b""])
+def test_request_for_a_foreign_host_does_not_reach_the_app(served: Served, host: bytes) -> None:
+    status, body = served.tell(b"GET /fails HTTP/1.0\r\n" + host + b"\r\n")
+    assert (status, "this host name is not accepted" in msgspec.json.decode(body)["error"]) == (403, True)
+    assert served.bugs == 0
+
+
+def test_host_header_may_be_a_name_of_the_broker(served: Served) -> None:
+    assert served.tell(b"GET / HTTP/1.1\r\nHost: Broker.example:1\r\n\r\n") == (200, b"GET ")
+
+
 def test_app_is_notified_when_its_client_disconnects(served: Served) -> None:
     with served.connect() as client:
-        client.sendall(b"GET /waits HTTP/1.1\r\nHost: a\r\n\r\n")
+        client.sendall(b"GET /waits HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert not served.ended.wait(0.1)
     assert served.ended.wait(HANGS_S)
     assert served.left == [True]
@@ -128,7 +163,7 @@ def test_app_is_notified_when_its_client_disconnects(served: Served) -> None:
 
 def test_http_server_closes_while_a_request_waits(served: Served) -> None:
     with served.connect() as client:
-        client.sendall(b"GET /waits HTTP/1.1\r\nHost: a\r\n\r\n")
+        client.sendall(b"GET /waits HTTP/1.1\r\nHost: localhost\r\n\r\n")
         wait_until(lambda: len(served.server._clients) == 1)
         begun_s = time.monotonic()
         served.close()
@@ -162,8 +197,8 @@ def test_client_that_reads_nothing_is_disconnected(served: Served, monkeypatch: 
 
 
 def test_response_to_head_has_no_body(served: Served) -> None:
-    assert served.tell(b"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n") == (200, b"")
-    assert served.tell(b"HEAD /fails HTTP/1.1\r\nHost: a\r\n\r\n") == (500, b"")
+    assert served.tell(b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n") == (200, b"")
+    assert served.tell(b"HEAD /fails HTTP/1.1\r\nHost: localhost\r\n\r\n") == (500, b"")
 
 
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"
@@ -183,7 +218,7 @@ CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"
         ),
         (b"nonsense\r\n\r\n", 400, "illegal request line"),
         (b"a b c d " + b"x" * 60_000 + b"\r\n\r\n", 400, "illegal request line"),
-        (b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 431, "Receive buffer too long"),
+        (b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 431, "Receive buffer too long"),
         (GET + b"A: " + b"x" * 100_000 + b"\r\n\r\n", 431, "Receive buffer too long"),
         (b"GET / HTTP/1.1\r\n\r\n", 400, "Missing mandatory Host: header"),
         (POST + b"Transfer-Encoding: gzip\r\n\r\n", 501, "Only Transfer-Encoding: chunked is supported"),
@@ -220,7 +255,7 @@ def test_slowly_sent_request_times_out(served: Served, monkeypatch: pytest.Monke
 
 def test_error_in_the_app_is_logged_counted_and_answered(served: Served) -> None:
     with capture_logs() as lines:
-        status, body = served.tell(b"GET /fails HTTP/1.1\r\nHost: a\r\n\r\n")
+        status, body = served.tell(b"GET /fails HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert (status, msgspec.json.decode(body)["error"]) == (
         500,
         "an unexpected error has occurred; the broker's log has the details",
