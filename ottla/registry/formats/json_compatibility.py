@@ -27,6 +27,7 @@ from ottla.registry.formats.json_nodes import (
     ONE_OF,
     STRING,
     Node,
+    TooComplex,
     additional_of,
     items_of,
     matched,
@@ -47,10 +48,8 @@ _LOWER: Final = {
 """The limits of each type. A reader's upper limit must not be lower, a reader's lower limit not higher."""
 MAX_COMPARISONS: Final = 10_000
 """Maximum number of compared pairs, because each of the N members of a union is compared with each of M others."""
-
-
-class TooComplex(Exception):
-    """The comparison takes more than `MAX_COMPARISONS` pairs, or more than `MAX_DEPTH` pairs inside each other."""
+MAX_EQUALITIES: Final = 100_000
+"""Maximum number of pairs of parts that are checked for equality: each part of a combination is checked against all others."""
 
 
 class _Comparison:
@@ -58,13 +57,14 @@ class _Comparison:
         self._active: set[tuple[int, int, str, str]] = set()
         """The pairs that are being compared, to end at a schema that contains itself."""
         self._left = MAX_COMPARISONS
+        self._equalities_left = MAX_EQUALITIES
         self._depth = 0
 
     def reasons(self, reader: Node, writer: Node, path: str) -> list[str]:
-        """Return why values of ``writer`` may be invalid for ``reader``."""
+        """Return why values of ``writer`` may be invalid for ``reader``. Raises `TooComplex`."""
         self._left -= 1
         if self._left < 0 or self._depth >= MAX_DEPTH:
-            raise TooComplex
+            raise TooComplex(f"at most {MAX_COMPARISONS:,} pairs, {MAX_DEPTH} inside each other, are allowed")
         key = (reader.identity, writer.identity, reader.kind, writer.kind)
         if reader.identity and writer.identity:
             if key in self._active:
@@ -100,7 +100,7 @@ class _Comparison:
         """Compare two combinations: each part of the smaller one needs a partner of its own in the other."""
         if not _may_follow(reader, writer):
             return [f"{path}: {writer.kind} has become {reader.kind}"]
-        readers, writers = _distinct(reader.parts), _distinct(writer.parts)
+        readers, writers = self._distinct(reader.parts), self._distinct(writer.parts)
         if reader.kind == ALL and len(readers) > len(writers):
             return [f"{path}: {reader.kind} has {len(readers) - len(writers)} new restrictions"]
         if reader.kind != ALL and len(readers) < len(writers):
@@ -112,6 +112,17 @@ class _Comparison:
         if _matching(partners) < min(len(readers), len(writers)):
             return [f"{path}: an alternative or restriction of {reader.kind} does not accept all of its earlier values"]
         return []
+
+    def _distinct(self, parts: Sequence[Node]) -> list[Node]:
+        """Remove repeated parts. Raises `TooComplex`."""
+        kept: list[Node] = []
+        for part in parts:
+            self._equalities_left -= len(kept)
+            if self._equalities_left < 0:
+                raise TooComplex(f"at most {MAX_EQUALITIES:,} pairs of alternatives are allowed")
+            if not any((part.kind, part.schema, part.values, part.parts) == (o.kind, o.schema, o.values, o.parts) for o in kept):
+                kept.append(part)
+        return kept
 
     def enum(self, reader: Node, writer: Node, path: str) -> list[str]:
         lost = sorted(set(writer.values) - set(reader.values))
@@ -244,6 +255,9 @@ _RULES: Final[dict[str, Callable[[_Comparison, Node, Node, str], list[str]]]] = 
 
 def unreadable(reader: Node, writer: Node) -> list[str]:
     """Return the reasons why values that are valid for ``writer`` may be invalid for ``reader``. Raises `TooComplex`."""
+    for one in (reader, writer):
+        if one.budget is not None:
+            one.budget.renew()
     return _Comparison().reasons(reader, writer, "#")
 
 
@@ -252,15 +266,6 @@ def _may_follow(reader: Node, writer: Node) -> bool:
     if reader.kind in (writer.kind, ANY_OF):
         return True
     return len(writer.parts) == 1 and (reader.kind == ONE_OF or len(reader.parts) == 1)
-
-
-def _distinct(parts: Sequence[Node]) -> list[Node]:
-    """Remove repeated parts."""
-    kept: list[Node] = []
-    for part in parts:
-        if not any((part.kind, part.schema, part.values, part.parts) == (o.kind, o.schema, o.values, o.parts) for o in kept):
-            kept.append(part)
-    return kept
 
 
 def _matching(partners: Sequence[Sequence[int]]) -> int:

@@ -46,6 +46,33 @@ _KEYWORDS: Final = {
 _TYPES: Final = {STRING, NUMBER, OBJECT, ARRAY, BOOLEAN, NULL}
 
 
+class TooComplex(Exception):
+    """A schema has more nodes, or a comparison takes more steps, than a limit allows."""
+
+
+MAX_DEPTH: Final = 50
+"""Maximum number of combinations and references inside each other. Each takes several nested calls; Python allows 1,000."""
+MAX_NODES: Final = 50_000
+"""Maximum number of nodes that are built from a schema. A short schema may have very many, as each reference is followed: a chain
+of definitions that refer to the next one twice doubles the number with each definition."""
+
+
+class NodeBudget:
+    """Counts the nodes that are built from one schema: while it is parsed, and again for each comparison."""
+
+    def __init__(self) -> None:
+        self.left = MAX_NODES
+
+    def renew(self) -> None:
+        self.left = MAX_NODES
+
+    def take(self) -> None:
+        """Count one node. Raises `TooComplex`."""
+        if self.left <= 0:
+            raise TooComplex(f"it has more than {MAX_NODES:,} nodes after its references are followed; leave some out")
+        self.left -= 1
+
+
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A restriction of values. ``schema`` has the keywords, ``parts`` the nodes of a combination or of ``not``."""
 
@@ -59,18 +86,17 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """Resolves references in ``schema`` (``referencing.Resolver``)."""
     identity: int = 0
     """Identifies the schema object, to find cycles."""
+    budget: NodeBudget | None = None
+    """Counts the nodes of the schema to which the node belongs; None for nodes without children."""
 
     def child(self, schema: Any) -> Node:
         """The node of a schema inside this one."""
-        return node(schema, self.resolver)
-
-    @property
-    def has_default(self) -> bool:
-        return "default" in self.schema
+        return node(schema, self.resolver, self.budget or NodeBudget())
 
 
-def node(schema: Any, resolver: Any, depth: int = 0) -> Node:
-    """Build the node of a schema. Raises `referencing.exceptions.Unresolvable` for a reference without a schema."""
+def node(schema: Any, resolver: Any, budget: NodeBudget, depth: int = 0) -> Node:
+    """Build the node of a schema. Raises `TooComplex`, and `referencing.exceptions.Unresolvable` for an unknown reference."""
+    budget.take()
     if schema is True or schema == {}:
         return Node(kind=ANY)
     if schema is False:
@@ -81,22 +107,18 @@ def node(schema: Any, resolver: Any, depth: int = 0) -> Node:
         raise ValueError(f"a reference leads to itself, or more than {MAX_DEPTH} schemas are nested or refer to each other")
     if isinstance(reference := schema.get("$ref"), str):
         found = resolver.lookup(reference)
-        return node(found.contents, found.resolver, depth + 1)
-    parts = tuple(_parts(schema, resolver, depth + 1))
+        return node(found.contents, found.resolver, budget, depth + 1)
+    parts = tuple(_parts(schema, resolver, budget, depth + 1))
     if not parts:
         return Node(kind=ANY, schema=schema)
     if len(parts) == 1:
         return parts[0]
-    return Node(kind=ALL, parts=parts, schema=schema, resolver=resolver, identity=id(schema))
+    return Node(kind=ALL, parts=parts, schema=schema, resolver=resolver, identity=id(schema), budget=budget)
 
 
-MAX_DEPTH: Final = 50
-"""Maximum number of combinations and references inside each other. Each takes several nested calls; Python allows 1,000."""
-
-
-def _parts(schema: dict[str, Any], resolver: Any, depth: int) -> Iterator[Node]:
+def _parts(schema: dict[str, Any], resolver: Any, budget: NodeBudget, depth: int) -> Iterator[Node]:
     def made(kind: str, **fields: Any) -> Node:
-        return Node(kind=kind, schema=schema, resolver=resolver, identity=id(schema), **fields)
+        return Node(kind=kind, schema=schema, resolver=resolver, identity=id(schema), budget=budget, **fields)
 
     if isinstance(values := schema.get("enum"), list):
         yield made(ENUM, values=tuple(_value(value) for value in values))
@@ -104,12 +126,12 @@ def _parts(schema: dict[str, Any], resolver: Any, depth: int) -> Iterator[Node]:
         yield made(ENUM, values=(_value(schema["const"]),))
     for kind in COMBINED:
         if isinstance(members := schema.get(kind), list):
-            yield made(kind, parts=tuple(node(member, resolver, depth) for member in members))
+            yield made(kind, parts=tuple(node(member, resolver, budget, depth) for member in members))
     if "not" in schema:
-        yield made(NOT, parts=(node(schema["not"], resolver, depth),))
+        yield made(NOT, parts=(node(schema["not"], resolver, budget, depth),))
     if "if" in schema and ("then" in schema or "else" in schema):
         branches = (schema["if"], schema.get("then", True), schema.get("else", True))
-        yield made(CONDITION, parts=tuple(node(branch, resolver, depth) for branch in branches))
+        yield made(CONDITION, parts=tuple(node(branch, resolver, budget, depth) for branch in branches))
     types = schema.get("type")
     if isinstance(types, list):
         members = tuple(_typed(name, made) for name in types)

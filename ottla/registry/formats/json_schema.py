@@ -14,8 +14,8 @@ from referencing.exceptions import NoSuchResource, Unresolvable
 from referencing.jsonschema import DRAFT7, specification_with
 
 from ottla.registry.errors import Code, RegistryError
-from ottla.registry.formats.json_compatibility import TooComplex, unreadable
-from ottla.registry.formats.json_nodes import Node, node
+from ottla.registry.formats.json_compatibility import unreadable
+from ottla.registry.formats.json_nodes import Node, NodeBudget, TooComplex, node
 from ottla.registry.formats.json_text import canonical, loaded
 from ottla.registry.formats.parsed import MAX_REASONS, invalid
 from ottla.registry.schema_text import JSON, NamedText
@@ -35,8 +35,8 @@ class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
     def unreadable(self, writer: JsonSchema) -> list[str]:
         try:
             return unreadable(self.node, writer.node)[:MAX_REASONS]
-        except TooComplex:
-            raise RegistryError(Code.INVALID_SCHEMA, "the two schemas are too complex to compare them") from None
+        except TooComplex as error:
+            raise RegistryError(Code.INVALID_SCHEMA, f"the two schemas are too complex to compare them: {error}") from None
         except (Unresolvable, ValueError, RecursionError) as error:
             raise invalid(JSON, _reason(error)) from None
 
@@ -54,7 +54,7 @@ def parse_json(text: str, references: Sequence[NamedText]) -> JsonSchema:
         registry: Registry[Any] = Registry(retrieve=_unknown)
         for reference in references:
             registry = registry.with_resource(reference.name, _resource(loaded(reference.text)))
-        root = node(schema, registry.resolver_with_root(_resource(schema)))
+        root = node(schema, registry.resolver_with_root(_resource(schema)), NodeBudget())
         return JsonSchema(
             text=canonical(text),
             normalized=json.dumps(schema, separators=(",", ":"), ensure_ascii=False, sort_keys=True),
@@ -63,7 +63,7 @@ def parse_json(text: str, references: Sequence[NamedText]) -> JsonSchema:
         )
     except SchemaError as error:
         raise invalid(JSON, f"{error.json_path}: {error.message}") from None
-    except (ValueError, RecursionError, Unresolvable) as error:
+    except (ValueError, RecursionError, Unresolvable, TooComplex) as error:
         raise invalid(JSON, _reason(error)) from None
 
 

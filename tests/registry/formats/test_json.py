@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
 from ottla.registry.errors import RegistryError
+from ottla.registry.formats import json_compatibility, json_nodes
 from ottla.registry.formats.json_schema import parse_json
 from ottla.registry.formats.json_text import MAX_DEPTH, canonical
 from ottla.registry.formats.types import identity
@@ -208,3 +209,42 @@ def test_error_of_a_long_reference_is_short() -> None:
     with pytest.raises(RegistryError) as error:
         parse_json(json.dumps({"$ref": "http://" + "x" * 100_000}), [])
     assert len(str(error.value)) < 400
+
+
+def chain(keyword: str, length: int = 24) -> str:
+    """A short schema in which each definition refers to the next one twice, so that the number of nodes doubles with each."""
+    definitions = {f"d{n}": {keyword: [{"$ref": f"#/definitions/d{n + 1}"}] * 2} for n in range(length)}
+    return json.dumps({"definitions": {**definitions, f"d{length}": {"type": "string"}}, "$ref": "#/definitions/d0"})
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
+def test_chained_definitions_take_a_limited_number_of_steps(keyword: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_nodes, "MAX_NODES", 500)
+    steps = []
+    parts = json_nodes._parts
+
+    def counted(*given: Any) -> Any:
+        steps.append(1)
+        return parts(*given)
+
+    monkeypatch.setattr(json_nodes, "_parts", counted)
+    with pytest.raises(RegistryError, match="more than 500 nodes after its references are followed"):
+        parse_json(chain(keyword), [])
+    assert len(steps) <= 500
+    assert parse_json(chain(keyword, 5), []).node.parts
+
+
+def test_each_comparison_may_build_the_allowed_nodes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_nodes, "MAX_NODES", 500)
+    properties = {f"p{n}": {"type": "string"} for n in range(200)}
+    schema = parse_json(json.dumps({"type": "object", "properties": properties}), [])
+    for _ in range(5):
+        assert schema.unreadable(schema) == []
+
+
+def test_many_alternatives_are_too_complex_to_compare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each alternative is checked for equality with all others, before any is compared."""
+    monkeypatch.setattr(json_compatibility, "MAX_EQUALITIES", 1_000)
+    union = parse_json(json.dumps({"oneOf": [{"const": n} for n in range(200)]}), [])
+    with pytest.raises(RegistryError, match="at most 1,000 pairs of alternatives are allowed"):
+        union.unreadable(union)
