@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -288,7 +289,11 @@ def test_a_copy_is_refused_where_it_could_double_or_lose_records(source: str, ta
         assert "has 2 of 3 partitions; add them with ottla topic alter --partitions 3" in refused()
         client.delete_topic(topic)
         client.create_topic(topic, 3, {"message.timestamp.type": "LogAppendTime"})
-        assert "replaces timestamps; set message.timestamp.type=CreateTime" in refused()
+        told = refused()
+        assert "replaces timestamps, which a copy keeps; set message.timestamp.type=CreateTime" in told
+        assert main(shlex.split(told.rpartition(": ottla ")[2])) == 0
+        with KafkaClient(source, TIMEOUT_S) as reading:
+            TopicCopy(reading.brokers, client.brokers, topic, topic).prepare()
         client.delete_topic(topic)
         client.create_topic(topic, 3)
         client.produce(topic, [NewRecord(value=b"of another writer")])

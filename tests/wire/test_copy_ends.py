@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import subprocess
 import sys
@@ -97,6 +98,39 @@ def test_a_full_target_disk_names_the_broker_and_the_way_on(
         again = TopicCopy(reading.brokers, writing.brokers, topic, topic)
         again.prepare()
         assert list(again.rounds()) == [1]
+
+
+def test_a_coordinator_that_cannot_write_its_log_is_named(source: str, topic: str) -> None:
+    """It answers NOT_COORDINATOR, as in Kafka, which says nothing about a disk."""
+    with Broker() as full, KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(full.bootstrap, 5) as writing:
+        for client in (reading, writing):
+            client.create_topic(topic, 1)
+        reading.produce(topic, [NewRecord(value=b"first")])
+        # The coordinator's topic exists before the disk is full.
+        TransactionalProducer(writing.brokers, "first")
+        assert full.pid is not None
+        _, hard = resource.prlimit(full.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(full.pid, resource.RLIMIT_FSIZE, (1, hard))
+        with pytest.raises(ClientError) as refused:
+            TopicCopy(reading.brokers, writing.brokers, topic, topic).prepare()
+        told = f"broker {full.bootstrap} cannot write to its disk, which may be full; free space there"
+        assert told in str(refused.value), refused.value
+        resource.prlimit(full.pid, resource.RLIMIT_FSIZE, (hard, hard))
+        again = TopicCopy(reading.brokers, writing.brokers, topic, topic)
+        again.prepare()
+        assert list(again.rounds()) == [1]
+
+
+def test_a_broker_with_a_manual_clock_gets_the_timestamps_of_the_source(source: str, topic: str) -> None:
+    """Its other topics replace timestamps."""
+    with Broker(clock="manual") as frozen, KafkaClient(source, TIMEOUT_S) as reading:
+        reading.create_topic(topic, 1)
+        reading.produce(topic, [NewRecord(value=b"first", timestamp_ms=1_000)])
+        with KafkaClient(frozen.bootstrap, TIMEOUT_S) as writing:
+            copy = TopicCopy(reading.brokers, writing.brokers, topic, topic)
+            copy.prepare()
+            assert list(copy.rounds()) == [1]
+        assert [record.timestamp_ms for record in frozen.records(topic)] == [1_000]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from shlex import quote
 from typing import Final
 
 from ottla.addresses import joined_address
@@ -24,7 +25,7 @@ from ottla.client.real_time import monotonic_s, now_ms
 from ottla.client.records.producing import BATCH_BYTES, BATCH_RECORDS
 from ottla.client.records.reading import FETCH_WAIT_MS, FRUITLESS_ROUNDS, classified, fetch, stream
 from ottla.client.records.record import NewRecord, decoded, encode_batch, encoded_size_bytes
-from ottla.client.records.transactional_producer import TransactionalProducer
+from ottla.client.records.transactional_producer import COMMITTING_OFFSETS, TransactionalProducer
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.fetch import PartitionData
 from ottla.protocol.messages.metadata import MetadataResponseTopic
@@ -44,9 +45,12 @@ TIMESTAMP_TYPE: Final = "message.timestamp.type"
 OF_THE_CLUSTER: Final = frozenset(
     {TIMESTAMP_TYPE, "min.insync.replicas", "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
 )
-"""Configs that a new topic does not take over from the source: those that depend on the cluster's brokers, and the one that would
-replace timestamps."""
+"""Configs that a new topic does not take over from the source: those that depend on the cluster's brokers, and the type of
+timestamps, because a copy keeps those of the source."""
 
+_NOT_WRITTEN: Final = frozenset({Code.KAFKA_STORAGE_ERROR, Code.NOT_COORDINATOR})
+"""Errors of a broker that cannot write to its disk, if they last. A coordinator that cannot write its log returns NOT_COORDINATOR
+(TransactionStateManager.appendTransactionToLog, CoordinatorOperationExceptionHelper), although clients still find it as such."""
 _DELETED: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
@@ -109,7 +113,10 @@ class TopicCopy:
         self._prepare_target(len(found.partitions))
         self._topic_ids = [found.topic_id.hex(), _described(self.target, self.target_topic).topic_id.hex()]
         self.group = f"ottla-copy/{source_id}/{self.topic}/{self.target_topic}"
-        self._producer = TransactionalProducer(self.target, self.group, TRANSACTION_TIMEOUT_MS)
+        try:
+            self._producer = TransactionalProducer(self.target, self.group, TRANSACTION_TIMEOUT_MS)
+        except KafkaAnswered as refused:
+            raise self._target_error(refused) from None
         self._find_progress()
         self._is_new = False
 
@@ -120,7 +127,8 @@ class TopicCopy:
             configs = get_configs(self.source, ConfigKind.TOPIC, self.topic)
             own = {c.name: c.value for c in configs if c.own and c.value is not None and c.name not in OF_THE_CLUSTER}
             try:
-                create(self.target, self.target_topic, partitions, own)
+                # A broker whose clock is manual replaces timestamps by default.
+                create(self.target, self.target_topic, partitions, {**own, TIMESTAMP_TYPE: "CreateTime"})
                 self.is_created = True
             except KafkaAnswered as refused:
                 # A copy that was killed may have created the topic a moment ago.
@@ -136,7 +144,9 @@ class TopicCopy:
         types = {c.name: c.value for c in get_configs(self.target, ConfigKind.TOPIC, self.target_topic)}
         if types.get(TIMESTAMP_TYPE) == "LogAppendTime":
             raise ClientError(
-                f"topic {self.target_topic!r} at {self.target.bootstrap} replaces timestamps; set {TIMESTAMP_TYPE}=CreateTime"
+                f"topic {self.target_topic!r} at {self.target.bootstrap} replaces timestamps, which a copy keeps; set"
+                f" {TIMESTAMP_TYPE}=CreateTime: ottla topic alter {quote(self.target_topic)} --config {TIMESTAMP_TYPE}=CreateTime"
+                f" --bootstrap {quote(self.target.bootstrap)}"
             )
 
     def _find_progress(self) -> None:
@@ -222,7 +232,7 @@ class TopicCopy:
     def _target_error(self, refused: KafkaAnswered) -> ClientError:
         if refused.code in _DELETED:
             return self._target_deleted()
-        if refused.code != Code.KAFKA_STORAGE_ERROR:
+        if refused.code not in _NOT_WRITTEN:
             return refused
         return ClientError(
             f"{refused}: {self._failed_broker(refused.what)} cannot write to its disk, which may be full; free space there, and run"
@@ -236,11 +246,13 @@ class TopicCopy:
         )
 
     def _failed_broker(self, what: str) -> str:
-        """Return the name of the broker that an error is from: a partition's leader, or else the transaction's coordinator."""
+        """Return the name of the broker that an error is from: a partition's leader, or else the coordinator of the group
+        or the transaction."""
         index = next((index for index in self.positions if what == f"writing to {self.target_topic}-{index}"), None)
         try:
             if index is None:
-                return f"broker {joined_address(self.target.coordinator(TRANSACTION, self.group).address)}"
+                kind = GROUP if what.startswith(COMMITTING_OFFSETS) else TRANSACTION
+                return f"broker {joined_address(self.target.coordinator(kind, self.group).address)}"
             return f"broker {joined_address(self.target.leaders(self.target_topic, [index])[index].address)}"
         except (ClientError, OSError):
             return f"a broker of {self.target.bootstrap}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import Any
+from typing import Any, Final
 
 from ottla.client.admin.transactions import EPOCH_BUMP_LEVEL, FENCED_ALREADY, TRANSACTION_VERSION
 from ottla.client.cluster import GROUP, TRANSACTION, BrokerConnections
@@ -25,6 +25,9 @@ from ottla.protocol.messages.txn_offset_commit import (
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import NO_PRODUCER_ID
 from ottla.protocol.topic_partition import TopicPartition
+
+COMMITTING_OFFSETS: Final = "committing offsets of group"
+"""The beginning of errors of a group's coordinator; other errors are of the transaction's coordinator or of partitions."""
 
 
 class Fenced(KafkaAnswered):
@@ -107,7 +110,7 @@ class TransactionalProducer:
             partition = TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata=metadata)
             topics.setdefault(topic, []).append(partition)
         named = [TxnOffsetCommitRequestTopic(name=topic, partitions=partitions) for topic, partitions in topics.items()]
-        what = f"committing offsets of group {group!r} in"
+        what = f"{COMMITTING_OFFSETS} {group!r} in"
 
         def check_each(answer: Any) -> None:
             for topic in answer.topics:
