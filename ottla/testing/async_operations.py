@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from ottla.argument_types import checks_argument_types
 from ottla.testing import operations
 from ottla.testing.cluster_queries import TIMEOUT_S
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@checks_argument_types
 class AsyncOperations:
     """The requests that wait, as coroutines. `ottla.Broker.aio` and `ottla.Cluster.aio` return it."""
 
@@ -131,6 +133,7 @@ class AsyncOperations:
         return await asyncio.to_thread(operations.wait_for, self._handle, condition, timeout_s)
 
 
+@checks_argument_types
 class AsyncTransaction:
     """An open transaction, whose requests are coroutines. `AsyncOperations.transaction` begins and ends it."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+from ottla.argument_types import checks_argument_types
 from ottla.client.real_time import now_ms
 from ottla.control.durations import duration_ms
 from ottla.control.remote import Remote
@@ -21,6 +22,7 @@ class Snapshot:
         return f"<ottla.Snapshot {self.path}>"
 
 
+@checks_argument_types
 class BrokerClock:
     """The clock of a broker. A manual clock changes only by `advance`."""
 

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ottla.addresses import joined_address
+from ottla.argument_types import checks_argument_types
 from ottla.control.faults.remote_faults import RemoteFault, RemoteFaults
 from ottla.control.remote import ControlError, Remote
 from ottla.testing import operations
@@ -47,6 +48,7 @@ class ClusterFailed(Exception):
     """The cluster or one of its brokers did not start or stop. The message ends with the last log lines."""
 
 
+@checks_argument_types
 class Cluster:
     """A cluster of brokers with the ids 1, 2, 3 and so on, and their controller, each in its own process.
 

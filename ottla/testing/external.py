@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.argument_types import checks_argument_types
 from ottla.testing import operations
 from ottla.testing.async_operations import AsyncOperations
 from ottla.testing.cluster_queries import Questions
 
 
+@checks_argument_types
 class External:
     """An existing broker, with the methods of `ottla.Broker` that work with every Kafka broker."""
 

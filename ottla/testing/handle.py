@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from ottla.addresses import joined_address, split_address
+from ottla.argument_types import checks_argument_types
 from ottla.control.faults.remote_faults import RemoteFaults
 from ottla.control.remote import ControlError, Remote
 from ottla.testing import operations
@@ -54,6 +55,7 @@ class BrokerFailed(Exception):
     """The broker did not start or did not stop. The message ends with the broker's last log lines."""
 
 
+@checks_argument_types
 class Broker:
     """One broker in its own process, which can be restarted on the same directory and port.
 

@@ -9,6 +9,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ottla.argument_types import checks_argument_types
+
 if TYPE_CHECKING:
     from ottla.client.records.producing import WrittenRecord
     from ottla.client.records.transactional_producer import TransactionalProducer
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.testing.serialization import RecordHeaders, Serialized
 
 
+@checks_argument_types
 class Transaction:
     """A transaction with its own producer. `ottla.Broker.transaction` creates it.
 

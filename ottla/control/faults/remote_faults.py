@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 
+from ottla.argument_types import checks_argument_types
 from ottla.client.real_time import monotonic_s
 from ottla.control.remote import ControlError, Remote
 
@@ -37,6 +38,7 @@ class Conditions(TypedDict, total=False):
     seed: int
 
 
+@checks_argument_types
 class RemoteFault:
     """A fault that was added to a broker."""
 
@@ -84,6 +86,7 @@ class RemoteFault:
         self.remove()
 
 
+@checks_argument_types
 class RemoteFaults:
     """The faults of one broker. `docs/faults.md` describes them."""
 

@@ -1,0 +1,86 @@
+"""Checks the types of arguments of public methods, for the handles of tests: an error says in one line what was expected.
+
+The types are those of the annotations. Only plain types are checked; records, faults and settings have checks of their own.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import reprlib
+from collections.abc import Callable, Mapping
+from functools import wraps
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+C = TypeVar("C")
+
+
+class _Expected(NamedTuple):
+    """A plain type: how a message names it, and whether a value has it."""
+
+    text: str
+    has: Callable[[Any], bool]
+
+
+_PLAIN = {
+    # numpy's numbers are accepted too. A bool is a number only by Python's history.
+    "int": _Expected("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
+    "float": _Expected("a number", lambda value: isinstance(value, Real) and not isinstance(value, bool)),
+    "str": _Expected("a text", lambda value: isinstance(value, str)),
+    "bool": _Expected("True or False", lambda value: isinstance(value, bool)),
+    "Path": _Expected("a Path", lambda value: isinstance(value, Path)),
+    "None": _Expected("None", lambda value: value is None),
+    "Mapping": _Expected("a dict", lambda value: isinstance(value, Mapping)),
+    "Callable": _Expected("a function", callable),
+}
+
+
+def checks_argument_types(owner: type[C]) -> type[C]:
+    """Let the constructor and all public methods of a class raise TypeError for arguments of another type than the annotation."""
+    for name, function in list(vars(owner).items()):
+        if inspect.isfunction(function) and (name == "__init__" or not name.startswith("_")):
+            setattr(owner, name, _checking(function))
+    return owner
+
+
+def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(function)
+    wanted = {name: found for name, one in signature.parameters.items() if (found := _expected(one.annotation))}
+
+    @wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        __tracebackhide__ = True
+        try:
+            bound = signature.bind(*given, **named).arguments
+        except TypeError:
+            # Python's own error for a missing or unknown argument names the method.
+            return function(*given, **named)
+        for name, value in bound.items():
+            expected = wanted.get(name, ())
+            if expected and not any(one.has(value) for one in expected):
+                texts = " or ".join(one.text for one in expected)
+                raise TypeError(f"{name}: expected {texts}, not {reprlib.repr(value)}")
+        return function(*given, **named)
+
+    return call if wanted else function
+
+
+def _expected(annotation: Any) -> tuple[_Expected, ...]:
+    """Return the plain types of an annotation, which is a text; none if it has other types as well."""
+    if not isinstance(annotation, str):
+        return ()
+    names = _names(ast.parse(annotation, mode="eval").body)
+    return tuple(_PLAIN[name] for name in names) if all(name in _PLAIN for name in names) else ()
+
+
+def _names(node: ast.expr) -> list[str]:
+    match node:
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return [*_names(left), *_names(right)]
+        case ast.Subscript(value=ast.Name(id=name)) | ast.Name(id=name):
+            return [name]
+        case ast.Constant(value=None):
+            return ["None"]
+    return [""]
