@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli.commands import CommandGroup, Refused
+from ottla.cli.findings import show_findings
 from ottla.cli.options import COUNT, asks
-from ottla.cli.output import show_json, show_line
+
+if TYPE_CHECKING:
+    from ottla.client.finding import Finding
 
 DOCTOR_HELP = """Check whether a stream can write exactly once, before it starts.
 
@@ -32,17 +35,10 @@ def doctor(bootstrap: str, timeout_s: float, as_json: bool, topics: tuple[str, .
         findings = _findings(bootstrap, timeout_s, topics, given)
     except ModuleNotFoundError as missing:
         raise Refused(f"the doctor needs {missing.name}: pip install 'ottla[spark]'", exit_code=1) from None
-    has_failed = any(finding["level"] == "error" for finding in findings)
-    if as_json:
-        show_json({"healthy": not has_failed, "checks": findings})
-    else:
-        for finding in findings:
-            advice = f"; {finding['advice']}" if finding["advice"] else ""
-            show_line(f"{finding['level']:<8}{finding['check']}: {finding['found']}{advice}")
-    return int(has_failed)
+    return 1 if show_findings(bootstrap, findings, as_json=as_json) else 0
 
 
-def _findings(bootstrap: str, timeout_s: float, topics: tuple[str, ...], given: dict[str, Any]) -> list[dict[str, str]]:
+def _findings(bootstrap: str, timeout_s: float, topics: tuple[str, ...], given: dict[str, Any]) -> list[Finding]:
     from contextlib import closing
 
     import msgspec
@@ -62,7 +58,6 @@ def _findings(bootstrap: str, timeout_s: float, topics: tuple[str, ...], given: 
         parsed = parse_options({"kafka.bootstrap.servers": bootstrap, **options})
         connected = msgspec.structs.replace(parsed, connecting=connecting(bootstrap))
         with closing(cluster_client(connected.connecting, timeout_s, OLDEST)) as cluster:
-            findings = [*check_machine(), *check_cluster(cluster, connected)]
+            return [*check_machine(), *check_cluster(cluster, connected)]
     except PipelineError as error:
         raise Refused(str(error)) from None
-    return [{"level": f.level.value, "check": f.check, "found": f.found, "advice": f.advice} for f in findings]

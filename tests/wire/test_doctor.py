@@ -37,7 +37,7 @@ class Doctor:
         assert len(out.splitlines()) <= SCREEN_LINES and max(map(len, out.splitlines())) <= 80, out
         assert main(["doctor", address, "--timeout-s", "2", "--json", *options]) == code
         document = json.loads(self._capsys.readouterr().out)
-        assert document["can_connect"] == (code == 0)
+        assert document["healthy"] == (code == 0)
         return {finding["check"]: finding for finding in document["checks"]}
 
 

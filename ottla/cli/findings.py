@@ -1,0 +1,45 @@
+"""Shows the findings of a doctor: as lines while they are found, or as one JSON document."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ottla.cli.output import printable, show_json
+
+if TYPE_CHECKING:
+    from ottla.client.finding import Finding
+
+MIN_WIDTH: Final = 60
+CHECK_WIDTH: Final = 10
+"""Minimum width of the column of checks, in characters."""
+STATUS_COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
+
+
+def show_findings(bootstrap: str, findings: Iterable[Finding], *, as_json: bool) -> list[str]:
+    """Show findings, each as soon as it is there, and return the names of the failed checks."""
+    found: list[Finding] = []
+    for finding in findings:
+        found.append(finding)
+        if not as_json:
+            _show(finding)
+    failed = list(dict.fromkeys(finding.check for finding in found if finding.status == "failed"))
+    if as_json:
+        checks = [{"check": f.check, "status": f.status, "text": f.text, "remedy": f.remedy or None} for f in found]
+        show_json({"bootstrap": bootstrap, "healthy": not failed, "checks": checks})
+    return failed
+
+
+def _show(finding: Finding) -> None:
+    width = max(MIN_WIDTH, shutil.get_terminal_size().columns)
+    head = f"{finding.status:<8} {printable(finding.check):<{CHECK_WIDTH}} "
+    margin = " " * (len(f"{finding.status:<8} ") + CHECK_WIDTH + 1)
+    for text, indent in ((finding.text, head), (finding.remedy, f"{margin}-> ")):
+        if text:
+            lines = textwrap.wrap(printable(text), width, initial_indent=indent, subsequent_indent=margin, break_on_hyphens=False)
+            coloured = lines[0].replace(finding.status, click.style(finding.status, fg=STATUS_COLOURS[finding.status]), 1)
+            click.echo("\n".join([coloured if indent is head else lines[0], *lines[1:]]))

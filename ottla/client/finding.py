@@ -1,0 +1,31 @@
+"""The result of one check of a doctor: `ottla doctor` and `ottla spark doctor`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["ok", "warning", "failed"]
+"""What works, what may not work, and what does not work."""
+
+
+@dataclass(slots=True, frozen=True)
+class Finding:
+    """The result of one check: what was found, and what to do. ``remedy`` is empty for a check without a problem."""
+
+    check: str
+    status: Status
+    text: str
+    remedy: str = ""
+
+
+def ok(check: str, text: str) -> Finding:
+    return Finding(check=check, status="ok", text=text)
+
+
+def warning(check: str, text: str, remedy: str) -> Finding:
+    return Finding(check=check, status="warning", text=text, remedy=remedy)
+
+
+def failed(check: str, text: str, remedy: str) -> Finding:
+    return Finding(check=check, status="failed", text=text, remedy=remedy)
