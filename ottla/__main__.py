@@ -8,14 +8,17 @@ import os
 import signal
 import sys
 
+from ottla.exit_codes import STOPPED, interrupted
+
 
 def main() -> int:
+    is_server = sys.argv[1:2] == ["serve"]
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        # Shells use this exit code for a command that Ctrl-C has ended.
-        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-    if sys.argv[1:2] == ["serve"]:
+        code = STOPPED if is_server else interrupted(signal.SIGINT)
+        signal.signal(signal.SIGINT, lambda *_: os._exit(code))
+    if is_server:
         # Without a handler, process 1 of a container would ignore SIGTERM, and stopping the container would wait for its timeout.
-        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(STOPPED))
         # Imports create many objects and little garbage. Scanning the objects would take an eighth of the start.
         # `ottla.broker.process.running` enables the garbage collector again.
         gc.disable()

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from ottla import exit_codes
+
 
 class Lazy(NamedTuple):
     """A command whose module is imported when the command is called. ``help`` is the command's line in the group's help.
@@ -23,7 +25,7 @@ class Lazy(NamedTuple):
 class Refused(click.ClickException):
     """A command failed. The message is printed as one line."""
 
-    def __init__(self, message: str, exit_code: int = 2) -> None:
+    def __init__(self, message: str, exit_code: int = exit_codes.USAGE) -> None:
         super().__init__(" ".join(message.split()))
         self.code = exit_code
 

@@ -161,9 +161,9 @@ sys.exit(main())
 @pytest.mark.parametrize(
     ("command", "module", "number", "code"),
     [
-        ("serve", "ottla.cli", signal.SIGINT, 130),
+        ("serve", "ottla.cli", signal.SIGINT, 0),
         ("serve", "ottla.cli", signal.SIGTERM, 0),
-        ("serve", "ottla.broker.broker", signal.SIGINT, 130),
+        ("serve", "ottla.broker.broker", signal.SIGINT, 0),
         ("serve", "ottla.broker.broker", signal.SIGTERM, 0),
         ("demo", "ottla.cli", signal.SIGINT, 130),
         ("demo", "ottla.demo.run", signal.SIGINT, 130),
