@@ -33,3 +33,37 @@ def test_package_docstring_names_every_module(package: str) -> None:
 
 def test_every_listed_package_exists() -> None:
     assert set(NAMED_BY_A_LIST) <= set(PACKAGES)
+
+
+SHARED_NAMES = {
+    "Ports": "what a module needs of the broker, a Protocol of its own in each",
+    "Api": "the declaration of an API's messages, and the public names of APIs",
+    "Client": "a client as a connection, the authorizer and the simulation see it",
+    "Controller": "a controller as three rooms see it",
+    "Record": "a record of the protocol, and of a test",
+    **dict.fromkeys(
+        (
+            "GroupListing",
+            "GroupMember",
+            "GroupPosition",
+            "OpenTransaction",
+            "TopicListing",
+            "TransactionDescription",
+            "TransactionListing",
+        ),
+        "the read model of a broker, and the same as a client sees it",
+    ),
+}
+"""Names of classes that more than one module has. Generated messages have the names of Kafka's schemas."""
+
+
+def test_a_name_of_a_class_means_one_thing() -> None:
+    modules: dict[str, list[str]] = {}
+    for path in (ROOT / "ottla").rglob("*.py"):
+        if "protocol/messages" not in str(path):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    modules.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    shared = {name: sorted(paths) for name, paths in modules.items() if len(paths) > 1}
+    assert {name: paths for name, paths in shared.items() if name not in SHARED_NAMES} == {}
+    assert set(SHARED_NAMES) <= set(shared), "remove the names that are no longer shared"

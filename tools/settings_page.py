@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import fill
 
 from ottla.broker.config.definitions import OWN, Definition, documentation, topic_definitions
-from ottla.broker.config.effects import RESOURCES, Effect, definitions, effect_of, without_effect
+from ottla.broker.config.effects import RESOURCES, ConfigEffect, definitions, effect_of, without_effect
 from ottla.broker.config.settings import OWN_DEFAULTS
 from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 
@@ -73,7 +73,7 @@ def page() -> str:
 
 def _working(resource_type: int) -> list[Definition]:
     known = definitions(resource_type)
-    return [known[name] for name in sorted(known) if effect_of(resource_type, name) is Effect.WORKS]
+    return [known[name] for name in sorted(known) if effect_of(resource_type, name) is ConfigEffect.WORKS]
 
 
 def _without_effect(resource_type: int) -> str:

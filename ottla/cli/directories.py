@@ -25,7 +25,7 @@ LEVEL_OF_4_3 = 30
 """The metadata.version of Apache Kafka 4.3 (4.3-IV0)."""
 
 
-class TopicSize(NamedTuple):
+class TopicBytes(NamedTuple):
     """A topic in a report of ``graduate`` or ``adopt``."""
 
     topic: str
@@ -139,13 +139,13 @@ def document(said: dict[str, Any]) -> str:
     return json.dumps(said, ensure_ascii=False)
 
 
-def _handed_over(plan: GraduationPlan) -> list[TopicSize]:
+def _handed_over(plan: GraduationPlan) -> list[TopicBytes]:
     """Return the topics that contain records and are not internal."""
     topics = []
     for topic in sorted(plan.state.topics.values(), key=lambda t: t.name):
         size = sum(s for n, files in plan.directories.items() if n.rpartition("-")[0] == topic.name for _, s in files)
         if size or not topic.is_internal:
-            topics.append(TopicSize(topic.name, topic.partition_count, size))
+            topics.append(TopicBytes(topic.name, topic.partition_count, size))
     return topics
 
 
@@ -226,7 +226,7 @@ def adopt(
                     print_error(f"ottla: interrupted; nothing was adopted into {target}; run the command again")
                     raise
         adopted = [
-            TopicSize(name, topic.partition_count, sum(p.size_bytes for (t, _), p in plan.partitions.items() if t == name))
+            TopicBytes(name, topic.partition_count, sum(p.size_bytes for (t, _), p in plan.partitions.items() if t == name))
             for name, topic in sorted(plan.topics.items())
         ]
         if as_json:

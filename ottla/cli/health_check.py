@@ -43,7 +43,7 @@ def listening_address(ready_file: Path) -> str:
     return joined_address((LOOPBACK.get(host, host), port))
 
 
-class Channel(Protocol):
+class HealthChannel(Protocol):
     """A socket, or an object with its methods on an authenticated connection."""
 
     def sendall(self, data: bytes, /) -> object: ...
@@ -51,7 +51,7 @@ class Channel(Protocol):
     def recv(self, size: int, /) -> bytes: ...
 
 
-Connect = Callable[[str, float], AbstractContextManager[Channel]]
+Connect = Callable[[str, float], AbstractContextManager[HealthChannel]]
 """Connects to a place within a number of seconds. Raises OSError, and `NotReady` with a reason for a person."""
 
 
@@ -121,14 +121,14 @@ def answers(host: str, port: int, timeout_s: float) -> bool:
         return False
 
 
-def _offered_apis(connection: Channel) -> set[int]:
+def _offered_apis(connection: HealthChannel) -> set[int]:
     """Return the API keys in the ApiVersions response; an empty set if the response has an error code."""
     answer = _call(connection, API_VERSIONS, 0, b"")
     error_code, count = struct.unpack_from(">hi", answer)
     return set() if error_code else {struct.unpack_from(">hhh", answer, 6 + 6 * at)[0] for at in range(count)}
 
 
-def _directories(connection: Channel) -> tuple[list[str], list[str]]:
+def _directories(connection: HealthChannel) -> tuple[list[str], list[str]]:
     """Return texts of the errors of the log directory and its logs, and the lines about stray directories.
 
     For `CLIENT_ID` ottla adds a result per offline or damaged log, and one per stray directory, without error and with a text as
@@ -151,7 +151,7 @@ def _directories(connection: Channel) -> tuple[list[str], list[str]]:
     return failed, strays
 
 
-def _has_controller(connection: Channel) -> bool:
+def _has_controller(connection: HealthChannel) -> bool:
     """Whether the metadata quorum has a leader. A broker that cannot reach the leader responds only after 30 s."""
     try:
         # DescribeQuorum for partition 0 of __cluster_metadata, with empty tagged fields in header, topic and partition.
@@ -162,7 +162,7 @@ def _has_controller(connection: Channel) -> bool:
     return error_code not in (REQUEST_TIMED_OUT, NOT_CONTROLLER)
 
 
-def _call(connection: Channel, api_key: int, version: int, body: bytes) -> bytes:
+def _call(connection: HealthChannel, api_key: int, version: int, body: bytes) -> bytes:
     """Send a request and return the response without its correlation id. Raises OSError."""
     request = struct.pack(">hhih", api_key, version, _CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID + body
     connection.sendall(struct.pack(">i", len(request)) + request)
@@ -175,7 +175,7 @@ def _call(connection: Channel, api_key: int, version: int, body: bytes) -> bytes
     return answer[4:]
 
 
-def _read(connection: Channel, size: int) -> bytes:
+def _read(connection: HealthChannel, size: int) -> bytes:
     data = b""
     while len(data) < size:
         piece = connection.recv(size - len(data))

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 
 from ottla.addresses import split_address
 from ottla.cli.command_config import connecting
-from ottla.cli.health_check import Channel, is_local, plain
+from ottla.cli.health_check import HealthChannel, is_local, plain
 from ottla.client.errors import ClientError
 from ottla.client.ready_line import NotReady
 from ottla.client.security.client_config import Connecting
@@ -28,7 +28,7 @@ class _Channel:
 
 
 @contextmanager
-def secured(place: str, timeout_s: float) -> Iterator[Channel]:
+def secured(place: str, timeout_s: float) -> Iterator[HealthChannel]:
     """Connect and authenticate as --command-config says, except to a local socket.
 
     Raises OSError, and `NotReady` if the broker rejects the client.

@@ -16,7 +16,7 @@ from ottla.arguments import BadArgument
 from ottla.cli.commands import Refused
 from ottla.cli.options import COUNT, PATH, Checked, at_bootstrap
 from ottla.pipeline.schemas import MAX_AHEAD_MS, MAX_RUN_CHARACTERS, ShopTopics, Terms
-from ottla.pipeline.settings import FORMATS, SINKS, STATE_STORES, TRANSACTION_TIMEOUT_MS, Place
+from ottla.pipeline.settings import FORMATS, SINKS, STATE_STORES, TRANSACTION_TIMEOUT_MS, JobPlace
 
 C = TypeVar("C", bound=Callable[..., Any])
 _CONFIG = "--config"
@@ -38,7 +38,7 @@ RUN_ID = Checked("run", _run_id)
 
 def placed(command: C) -> C:
     """Add the config file and the options for the cluster and Spark. The command receives them as the argument ``place``."""
-    packed = _packing(command, "place", Place, Place.__struct_fields__)
+    packed = _packing(command, "place", JobPlace, JobPlace.__struct_fields__)
     packed = click.option("--cores", type=COUNT, default=2, metavar="N", help="Cores of this machine to use (default: 2).")(packed)
     packed = click.option("--master", metavar="URL", help="Spark master (default: this machine, or the one of spark-submit).")(
         packed

@@ -13,7 +13,7 @@ import click
 
 from ottla.cli.options import SECONDS, asks, cluster_at
 from ottla.cli.output import printable, show_json
-from ottla.cli.top_view import View, compared
+from ottla.cli.top_view import TopView, compared
 
 if TYPE_CHECKING:
     from ottla.client import KafkaClient
@@ -43,7 +43,7 @@ def command(interval_s: float, once: bool, internal: bool, bootstrap: str, timeo
             _watch(cluster, interval_s, internal=internal)
 
 
-def _views(cluster: KafkaClient, interval_s: float, *, internal: bool) -> Iterator[View]:
+def _views(cluster: KafkaClient, interval_s: float, *, internal: bool) -> Iterator[TopView]:
     """Yield a view after each interval, first after two samples."""
     from ottla.client.admin.activity import sample
 
@@ -55,7 +55,7 @@ def _views(cluster: KafkaClient, interval_s: float, *, internal: bool) -> Iterat
         before = now
 
 
-def _print(view: View) -> None:
+def _print(view: TopView) -> None:
     from rich.console import Console
 
     from ottla.cli.output import UNBOUNDED_WIDTH

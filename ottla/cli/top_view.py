@@ -44,7 +44,7 @@ class GroupRow:
 
 
 @dataclass(slots=True, frozen=True)
-class View:
+class TopView:
     """The rows of the tables: topics by rate, groups by lag, transactions by age, each with the largest first."""
 
     now: Sample
@@ -116,7 +116,7 @@ class View:
         return Group(*parts)
 
 
-def compared(before: Sample, now: Sample, *, internal: bool) -> View:
+def compared(before: Sample, now: Sample, *, internal: bool) -> TopView:
     """Compare two samples. The same sample twice gives a view without rates."""
     elapsed_s = now.taken_s - before.taken_s
 
@@ -151,7 +151,7 @@ def compared(before: Sample, now: Sample, *, internal: bool) -> View:
                 lag_change_per_s=change,
             )
         )
-    return View(
+    return TopView(
         now=now,
         topics=sorted(topics, key=lambda t: (-t.written_per_s, -t.end, t.name)),
         groups=sorted(groups, key=lambda g: (-(g.lag or 0), g.name)),

@@ -13,7 +13,7 @@ from ottla.cli.options import PATH, asks
 from ottla.cli.output import printable, show_json, show_table, time_text
 
 if TYPE_CHECKING:
-    from ottla.client.explain.timeline import Event
+    from ottla.client.explain.timeline import TimelineEvent
 
 MAX_EVENTS: Final = 200
 """Number of newest events that are shown by default."""
@@ -79,7 +79,7 @@ def command(
         show_table(["TIME", "AFTER", "PRODUCER", "WHAT", "WHERE"], rows)
 
 
-def _in_files(data_dir: Path, transactional_id: str) -> list[Event]:
+def _in_files(data_dir: Path, transactional_id: str) -> list[TimelineEvent]:
     """Read the events in the files of a data directory."""
     from ottla.dump.timelines import timeline
     from ottla.storage.filesystem import described
@@ -94,20 +94,20 @@ def _in_files(data_dir: Path, transactional_id: str) -> list[Event]:
         raise Refused(described(error)) from None
 
 
-def producer_text(event: Event) -> str:
+def producer_text(event: TimelineEvent) -> str:
     """Return the producer id and epoch of an event; an empty text if it has none."""
     producer_id, epoch = event.producer
     return "" if producer_id < 0 else f"{producer_id} epoch {epoch}"
 
 
-def description(event: Event) -> str:
+def description(event: TimelineEvent) -> str:
     """Return what happened, with the partitions that were added."""
     if event.kind not in ("begin", "add"):
         return event.what
     return f"{event.what}: {' '.join(f'{topic}:{index}' for topic, index in event.partitions)}"
 
 
-def document(event: Event) -> dict[str, Any]:
+def document(event: TimelineEvent) -> dict[str, Any]:
     producer_id, epoch = event.producer
     return {
         "time_ms": event.time_ms,
@@ -120,7 +120,7 @@ def document(event: Event) -> dict[str, Any]:
     }
 
 
-def diagram(transactional_id: str, events: list[Event]) -> str:
+def diagram(transactional_id: str, events: list[TimelineEvent]) -> str:
     """Return a sequence diagram (Mermaid) of the producer, the coordinator and the partitions."""
     partitions = sorted({partition for event in events if event.kind in ("data", "marker") for partition in event.partitions})
     names = {partition: f"P{at}" for at, partition in enumerate(partitions)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.view.groups import GroupDetail, GroupPosition, Hold
+from ottla.broker.view.groups import GroupDetail, GroupHold, GroupPosition
 from ottla.broker.view.members import GroupMember
 from ottla.broker.view.partitions import HeldPartition, OpenTransaction
 from ottla.broker.view.topics import TopicListing
@@ -72,10 +72,10 @@ def group_detail(waiting: WaitingGroup) -> GroupDetail:
     )
 
 
-def _hold(held: StableOffset) -> Hold | None:
+def _hold(held: StableOffset) -> GroupHold | None:
     if held.holder is None:
         return None
-    return Hold(
+    return GroupHold(
         held=HeldPartition(
             topic=held.topic,
             partition=held.partition,

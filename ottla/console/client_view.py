@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ottla.addresses import joined_address
-from ottla.broker.view.brokers import BrokerNode
+from ottla.broker.view.brokers import ViewedBroker
 from ottla.broker.view.coordinators import Listed
 from ottla.broker.view.groups import GroupDetail, GroupLag, GroupListing
 from ottla.broker.view.health import NO_STRAYS, Health
@@ -72,9 +72,9 @@ class ClientView:
             unexpected_errors=0,
         )
 
-    def brokers(self) -> list[BrokerNode]:
+    def brokers(self) -> list[ViewedBroker]:
         nodes = sorted(nodes_of(self._metadata).items())
-        return [BrokerNode(node_id=node_id, address=joined_address(node.address)) for node_id, node in nodes]
+        return [ViewedBroker(node_id=node_id, address=joined_address(node.address)) for node_id, node in nodes]
 
     def topics(self) -> list[TopicListing]:
         return [topic_listing(topic) for topic in self._metadata.topics if not topic.error_code]

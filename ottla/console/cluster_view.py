@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ottla.broker.view.brokers import BrokerNode
+from ottla.broker.view.brokers import ViewedBroker
 from ottla.broker.view.coordinators import Listed
 from ottla.broker.view.groups import GroupDetail, GroupLag, GroupListing
 from ottla.broker.view.health import Health
@@ -23,7 +23,7 @@ class ClusterView(Protocol):
 
     def health(self) -> Health: ...
 
-    def brokers(self) -> list[BrokerNode]: ...
+    def brokers(self) -> list[ViewedBroker]: ...
 
     def topics(self) -> list[TopicListing]: ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.broker.view.groups import GroupDetail, Hold
+from ottla.broker.view.groups import GroupDetail, GroupHold
 from ottla.broker.view.groups import GroupPosition as ViewedPosition
 from ottla.broker.view.members import GroupMember as ViewedMember
 from ottla.client.admin.groups import GroupDescription, GroupMember
@@ -65,7 +65,7 @@ def _position(position: ViewedPosition) -> GroupPosition:
     )
 
 
-def _elsewhere(hold: Hold) -> str:
+def _elsewhere(hold: GroupHold) -> str:
     held, holder = hold.held, hold.holder
     return (
         f"read_committed consumers of {held.topic}:{held.partition} are held at {held.last_stable_offset:,} of"
@@ -74,7 +74,7 @@ def _elsewhere(hold: Hold) -> str:
     )
 
 
-def _held(hold: Hold) -> StableOffset:
+def _held(hold: GroupHold) -> StableOffset:
     held, holder, transaction = hold.held, hold.holder, hold.transaction
     return StableOffset(
         topic=held.topic,

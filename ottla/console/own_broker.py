@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.view import brokers, groups, health, partitions, topics, transactions
-from ottla.broker.view.brokers import BrokerNode
+from ottla.broker.view.brokers import ViewedBroker
 from ottla.broker.view.coordinators import Listed
 from ottla.broker.view.groups import GroupDetail, GroupLag, GroupListing
 from ottla.broker.view.health import Health
@@ -27,7 +27,7 @@ class OwnBroker:
     def health(self) -> Health:
         return self._loop.read(lambda steered: health.health(steered.broker))
 
-    def brokers(self) -> list[BrokerNode]:
+    def brokers(self) -> list[ViewedBroker]:
         return self._loop.read(lambda steered: brokers.brokers(steered.broker))
 
     def topics(self) -> list[TopicListing]:

@@ -10,7 +10,7 @@ import msgspec
 from ottla.broker.view.transactions import TransactionDescription
 from ottla.client.durations import elapsed_ms
 from ottla.client.errors import KafkaAnswered
-from ottla.client.explain.timeline import Event, Timeline, TimelineLimits, newest_timeline
+from ottla.client.explain.timeline import Timeline, TimelineEvent, TimelineLimits, newest_timeline
 from ottla.console.page_request import Asked, clients_of, now_of
 from ottla.console.paging import first_of, matching, part_of
 from ottla.control.command import CommandRefused
@@ -93,7 +93,7 @@ def _key(asked: Asked, transactional_id: str, described: TransactionDescription 
     return None if None in states else (*places, *states)
 
 
-def _expired(transactional_id: str, events: Sequence[Event]) -> TransactionDescription:
+def _expired(transactional_id: str, events: Sequence[TimelineEvent]) -> TransactionDescription:
     """Describe a transactional id that has events, but has expired."""
     producer_id, producer_epoch = next((event.producer for event in reversed(events) if event.producer[0] >= 0), (-1, -1))
     return TransactionDescription(
@@ -107,7 +107,7 @@ def _expired(transactional_id: str, events: Sequence[Event]) -> TransactionDescr
     )
 
 
-def _event(event: Event) -> dict[str, Any]:
+def _event(event: TimelineEvent) -> dict[str, Any]:
     producer_id, producer_epoch = event.producer
     return {
         "time_ms": event.time_ms,

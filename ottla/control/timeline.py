@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.client.explain.event_order import in_order
-from ottla.client.explain.timeline import Event
+from ottla.client.explain.timeline import TimelineEvent
 from ottla.client.wording import counted
 
 REASONS = {
@@ -25,7 +25,7 @@ def holder_text(known: dict[str, Any] | None) -> str:
     return "" if holder is None else client_text(holder["client_id"], holder["client_host"])
 
 
-def merged(events: list[Event], known: dict[str, Any] | None) -> list[Event]:
+def merged(events: list[TimelineEvent], known: dict[str, Any] | None) -> list[TimelineEvent]:
     """Merge the events of the logs and of the control API by time.
 
     Decisions, markers and completions come from the logs. The control API adds requests, the reasons of decisions without a
@@ -35,10 +35,10 @@ def merged(events: list[Event], known: dict[str, Any] | None) -> list[Event]:
     return in_order(events, [_with_fences_behind(added)])
 
 
-def _with_fences_behind(added: list[Event]) -> list[Event]:
+def _with_fences_behind(added: list[TimelineEvent]) -> list[TimelineEvent]:
     """Move each fencing after the request that caused it, because the control API records the fencing first."""
-    ordered: list[Event] = []
-    fences: list[Event] = []
+    ordered: list[TimelineEvent] = []
+    fences: list[TimelineEvent] = []
     for event in added:
         if event.kind == "fenced":
             fences.append(event)
@@ -50,7 +50,7 @@ def _with_fences_behind(added: list[Event]) -> list[Event]:
     return ordered + fences
 
 
-def _event(one: dict[str, Any]) -> Event | None:
+def _event(one: dict[str, Any]) -> TimelineEvent | None:
     kind, error = one["kind"], one.get("error", "")
     producer = (one.get("producer_id", -1), one.get("producer_epoch", -1))
     client = client_text(one["client_id"], one["client_host"]) if "client_host" in one else ""
@@ -61,15 +61,17 @@ def _event(one: dict[str, Any]) -> Event | None:
             if producer[0] < 0 and not error:
                 producer = (one.get("new_producer_id", -1), one.get("new_producer_epoch", -1))
             what = _request_text(one) + (f" is refused: {error}" if error else "")
-            return Event(one["time_ms"], "refused" if error else "request", what, where, producer, partitions)
+            return TimelineEvent(one["time_ms"], "refused" if error else "request", what, where, producer, partitions)
         case "fenced":
             successor = f"producer {one['new_producer_id']} epoch {one['new_producer_epoch']}"
             what = f"is fenced by {successor}, {client}, the new owner of the id"
-            return Event(one["time_ms"], "fenced", what, where, producer)
+            return TimelineEvent(one["time_ms"], "fenced", what, where, producer)
         case "decided" if one.get("outcome") in REASONS:
-            return Event(one["time_ms"], "reason", REASONS[one["outcome"]], where, producer)
+            return TimelineEvent(one["time_ms"], "reason", REASONS[one["outcome"]], where, producer)
         case "markers" if error:
-            return Event(one["time_ms"], "refused", f"{one['outcome']} markers are refused: {error}", where, producer, partitions)
+            return TimelineEvent(
+                one["time_ms"], "refused", f"{one['outcome']} markers are refused: {error}", where, producer, partitions
+            )
     return None
 
 

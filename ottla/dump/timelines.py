@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import islice
 
 from ottla.client.errors import ClientError
-from ottla.client.explain.timeline import MAX_DATA_RECORDS, Event, Logged, events, logged
+from ottla.client.explain.timeline import MAX_DATA_RECORDS, Logged, TimelineEvent, events, logged
 from ottla.client.records.record import ConsumedRecord, decoded
 from ottla.operations.directory_audit import logs_of
 from ottla.operations.segments import sound_batches
@@ -19,7 +19,7 @@ from ottla.storage.identity import DirectoryError
 from ottla.storage.segment import LOG_SUFFIX, file_name
 
 
-def timeline(fs: Filesystem, directory: str, transactional_id: str) -> list[Event]:
+def timeline(fs: Filesystem, directory: str, transactional_id: str) -> list[TimelineEvent]:
     """Return the events of a transactional id, like `client.explain.timeline.timeline`. Raises OSError, and `DirectoryError` if no
     log contains the id."""
     logs = logs_of(fs, directory)

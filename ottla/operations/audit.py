@@ -95,7 +95,7 @@ class PartitionView(msgspec.Struct):
     counted: dict[int, _MarkerCursor] = msgspec.field(default_factory=dict)
     has_other_clock: bool = False
 
-    def answers_for(self, decision: Decision) -> bool:
+    def answers_for(self, decision: LoggedDecision) -> bool:
         """Whether the marker of the decision, had it been written, must be among the markers that were read.
 
         Otherwise the marker may be before the first marker that was read, or was removed by retention, by compaction or with an
@@ -117,7 +117,7 @@ class PartitionView(msgspec.Struct):
         return born_ms is None or born_ms <= decision.prepared_ms
 
 
-class Decision(msgspec.Struct, gc=False, frozen=True):
+class LoggedDecision(msgspec.Struct, gc=False, frozen=True):
     """A Prepare record that was followed by its outcome, and the times of both."""
 
     metadata: TxnMetadata
@@ -223,9 +223,9 @@ class DecisionAudit:
         metadata = _decoded(key, prepared)
         if metadata is not None:
             self.decided += 1
-            self._check_decision(Decision(metadata, prepared.written_ms, ended_ms))
+            self._check_decision(LoggedDecision(metadata, prepared.written_ms, ended_ms))
 
-    def _check_decision(self, decision: Decision) -> None:
+    def _check_decision(self, decision: LoggedDecision) -> None:
         """Record the partitions that lack the marker of a decision with an outcome, or have a marker of the other outcome."""
         metadata = decision.metadata
         for where in sorted(metadata.partitions):
@@ -284,7 +284,7 @@ class DecisionAudit:
         """
         for known in self._newest.values():
             metadata = known.metadata
-            decision = Decision(metadata, known.written_ms, known.written_ms)
+            decision = LoggedDecision(metadata, known.written_ms, known.written_ms)
             if metadata.state is not TxnState.PREPARE_COMMIT or not decision.has_own_epoch:
                 continue
             for where in sorted(metadata.partitions):
@@ -383,7 +383,7 @@ def _decoded(key: bytes, last: _NewestRecord) -> TxnMetadata | None:
         return None
 
 
-def _take_marker_by_time(view: PartitionView, decision: Decision) -> tuple[bool, bool]:
+def _take_marker_by_time(view: PartitionView, decision: LoggedDecision) -> tuple[bool, bool]:
     """Assign a decision's marker by time. Returns whether it exists, and whether a marker of the other outcome exists."""
     metadata = decision.metadata
     producer_id, epoch = metadata.producer_id, metadata.producer_epoch
@@ -400,7 +400,7 @@ def _take_marker_by_time(view: PartitionView, decision: Decision) -> tuple[bool,
     return at >= 0, other >= 0 and (at < 0 or not decision.commits)
 
 
-def _take_marker_in_order(view: PartitionView, decision: Decision) -> bool:
+def _take_marker_in_order(view: PartitionView, decision: LoggedDecision) -> bool:
     """Assign the next marker with the decision's epoch and outcome, at any time. Returns whether it exists."""
     metadata = decision.metadata
     cursor = view.counted.setdefault(metadata.producer_id, _MarkerCursor())

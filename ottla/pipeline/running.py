@@ -16,7 +16,7 @@ from rich.progress import Progress, track
 from rich.table import Table
 
 from ottla.client.security.client_config import Connecting
-from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, Place, StreamSettings
+from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, JobPlace, StreamSettings
 from ottla.pipeline.signals import Stopped, noted_signals, stopping_signals
 from ottla.spark.schemas.formats import FORMATS
 
@@ -72,7 +72,7 @@ def _generate_by_spark(options: GenerateSettings, transactional_id: str, workloa
     return 0
 
 
-def _session(place: Place, name: str) -> Any:
+def _session(place: JobPlace, name: str) -> Any:
     """Start the Spark session. A signal raises `Stopped` only after Spark's JVM has started: if Python exited earlier, the JVM
     would never exit."""
     from ottla.spark.session.session import session

@@ -18,7 +18,7 @@ TRANSACTION_TIMEOUT_MS: Final = 900_000
 """The transaction timeout of `spark.sink.transaction`, in ms."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster and Spark's master. Without ``master`` the master of spark-submit is used, or ``cores`` cores of this machine."""
 
     bootstrap: str
@@ -29,7 +29,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 class GenerateSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of the job ``generate``. With a ``transactional_id`` Spark's tasks write in transactions."""
 
-    place: Place
+    place: JobPlace
     format: str
     rows: int
     seed: int
@@ -42,7 +42,7 @@ class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a streaming job. ``sink`` is one of `SINKS`, ``state_store`` one of `STATE_STORES`. If ``run_id`` is None, an
     id is generated."""
 
-    place: Place
+    place: JobPlace
     format: str
     transactional_id: str
     checkpoint: str
@@ -60,7 +60,7 @@ class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
 class ExportSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of the job ``export``, which reads a broker's segment files if ``data_dir`` is set."""
 
-    place: Place
+    place: JobPlace
     topic: str
     to: str
     data_dir: str | None
@@ -71,7 +71,7 @@ class ExportSettings(msgspec.Struct, frozen=True, kw_only=True):
 class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of the job ``audit``, which can also compare ``totals`` and ``export`` with the purchases."""
 
-    place: Place
+    place: JobPlace
     format: str
     terms: Terms
     totals: bool

@@ -30,14 +30,14 @@ _ZSTD_STATES = ((9, 8 << 20, 4), (19, 32 << 20, 8), (22, _ZSTD_MAX_STATE_BYTES, 
 """Estimated memory of zstd's compressor up to each level: (level, maximum bytes, maximum as a multiple of the payload)."""
 
 
-class Target(NamedTuple):
+class CompressionTarget(NamedTuple):
     """``compression`` is the number in a batch's attributes. ``level`` is None if the compression has no levels."""
 
     compression: int
     level: int | None
 
 
-def memory_bytes(target: Target, inflated_bytes: int, limit_bytes: int) -> int:
+def memory_bytes(target: CompressionTarget, inflated_bytes: int, limit_bytes: int) -> int:
     """Estimated memory in bytes for compressing to a batch of at most ``limit_bytes``."""
     needed = _STATE_BYTES + _COPIES * min(inflated_bytes, limit_bytes)
     if target.compression == ZSTD and target.level is not None:
@@ -49,7 +49,9 @@ def memory_bytes(target: Target, inflated_bytes: int, limit_bytes: int) -> int:
 class _Recompression:
     """One batch while it is decompressed and recompressed."""
 
-    def __init__(self, batch: Buffer, header: BatchHeader, target: Target, inflated_bytes: int, limit_bytes: int) -> None:
+    def __init__(
+        self, batch: Buffer, header: BatchHeader, target: CompressionTarget, inflated_bytes: int, limit_bytes: int
+    ) -> None:
         self._header = header
         self._pieces = pieces(memoryview(batch)[HEADER_BYTES:], header.compression)
         self._target = target
@@ -88,7 +90,7 @@ class _Recompression:
 
 
 async def recompress(
-    batch: Buffer, header: BatchHeader, target: Target, inflated_bytes: int, limit_bytes: int
+    batch: Buffer, header: BatchHeader, target: CompressionTarget, inflated_bytes: int, limit_bytes: int
 ) -> tuple[memoryview, BatchHeader]:
     """Return the batch with another compression, and its header. A large payload is compressed in a worker thread.
 

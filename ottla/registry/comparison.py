@@ -15,7 +15,7 @@ from ottla.registry.errors import RegistryError
 from ottla.registry.formats.parsed import Parsed
 from ottla.registry.queries import references_of
 from ottla.registry.schema_text import NamedText, SchemaText, Version
-from ottla.registry.state import State
+from ottla.registry.state import RegistryState
 
 ParseText = Callable[[str, str, Sequence[NamedText]], Parsed]
 """Parses a schema (`formats.types.parse`)."""
@@ -36,7 +36,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     old: tuple[tuple[int, CompleteSchema], ...]
 
 
-def comparison_of(state: State, schema: SchemaText, versions: Sequence[Version], level: str) -> Comparison:
+def comparison_of(state: RegistryState, schema: SchemaText, versions: Sequence[Version], level: str) -> Comparison:
     """Collect what a comparison needs. Raises `RegistryError` if a reference is unknown."""
     old = []
     for version in versions:
@@ -55,7 +55,7 @@ def _errors_of_version(number: int) -> Iterator[None]:
         raise RegistryError(error.code, text) from None
 
 
-def _complete(state: State, schema: SchemaText) -> CompleteSchema:
+def _complete(state: RegistryState, schema: SchemaText) -> CompleteSchema:
     return CompleteSchema(schema=schema, references=tuple(references_of(state, schema.references)))
 
 

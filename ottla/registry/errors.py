@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Final
 
 
-class Code(IntEnum):
+class RegistryCode(IntEnum):
     """Error codes of Confluent's API (``io.confluent.kafka.schemaregistry.rest.exceptions.Errors``)."""
 
     UNAUTHORIZED = 401
@@ -43,7 +43,7 @@ _CODES_WITH_STATUS: Final = 10_000
 class RegistryError(Exception):
     """Raised to refuse a request: ``code`` is Confluent's error code, and ``text`` is the message, one line."""
 
-    def __init__(self, code: Code, text: str) -> None:
+    def __init__(self, code: RegistryCode, text: str) -> None:
         super().__init__(text)
         self.code = code
 

@@ -8,18 +8,18 @@ from typing import Any, Final
 import msgspec
 
 from ottla.client.schema_registry.references import MAX_REFERENCES, TooManyReferences, resolved
-from ottla.registry.errors import Code, RegistryError
+from ottla.registry.errors import RegistryCode, RegistryError
 from ottla.registry.schema_text import AVRO, MAX_NUMBER, NamedText, Reference, SchemaText, Version
-from ottla.registry.state import State
+from ottla.registry.state import RegistryState
 
 LATEST: Final = ("latest", "-1")
 
 
 def subject_not_found(subject: str) -> RegistryError:
-    return RegistryError(Code.SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
+    return RegistryError(RegistryCode.SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
 
 
-def found_versions(state: State, subject: str, *, deleted: bool) -> list[Version]:
+def found_versions(state: RegistryState, subject: str, *, deleted: bool) -> list[Version]:
     """Return the versions of a subject. Raises `RegistryError` if there is none."""
     versions = state.versions(subject, deleted=deleted)
     if not versions:
@@ -27,13 +27,13 @@ def found_versions(state: State, subject: str, *, deleted: bool) -> list[Version
     return versions
 
 
-def found_version(state: State, subject: str, text: str, *, deleted: bool) -> Version:
+def found_version(state: RegistryState, subject: str, text: str, *, deleted: bool) -> Version:
     """Return a version by number, or the latest one. Raises `RegistryError`."""
     is_latest = text in LATEST
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else 0
     if not is_latest and not 0 < number <= MAX_NUMBER:
         raise RegistryError(
-            Code.INVALID_VERSION,
+            RegistryCode.INVALID_VERSION,
             f"The specified version '{text[:40]}' is not a valid version id. Allowed values are between [1, 2^31-1] and the string"
             ' "latest"',
         )
@@ -43,10 +43,10 @@ def found_version(state: State, subject: str, text: str, *, deleted: bool) -> Ve
     for version in versions:
         if version.version == number:
             return version
-    raise RegistryError(Code.VERSION_NOT_FOUND, f"Version {number} not found.")
+    raise RegistryError(RegistryCode.VERSION_NOT_FOUND, f"Version {number} not found.")
 
 
-def references_of(state: State, references: Sequence[Reference]) -> list[NamedText]:
+def references_of(state: RegistryState, references: Sequence[Reference]) -> list[NamedText]:
     """Return the texts of all schemas that are referred to, those without references first. Raises `RegistryError`."""
 
     def resolve(reference: Reference) -> tuple[SchemaText, Sequence[Reference]]:
@@ -55,7 +55,7 @@ def references_of(state: State, references: Sequence[Reference]) -> list[NamedTe
             version = next(reversed(state.versions(reference.subject)), None)
         if version is None:
             raise RegistryError(
-                Code.INVALID_SCHEMA,
+                RegistryCode.INVALID_SCHEMA,
                 f"the reference {reference.name!r} is unknown: subject {reference.subject!r} has no version {reference.version}",
             )
         return version.schema, version.schema.references
@@ -64,18 +64,18 @@ def references_of(state: State, references: Sequence[Reference]) -> list[NamedTe
         found = resolved(references, resolve)
     except TooManyReferences:
         raise RegistryError(
-            Code.INVALID_SCHEMA, f"a schema refers to at most {MAX_REFERENCES:,} schemas, directly or through others"
+            RegistryCode.INVALID_SCHEMA, f"a schema refers to at most {MAX_REFERENCES:,} schemas, directly or through others"
         ) from None
     return [NamedText(name=name, text=schema.text) for name, schema in found.items()]
 
 
-def found_by_schema(state: State, subject: str, schema: SchemaText, *, deleted: bool) -> Version:
+def found_by_schema(state: RegistryState, subject: str, schema: SchemaText, *, deleted: bool) -> Version:
     """Return the newest version of a subject with an equal schema. Raises `RegistryError`."""
     versions, identity = found_versions(state, subject, deleted=deleted), state.identity(schema)
     for version in reversed(versions):
         if version.identity == identity:
             return version
-    raise RegistryError(Code.SCHEMA_NOT_FOUND, "Schema not found")
+    raise RegistryError(RegistryCode.SCHEMA_NOT_FOUND, "Schema not found")
 
 
 def schema_fields(schema: SchemaText) -> dict[str, Any]:

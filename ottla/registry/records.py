@@ -42,7 +42,7 @@ class _SchemaValue(msgspec.Struct, kw_only=True):
     deleted: bool = False
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class RegistryRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record of the topic; without a value it is a tombstone."""
 
     key: bytes
@@ -87,7 +87,7 @@ def opaque(value: Any) -> str | None:
     return None if value is None else json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
 
-def version_record(version: Version) -> Record:
+def version_record(version: Version) -> RegistryRecord:
     """Encode a version, in Confluent's order of fields. As there, the type of Avro schemas and an empty list are omitted."""
     schema = version.schema
     value: dict[str, Any] = {"subject": version.subject, "version": version.version, "id": version.schema_id}
@@ -99,18 +99,18 @@ def version_record(version: Version) -> Record:
         if text is not None:
             value[name] = msgspec.Raw(text.encode())
     value |= {"schema": schema.text, "deleted": version.is_deleted}
-    return Record(key=_version_key(version.subject, version.version), value=msgspec.json.encode(value))
+    return RegistryRecord(key=_version_key(version.subject, version.version), value=msgspec.json.encode(value))
 
 
-def version_tombstone(subject: str, version: int) -> Record:
-    return Record(key=_version_key(subject, version), value=None)
+def version_tombstone(subject: str, version: int) -> RegistryRecord:
+    return RegistryRecord(key=_version_key(subject, version), value=None)
 
 
 def _version_key(subject: str, version: int) -> bytes:
     return msgspec.json.encode({"keytype": SCHEMA, "subject": subject, "version": version, "magic": _MAGIC_OF_SCHEMAS})
 
 
-def subject_record(keytype: str, subject: str | None, value: dict[str, Any] | None) -> Record:
+def subject_record(keytype: str, subject: str | None, value: dict[str, Any] | None) -> RegistryRecord:
     """Encode a level (`CONFIG`), a mode (`MODE`) or the soft deletion of a subject (`DELETE_SUBJECT`); a tombstone for None."""
     key = msgspec.json.encode({"keytype": keytype, "subject": subject, "magic": 0})
-    return Record(key=key, value=None if value is None else msgspec.json.encode(value))
+    return RegistryRecord(key=key, value=None if value is None else msgspec.json.encode(value))

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from ottla.registry.errors import Code, RegistryError
+from ottla.registry.errors import RegistryCode, RegistryError
 from ottla.registry.records import opaque
 from ottla.registry.schema_text import AVRO, KINDS, Reference, SchemaText
 
@@ -17,7 +17,7 @@ _TRUE: Final = ("true", "1", "yes")
 _REFUSED_FIELDS: Final = ("schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags")
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class RegistryRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request. ``path`` are the parts of the path, of which each may contain a slash that the client has escaped."""
 
     method: str
@@ -38,9 +38,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return msgspec.json.decode(self.body)
         except RecursionError:
-            raise RegistryError(Code.UNPROCESSABLE, "the body is nested too deeply") from None
+            raise RegistryError(RegistryCode.UNPROCESSABLE, "the body is nested too deeply") from None
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise RegistryError(Code.UNPROCESSABLE, "the body is not JSON") from None
+            raise RegistryError(RegistryCode.UNPROCESSABLE, "the body is not JSON") from None
 
 
 def parsed_target(target: str) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -49,11 +49,11 @@ def parsed_target(target: str) -> tuple[tuple[str, ...], dict[str, str]]:
     try:
         parts = tuple(unquote(part, errors="strict") for part in path.strip("/").split("/"))
     except UnicodeDecodeError:
-        raise RegistryError(Code.INVALID_SUBJECT, f"the path {path[:80]!r} is not UTF-8") from None
+        raise RegistryError(RegistryCode.INVALID_SUBJECT, f"the path {path[:80]!r} is not UTF-8") from None
     try:
         return parts if parts != ("",) else (), dict(parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_PARAMETERS))
     except ValueError:
-        raise RegistryError(Code.UNPROCESSABLE, f"at most {MAX_PARAMETERS} query parameters are allowed") from None
+        raise RegistryError(RegistryCode.UNPROCESSABLE, f"at most {MAX_PARAMETERS} query parameters are allowed") from None
 
 
 class _Body(msgspec.Struct, kw_only=True):
@@ -76,18 +76,18 @@ class SubmittedSchema(msgspec.Struct, frozen=True, kw_only=True):
     version: int | None
 
 
-def submitted_schema(request: Request) -> SubmittedSchema:
+def submitted_schema(request: RegistryRequest) -> SubmittedSchema:
     """Decode the schema in a body. Raises `RegistryError`."""
     body = request.json()
     if isinstance(body, dict) and (refused := next((name for name in _REFUSED_FIELDS if body.get(name)), None)):
-        raise RegistryError(Code.UNPROCESSABLE, f"this registry does not have {refused}; leave it out")
+        raise RegistryError(RegistryCode.UNPROCESSABLE, f"this registry does not have {refused}; leave it out")
     try:
         found = msgspec.convert(body, _Body)
     except msgspec.ValidationError as error:
-        raise RegistryError(Code.UNPROCESSABLE, f"the body is not a schema: {error}") from None
+        raise RegistryError(RegistryCode.UNPROCESSABLE, f"the body is not a schema: {error}") from None
     kind = (found.kind or AVRO).upper()
     if kind not in KINDS:
-        raise RegistryError(Code.UNPROCESSABLE, f"unknown schema type {kind[:40]!r}; the types are {', '.join(KINDS)}")
+        raise RegistryError(RegistryCode.UNPROCESSABLE, f"unknown schema type {kind[:40]!r}; the types are {', '.join(KINDS)}")
     schema = SchemaText(
         kind=kind,
         text=found.schema,

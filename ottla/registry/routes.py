@@ -14,10 +14,10 @@ from typing import Any, Final
 import msgspec
 
 from ottla.registry.commands import (
-    Change,
-    Checked,
+    CheckedSchema,
     NotChecked,
     Registration,
+    RegistryChange,
     check_subject,
     delete_config,
     delete_mode,
@@ -29,7 +29,7 @@ from ottla.registry.commands import (
 )
 from ottla.registry.comparison import Comparison, comparison_of, incompatible
 from ottla.registry.compatibility import compared
-from ottla.registry.errors import Code, RegistryError
+from ottla.registry.errors import RegistryCode, RegistryError
 from ottla.registry.formats.parsed import Parsed
 from ottla.registry.formats.types import parse
 from ottla.registry.queries import (
@@ -40,10 +40,10 @@ from ottla.registry.queries import (
     schema_fields,
     version_fields,
 )
-from ottla.registry.request import Request, SubmittedSchema, submitted_schema
+from ottla.registry.request import RegistryRequest, SubmittedSchema, submitted_schema
 from ottla.registry.schema_log import SchemaLog
 from ottla.registry.schema_text import KINDS, SchemaText, Version
-from ottla.registry.state import State
+from ottla.registry.state import RegistryState
 
 API_VERSION: Final = "7.9.0"
 """The release of Confluent Platform whose API this is, for clients that ask for it."""
@@ -64,42 +64,42 @@ class Routes:
     def __init__(self, log: SchemaLog) -> None:
         self._log = log
 
-    def answer(self, request: Request) -> Any:
+    def answer(self, request: RegistryRequest) -> Any:
         """Return the response to a request. Raises `RegistryError`."""
         path = request.path
         if path[:1] == ("contexts",) and len(path) > 1:
-            raise RegistryError(Code.NOT_FOUND, f"this registry has no contexts, so {path[1][:60]!r} is unknown")
+            raise RegistryError(RegistryCode.NOT_FOUND, f"this registry has no contexts, so {path[1][:60]!r} is unknown")
         methods = [(method, handler) for method, pattern, handler in _ROUTES if _matches(pattern, path)]
         for method, handler in methods:
             if method == request.method:
                 return handler(self, request)
         if methods:
             allowed = " or ".join(method for method, _ in methods)
-            raise RegistryError(Code.METHOD_NOT_ALLOWED, f"HTTP 405 Method Not Allowed: use {allowed}")
-        raise RegistryError(Code.NOT_FOUND, "HTTP 404 Not Found")
+            raise RegistryError(RegistryCode.METHOD_NOT_ALLOWED, f"HTTP 405 Method Not Allowed: use {allowed}")
+        raise RegistryError(RegistryCode.NOT_FOUND, "HTTP 404 Not Found")
 
-    def _change(self, decide: Callable[[State], Change]) -> Any:
+    def _change(self, decide: Callable[[RegistryState], RegistryChange]) -> Any:
         with self._log.current() as state:
             change = decide(state)
             if change.records:
                 self._log.append(change.records)
             return change.response
 
-    def _read(self, read: Callable[[State], Any]) -> Any:
+    def _read(self, read: Callable[[RegistryState], Any]) -> Any:
         with self._log.current() as state:
             return read(state)
 
     # schemas by id
 
-    def types(self, request: Request) -> Any:
+    def types(self, request: RegistryRequest) -> Any:
         return KINDS
 
-    def schemas(self, request: Request) -> Any:
+    def schemas(self, request: RegistryRequest) -> Any:
         """Return all versions, filtered and paged."""
         prefix, deleted = request.query.get("subjectPrefix", ""), request.flag("deleted")
         offset, limit = max(request.number("offset", 0), 0), request.number("limit", -1)
 
-        def read(state: State) -> Any:
+        def read(state: RegistryState) -> Any:
             found = []
             for subject in sorted(state.subjects):
                 if subject.startswith(prefix):
@@ -109,31 +109,31 @@ class Routes:
 
         return self._read(read)
 
-    def schema_by_id(self, request: Request) -> Any:
+    def schema_by_id(self, request: RegistryRequest) -> Any:
         schema_id = _schema_id(request.path[2])
 
-        def read(state: State) -> tuple[SchemaText, int]:
+        def read(state: RegistryState) -> tuple[SchemaText, int]:
             return _schema_of(state, schema_id), state.max_id
 
         schema, max_id = self._read(read)
         fields = schema_fields(self._formatted(request, schema))
         return {**fields, "maxId": max_id} if request.flag("fetchMaxId") else fields
 
-    def text_by_id(self, request: Request) -> Any:
+    def text_by_id(self, request: RegistryRequest) -> Any:
         schema_id = _schema_id(request.path[2])
         return Text(self._formatted(request, self._read(lambda state: _schema_of(state, schema_id))).text)
 
-    def subjects_of_id(self, request: Request) -> Any:
+    def subjects_of_id(self, request: RegistryRequest) -> Any:
         return sorted({version.subject for version in self._versions_of_id(request)})
 
-    def versions_of_id(self, request: Request) -> Any:
+    def versions_of_id(self, request: RegistryRequest) -> Any:
         return [{"subject": version.subject, "version": version.version} for version in self._versions_of_id(request)]
 
-    def _versions_of_id(self, request: Request) -> list[Version]:
+    def _versions_of_id(self, request: RegistryRequest) -> list[Version]:
         schema_id, deleted = _schema_id(request.path[2]), request.flag("deleted")
         subject = request.query.get("subject")
 
-        def read(state: State) -> list[Version]:
+        def read(state: RegistryState) -> list[Version]:
             _schema_of(state, schema_id)
             versions = state.versions_of_id(schema_id)
             return [one for one in versions if (deleted or not one.is_deleted) and subject in (None, one.subject)]
@@ -141,7 +141,7 @@ class Routes:
         found: list[Version] = self._read(read)
         return found
 
-    def _formatted(self, request: Request, schema: SchemaText) -> SchemaText:
+    def _formatted(self, request: RegistryRequest, schema: SchemaText) -> SchemaText:
         """Return the schema in the wanted format: for Protobuf, ``serialized`` is a file descriptor in base64."""
         if request.query.get("format") != SERIALIZED:
             return schema
@@ -150,11 +150,11 @@ class Routes:
 
     # subjects
 
-    def subjects(self, request: Request) -> Any:
+    def subjects(self, request: RegistryRequest) -> Any:
         prefix, deleted, deleted_only = request.query.get("subjectPrefix", ""), request.flag("deleted"), request.flag("deletedOnly")
         prefix = prefix.removeprefix(":.:").replace(":*:", "")
 
-        def read(state: State) -> Any:
+        def read(state: RegistryState) -> Any:
             found = []
             for subject in sorted(state.subjects):
                 has_versions = bool(state.versions(subject))
@@ -165,64 +165,66 @@ class Routes:
 
         return self._read(read)
 
-    def versions(self, request: Request) -> Any:
+    def versions(self, request: RegistryRequest) -> Any:
         subject, deleted = _subject(request), request.flag("deleted")
         deleted_only = request.flag("deletedOnly")
 
-        def read(state: State) -> Any:
+        def read(state: RegistryState) -> Any:
             versions = found_versions(state, subject, deleted=deleted or deleted_only)
             return [version.version for version in versions if version.is_deleted or not deleted_only]
 
         return self._read(read)
 
-    def version(self, request: Request) -> Any:
+    def version(self, request: RegistryRequest) -> Any:
         version = self._version(request)
         return version_fields(msgspec.structs.replace(version, schema=self._formatted(request, version.schema)))
 
-    def text(self, request: Request) -> Any:
+    def text(self, request: RegistryRequest) -> Any:
         return Text(self._formatted(request, self._version(request).schema).text)
 
-    def _version(self, request: Request) -> Version:
+    def _version(self, request: RegistryRequest) -> Version:
         subject, deleted = _subject(request), request.flag("deleted")
         found: Version = self._read(lambda state: found_version(state, subject, request.path[3], deleted=deleted))
         return found
 
-    def referring(self, request: Request) -> Any:
+    def referring(self, request: RegistryRequest) -> Any:
         subject = _subject(request)
 
-        def read(state: State) -> Any:
+        def read(state: RegistryState) -> Any:
             version = found_version(state, subject, request.path[3], deleted=True)
             users = state.referring(subject, version.version)
             return sorted({user.schema_id for user in users if not user.is_deleted or request.flag("deleted")})
 
         return self._read(read)
 
-    def register(self, request: Request) -> Any:
+    def register(self, request: RegistryRequest) -> Any:
         submitted, subject = self._submitted(request), _subject(request)
         wanted = Registration(subject=subject, schema=submitted.schema, schema_id=submitted.schema_id, version=submitted.version)
-        checked: Checked | None = None
+        checked: CheckedSchema | None = None
         for _ in range(MAX_COMPARISONS):
             try:
                 return self._change(partial(register, wanted=wanted, checked=checked))
             except NotChecked as needed:
-                checked = Checked(comparison=needed.comparison, reasons=incompatible(needed.comparison, parse))
-        raise RegistryError(Code.STORE_FAILED, f"subject {subject!r} has changed {MAX_COMPARISONS} times meanwhile; try again")
+                checked = CheckedSchema(comparison=needed.comparison, reasons=incompatible(needed.comparison, parse))
+        raise RegistryError(
+            RegistryCode.STORE_FAILED, f"subject {subject!r} has changed {MAX_COMPARISONS} times meanwhile; try again"
+        )
 
-    def lookup(self, request: Request) -> Any:
+    def lookup(self, request: RegistryRequest) -> Any:
         subject, deleted = _subject(request), request.flag("deleted")
         self._read(lambda state: found_versions(state, subject, deleted=deleted))
         submitted = self._submitted(request)
         return version_fields(self._read(lambda state: found_by_schema(state, subject, submitted.schema, deleted=deleted)))
 
-    def delete_subject(self, request: Request) -> Any:
+    def delete_subject(self, request: RegistryRequest) -> Any:
         subject, is_permanent = _subject(request), request.flag("permanent")
         return self._change(lambda state: delete_subject(state, subject, is_permanent=is_permanent))
 
-    def delete_version(self, request: Request) -> Any:
+    def delete_version(self, request: RegistryRequest) -> Any:
         subject, text = _subject(request), request.path[3]
         return self._change(lambda state: delete_version(state, subject, text, is_permanent=request.flag("permanent")))
 
-    def _submitted(self, request: Request) -> SubmittedSchema:
+    def _submitted(self, request: RegistryRequest) -> SubmittedSchema:
         """Parse the schema of a body, and return it as it is stored. Raises `RegistryError`."""
         submitted = submitted_schema(request)
         parsed = self._parse(submitted.schema)
@@ -239,23 +241,23 @@ class Routes:
 
     # compatibility
 
-    def is_compatible_with_version(self, request: Request) -> Any:
+    def is_compatible_with_version(self, request: RegistryRequest) -> Any:
         subject = check_subject(request.path[2])
         self._read(lambda state: found_version(state, subject, request.path[4], deleted=False))
         schema = self._submitted(request).schema
 
-        def read(state: State) -> Comparison:
+        def read(state: RegistryState) -> Comparison:
             version = found_version(state, subject, request.path[4], deleted=False)
             level = state.level(subject)
             return comparison_of(state, schema, [version] if level != "NONE" else [], level)
 
         return _compatibility(request, incompatible(self._read(read), parse))
 
-    def is_compatible(self, request: Request) -> Any:
+    def is_compatible(self, request: RegistryRequest) -> Any:
         subject = check_subject(request.path[2])
         schema = self._submitted(request).schema
 
-        def read(state: State) -> Comparison:
+        def read(state: RegistryState) -> Comparison:
             level = state.level(subject)
             return comparison_of(state, schema, compared(level, state.versions(subject)), level)
 
@@ -263,66 +265,69 @@ class Routes:
 
     # levels and modes
 
-    def config(self, request: Request) -> Any:
+    def config(self, request: RegistryRequest) -> Any:
         subject = _optional_subject(request)
 
-        def read(state: State) -> Any:
+        def read(state: RegistryState) -> Any:
             own = state.levels.get(subject)
             if own is None and subject is not None and not request.flag("defaultToGlobal"):
                 raise RegistryError(
-                    Code.SUBJECT_LEVEL_NOT_FOUND, f"Subject '{subject}' does not have subject-level compatibility configured"
+                    RegistryCode.SUBJECT_LEVEL_NOT_FOUND,
+                    f"Subject '{subject}' does not have subject-level compatibility configured",
                 )
             return own or state.levels.get(None) or {"compatibilityLevel": state.level(subject)}
 
         return self._read(read)
 
-    def set_config(self, request: Request) -> Any:
+    def set_config(self, request: RegistryRequest) -> Any:
         subject, given = _optional_subject(request), request.json()
         return self._change(lambda state: set_config(state, subject, given))
 
-    def delete_config(self, request: Request) -> Any:
+    def delete_config(self, request: RegistryRequest) -> Any:
         subject = _optional_subject(request)
         return self._change(lambda state: delete_config(state, subject))
 
-    def mode(self, request: Request) -> Any:
+    def mode(self, request: RegistryRequest) -> Any:
         subject = _optional_subject(request)
 
-        def read(state: State) -> Any:
+        def read(state: RegistryState) -> Any:
             if subject is not None and subject not in state.modes and not request.flag("defaultToGlobal"):
-                raise RegistryError(Code.SUBJECT_MODE_NOT_FOUND, f"Subject '{subject}' does not have subject-level mode configured")
+                raise RegistryError(
+                    RegistryCode.SUBJECT_MODE_NOT_FOUND, f"Subject '{subject}' does not have subject-level mode configured"
+                )
             return {"mode": state.mode(subject)}
 
         return self._read(read)
 
-    def set_mode(self, request: Request) -> Any:
+    def set_mode(self, request: RegistryRequest) -> Any:
         subject, given = _optional_subject(request), request.json()
         return self._change(lambda state: set_mode(state, subject, given, is_forced=request.flag("force")))
 
-    def delete_mode(self, request: Request) -> Any:
+    def delete_mode(self, request: RegistryRequest) -> Any:
         subject = _optional_subject(request)
         return self._change(lambda state: delete_mode(state, subject))
 
     # the registry itself
 
-    def root(self, request: Request) -> Any:
+    def root(self, request: RegistryRequest) -> Any:
         return {}
 
-    def contexts(self, request: Request) -> Any:
+    def contexts(self, request: RegistryRequest) -> Any:
         return ["."]
 
-    def cluster(self, request: Request) -> Any:
+    def cluster(self, request: RegistryRequest) -> Any:
         clusters = {"kafka-cluster": self._log.cluster_id(), "schema-registry-cluster": "schema-registry"}
         return {"scope": {"path": [], "clusters": clusters}, "id": ""}
 
-    def api_version(self, request: Request) -> Any:
+    def api_version(self, request: RegistryRequest) -> Any:
         return {"version": API_VERSION, "commitId": ""}
 
 
-def _subject(request: Request) -> str:
+def _subject(request: RegistryRequest) -> str:
     return check_subject(request.path[1])
 
 
-def _optional_subject(request: Request) -> str | None:
+def _optional_subject(request: RegistryRequest) -> str | None:
     if len(request.path) == 1 or request.path[1] in (":.:", ":*:"):
         return None
     return check_subject(request.path[1])
@@ -330,18 +335,18 @@ def _optional_subject(request: Request) -> str | None:
 
 def _schema_id(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 10):
-        raise RegistryError(Code.NOT_FOUND, f"HTTP 404 Not Found: {text[:40]!r} is not a schema id")
+        raise RegistryError(RegistryCode.NOT_FOUND, f"HTTP 404 Not Found: {text[:40]!r} is not a schema id")
     return int(text)
 
 
-def _schema_of(state: State, schema_id: int) -> SchemaText:
+def _schema_of(state: RegistryState, schema_id: int) -> SchemaText:
     schema = state.schema(schema_id)
     if schema is None:
-        raise RegistryError(Code.SCHEMA_NOT_FOUND, f"Schema {schema_id} not found")
+        raise RegistryError(RegistryCode.SCHEMA_NOT_FOUND, f"Schema {schema_id} not found")
     return schema
 
 
-def _compatibility(request: Request, found: list[str]) -> dict[str, Any]:
+def _compatibility(request: RegistryRequest, found: list[str]) -> dict[str, Any]:
     return {"is_compatible": not found, **({"messages": found} if request.flag("verbose") else {})}
 
 
@@ -349,7 +354,7 @@ def _matches(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
     return len(pattern) == len(path) and all(part in ("*", given) for part, given in zip(pattern, path, strict=True))
 
 
-def _route(method: str, path: str, handler: Callable[[Routes, Request], Any]) -> tuple[str, tuple[str, ...], Any]:
+def _route(method: str, path: str, handler: Callable[[Routes, RegistryRequest], Any]) -> tuple[str, tuple[str, ...], Any]:
     return method, tuple(path.strip("/").split("/")) if path != "/" else (), handler
 
 

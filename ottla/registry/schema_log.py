@@ -21,7 +21,7 @@ from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic, check
 from ottla.client.kafka_client import KafkaClient
 from ottla.client.real_time import now_ms
 from ottla.client.records.record import ConsumedRecord, NewRecord, decoded, encode_batch
-from ottla.protocol.errors import Code as KafkaCode
+from ottla.protocol.errors import RegistryCode as KafkaCode
 from ottla.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -31,9 +31,9 @@ from ottla.protocol.messages.create_topics import (
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import batches
-from ottla.registry.errors import Code, RegistryError
-from ottla.registry.records import TOPIC, Record
-from ottla.registry.state import Identity, State
+from ottla.registry.errors import RegistryCode, RegistryError
+from ottla.registry.records import TOPIC, RegistryRecord
+from ottla.registry.state import Identity, RegistryState
 
 REPLICAS: Final = 3
 """Replication factor of a new topic, as in Confluent's registry; less with fewer brokers."""
@@ -65,16 +65,16 @@ class SchemaLog:
         self._position = 0
         self._ignored = 0
         """The number of ignored records that were logged."""
-        self._state = State(identity)
+        self._state = RegistryState(identity)
 
     @contextmanager
-    def current(self) -> Iterator[State]:
+    def current(self) -> Iterator[RegistryState]:
         """Hold the lock in the block, and return the current state. Raises `RegistryError` if the topic cannot be read."""
         with self._lock, self._failures("read"):
             self._read()
             yield self._state
 
-    def append(self, records: Sequence[Record]) -> None:
+    def append(self, records: Sequence[RegistryRecord]) -> None:
         """Write records and replay them. Must be called inside a block of `current`. Raises `RegistryError`."""
         with self._failures("written"):
             brokers = self._brokers()
@@ -99,7 +99,7 @@ class SchemaLog:
             yield
         except (ClientError, OSError) as error:
             self._drop()
-            raise RegistryError(Code.STORE_FAILED, f"the topic {TOPIC} cannot be {done}: {error}") from None
+            raise RegistryError(RegistryCode.STORE_FAILED, f"the topic {TOPIC} cannot be {done}: {error}") from None
 
     def _drop(self) -> None:
         if self._client is not None:
@@ -173,7 +173,7 @@ class SchemaLog:
 
     def _restart(self, topic_id: bytes | None, position: int = 0) -> None:
         """Forget the state, and read the topic from ``position`` on."""
-        self._topic_id, self._position, self._state = topic_id, position, State(self._identity)
+        self._topic_id, self._position, self._state = topic_id, position, RegistryState(self._identity)
 
     # writing
 
@@ -196,7 +196,7 @@ class SchemaLog:
 
         brokers.until_final(f"creating {TOPIC}", attempt)
 
-    def _write(self, brokers: BrokerConnections, records: Sequence[Record]) -> None:
+    def _write(self, brokers: BrokerConnections, records: Sequence[RegistryRecord]) -> None:
         """Append one batch. A repeated attempt may append it twice, which changes nothing, because the records are states."""
         batch = encode_batch([NewRecord(key=record.key, value=record.value) for record in records], now_ms())
         part = TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=_PARTITION, records=batch)])

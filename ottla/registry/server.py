@@ -26,9 +26,9 @@ from ottla.broker.network.listener import Endpoint, advertised_hosts
 from ottla.client.errors import ClientError
 from ottla.client.kafka_client import KafkaClient
 from ottla.client.wire.transport import SocketTransport
-from ottla.registry.errors import Code, RegistryError
+from ottla.registry.errors import RegistryCode, RegistryError
 from ottla.registry.formats.types import identity
-from ottla.registry.request import Request, parsed_target
+from ottla.registry.request import RegistryRequest, parsed_target
 from ottla.registry.routes import Routes, Text
 from ottla.registry.schema_log import SchemaLog
 
@@ -144,7 +144,7 @@ class SchemaRegistry:
             status, body = 200, self._encoded(self._routes.answer(self._request(environ)))
         except RegistryError as error:
             status, body = error.status, msgspec.json.encode(_error_fields(error.code, str(error)))
-            if error.code == Code.UNAUTHORIZED:
+            if error.code == RegistryCode.UNAUTHORIZED:
                 headers.append(("WWW-Authenticate", 'Basic realm="ottla"'))
         headers += [("Content-Type", CONTENT_TYPE), ("Content-Length", str(len(body)))]
         start_response(f"{status} {_REASONS[status]}", headers)
@@ -154,18 +154,21 @@ class SchemaRegistry:
     def _encoded(answer: Any) -> bytes:
         return answer.text.encode() if isinstance(answer, Text) else msgspec.json.encode(answer)
 
-    def _request(self, environ: WSGIEnvironment) -> Request:
+    def _request(self, environ: WSGIEnvironment) -> RegistryRequest:
         """Return the request of an environment. Raises `RegistryError` without the token, and for requests of web pages."""
         if self.token is not None and not _shows(str(environ.get("HTTP_AUTHORIZATION", "")), self.token):
             raise RegistryError(
-                Code.UNAUTHORIZED, "the token is missing or wrong; give it as the password of basic authentication, with any user"
+                RegistryCode.UNAUTHORIZED,
+                "the token is missing or wrong; give it as the password of basic authentication, with any user",
             )
         # Browsers send the origin of a page with all requests that change something, and other clients send none.
         if "HTTP_ORIGIN" in environ:
-            raise RegistryError(Code.FORBIDDEN, "requests of web pages are not accepted")
+            raise RegistryError(RegistryCode.FORBIDDEN, "requests of web pages are not accepted")
         path, query = parsed_target(str(environ["REQUEST_URI"]))
         method = str(environ["REQUEST_METHOD"])
-        return Request(method="GET" if method == "HEAD" else method, path=path, query=query, body=environ["wsgi.input"].read())
+        return RegistryRequest(
+            method="GET" if method == "HEAD" else method, path=path, query=query, body=environ["wsgi.input"].read()
+        )
 
     def _count_bug(self) -> None:
         count_from_thread(self._loop, lambda: self._serving.broker.lifecycle)

@@ -35,7 +35,7 @@ Identity = Callable[[SchemaText], bytes]
 """Returns a digest that equal schemas have in common; see `formats.types.identity`."""
 
 
-class State:
+class RegistryState:
     """Owned by one `SchemaLog`, whose lock protects it. ``identity`` decides which schemas are equal."""
 
     def __init__(self, identity: Identity) -> None:

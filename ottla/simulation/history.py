@@ -10,7 +10,7 @@ COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 
 
 @dataclass(slots=True)
-class WrittenRecord:
+class TriedRecord:
     """A record that a client tried to write. ``source`` is the input record from which a pipe made the record.
 
     ``offset`` is the offset in the response to its producer, if known.
@@ -34,7 +34,7 @@ class Attempt:
     actor: str
     session: int
     number: int
-    records: list[WrittenRecord]
+    records: list[TriedRecord]
     group: str | None = None
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     commit_asked_s: float | None = None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla.client.explain.timeline import Event
+    from ottla.client.explain.timeline import TimelineEvent
     from ottla.client.kafka_client import KafkaClient
     from ottla.control.remote import Remote
     from ottla.testing.handle import Broker
@@ -129,7 +129,7 @@ def transactions_since(open_client: Callable[[], KafkaClient], since_ms: int, co
     return happened
 
 
-def _text(event: Event) -> str:
+def _text(event: TimelineEvent) -> str:
     from ottla.cli.txn_timeline import description, producer_text
 
     producer = producer_text(event)

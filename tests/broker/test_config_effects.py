@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 import ottla
 from ottla.broker.config.client_metrics import CLIENT_METRICS_DEFINITIONS
 from ottla.broker.config.definitions import OWN, lines_of, topic_definitions
-from ottla.broker.config.effects import RESOURCES, Effect, definitions, effect_of, listed
+from ottla.broker.config.effects import RESOURCES, ConfigEffect, definitions, effect_of, listed
 from ottla.broker.config.groups import group_definitions
 from ottla.broker.config.settings import HONOURED
 from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
@@ -87,8 +87,8 @@ def is_broker_key_read(name: str) -> bool:
         or name in read_names()
         or name in AT_THE_START
         or is_bound(name)
-        or any(is_group_key_read(key) and effect_of(GROUP_RESOURCE, key) is Effect.WORKS for key in for_groups)
-        or any(is_topic_key_read(key) and effect_of(TOPIC_RESOURCE, key) is Effect.WORKS for key in for_topics)
+        or any(is_group_key_read(key) and effect_of(GROUP_RESOURCE, key) is ConfigEffect.WORKS for key in for_groups)
+        or any(is_topic_key_read(key) and effect_of(TOPIC_RESOURCE, key) is ConfigEffect.WORKS for key in for_topics)
     )
 
 
@@ -102,15 +102,15 @@ def is_read(resource_type: int, name: str) -> bool:
 def test_config_key_is_implemented_refused_or_listed_without_effect(resource_type: int) -> None:
     """A key with an effect must occur in the code. If this fails, implement the key or list it in without_effect.txt."""
     names = definitions(resource_type)
-    by_effect = {effect: {name for name in names if effect_of(resource_type, name) is effect} for effect in Effect}
+    by_effect = {effect: {name for name in names if effect_of(resource_type, name) is effect} for effect in ConfigEffect}
     assert sum(map(len, by_effect.values())) == len(names)
-    assert by_effect[Effect.NONE] == {name for kind, name in listed() if kind == resource_type}
-    assert [name for name in by_effect[Effect.WORKS] if not is_read(resource_type, name)] == []
+    assert by_effect[ConfigEffect.NONE] == {name for kind, name in listed() if kind == resource_type}
+    assert [name for name in by_effect[ConfigEffect.WORKS] if not is_read(resource_type, name)] == []
     if resource_type == BROKER_RESOURCE:
-        assert not by_effect[Effect.NONE] & HONOURED
+        assert not by_effect[ConfigEffect.NONE] & HONOURED
     if resource_type == TOPIC_RESOURCE:
-        assert not by_effect[Effect.NONE] & {field.replace("_", ".") for field in LogConfig.__struct_fields__}
-        assert by_effect[Effect.REFUSED] == {"remote.storage.enable"}
+        assert not by_effect[ConfigEffect.NONE] & {field.replace("_", ".") for field in LogConfig.__struct_fields__}
+        assert by_effect[ConfigEffect.REFUSED] == {"remote.storage.enable"}
 
 
 def test_config_keys_without_effect_are_detected() -> None:

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from ottla.broker.apis.api import RequestContext
 from ottla.broker.coordinators.completion import Completions
-from ottla.broker.coordinators.groups import ForgottenTopic, Groups
+from ottla.broker.coordinators.groups import DeletedTopic, Groups
 from ottla.broker.coordinators.share_groups import ShareGroupStates
 from ottla.broker.coordinators.share_partitions import SharePartitions
 from ottla.broker.coordinators.share_states import ShareStates
@@ -103,7 +103,7 @@ class Lasting:
     def meet_offsets_not_deleted(self) -> Callable[[], object]:
         groups = self.groups(forget_topic=lambda *_: [None])
         groups._has_share_states_to_forget = False
-        groups._forgotten = {ForgottenTopic("t", index, 100): None for index in range(50)}
+        groups._forgotten = {DeletedTopic("t", index, 100): None for index in range(50)}
         return lambda: run(groups.forget_topics())
 
     def meet_share_states_not_deleted(self) -> Callable[[], object]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.simulation.history import Attempt, History, OffsetsRead, ProducerSession, Watched, WrittenRecord
+from ottla.simulation.history import Attempt, History, OffsetsRead, ProducerSession, TriedRecord, Watched
 
 
 class Scribe:
@@ -70,7 +70,7 @@ def _take(history: History, open_by: dict[tuple[str, int, int], Attempt], line: 
             actor=line["actor"],
             session=line["session"],
             number=line["number"],
-            records=[WrittenRecord((t, p), value, tuple(source) if source else None) for t, p, value, source in line["records"]],
+            records=[TriedRecord((t, p), value, tuple(source) if source else None) for t, p, value, source in line["records"]],
             group=line["group"] if line["offsets"] else None,
             offsets=_offsets(line["offsets"]),
             is_transaction=line["is_transaction"],

@@ -19,7 +19,7 @@ from ottla.cli.output import note, show_json, show_line
 from ottla.cli.produce import _split
 from ottla.cli.txn_timeline import diagram
 from ottla.client.explain.reasons import why_held
-from ottla.client.explain.timeline import Event
+from ottla.client.explain.timeline import TimelineEvent
 from ottla.testing import report as reported
 from tests.client.explain.test_reasons import NOW_MS, held, holder, transaction
 
@@ -166,7 +166,7 @@ def test_suggested_command_quotes_the_transactional_id() -> None:
 
 
 def test_mermaid_diagram_contains_no_control_characters_or_directives() -> None:
-    event = Event(0, "begin", "begins", "x", (1, 0), [("t", 0)])
+    event = TimelineEvent(0, "begin", "begins", "x", (1, 0), [("t", 0)])
     text = diagram(f"a\r{ESCAPES}%%{{init: {{}}}}%%%", [event])
     assert all(line.isprintable() for line in text.split("\n"))
     assert "%%" not in text
@@ -192,7 +192,7 @@ def test_failed_test_report_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
             asked = {"api": "EndTxn", "client_id": ESCAPES, "client_host": "h", "group_id": ESCAPES}
             return {"events": [{"time_ms": 1, "kind": "request", **asked}]}
 
-    event = Event(0, "init", "taken", "x", (1, 0))
+    event = TimelineEvent(0, "init", "taken", "x", (1, 0))
     monkeypatch.setattr("ottla.client.explain.timeline.timeline", lambda *_: [event])
     lines = reported.transactions_since(cast(Any, Known), 0, cast(Any, ControlEndpoint()))
     assert len(lines) == 2

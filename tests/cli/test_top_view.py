@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from ottla.cli.top_view import View, compared
+from ottla.cli.top_view import TopView, compared
 from ottla.client.admin.activity import GroupSample, Sample, TransactionSample
 from ottla.client.cluster import BrokerNode
 
@@ -34,7 +34,7 @@ def sample(
     )
 
 
-def drawn(view: View, rows: int | None, width: int = 80, problem: str = "") -> list[str]:
+def drawn(view: TopView, rows: int | None, width: int = 80, problem: str = "") -> list[str]:
     console = Console(file=io.StringIO(), width=width, color_system=None, highlight=False)
     with console.capture() as shown:
         console.print(view.drawn(rows, problem))

@@ -6,16 +6,16 @@ from typing import Any
 
 from ottla.cli.txn_timeline import diagram
 from ottla.client.explain.reasons import why_held
-from ottla.client.explain.timeline import Event
+from ottla.client.explain.timeline import TimelineEvent
 from ottla.control.timeline import holder_text, merged
 from tests.client.explain.test_reasons import NOW_MS, held, holder, transaction
 
 CLIENT = {"client_id": "c", "client_host": "127.0.0.1"}
 LOGGED = [
-    Event(10, "init", "a producer gets the id", "log at 0", (7, 0)),
-    Event(20, "begin", "a transaction begins", "log at 1", (7, 0), [("t", 0)]),
-    Event(40, "decide", "abort is decided", "log at 2", (7, 1), [("t", 0)]),
-    Event(41, "marker", "abort marker", "t:0 at 1", (7, 1), [("t", 0)]),
+    TimelineEvent(10, "init", "a producer gets the id", "log at 0", (7, 0)),
+    TimelineEvent(20, "begin", "a transaction begins", "log at 1", (7, 0), [("t", 0)]),
+    TimelineEvent(40, "decide", "abort is decided", "log at 2", (7, 1), [("t", 0)]),
+    TimelineEvent(41, "marker", "abort marker", "t:0 at 1", (7, 1), [("t", 0)]),
 ]
 KNOWN: dict[str, Any] = {
     "transactional_id": "orders",
@@ -80,9 +80,9 @@ def test_requests_are_listed_before_their_effects() -> None:
 
 def test_events_of_one_millisecond_are_drawn_in_causal_order() -> None:
     log = [
-        Event(10, "begin", "a transaction begins", "log at 1", (7, 0), [("t", 0)]),
-        Event(10, "data", "1 record written", "t:0 at 0", (7, 0), [("t", 0)]),
-        Event(10, "decide", "commit is decided", "log at 2", (7, 1), [("t", 0)]),
+        TimelineEvent(10, "begin", "a transaction begins", "log at 1", (7, 0), [("t", 0)]),
+        TimelineEvent(10, "data", "1 record written", "t:0 at 0", (7, 0), [("t", 0)]),
+        TimelineEvent(10, "decide", "commit is decided", "log at 2", (7, 1), [("t", 0)]),
     ]
     asked = {"time_ms": 10, "kind": "request", **CLIENT, "producer_id": 7, "producer_epoch": 0}
     known = {"events": [{**asked, "api": "AddPartitionsToTxn"}, {**asked, "api": "EndTxn", "outcome": "commit"}]}

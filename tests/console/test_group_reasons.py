@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.view.groups import GroupDetail, GroupPosition, Hold
+from ottla.broker.view.groups import GroupDetail, GroupHold, GroupPosition
 from ottla.broker.view.partitions import HeldPartition, OpenTransaction
 from ottla.broker.view.transactions import TransactionDescription
 from ottla.console.group_reasons import why_group_waits
@@ -20,7 +20,7 @@ SHOP = TransactionDescription(
 )
 
 
-def why(*holds: Hold, end: int | None = 5) -> list[str]:
+def why(*holds: GroupHold, end: int | None = 5) -> list[str]:
     position = GroupPosition(topic="orders", partition=0, committed=3, end=end, lag=None if end is None else end - 3)
     detail = GroupDetail(
         group_id="g", type="classic", state="Empty", epoch=None, assignor="", members=[], positions=[position], holds=list(holds)
@@ -29,19 +29,19 @@ def why(*holds: Hold, end: int | None = 5) -> list[str]:
 
 
 def test_open_transaction_is_named_with_its_client() -> None:
-    _, held, advice = why(Hold(held=HELD, holder=HOLDER, transaction=SHOP, may_be_elsewhere=False))
+    _, held, advice = why(GroupHold(held=HELD, holder=HOLDER, transaction=SHOP, may_be_elsewhere=False))
     assert held.startswith("read_committed consumers of orders:0 are held at 3 of 5: transaction of producer 7 epoch 1")
     assert "transactional id shop from client till, open for 1.0 s" in held
     assert "ottla txn abort shop" in advice
 
 
 def test_transaction_without_a_coordinator_is_hanging() -> None:
-    lines = why(Hold(held=HELD, holder=HOLDER, transaction=None, may_be_elsewhere=False))
+    lines = why(GroupHold(held=HELD, holder=HOLDER, transaction=None, may_be_elsewhere=False))
     assert any(line.startswith("it is hanging: end it with ottla txn abort --partition orders:0") for line in lines)
 
 
 def test_transaction_of_another_coordinator_is_not_called_hanging() -> None:
-    lines = why(Hold(held=HELD, holder=HOLDER, transaction=None, may_be_elsewhere=True))
+    lines = why(GroupHold(held=HELD, holder=HOLDER, transaction=None, may_be_elsewhere=True))
     assert not any("hanging" in line for line in lines)
     assert lines[-1].endswith("transaction of producer 7 epoch 1, which this console cannot see; ottla why explains it")
 

@@ -11,7 +11,7 @@ import pytest
 from ottla.broker.view.groups import GroupDetail, GroupPosition
 from ottla.broker.view.members import GroupMember
 from ottla.broker.view.transactions import TransactionDescription
-from ottla.client.explain.timeline import Event, Timeline
+from ottla.client.explain.timeline import Timeline, TimelineEvent
 from ottla.client.records.record import ConsumedRecord
 from ottla.console import groups as groups_page
 from ottla.console import site
@@ -51,7 +51,7 @@ def test_long_header_lists_are_shortened() -> None:
 
 def test_long_partition_lists_of_transactions_are_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
     partitions = [("orders", index) for index in range(MANY)]
-    happened = [Event(0, "begin", "a transaction begins", "", (1, 0), partitions)] * 200
+    happened = [TimelineEvent(0, "begin", "a transaction begins", "", (1, 0), partitions)] * 200
     described = TransactionDescription(
         transactional_id="shop",
         state="Ongoing",

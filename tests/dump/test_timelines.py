@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ottla.client.explain.timeline import Event
+from ottla.client.explain.timeline import TimelineEvent
 from ottla.dump.timelines import timeline
 from ottla.storage.identity import DirectoryError
 from ottla.storage.real_filesystem import RealFilesystem
 from tests.dump.test_files import FIRST
 
 
-def told(directory: Path, transactional_id: str = "a") -> list[Event]:
+def told(directory: Path, transactional_id: str = "a") -> list[TimelineEvent]:
     return timeline(RealFilesystem(read_only=True), str(directory), transactional_id)
 
 

@@ -17,13 +17,13 @@ from ottla.cli import main
 from ottla.cli.pipeline import command
 from ottla.pipeline import settings
 from ottla.pipeline.schemas import MAX_AHEAD_MS, ShopTopics, Terms
-from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, Place, StreamSettings
+from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, JobPlace, StreamSettings
 from ottla.spark.errors import PipelineError
 from ottla.spark.schemas.formats import FORMATS
 from ottla.spark.sink.transaction import TRANSACTION_TIMEOUT_MS
 
 JOBS = ("demo", "generate", "shop", "totals", "export", "audit")
-PLACE = Place(bootstrap="127.0.0.1:9092", master=None, cores=2)
+PLACE = JobPlace(bootstrap="127.0.0.1:9092", master=None, cores=2)
 TERMS = Terms(topics=ShopTopics(), max_ahead_ms=MAX_AHEAD_MS)
 RUNS = {"generate": "run_generate", "shop": "run_stream", "totals": "run_stream", "export": "run_export", "audit": "run_audit"}
 
@@ -107,7 +107,7 @@ def test_jobs_have_default_options_without_flags(arguments: tuple[str, ...], opt
 
 def test_all_flags_reach_the_job_options() -> None:
     at = ["--bootstrap", "a:1,b:2", "--master", "spark://m:7077", "--cores", "3"]
-    place = Place(bootstrap="a:1,b:2", master="spark://m:7077", cores=3)
+    place = JobPlace(bootstrap="a:1,b:2", master="spark://m:7077", cores=3)
     generate = told("generate", *at, "--format", "avro", "--rows=5", "--seed", "-7", "--partitions", "6", "--transactional-id", "g")
     assert generate == GenerateSettings(
         place=place, format="avro", rows=5, seed=-7, partitions=6, transactional_id="g", topics=ShopTopics()

@@ -9,22 +9,22 @@ from typing import Any
 
 from ottla.registry.errors import RegistryError
 from ottla.registry.formats.types import identity
-from ottla.registry.records import Record
-from ottla.registry.request import Request, parsed_target
+from ottla.registry.records import RegistryRecord
+from ottla.registry.request import RegistryRequest, parsed_target
 from ottla.registry.routes import Routes, Text
-from ottla.registry.state import State
+from ottla.registry.state import RegistryState
 
 
 class ListLog:
     """Implements what `Routes` needs of `schema_log.SchemaLog`."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.state = State(identity)
+        self.records: list[RegistryRecord] = []
+        self.state = RegistryState(identity)
         self.is_held = False
 
     @contextmanager
-    def current(self) -> Iterator[State]:
+    def current(self) -> Iterator[RegistryState]:
         assert not self.is_held
         self.is_held = True
         try:
@@ -32,7 +32,7 @@ class ListLog:
         finally:
             self.is_held = False
 
-    def append(self, records: Sequence[Record]) -> None:
+    def append(self, records: Sequence[RegistryRecord]) -> None:
         for record in records:
             self.records.append(record)
             self.state.replay(record.key, record.value)
@@ -40,9 +40,9 @@ class ListLog:
     def cluster_id(self) -> str:
         return "the-cluster"
 
-    def replayed(self) -> State:
+    def replayed(self) -> RegistryState:
         """The state of a registry that is started anew on these records."""
-        state = State(identity)
+        state = RegistryState(identity)
         for record in self.records:
             state.replay(record.key, record.value)
         return state
@@ -59,7 +59,7 @@ class StoredRegistry:
         """Return the response. Raises `RegistryError`."""
         path, query = parsed_target(target)
         data = b"" if body is None else json.dumps(body).encode()
-        answer = self.routes.answer(Request(method=method, path=path, query=query, body=data))
+        answer = self.routes.answer(RegistryRequest(method=method, path=path, query=query, body=data))
         return answer.text if isinstance(answer, Text) else answer
 
     def code(self, method: str, target: str, body: Any = None) -> int:

@@ -10,16 +10,16 @@ from ottla.registry.formats.types import identity
 from ottla.registry.queries import references_of
 from ottla.registry.records import version_record
 from ottla.registry.schema_text import JSON, Reference, SchemaText, Version
-from ottla.registry.state import State
+from ottla.registry.state import RegistryState
 
 
 def _reference(number: int) -> Reference:
     return Reference(name=f"{number}.json", subject=f"s{number}", version=1)
 
 
-def _chain(length: int, *, is_closed: bool = False) -> State:
+def _chain(length: int, *, is_closed: bool = False) -> RegistryState:
     """A state in which schema N refers to N + 1; if it is closed, the last one refers to the first."""
-    state = State(identity)
+    state = RegistryState(identity)
     for number in range(length):
         further = (_reference(number + 1),) if number + 1 < length else (_reference(0),) if is_closed else ()
         schema = SchemaText(kind=JSON, text=f'{{"title":"{number}"}}', references=further)

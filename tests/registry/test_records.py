@@ -9,7 +9,7 @@ import pytest
 from ottla.registry.formats.types import identity
 from ottla.registry.records import CONFIG, DELETE_SUBJECT, MODE, subject_record, version_record, version_tombstone
 from ottla.registry.schema_text import Reference, SchemaText, Version
-from ottla.registry.state import State
+from ottla.registry.state import RegistryState
 
 CONFLUENTS = [
     ('{"keytype":"NOOP","magic":0}', None),
@@ -31,7 +31,7 @@ CONFLUENTS = [
 
 
 def test_records_of_confluents_registry_are_read() -> None:
-    state = State(identity)
+    state = RegistryState(identity)
     for key, value in CONFLUENTS:
         state.replay(key.encode(), None if value is None else value.encode())
     assert [(v.version, v.schema_id, v.schema.kind) for v in state.versions("orders-value")] == [(2, 2, "JSON")]
@@ -74,7 +74,7 @@ def test_records_have_confluents_bytes() -> None:
     ],
 )
 def test_malformed_records_change_nothing(key: bytes | None, value: bytes | None) -> None:
-    state = State(identity)
+    state = RegistryState(identity)
     state.replay(key, value)
     assert (state.subjects, state.levels, state.modes) == ({}, {}, {})
 
@@ -88,7 +88,7 @@ def test_metadata_is_kept_as_it_was_sent() -> None:
 
 @pytest.mark.parametrize(("version", "schema_id"), [(1, 999_999_999_999), (1, 2**31), (1, 0), (1, -7), (-7, 1), (0, 1), (2**31, 1)])
 def test_numbers_that_do_not_fit_are_ignored_with_a_reason(version: int, schema_id: int) -> None:
-    state = State(identity)
+    state = RegistryState(identity)
     record = version_record(
         Version(subject="s", version=version, schema_id=schema_id, schema=SchemaText(kind="AVRO", text='"int"'))
     )
@@ -100,7 +100,7 @@ def test_numbers_that_do_not_fit_are_ignored_with_a_reason(version: int, schema_
 @pytest.mark.parametrize("subject", [None, "s"])
 @pytest.mark.parametrize("value", [b'{"compatibilityLevel":"ZZZ"}', b'{"compatibilityLevel":["NONE"]}', b"no json", b"[]"])
 def test_unknown_level_leaves_the_earlier_one(subject: str | None, value: bytes) -> None:
-    state = State(identity)
+    state = RegistryState(identity)
     known = subject_record(CONFIG, subject, {"compatibilityLevel": "FULL"})
     assert state.replay(known.key, known.value) is None
     assert "is not a compatibility level" in str(state.replay(known.key, value))
@@ -109,7 +109,7 @@ def test_unknown_level_leaves_the_earlier_one(subject: str | None, value: bytes)
 
 @pytest.mark.parametrize("value", [b'{"mode":"QQQ"}', b'{"mode":{}}', b"{}", b"no json"])
 def test_unknown_mode_leaves_the_earlier_one(value: bytes) -> None:
-    state = State(identity)
+    state = RegistryState(identity)
     known = subject_record(MODE, None, {"mode": "READONLY"})
     assert state.replay(known.key, known.value) is None
     assert "of all subjects is not a mode" in str(state.replay(known.key, value))
@@ -118,6 +118,6 @@ def test_unknown_mode_leaves_the_earlier_one(value: bytes) -> None:
 
 def test_reason_for_the_log_is_short() -> None:
     record = subject_record(MODE, "s" * 10_000, {"mode": "\n" * 10_000})
-    reason = str(State(identity).replay(record.key, record.value))
+    reason = str(RegistryState(identity).replay(record.key, record.value))
     assert len(reason) < 150
     assert "\n" not in reason

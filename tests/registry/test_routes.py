@@ -12,9 +12,9 @@ from ottla.registry.errors import RegistryError
 from ottla.registry.formats import types
 from ottla.registry.formats.parsed import Parsed
 from ottla.registry.records import version_record
-from ottla.registry.request import Request, parsed_target
+from ottla.registry.request import RegistryRequest, parsed_target
 from ottla.registry.schema_text import NamedText, SchemaText, Version
-from ottla.registry.state import State
+from ottla.registry.state import RegistryState
 from tests.registry.stored import StoredRegistry, record
 
 pytest.importorskip("avro")
@@ -30,7 +30,7 @@ def registry() -> Iterator[StoredRegistry]:
     assert _content(made.log.state) == _content(made.log.replayed())
 
 
-def _content(state: State) -> object:
+def _content(state: RegistryState) -> object:
     return state.subjects, state.levels, state.modes, state.size_bytes, state._ids
 
 
@@ -327,4 +327,4 @@ def test_subject_that_is_not_utf8_is_refused(registry: StoredRegistry) -> None:
 def test_body_that_is_nested_too_deeply_is_named_so(registry: StoredRegistry) -> None:
     path, query = parsed_target("/config")
     with pytest.raises(RegistryError, match="the body is nested too deeply"):
-        registry.routes.answer(Request(method="PUT", path=path, query=query, body=b"[" * 100_000))
+        registry.routes.answer(RegistryRequest(method="PUT", path=path, query=query, body=b"[" * 100_000))

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from ottla.simulation.checker import RULES, Observation, Stored, check, outcomes
-from ottla.simulation.history import Attempt, History, OffsetsRead, ProducerSession, RecordDeletion, Watched, WrittenRecord
+from ottla.simulation.history import Attempt, History, OffsetsRead, ProducerSession, RecordDeletion, TriedRecord, Watched
 from tests.chaos.history import Scribe, read
 
 INPUT, LEFT, RIGHT = ("in", 0), ("out", 0), ("out", 1)
 FEEDER, PIPER, GROUP = 1, 2, "g"
 
 
-def attempt(name: str, number: int, records: list[WrittenRecord], *, ended: str, at_s: float, session: int = 1) -> Attempt:
+def attempt(name: str, number: int, records: list[TriedRecord], *, ended: str, at_s: float, session: int = 1) -> Attempt:
     return Attempt(
         transactional_id=name,
         actor=f"{name}#1",
@@ -31,7 +31,7 @@ def attempt(name: str, number: int, records: list[WrittenRecord], *, ended: str,
 
 def piped(number: int, sources: list[int], where: list[tuple[str, int]], *, ended: str, at_s: float) -> Attempt:
     """Return a transaction that copies each input offset in ``sources`` to the partition at the same index of ``where``."""
-    records = [WrittenRecord(w, f"p/{number}/{i}", (*INPUT, s)) for i, (s, w) in enumerate(zip(sources, where, strict=True))]
+    records = [TriedRecord(w, f"p/{number}/{i}", (*INPUT, s)) for i, (s, w) in enumerate(zip(sources, where, strict=True))]
     made = attempt("pipe", number, records, ended=ended, at_s=at_s)
     made.group, made.offsets = GROUP, {INPUT: sources[-1] + 1}
     return made
@@ -45,9 +45,9 @@ def history() -> History:
     """
     return History(
         attempts=[
-            attempt("feed", 1, [WrittenRecord(INPUT, "f1"), WrittenRecord(INPUT, "f2")], ended="committed", at_s=1),
-            attempt("feed", 2, [WrittenRecord(INPUT, "f3")], ended="aborted", at_s=2),
-            attempt("feed", 3, [WrittenRecord(INPUT, "f4")], ended="committed", at_s=3),
+            attempt("feed", 1, [TriedRecord(INPUT, "f1"), TriedRecord(INPUT, "f2")], ended="committed", at_s=1),
+            attempt("feed", 2, [TriedRecord(INPUT, "f3")], ended="aborted", at_s=2),
+            attempt("feed", 3, [TriedRecord(INPUT, "f4")], ended="committed", at_s=3),
             piped(1, [0, 1], [LEFT, RIGHT], ended="aborted", at_s=4),
             piped(2, [0, 1], [LEFT, RIGHT], ended="committed", at_s=5),
             piped(3, [5], [LEFT], ended="unknown", at_s=6),
@@ -119,7 +119,7 @@ def test_transaction_with_an_unknown_commit_outcome_may_be_aborted(history: Hist
 
 def test_non_transactional_records_may_be_partly_present(history: History, seen: Observation) -> None:
     """Unacknowledged records of an idempotent producer may be missing; acknowledged records must all be present."""
-    alone = attempt("solo", 1, [WrittenRecord(RIGHT, "s1"), WrittenRecord(RIGHT, "s2")], ended="unknown", at_s=7)
+    alone = attempt("solo", 1, [TriedRecord(RIGHT, "s1"), TriedRecord(RIGHT, "s2")], ended="unknown", at_s=7)
     alone.is_transaction = False
     history.attempts.append(alone)
     history.sessions.append(ProducerSession("solo", "solo#1", 1, 0.7))
@@ -137,7 +137,7 @@ def test_deleted_records_are_not_reported_as_lost(history: History, seen: Observ
     alone = attempt(
         "solo",
         1,
-        [WrittenRecord(("gone", 0), "s1", offset=0), WrittenRecord(("gone", 0), "s2", offset=1)],
+        [TriedRecord(("gone", 0), "s1", offset=0), TriedRecord(("gone", 0), "s2", offset=1)],
         ended="committed",
         at_s=7,
     )
@@ -344,5 +344,5 @@ def test_history_of_a_killed_client_is_read_with_its_outcomes(tmp_path: Path) ->
         file.write(json.dumps({"event": "commit asked", "s": 1.0, "actor": "pipe#1", "session": 1, "number": 4})[:-9])
     history = read([tmp_path / "history-x"])
     assert [a.outcome for a in history.attempts] == ["committed", "aborted", "unknown", "aborted"]
-    assert history.attempts[0].records == [WrittenRecord(("out", 0), "v1", ("in", 0, 1))]
+    assert history.attempts[0].records == [TriedRecord(("out", 0), "v1", ("in", 0, 1))]
     assert history.attempts[0].offsets == {("in", 0): 2}

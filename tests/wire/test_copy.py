@@ -24,7 +24,7 @@ from ottla.client.admin.topics import add_partitions
 from ottla.client.cluster import BrokerConnections
 from ottla.client.records import copying
 from ottla.client.records.copying import TopicCopy
-from ottla.client.records.transactional_producer import Fenced
+from ottla.client.records.transactional_producer import FencedProducer
 from ottla.client.wire.transport import SocketTransport
 from tests.support import oracle
 from tests.support.raw_client import RawClient
@@ -267,7 +267,7 @@ def test_a_second_copy_fences_the_first(source: str, target: str, topic: str) ->
     older, newer = (TopicCopy(clients[at].brokers, clients[at + 1].brokers, topic, topic) for at in (0, 2))
     older.prepare()
     newer.prepare()
-    with pytest.raises(Fenced, match="another process has taken the transactional id 'ottla-copy/"):
+    with pytest.raises(FencedProducer, match="another process has taken the transactional id 'ottla-copy/"):
         list(older.rounds())
     list(newer.rounds())
     assert rows(target, topic) == rows(source, topic)

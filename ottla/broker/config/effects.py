@@ -25,7 +25,7 @@ _REFUSED = {(TOPIC_RESOURCE, "remote.storage.enable")}
 """Keys for which ottla refuses every value that would have an effect in Kafka, besides the keys with `settings.KERBEROS_PREFIX`."""
 
 
-class Effect(Enum):
+class ConfigEffect(Enum):
     """The effect of setting a key."""
 
     WORKS = "works"
@@ -49,7 +49,7 @@ def listed() -> frozenset[tuple[int, str]]:
     return frozenset((types[resource], name) for resource, name in pairs)
 
 
-def effect_of(resource_type: int, name: str) -> Effect:
+def effect_of(resource_type: int, name: str) -> ConfigEffect:
     """The effect of setting a key. Kafka and ottla accept unknown broker keys, which have no effect.
 
     A key for one listener has the effect of the key without its prefix.
@@ -58,11 +58,11 @@ def effect_of(resource_type: int, name: str) -> Effect:
         definition = broker_definition(name)
         name = name if definition is None else definition.name
     if (resource_type, name) in listed() or name not in definitions(resource_type):
-        return Effect.NONE
+        return ConfigEffect.NONE
     is_refused = (resource_type, name) in _REFUSED or (resource_type == BROKER_RESOURCE and name.startswith(KERBEROS_PREFIX))
-    return Effect.REFUSED if is_refused else Effect.WORKS
+    return ConfigEffect.REFUSED if is_refused else ConfigEffect.WORKS
 
 
 def without_effect(resource_type: int, names: Iterable[str]) -> list[str]:
     """The given keys that have no effect, sorted."""
-    return sorted(name for name in names if effect_of(resource_type, name) is Effect.NONE)
+    return sorted(name for name in names if effect_of(resource_type, name) is ConfigEffect.NONE)

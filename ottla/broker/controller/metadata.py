@@ -17,7 +17,7 @@ from ottla.broker.metadata.metadata_log import LocalMetadataLog, metadata_not_wr
 from ottla.broker.metrics.controller_report import ControllerReport
 from ottla.broker.partitions.kernel import Kernel
 from ottla.coordinator.controller import directories, elections, heartbeats, in_sync, policies, reassignment, registrations
-from ottla.coordinator.controller.heartbeats import Heartbeat, HeartbeatReply, Heartbeats
+from ottla.coordinator.controller.heartbeats import BrokerHeartbeat, HeartbeatReply, Heartbeats
 from ottla.coordinator.controller.in_sync import PartitionAnswer, PartitionAsked
 from ottla.coordinator.controller.registrations import Registering
 from ottla.coordinator.metadata.broker_registration import ControllerRegistration
@@ -149,7 +149,7 @@ class ControllerMetadata:
         self._execute(registrations.unregister_broker(self.state, broker_id), Cause(f"broker {broker_id} was unregistered"))
         log.info("broker_unregistered", broker_id=broker_id, reason="a client requested it")
 
-    def heartbeat(self, asked: Heartbeat) -> HeartbeatReply:
+    def heartbeat(self, asked: BrokerHeartbeat) -> HeartbeatReply:
         """Process a heartbeat. Raises STALE_BROKER_EPOCH."""
         result = heartbeats.heartbeat(self.state, self.heartbeats, asked, self._env.steady_ms())
         return self._execute(result, _cause_of(asked))
@@ -206,7 +206,7 @@ class ControllerMetadata:
         return self._execute(elections.elect_unclean_leaders(self.state, MAX_ELECTIONS_AT_ONCE), cause)
 
 
-def _cause_of(asked: Heartbeat) -> Cause:
+def _cause_of(asked: BrokerHeartbeat) -> Cause:
     """The reason for the changes that a heartbeat causes."""
     broker_id = asked.broker_id
     if asked.want_shut_down:

@@ -40,7 +40,7 @@ FORGET_STEPS_AT_ONCE = 3
 log = structlog.get_logger("groups")
 
 
-class ForgottenTopic(NamedTuple):
+class DeletedTopic(NamedTuple):
     """A deleted topic whose committed offsets are still in a partition of ``__consumer_offsets``.
 
     Only offsets that were committed below ``before_offset`` in that partition belong to the deleted topic.
@@ -86,7 +86,7 @@ class Groups:
         self.topics = ClusterTopics(cluster_state)
         self._shards = Shards(OFFSETS_TOPIC, kernel, partitions, cluster_state, open=self._open, dropped=self._dropped)
         # Deleted topics with offsets left, in the order of deletion.
-        self._forgotten: dict[ForgottenTopic, None] = {}
+        self._forgotten: dict[DeletedTopic, None] = {}
         # Whether share groups may still refer to deleted topics.
         self._has_share_states_to_forget = True
         self.config = GroupConfig(
@@ -271,7 +271,7 @@ class Groups:
         Offsets that are committed from now on belong to a new topic of the same name, and stay.
         """
         forgotten = [
-            ForgottenTopic(topic, shard.partition, runtime.partition.log.log_end_offset)
+            DeletedTopic(topic, shard.partition, runtime.partition.log.log_end_offset)
             for shard, runtime in self._shards.items()
             if shard.offsets.keys_of_topic(topic)
         ]
@@ -307,7 +307,7 @@ class Groups:
                     self._refused("share_states_not_deleted", "share states", error, partition=shard.partition)
                 await next_turn()
 
-    async def _forget(self, forgotten: list[ForgottenTopic]) -> None:
+    async def _forget(self, forgotten: list[DeletedTopic]) -> None:
         for one in forgotten:
             if one not in self._forgotten:
                 # The shard was dropped since the last step. A shard loaded later may have other offsets.

@@ -33,7 +33,7 @@ from ottla.coordinator.metadata.cluster import GROUP_RESOURCE, ClusterState
 from ottla.coordinator.share_state.acquisition import AcquiredRecords, AcquireRequest
 from ottla.coordinator.share_state.batches import NO_OFFSET
 from ottla.coordinator.share_state.changes import DeadLetters, SharePartitionConfig
-from ottla.coordinator.share_state.partition import Acknowledgement, Change, SharePartition
+from ottla.coordinator.share_state.partition import Acknowledgement, ShareChange, SharePartition
 from ottla.coordinator.share_state.records import ShareKey
 from ottla.coordinator.share_state.requests import StateRead
 from ottla.coordinator.share_state.sessions import SessionKey, ShareSession, ShareSessions
@@ -233,7 +233,7 @@ class SharePartitions:
         change = self._configured(shared).acknowledge(member_id, acknowledgements, self._env.steady_ms())
         self._carry_out(shared, change)
 
-    def _carry_out(self, shared: OpenSharePartition, change: Change) -> None:
+    def _carry_out(self, shared: OpenSharePartition, change: ShareChange) -> None:
         """Persist a change, then apply it. On `KafkaError` nothing has changed."""
         if change.write is not None:
             try:
@@ -245,13 +245,13 @@ class SharePartitions:
                 raise refusal from error
         self._apply(shared, change)
 
-    def _apply(self, shared: OpenSharePartition, change: Change) -> None:
+    def _apply(self, shared: OpenSharePartition, change: ShareChange) -> None:
         shared.partition.apply(change)
         self._arm(shared)
         self._wake(shared)
         self._begin_dead_letters(shared, change.dead_letters)
 
-    def _apply_anyway(self, shared: OpenSharePartition, change: Change) -> None:
+    def _apply_anyway(self, shared: OpenSharePartition, change: ShareChange) -> None:
         """Apply a change even if it cannot be persisted; the error is logged."""
         try:
             self._carry_out(shared, change)

@@ -15,7 +15,7 @@ from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support import token_requests
 from ottla.broker.handlers.support.each import each, made
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.metadata.delegation_tokens import Token
+from ottla.coordinator.metadata.delegation_tokens import StoredToken
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_delegation_token import (
     DescribedDelegationToken,
@@ -46,7 +46,7 @@ async def handle(ports: Ports, request: DescribeDelegationTokenRequest, context:
     if asked is not None:
         owners = await made(lambda: {KafkaPrincipal(owner.principal_type, owner.principal_name) for owner in asked}, len(asked))
 
-    def one(token: Token) -> DescribedDelegationToken | None:
+    def one(token: StoredToken) -> DescribedDelegationToken | None:
         return _described(token, tokens.hmac_of(token.token_id)) if _is_visible(ports, token, owners, context) else None
 
     return await each(
@@ -59,7 +59,7 @@ async def handle(ports: Ports, request: DescribeDelegationTokenRequest, context:
     )
 
 
-def _is_visible(ports: Ports, token: Token, owners: set[KafkaPrincipal] | None, context: RequestContext) -> bool:
+def _is_visible(ports: Ports, token: StoredToken, owners: set[KafkaPrincipal] | None, context: RequestContext) -> bool:
     """Whether the token belongs to one of the requested owners, and the client may see it."""
     if owners is not None and owners.isdisjoint(token.visible_to):
         return False
@@ -72,7 +72,7 @@ def _is_visible(ports: Ports, token: Token, owners: set[KafkaPrincipal] | None, 
     return authorizer.allows(context, AclOperation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner), logs_denied=is_named)
 
 
-def _described(token: Token, hmac: bytes) -> DescribedDelegationToken:
+def _described(token: StoredToken, hmac: bytes) -> DescribedDelegationToken:
     return DescribedDelegationToken(
         principal_type=token.owner.type,
         principal_name=token.owner.name,

@@ -56,7 +56,7 @@ class _Disconnected(Exception):
     """The client has closed the connection, or has stalled for too long."""
 
 
-class RequestRefused(Exception):
+class HttpRefused(Exception):
     """A request that is not valid, or is not accepted, and does not reach the app. The text is one line for a person."""
 
     def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
@@ -65,11 +65,11 @@ class RequestRefused(Exception):
         self.headers = headers or {}
 
 
-class Exchange:
+class HttpExchange:
     """One request of a client and the app's response, created for each connection. The caller closes ``connection`` after `run`.
 
     If the app raises an exception, it is logged, the response is 500, and ``on_bug`` is called. ``check`` is called before the app,
-    and raises `HostRefused` or `RequestRefused` for a request that the app must not get.
+    and raises `HostRefused` or `HttpRefused` for a request that the app must not get.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Exchange:
                     self._checked(self._environ(request, self._body()))
             except h11.RemoteProtocolError as error:
                 self._refuse(error.error_status_hint, str(error))
-            except RequestRefused as refused:
+            except HttpRefused as refused:
                 self._refuse(refused.status, str(refused))
 
     # the request
@@ -127,12 +127,12 @@ class Exchange:
             while isinstance(piece := self._next_event(), h11.Data):
                 body += piece.data
                 if len(body) > MAX_BODY_BYTES:
-                    raise RequestRefused(
+                    raise HttpRefused(
                         HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is too large; at most {MAX_BODY_BYTES} bytes are allowed"
                     )
         except _Disconnected:
             text = f"the body did not arrive in time: only {len(body)} bytes were received"
-            raise RequestRefused(HTTPStatus.REQUEST_TIMEOUT, text) from None
+            raise HttpRefused(HTTPStatus.REQUEST_TIMEOUT, text) from None
         return bytes(body)
 
     def _environ(self, request: h11.Request, body: bytes) -> dict[str, Any]:
@@ -154,7 +154,7 @@ class Exchange:
             self._check(environ)
         except HostRefused as refused:
             self._error(HTTPStatus.FORBIDDEN, str(refused))
-        except RequestRefused as refused:
+        except HttpRefused as refused:
             self._error(refused.status, str(refused), refused.headers)
         else:
             self._respond(environ)

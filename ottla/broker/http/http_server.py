@@ -128,10 +128,10 @@ class BoundedHttpServer:
             self._end(client)
 
     def _serve_client(self, client: socket, check: Callable[[Mapping[str, Any]], None]) -> None:
-        from ottla.broker.http.http_requests import Exchange
+        from ottla.broker.http.http_requests import HttpExchange
 
         try:
-            Exchange(client, self._app, self._on_bug, self._error_fields, check).run()
+            HttpExchange(client, self._app, self._on_bug, self._error_fields, check).run()
         finally:
             self._end(client)
 
@@ -141,11 +141,11 @@ class BoundedHttpServer:
         check_host(environ.get("HTTP_HOST", ""), self._host, self._own_names)
 
     def _refuse(self, environ: Mapping[str, Any]) -> None:
-        from ottla.broker.http.http_requests import RequestRefused
+        from ottla.broker.http.http_requests import HttpRefused
 
         self._check_host(environ)
         text = f"{self._max_connections} connections are open, which is the maximum; close one or try again later"
-        raise RequestRefused(503, text, {"Retry-After": str(RETRY_AFTER_S)})
+        raise HttpRefused(503, text, {"Retry-After": str(RETRY_AFTER_S)})
 
     def _end(self, client: socket) -> None:
         client.close()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ottla.broker.limits.quota_managers import QuotaManagers
 
 
-class Client(Protocol):
+class QuotaClient(Protocol):
     """The client that sent a request (`broker.apis.api.RequestContext`)."""
 
     @property
@@ -93,7 +93,7 @@ class ClientQuotaEnforcement:
         managers.set_limits(self.entities, None if is_new else changed)
         return managers
 
-    def mutation_quota(self, client: Client, *, strict_from: int) -> RequestQuota:
+    def mutation_quota(self, client: QuotaClient, *, strict_from: int) -> RequestQuota:
         """The quota of a request that creates or deletes partitions. Since version ``strict_from`` it is strict."""
         if not self.entities or client.principal == INTERNAL:
             return UNLIMITED
@@ -104,7 +104,7 @@ class ClientQuotaEnforcement:
         """Count a new connection; returns after how many ms it must be closed, or 0 to accept it."""
         return self.managers.connections.record(address, self._clock.steady_ms()) if self.entities else 0
 
-    def fetch_throttle_ms(self, client: Client, size_bytes: int) -> int:
+    def fetch_throttle_ms(self, client: QuotaClient, size_bytes: int) -> int:
         """Record a consumer's fetch; returns for how long the client is throttled, and then gets no data."""
         if client.principal == INTERNAL:
             return 0
@@ -112,7 +112,7 @@ class ClientQuotaEnforcement:
         used_ms = 0.0 if meter is None else meter.used_ms()
         return self.managers.fetched(client.principal.name, client.client_id, size_bytes, used_ms)
 
-    def most_fetched_bytes(self, client: Client) -> float | None:
+    def most_fetched_bytes(self, client: QuotaClient) -> float | None:
         """How much a client without other use may fetch at once; None without a quota."""
         if not self.entities or client.principal == INTERNAL:
             return None

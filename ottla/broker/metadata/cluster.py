@@ -28,7 +28,7 @@ from ottla.security.acl.bindings import AclBinding, AclBindingFilter
 from ottla.security.principal import KafkaPrincipal
 
 if TYPE_CHECKING:
-    from ottla.coordinator.metadata.delegation_tokens import Lifetimes, Token
+    from ottla.coordinator.metadata.delegation_tokens import Lifetimes, StoredToken
 
 SUPPORTED_FEATURES = {
     "eligible.leader.replicas.version": (0, 1),
@@ -238,7 +238,7 @@ class ClusterCommands:
         renewers: Sequence[KafkaPrincipal],
         max_lifetime_ms: int,
         now_ms: int,
-    ) -> Token:
+    ) -> StoredToken:
         """Create a delegation token. On `KafkaError` nothing has changed."""
         result = self.state.tokens.create(
             uuid_text(self._randomness.random_uuid()),

@@ -28,7 +28,7 @@ from ottla.security.sasl.states import State
 _KEY, _SIZE = Struct(">h"), Struct(">i")
 
 
-class Client(Protocol):
+class SaslRequester(Protocol):
     """A client's connection, and the parts of the broker that its authentication uses."""
 
     @property
@@ -76,7 +76,7 @@ class SaslDispatcher:
 
     __slots__ = ("_bare", "_client", "_inner", "_server")
 
-    def __init__(self, terms: SaslTerms, client: Client) -> None:
+    def __init__(self, terms: SaslTerms, client: SaslRequester) -> None:
         self._client = client
         self._server = SaslServer(terms)
         self._inner = client.dispatcher(ANONYMOUS)

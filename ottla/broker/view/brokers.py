@@ -21,16 +21,16 @@ class Ports(Protocol):
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
 
-class BrokerNode(msgspec.Struct, frozen=True, kw_only=True):
+class ViewedBroker(msgspec.Struct, frozen=True, kw_only=True):
     node_id: int
     address: str
     """Host and port for clients, on the first listener."""
 
 
-def brokers(ports: Ports) -> list[BrokerNode]:
+def brokers(ports: Ports) -> list[ViewedBroker]:
     """Return the brokers that serve clients, ordered by id."""
     listener = ports.addresses.all_advertised[0][0]
     return [
-        BrokerNode(node_id=broker.node_id, address=joined_address((broker.host, broker.port)))
+        ViewedBroker(node_id=broker.node_id, address=joined_address((broker.host, broker.port)))
         for broker in known_brokers(ports, listener)
     ]

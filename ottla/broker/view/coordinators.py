@@ -29,13 +29,13 @@ class Listed(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     missing: list[str]
 
 
-class Numbered(Protocol):
+class NumberedShard(Protocol):
     """A coordinator's shard of one partition of its topic."""
 
     partition: int
 
 
-S = TypeVar("S", bound=Numbered)
+S = TypeVar("S", bound=NumberedShard)
 
 
 def elsewhere(state: ClusterState, topic: str, what: str) -> list[str]:

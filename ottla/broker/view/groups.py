@@ -78,7 +78,7 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
     unknown: int
 
 
-class Hold(msgspec.Struct, frozen=True, kw_only=True):
+class GroupHold(msgspec.Struct, frozen=True, kw_only=True):
     """A partition in which the open transaction ``holder`` holds back a group.
 
     ``transaction`` is the transaction as its coordinator knows it; None if this broker coordinates no open transaction of the
@@ -102,7 +102,7 @@ class GroupDetail(msgspec.Struct, frozen=True, kw_only=True):
     assignor: str
     members: list[GroupMember]
     positions: list[GroupPosition]
-    holds: list[Hold]
+    holds: list[GroupHold]
 
 
 async def groups(ports: Ports) -> Listed[GroupListing]:
@@ -239,7 +239,7 @@ def _share_commit(ports: Ports, key: ShareKey, topic: str) -> _Commit | None:
     return _Commit(state.start_offset, lag=lag)
 
 
-async def _holds(ports: Ports, offsets_partition: int, positions: Iterable[GroupPosition]) -> list[Hold]:
+async def _holds(ports: Ports, offsets_partition: int, positions: Iterable[GroupPosition]) -> list[GroupHold]:
     found = [holder(ports, OFFSETS_TOPIC, offsets_partition)]
     pace = Pace()
     for position in positions:
@@ -252,9 +252,9 @@ async def _holds(ports: Ports, offsets_partition: int, positions: Iterable[Group
             await next_turn()
     holding = [one for one in found if one is not None]
     known = await of_producers(ports, {transaction.producer_id for _, transaction in holding})
-    is_alone, holds = ports.cluster.state.is_alone, list[Hold]()
+    is_alone, holds = ports.cluster.state.is_alone, list[GroupHold]()
     for held, opened in holding:
         transaction = known.get(opened.producer_id)
         elsewhere_too = transaction is None and not is_alone
-        holds.append(Hold(held=held, holder=opened, transaction=transaction, may_be_elsewhere=elsewhere_too))
+        holds.append(GroupHold(held=held, holder=opened, transaction=transaction, may_be_elsewhere=elsewhere_too))
     return holds

@@ -64,7 +64,7 @@ class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
     partitions: list[TopicPartition]
 
 
-class Membership(msgspec.Struct, frozen=True, kw_only=True):
+class GroupMembership(msgspec.Struct, frozen=True, kw_only=True):
     """The members of a group. ``epoch`` is the epoch of the group; None for a classic group."""
 
     epoch: int | None
@@ -72,25 +72,25 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
     members: list[GroupMember]
 
 
-async def membership(shard: GroupShard, group_id: str, topics: GroupTopics) -> Membership:
+async def membership(shard: GroupShard, group_id: str, topics: GroupTopics) -> GroupMembership:
     """Return the members as of the first step, so that they are consistent; no members for a group that has only offsets."""
     consumer, share = shard.consumers.groups.get(group_id), shard.shares.groups.get(group_id)
     if consumer is not None:
         assignor = consumer.preferred_assignor() or shard.config.consumer_of(group_id).default_assignor
         members = await _each(consumer.members.values(), lambda member: _member(member, member.member_epoch, _held(member, topics)))
-        return Membership(epoch=consumer.group_epoch, assignor=assignor, members=members)
+        return GroupMembership(epoch=consumer.group_epoch, assignor=assignor, members=members)
     if share is not None:
         members = await _each(
             share.members.values(), lambda member: _member(member, member.member_epoch, _named(member.assigned, topics))
         )
-        return Membership(epoch=share.group_epoch, assignor=ASSIGNOR_NAME, members=members)
+        return GroupMembership(epoch=share.group_epoch, assignor=ASSIGNOR_NAME, members=members)
     if group_id in shard.streams.groups:
         return await _of_streams(shard.streams.describe(group_id))
     classic = shard.groups.get(group_id)
-    return Membership(epoch=None, assignor="", members=[]) if classic is None else await _of_classic(classic)
+    return GroupMembership(epoch=None, assignor="", members=[]) if classic is None else await _of_classic(classic)
 
 
-async def _of_streams(group: DescribedGroup) -> Membership:
+async def _of_streams(group: DescribedGroup) -> GroupMembership:
     subtopologies = [] if group.topology is None else group.topology.subtopologies or []
     sources = {s.subtopology_id: [*s.source_topics, *(t.name for t in s.repartition_source_topics)] for s in subtopologies}
 
@@ -101,10 +101,10 @@ async def _of_streams(group: DescribedGroup) -> Membership:
         return _member(member, member.member_epoch, tasks, sorted(read))
 
     members = await _each(group.members, describe)
-    return Membership(epoch=group.group_epoch, assignor=group.assignor_name or "", members=members)
+    return GroupMembership(epoch=group.group_epoch, assignor=group.assignor_name or "", members=members)
 
 
-async def _of_classic(group: ClassicGroup) -> Membership:
+async def _of_classic(group: ClassicGroup) -> GroupMembership:
     # Other clients of the classic protocol, such as Kafka Connect, have their own format.
     is_consumer = group.protocol_type in (None, "", CONSUMER)
     members, assignments, assignor = list(group.members.values()), group.assignments, group.protocol or ""
@@ -113,7 +113,7 @@ async def _of_classic(group: ClassicGroup) -> Membership:
         raw = assignments.get(member.member_id, b"")
         decoded[member.member_id] = await made(partial(_classic_assignment, raw), len(raw) // BYTES_PER_ELEMENT)
     described = await _each(members, lambda member: _member(member, None, decoded.get(member.member_id, {})))
-    return Membership(epoch=None, assignor=assignor, members=described)
+    return GroupMembership(epoch=None, assignor=assignor, members=described)
 
 
 def _classic_assignment(raw: bytes) -> dict[str, list[int]]:

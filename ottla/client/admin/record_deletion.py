@@ -13,7 +13,7 @@ from ottla.protocol.messages.delete_records import DeleteRecordsPartition, Delet
 
 
 @dataclass(slots=True, frozen=True)
-class Deletion:
+class PlannedDeletion:
     """A partition with its log start offset and end. ``before`` is the first offset to keep, which may be outside of the log."""
 
     partition: int
@@ -22,13 +22,13 @@ class Deletion:
     before: int
 
 
-def planned_deletions(brokers: BrokerConnections, topic: str, indexes: Iterable[int], before: Place) -> list[Deletion]:
+def planned_deletions(brokers: BrokerConnections, topic: str, indexes: Iterable[int], before: Place) -> list[PlannedDeletion]:
     """Return what deleting the records before a place means in each partition."""
     indexes = list(indexes)
     starts = list_offsets(brokers, topic, indexes, EARLIEST)
     ends = list_offsets(brokers, topic, indexes, LATEST)
     offsets = before.offsets(brokers, topic, indexes)
-    return [Deletion(partition=i, start=starts[i], end=ends[i], before=offsets[i]) for i in indexes]
+    return [PlannedDeletion(partition=i, start=starts[i], end=ends[i], before=offsets[i]) for i in indexes]
 
 
 def delete_records(brokers: BrokerConnections, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:

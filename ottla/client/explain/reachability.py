@@ -21,7 +21,7 @@ LISTENER_REMEDY: Final = (
 
 
 @dataclass(slots=True, frozen=True)
-class Reach:
+class Reachability:
     """The result of connecting to an address: the IP addresses that accept connections, and the errors of the others."""
 
     accepting: list[str]
@@ -29,13 +29,13 @@ class Reach:
     name_error: str = ""
 
 
-def reach(address: Address, timeout_s: float) -> Reach:
+def reach(address: Address, timeout_s: float) -> Reachability:
     """Resolve a name, and open and close a connection to each of its IP addresses."""
     host, port = address
     try:
         entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        return Reach(accepting=[], errors={}, name_error=str(getattr(error, "strerror", None) or error))
+        return Reachability(accepting=[], errors={}, name_error=str(getattr(error, "strerror", None) or error))
     accepting: list[str] = []
     errors: dict[str, str] = {}
     for family, kind, _, _, place in list(dict.fromkeys(entries))[:MAX_TRIED]:
@@ -49,7 +49,7 @@ def reach(address: Address, timeout_s: float) -> Reach:
             errors[ip] = f"no answer within {timeout_s:g} s"
         except OSError as error:
             errors[ip] = "refused" if error.errno == errno.ECONNREFUSED else (error.strerror or str(error)).lower()
-    return Reach(accepting=accepting, errors=errors)
+    return Reachability(accepting=accepting, errors=errors)
 
 
 def is_loopback(host: str) -> bool:
@@ -68,7 +68,7 @@ def is_ip(host: str) -> bool:
     return True
 
 
-def reached(check: str, what: str, address: Address, found: Reach) -> Finding | None:
+def reached(check: str, what: str, address: Address, found: Reachability) -> Finding | None:
     """Return a finding about a connection that cannot be opened, or only to some of the IP addresses; else None.
 
     ``what`` is the subject of the sentence: the address that was given, or a broker with the address that it advertises.

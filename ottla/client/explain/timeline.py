@@ -51,7 +51,7 @@ class Logged:
 
 
 @dataclass(slots=True, frozen=True)
-class Event:
+class TimelineEvent:
     """An event in the history of a transactional id.
 
     ``where`` is the log and the offset of the record that shows the event; ``producer`` is producer id and epoch.
@@ -94,9 +94,9 @@ def _state_name(status: int) -> str:
     return TxnState(status).label if status in set(TxnState) else str(status)
 
 
-def events(states: Iterable[Logged], log_name: str, data: Iterable[ConsumedRecord] = ()) -> list[Event]:
+def events(states: Iterable[Logged], log_name: str, data: Iterable[ConsumedRecord] = ()) -> list[TimelineEvent]:
     """Return state changes, written data and markers, ordered by time."""
-    happened: list[Event] = []
+    happened: list[TimelineEvent] = []
     before: Logged | None = None
     for state in states:
         happened += _changes(before, state, f"{log_name} at {state.offset:,}")
@@ -105,7 +105,7 @@ def events(states: Iterable[Logged], log_name: str, data: Iterable[ConsumedRecor
     return in_order(happened, [[_after_joining(event, joined) for event in one] for one in _in_partitions(data)])
 
 
-def _after_joining(event: Event, joined: list[Event]) -> Event:
+def _after_joining(event: TimelineEvent, joined: list[TimelineEvent]) -> TimelineEvent:
     """Give data the time of the event that added the partition, if that is later: records may have the producer's earlier time."""
     if event.kind != "data":
         return event
@@ -116,14 +116,14 @@ def _after_joining(event: Event, joined: list[Event]) -> Event:
     return event
 
 
-def _changes(before: Logged | None, state: Logged, where: str) -> list[Event]:
+def _changes(before: Logged | None, state: Logged, where: str) -> list[TimelineEvent]:
     producer = (state.producer_id, state.producer_epoch)
 
-    def event(kind: str, what: str, partitions: Iterable[TopicPartition] = ()) -> Event:
-        return Event(state.time_ms, kind, what, where, producer, sorted(partitions))
+    def event(kind: str, what: str, partitions: Iterable[TopicPartition] = ()) -> TimelineEvent:
+        return TimelineEvent(state.time_ms, kind, what, where, producer, sorted(partitions))
 
     if state.state is None:
-        return [Event(state.time_ms, "expire", "the id expires", where, (-1, -1))]
+        return [TimelineEvent(state.time_ms, "expire", "the id expires", where, (-1, -1))]
     happened = []
     known = frozenset[TopicPartition]()
     if before is not None and before.state == TxnState.ONGOING.label and before.producer_id == state.producer_id:
@@ -147,7 +147,7 @@ def _changes(before: Logged | None, state: Logged, where: str) -> list[Event]:
     return happened
 
 
-def _in_partitions(records: Iterable[ConsumedRecord]) -> Iterable[list[Event]]:
+def _in_partitions(records: Iterable[ConsumedRecord]) -> Iterable[list[TimelineEvent]]:
     """Return the events of each partition. Each marker is an event, and all records between two markers are one event."""
     by_partition: dict[TopicPartition, list[ConsumedRecord]] = {}
     for record in sorted(records, key=lambda r: (r.topic, r.partition, r.offset)):
@@ -155,8 +155,8 @@ def _in_partitions(records: Iterable[ConsumedRecord]) -> Iterable[list[Event]]:
     return map(_in_partition, by_partition.values())
 
 
-def _in_partition(records: Iterable[ConsumedRecord]) -> list[Event]:
-    happened: list[Event] = []
+def _in_partition(records: Iterable[ConsumedRecord]) -> list[TimelineEvent]:
+    happened: list[TimelineEvent] = []
     written: dict[int, list[ConsumedRecord]] = {}
     for record in records:
         if record.control is None:
@@ -164,7 +164,7 @@ def _in_partition(records: Iterable[ConsumedRecord]) -> list[Event]:
             continue
         happened += _written(written.pop(record.producer_id, []))
         happened.append(
-            Event(
+            TimelineEvent(
                 record.timestamp_ms,
                 "marker",
                 f"{record.control.lower()} marker",
@@ -178,14 +178,14 @@ def _in_partition(records: Iterable[ConsumedRecord]) -> list[Event]:
     return happened
 
 
-def _written(records: list[ConsumedRecord]) -> list[Event]:
+def _written(records: list[ConsumedRecord]) -> list[TimelineEvent]:
     if not records:
         return []
     first, last = records[0], records[-1]
     where = f"{first.topic}:{first.partition} at {first.offset:,}" + (f" to {last.offset:,}" if last is not first else "")
     what = f"{counted(len(records), 'record')} written"
     producer = (first.producer_id, first.producer_epoch)
-    return [Event(first.timestamp_ms, "data", what, where, producer, [(first.topic, first.partition)])]
+    return [TimelineEvent(first.timestamp_ms, "data", what, where, producer, [(first.topic, first.partition)])]
 
 
 @dataclass(slots=True, frozen=True)
@@ -205,11 +205,11 @@ class TimelineLimits:
 class Timeline:
     """The events of a transactional id. Each line of ``unread`` describes a part of a log that the limits excluded."""
 
-    events: list[Event]
+    events: list[TimelineEvent]
     unread: list[str]
 
 
-def timeline(brokers: BrokerConnections, transactional_id: str) -> list[Event]:
+def timeline(brokers: BrokerConnections, transactional_id: str) -> list[TimelineEvent]:
     """Return the events of a transactional id. Raises `KafkaAnswered` if the coordinator's log does not contain the id."""
     return newest_timeline(brokers, transactional_id, TimelineLimits()).events
 

@@ -30,7 +30,7 @@ COMMITTING_OFFSETS: Final = "committing offsets of group"
 """The beginning of errors of a group's coordinator; other errors are of the transaction's coordinator or of partitions."""
 
 
-class Fenced(KafkaAnswered):
+class FencedProducer(KafkaAnswered):
     """Another process has taken the transactional id, or the transaction has timed out."""
 
 
@@ -38,9 +38,9 @@ class TransactionalProducer:
     """The producer of a transactional id. The constructor fences the id's other producers, and waits until their open transaction
     is complete. Then the caller calls `write` and `commit_offsets` in any number and order, and `end`, for each transaction.
 
-    Each method is given the connections to use, so that a transaction that stays open for long keeps none. Methods raise `Fenced`,
-    and `KafkaAnswered` for other errors. After an error the transaction is undecided: `end` may abort it, and the next producer of
-    the id does.
+    Each method is given the connections to use, so that a transaction that stays open for long keeps none. Methods raise
+    `FencedProducer`, and `KafkaAnswered` for other errors. After an error the transaction is undecided: `end` may abort it, and the
+    next producer of the id does.
     """
 
     def __init__(self, brokers: BrokerConnections, transactional_id: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS) -> None:
@@ -172,7 +172,7 @@ class TransactionalProducer:
                 f"another process has taken the transactional id {self.transactional_id!r}, or the transaction took over"
                 f" {limit_s:g} s"
             )
-            raise Fenced(refused.what, refused.number, message) from None
+            raise FencedProducer(refused.what, refused.number, message) from None
 
 
 def transaction_of(

@@ -30,7 +30,7 @@ Read = Callable[[bytes], Any]
 """Decodes the bytes after the header. Raises any exception for bytes that do not match the schema."""
 
 
-class Decoded(msgspec.Struct, frozen=True, kw_only=True):
+class DecodedValue(msgspec.Struct, frozen=True, kw_only=True):
     """A decoded value. ``value`` has only types of JSON; bytes are ``{"base64": ...}``. ``subject`` is None if the schema has
     several subjects, or none."""
 
@@ -47,7 +47,7 @@ class RegistryDecoder:
         self._client = client
         self._readers: dict[int, tuple[str, Read]] = {}
 
-    def decode(self, data: bytes | None) -> Decoded | None:
+    def decode(self, data: bytes | None) -> DecodedValue | None:
         """Decode a value. Returns None for bytes in another format, and for an id that the registry does not know.
 
         Raises `ClientError` if the registry does not answer, or a library is not installed.
@@ -67,7 +67,9 @@ class RegistryDecoder:
             # The bytes do not match the schema. The libraries raise many types of exceptions.
             return None
         subjects = self._client.subjects(split.schema_id)
-        return Decoded(format=name, value=value, schema_id=split.schema_id, subject=subjects[0] if len(subjects) == 1 else None)
+        return DecodedValue(
+            format=name, value=value, schema_id=split.schema_id, subject=subjects[0] if len(subjects) == 1 else None
+        )
 
     def _reader(self, schema_id: int) -> tuple[str, Read] | None:
         found = self._readers.get(schema_id)

@@ -9,14 +9,14 @@ MAX_REFERENCES: Final = 1_000
 """Maximum number of schemas that a schema refers to, directly or through others. A client sends a request for each."""
 
 
-class Named(Protocol):
+class NamedSchema(Protocol):
     """A reference."""
 
     @property
     def name(self) -> str: ...
 
 
-R = TypeVar("R", bound=Named)
+R = TypeVar("R", bound=NamedSchema)
 S = TypeVar("S")
 
 

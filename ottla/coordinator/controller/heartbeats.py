@@ -40,7 +40,7 @@ NEXT = {
 """State -> allowed next states."""
 
 
-class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
+class BrokerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     broker_id: int
     broker_epoch: int
     current_metadata_offset: int
@@ -142,7 +142,7 @@ class Heartbeats:
             return Control.FENCED
         return Control.CONTROLLED_SHUTDOWN if broker.broker_id in self.shutdown_offsets else Control.UNFENCED
 
-    def next_control(self, state: ClusterState, heartbeat: Heartbeat, *, is_caught_up: bool) -> Control:
+    def next_control(self, state: ClusterState, heartbeat: BrokerHeartbeat, *, is_caught_up: bool) -> Control:
         """Return the state after a heartbeat. `NEXT` has every possible result."""
         broker_id = heartbeat.broker_id
         current = self.control_of(state.registrations.brokers[broker_id])
@@ -161,7 +161,7 @@ class Heartbeats:
         return Control.SHUTDOWN_NOW if is_known and not elections.leads_any(state, broker_id) else current
 
 
-def heartbeat(state: ClusterState, heartbeats: Heartbeats, asked: Heartbeat, now_ms: int) -> Result[HeartbeatReply]:
+def heartbeat(state: ClusterState, heartbeats: Heartbeats, asked: BrokerHeartbeat, now_ms: int) -> Result[HeartbeatReply]:
     """Handle a heartbeat. Its effects are for `Heartbeats.apply`. Raises STALE_BROKER_EPOCH."""
     check_broker_epoch(state, asked.broker_id, asked.broker_epoch)
     broker = state.registrations.brokers[asked.broker_id]
@@ -231,14 +231,14 @@ def _shutting_down(state: ClusterState, broker: BrokerRegistration) -> list[LogR
     return records + elections.leader_and_isr_changes(state, where, without=broker.broker_id)
 
 
-def _newly_offline(state: ClusterState, broker: BrokerRegistration, asked: Heartbeat) -> set[bytes]:
+def _newly_offline(state: ClusterState, broker: BrokerRegistration, asked: BrokerHeartbeat) -> set[bytes]:
     if state.metadata_version < DIRECTORY_ASSIGNMENT:
         return set()
     return set(broker.directories) & set(asked.offline_directories)
 
 
 def _directories_changed(
-    state: ClusterState, broker: BrokerRegistration, asked: Heartbeat, offline: set[bytes], *, decides_partitions: bool
+    state: ClusterState, broker: BrokerRegistration, asked: BrokerHeartbeat, offline: set[bytes], *, decides_partitions: bool
 ) -> list[LogRecord]:
     records: list[LogRecord] = []
     cordoned = asked.cordoned_directories

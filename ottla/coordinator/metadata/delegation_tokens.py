@@ -29,7 +29,7 @@ SWEPT_AT_ONCE = 1_000
 """Maximum number of expired tokens that one sweep removes."""
 
 
-class Token(msgspec.Struct, frozen=True, kw_only=True):
+class StoredToken(msgspec.Struct, frozen=True, kw_only=True):
     """One token (TokenInformation). Times are in ms since 1970."""
 
     token_id: str
@@ -67,7 +67,7 @@ class DelegationTokens:
     __slots__ = ("_ids", "_secret_key", "by_id")
 
     def __init__(self) -> None:
-        self.by_id: dict[str, Token] = {}
+        self.by_id: dict[str, StoredToken] = {}
         self._secret_key = b""
         # Token ids by HMAC.
         self._ids: dict[bytes, str] = {}
@@ -96,7 +96,7 @@ class DelegationTokens:
         max_lifetime_ms: int,
         lifetimes: Lifetimes,
         metadata_version: int,
-    ) -> Result[Token]:
+    ) -> Result[StoredToken]:
         """Create a token, and remove expired ones if there are too many.
 
         Raises DELEGATION_TOKEN_AUTH_DISABLED, UNSUPPORTED_VERSION, INVALID_PRINCIPAL_TYPE, and POLICY_VIOLATION for too many tokens
@@ -115,7 +115,7 @@ class DelegationTokens:
                 Code.POLICY_VIOLATION, f"the type and the name of a principal have at most {MAX_NAME_CHARACTERS} characters"
             )
         max_ms = now_ms + (min(lifetimes.max_ms, max_lifetime_ms) if max_lifetime_ms > 0 else lifetimes.max_ms)
-        token = Token(
+        token = StoredToken(
             token_id=token_id,
             owner=owner,
             requester=requester,
@@ -158,7 +158,7 @@ class DelegationTokens:
             return Result(now_ms, [_removal(token)])
         return self._expire_at(token, now_ms + period_ms)
 
-    def _expire_at(self, token: Token, expires_ms: int) -> Result[int]:
+    def _expire_at(self, token: StoredToken, expires_ms: int) -> Result[int]:
         changed = msgspec.structs.replace(token, expires_ms=min(token.max_ms, expires_ms))
         return Result(changed.expires_ms, [_record(changed)])
 
@@ -171,7 +171,7 @@ class DelegationTokens:
         if not self.is_enabled:
             raise KafkaError(Code.DELEGATION_TOKEN_AUTH_DISABLED)
 
-    def _token(self, hmac_bytes: bytes, requester: KafkaPrincipal, now_ms: int) -> Token:
+    def _token(self, hmac_bytes: bytes, requester: KafkaPrincipal, now_ms: int) -> StoredToken:
         """The token with an HMAC, if the requester may change it.
 
         Raises DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED or
@@ -195,7 +195,7 @@ class DelegationTokens:
             owner, requester, *renewers = map(KafkaPrincipal.parse, (message.owner, message.requester, *message.renewers))
         except ValueError as error:
             raise DecodeError(f"delegation token {message.token_id}: {error}") from None
-        token = Token(
+        token = StoredToken(
             token_id=message.token_id,
             owner=owner,
             requester=requester,
@@ -217,7 +217,7 @@ class DelegationTokens:
         return [_record(token) for token in self.by_id.values()]
 
 
-def _record(token: Token) -> LogRecord:
+def _record(token: StoredToken) -> LogRecord:
     # Imported here and below, because most clusters have no tokens.
     from ottla.protocol.messages import delegation_token_record
 
@@ -233,7 +233,7 @@ def _record(token: Token) -> LogRecord:
     return metadata_record(delegation_token_record, message)
 
 
-def _removal(token: Token) -> LogRecord:
+def _removal(token: StoredToken) -> LogRecord:
     from ottla.protocol.messages import remove_delegation_token_record
 
     message = remove_delegation_token_record.RemoveDelegationTokenRecord(token_id=token.token_id)

@@ -30,7 +30,7 @@ MAX_USERS = 10_000
 """Maximum number of users with credentials. Kafka only limits one operation to 10,000 records, with the same error code."""
 
 
-class Credential(msgspec.Struct, frozen=True, kw_only=True):
+class LoggedCredential(msgspec.Struct, frozen=True, kw_only=True):
     """A user's credential for one mechanism, with which a server checks the user's password (RFC 5802)."""
 
     salt: bytes
@@ -45,7 +45,7 @@ class ScramCredentials:
     __slots__ = ("by_user",)
 
     def __init__(self) -> None:
-        self.by_user: dict[str, dict[int, Credential]] = {}
+        self.by_user: dict[str, dict[int, LoggedCredential]] = {}
 
     def set(self, name: str, mechanism: int, salt: bytes, salted_password: bytes, iterations: int) -> Result[None]:
         """Set a user's credential for one mechanism.
@@ -70,7 +70,7 @@ class ScramCredentials:
             raise KafkaError(Code.POLICY_VIOLATION, f"at most {MAX_USERS} users with credentials are allowed; delete some first")
         function = HASHES[mechanism]
         client_key = hmac.digest(salted_password, b"Client Key", function)
-        credential = Credential(
+        credential = LoggedCredential(
             salt=bytes(salt),
             stored_key=hashlib.new(function, client_key).digest(),
             server_key=hmac.digest(salted_password, b"Server Key", function),
@@ -87,7 +87,7 @@ class ScramCredentials:
         return Result(None, [metadata_record(removal_record, message)])
 
     def replay(self, message: Any) -> None:
-        self.by_user.setdefault(message.name, {})[message.mechanism] = Credential(
+        self.by_user.setdefault(message.name, {})[message.mechanism] = LoggedCredential(
             salt=bytes(message.salt),
             stored_key=bytes(message.stored_key),
             server_key=bytes(message.server_key),
@@ -105,7 +105,7 @@ class ScramCredentials:
         return [_record(name, how, credential) for name, of_user in self.by_user.items() for how, credential in of_user.items()]
 
 
-def _record(name: str, mechanism: int, credential: Credential) -> LogRecord:
+def _record(name: str, mechanism: int, credential: LoggedCredential) -> LogRecord:
     message = credential_record.UserScramCredentialRecord(
         name=name,
         mechanism=mechanism,

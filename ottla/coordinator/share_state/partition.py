@@ -2,8 +2,8 @@
 
 Members acquire records under locks that expire, and acknowledge them. Acquisitions are not persisted: after a restart only
 acknowledged, released and timed-out records are known. A command with changes to persist does not apply them; it returns a
-`Change`, which is applied once the share coordinator has persisted it. An expired lock is applied even if persisting fails, because
-the lock has ended in any case, and at worst a delivery is not counted.
+`ShareChange`, which is applied once the share coordinator has persisted it. An expired lock is applied even if persisting fails,
+because the lock has ended in any case, and at worst a delivery is not counted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Acknowledgement(msgspec.Struct, frozen=True):
     types: Sequence[int]
 
 
-class Change(msgspec.Struct, frozen=True):
+class ShareChange(msgspec.Struct, frozen=True):
     """The effect of a command. ``write`` must be persisted first, unless it is None."""
 
     write: StateWrite | None
@@ -61,7 +61,7 @@ class SharePartition:
         # Whether a record in flight may be available, and a time before which no lock expires. Both avoid walks over all records.
         self._may_be_available = False
         self._next_deadline_ms: int | None = None
-        # Counts changes, so that a `Change` is not applied to a share partition that has changed since then.
+        # Counts changes, so that a `ShareChange` is not applied to a share partition that has changed since then.
         self._revision = 0
 
     @classmethod
@@ -172,7 +172,7 @@ class SharePartition:
 
     # commands with changes to persist
 
-    def acknowledge(self, member_id: str, acknowledgements: Iterable[Acknowledgement], now_ms: int) -> Change:
+    def acknowledge(self, member_id: str, acknowledgements: Iterable[Acknowledgement], now_ms: int) -> ShareChange:
         """Process acknowledgements. Raises INVALID_RECORD_STATE for records that the member has not acquired, or INVALID_REQUEST
         for offsets beyond the end."""
         draft = Draft(self.config)
@@ -210,11 +210,11 @@ class SharePartition:
         if batches[-1].last_offset < last:
             raise KafkaError(Code.INVALID_REQUEST, _LAST_BEYOND)
 
-    def release(self, member_id: str) -> Change:
+    def release(self, member_id: str) -> ShareChange:
         """Release all records that a member acquired, because it closed its session."""
         return self._ended_locks(lambda status: status.member_id == member_id)
 
-    def time_out(self, now_ms: int) -> Change:
+    def time_out(self, now_ms: int) -> ShareChange:
         """Release the records whose locks have expired."""
         return self._ended_locks(lambda status: status.deadline_ms <= now_ms)
 
@@ -222,7 +222,7 @@ class SharePartition:
         """Whether `time_out` may release records."""
         return self._next_deadline_ms is not None and self._next_deadline_ms <= now_ms
 
-    def _ended_locks(self, is_over: Callable[[RecordStatus], bool]) -> Change:
+    def _ended_locks(self, is_over: Callable[[RecordStatus], bool]) -> ShareChange:
         draft = Draft(self.config)
         for batch in self._in_flight.batches:
             for first, last, status in batch.runs(self.start_offset, batch.last_offset):
@@ -230,7 +230,7 @@ class SharePartition:
                     draft.end(batch, first, last, AcknowledgeType.RELEASE)
         return self._change(draft)
 
-    def dead_lettered(self, first_offset: int, last_offset: int) -> Change:
+    def dead_lettered(self, first_offset: int, last_offset: int) -> ShareChange:
         """Archive records whose dead letters are written, or cannot be written."""
         draft = Draft(self.config)
         first_offset = max(first_offset, self.start_offset)
@@ -240,14 +240,14 @@ class SharePartition:
                     draft.assign(batch, first, last, status.ended(RecordState.ARCHIVED))
         return self._change(draft)
 
-    def _change(self, draft: Draft) -> Change:
+    def _change(self, draft: Draft) -> ShareChange:
         write = None
         if draft.written:
             complete_count = self._complete_count(draft.copies.get(batch.first_offset, batch) for batch in self._in_flight.batches)
             write = StateWrite(self.state_epoch, self.leader_epoch, self.start_offset, complete_count, tuple(draft.written))
-        return Change(write, list(draft.copies.values()), self._revision, draft.dead_letters)
+        return ShareChange(write, list(draft.copies.values()), self._revision, draft.dead_letters)
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: ShareChange) -> None:
         """Apply a change. The share partition must not have changed since the change was created."""
         assert change.revision == self._revision, f"a change of revision {change.revision} at {self._revision}"
         self._revision += 1

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 OFFENDERS_NAMED = 10
 
 
-class Finding(msgspec.Struct, frozen=True):
+class AuditFinding(msgspec.Struct, frozen=True):
     """A rule, the number of cases that break the rule, and some examples. With ``is_note`` the cases are not errors."""
 
     rule: str
@@ -53,7 +53,7 @@ class TopicFigures(msgspec.Struct, frozen=True):
 
 class Audit(msgspec.Struct, frozen=True):
     topics: list[TopicFigures]
-    findings: list[Finding]
+    findings: list[AuditFinding]
 
     @property
     def is_sound(self) -> bool:
@@ -137,7 +137,7 @@ def _figures(topic: str, ledgers: list[Ledger]) -> TopicFigures:
     )
 
 
-def _shop(spark: SparkSession, options: AuditOptions, purchases: DataFrame) -> list[Finding]:
+def _shop(spark: SparkSession, options: AuditOptions, purchases: DataFrame) -> list[AuditFinding]:
     """Compare the outputs with the source. A purchase that was sent twice counts as two purchases, unless ``deduplicate`` is
     set."""
     from pyspark.sql import functions as f
@@ -218,7 +218,7 @@ def _handled_once(name: str) -> list[Rule]:
     ]
 
 
-def _totals(spark: SparkSession, options: AuditOptions) -> list[Finding]:
+def _totals(spark: SparkSession, options: AuditOptions) -> list[AuditFinding]:
     """Compare the last total of each key with the sum of the purchases. A total may lack purchases that may have been late."""
     from pyspark.sql import functions as f
 
@@ -247,7 +247,7 @@ def _totals(spark: SparkSession, options: AuditOptions) -> list[Finding]:
     examples = [str(row[0]) for row in late_rows.select("key").limit(OFFENDERS_NAMED).collect()] if count else []
     return [
         _finding("totals that are not the sum of their purchases", differing.where("NOT is_late").select("key"), "key"),
-        Finding("purchases that came too late for their totals, as far as the topic shows", count, examples, is_note=True),
+        AuditFinding("purchases that came too late for their totals, as far as the topic shows", count, examples, is_note=True),
     ]
 
 
@@ -257,7 +257,7 @@ def _key_of_total() -> Column:
     return f.concat_ws("|", "user", "product", f.col("window_ms").cast("string")).alias("key")
 
 
-def _export(spark: SparkSession, options: AuditOptions) -> list[Finding]:
+def _export(spark: SparkSession, options: AuditOptions) -> list[AuditFinding]:
     """Compare the rows of the Parquet files with the committed records, by partition and offset."""
     from pyspark.sql import functions as f
 
@@ -310,7 +310,7 @@ def _tally(by: str, **sides: DataFrame) -> DataFrame:
     return reduce(lambda above, below: above.unionByName(below), rows).groupBy(by).agg(*counts, *bounds)
 
 
-def _findings(tally: DataFrame, by: str, rules: list[Rule]) -> list[Finding]:
+def _findings(tally: DataFrame, by: str, rules: list[Rule]) -> list[AuditFinding]:
     """Return the findings of all rules. One pass over the tally counts all cases, and one pass per broken rule finds examples."""
     from pyspark.sql import functions as f
 
@@ -320,16 +320,16 @@ def _findings(tally: DataFrame, by: str, rules: list[Rule]) -> list[Finding]:
     findings = []
     for rule, count in zip(rules, offences, strict=True):
         examples = tally.where(rule.broken).select(by).limit(OFFENDERS_NAMED).collect() if count else []
-        findings.append(Finding(rule.name, count, [str(row[0]) for row in examples]))
+        findings.append(AuditFinding(rule.name, count, [str(row[0]) for row in examples]))
     tally.unpersist()
     return findings
 
 
-def _finding(rule: str, offenders: DataFrame, column: str, *, is_note: bool = False) -> Finding:
+def _finding(rule: str, offenders: DataFrame, column: str, *, is_note: bool = False) -> AuditFinding:
     examples = offenders.select(column).limit(OFFENDERS_NAMED).collect()
     count = offenders.count() if len(examples) == OFFENDERS_NAMED else len(examples)
-    return Finding(rule, count, [str(row[0]) for row in examples], is_note)
+    return AuditFinding(rule, count, [str(row[0]) for row in examples], is_note)
 
 
-def _named(rule: str, offenders: list[str]) -> Finding:
-    return Finding(rule, len(offenders), offenders[:OFFENDERS_NAMED])
+def _named(rule: str, offenders: list[str]) -> AuditFinding:
+    return AuditFinding(rule, len(offenders), offenders[:OFFENDERS_NAMED])

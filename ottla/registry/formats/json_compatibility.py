@@ -26,7 +26,7 @@ from ottla.registry.formats.json_nodes import (
     OBJECT,
     ONE_OF,
     STRING,
-    Node,
+    SchemaNode,
     TooComplex,
     additional_of,
     items_of,
@@ -60,7 +60,7 @@ class _Comparison:
         self._equalities_left = MAX_EQUALITIES
         self._depth = 0
 
-    def reasons(self, reader: Node, writer: Node, path: str) -> list[str]:
+    def reasons(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
         """Return why values of ``writer`` may be invalid for ``reader``. Raises `TooComplex`."""
         self._left -= 1
         if self._left < 0 or self._depth >= MAX_DEPTH:
@@ -77,10 +77,10 @@ class _Comparison:
             self._depth -= 1
             self._active.discard(key)
 
-    def accepts(self, reader: Node, writer: Node, path: str) -> bool:
+    def accepts(self, reader: SchemaNode, writer: SchemaNode, path: str) -> bool:
         return not self.reasons(reader, writer, path)
 
-    def _compared(self, reader: Node, writer: Node, path: str) -> list[str]:
+    def _compared(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
         if reader.kind == ANY or writer.kind == NEVER:
             return []
         if reader.kind in COMBINED and writer.kind in COMBINED:
@@ -96,7 +96,7 @@ class _Comparison:
         rule = _RULES.get(reader.kind)
         return [] if rule is None else rule(self, reader, writer, path)
 
-    def _combinations(self, reader: Node, writer: Node, path: str) -> list[str]:
+    def _combinations(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
         """Compare two combinations: each part of the smaller one needs a partner of its own in the other."""
         if not _may_follow(reader, writer):
             return [f"{path}: {writer.kind} has become {reader.kind}"]
@@ -113,9 +113,9 @@ class _Comparison:
             return [f"{path}: an alternative or restriction of {reader.kind} does not accept all of its earlier values"]
         return []
 
-    def _distinct(self, parts: Sequence[Node]) -> list[Node]:
+    def _distinct(self, parts: Sequence[SchemaNode]) -> list[SchemaNode]:
         """Remove repeated parts. Raises `TooComplex`."""
-        kept: list[Node] = []
+        kept: list[SchemaNode] = []
         for part in parts:
             self._equalities_left -= len(kept)
             if self._equalities_left < 0:
@@ -124,15 +124,15 @@ class _Comparison:
                 kept.append(part)
         return kept
 
-    def enum(self, reader: Node, writer: Node, path: str) -> list[str]:
+    def enum(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
         lost = sorted(set(writer.values) - set(reader.values))
         return [f"{path}/enum: the values {', '.join(lost)[:200]} are no longer allowed"] if lost else []
 
-    def negation(self, reader: Node, writer: Node, path: str) -> list[str]:
+    def negation(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
         """Compare with exchanged roles, because the writer must have excluded whatever the reader excludes."""
         return self.reasons(writer.parts[0], reader.parts[0], f"{path}/not")
 
-    def limits(self, reader: Node, writer: Node, path: str) -> list[str]:
+    def limits(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
         found = []
         for words, is_narrower in ((_UPPER, lambda new, old: new < old), (_LOWER, lambda new, old: new > old)):
             for word in words.get(reader.kind, ()):
@@ -141,11 +141,11 @@ class _Comparison:
                     found.append(f"{path}/{word}: {'new' if old is None else f'{old} has become'} {new}")
         return found
 
-    def string(self, reader: Node, writer: Node, path: str) -> list[str]:
+    def string(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
         new, old = reader.schema.get("pattern"), writer.schema.get("pattern")
         return [f"{path}/pattern: new or changed"] * (new is not None and new != old) + self.limits(reader, writer, path)
 
-    def number(self, reader: Node, writer: Node, path: str) -> list[str]:
+    def number(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
         found = self.limits(reader, writer, path)
         new, old = reader.schema.get("multipleOf"), writer.schema.get("multipleOf")
         if new is not None and (old is None or old % new):
@@ -154,7 +154,7 @@ class _Comparison:
             found.append(f"{path}: number has become integer")
         return found
 
-    def array(self, reader: Node, writer: Node, path: str) -> list[str]:
+    def array(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
         found = self.limits(reader, writer, path)
         if reader.schema.get("uniqueItems") and not writer.schema.get("uniqueItems"):
             found.append(f"{path}/uniqueItems: new")
@@ -166,7 +166,7 @@ class _Comparison:
             found += self.reasons(mine, theirs, where)
         return found + self.reasons(reader.child(new_rest), writer.child(old_rest), f"{path}/items")
 
-    def object(self, reader: Node, writer: Node, path: str) -> list[str]:
+    def object(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
         found = self.limits(reader, writer, path)
         new, old = reader.schema.get("properties") or {}, writer.schema.get("properties") or {}
         required = set(reader.schema.get("required") or ())
@@ -193,7 +193,7 @@ class _Comparison:
             found += self.reasons(reader.child(mine), writer.child(theirs), f"{path}/additionalProperties")
         return found
 
-    def _removed(self, reader: Node, old: Node, name: str, path: str) -> list[str]:
+    def _removed(self, reader: SchemaNode, old: SchemaNode, name: str, path: str) -> list[str]:
         if _is_open(reader):
             return []
         covering = matched(reader, name)
@@ -201,13 +201,13 @@ class _Comparison:
             return self.reasons(covering, old, path)
         return [] if old.kind == NEVER else [f"{path}: the property was removed, and additional properties are not allowed"]
 
-    def _added(self, new: Node, writer: Node, name: str, path: str) -> list[str]:
+    def _added(self, new: SchemaNode, writer: SchemaNode, name: str, path: str) -> list[str]:
         if _is_open(writer):
             return [] if new.kind == ANY else [f"{path}: the property was added, and earlier values may have it with another type"]
         covering = matched(writer, name)
         return [] if covering is None else self.reasons(new, covering, path)
 
-    def _patterns(self, reader: Node, writer: Node, path: str) -> list[str]:
+    def _patterns(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
         """Compare the properties that a pattern matches. A pattern that only one schema has is compared with the additional
         properties of the other."""
         found = []
@@ -219,7 +219,7 @@ class _Comparison:
             found += self.reasons(reader.child(mine), writer.child(theirs), where)
         return found
 
-    def _dependencies(self, reader: Node, writer: Node, path: str) -> list[str]:
+    def _dependencies(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
         found = []
         new, old = _dependencies_of(reader), _dependencies_of(writer)
         for name, needed in new.items():
@@ -234,7 +234,7 @@ class _Comparison:
                 found += self.reasons(reader.child(needed), writer.child(before), where)
         return found
 
-    def condition(self, reader: Node, writer: Node, path: str) -> list[str]:
+    def condition(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
         """Accept only a condition that is unchanged, or branches that became wider."""
         (new_if, *new), (old_if, *old) = reader.parts, writer.parts
         if not (self.accepts(new_if, old_if, path) and self.accepts(old_if, new_if, path)):
@@ -242,7 +242,7 @@ class _Comparison:
         return [reason for mine, theirs in zip(new, old, strict=True) for reason in self.reasons(mine, theirs, f"{path}/then")]
 
 
-_RULES: Final[dict[str, Callable[[_Comparison, Node, Node, str], list[str]]]] = {
+_RULES: Final[dict[str, Callable[[_Comparison, SchemaNode, SchemaNode, str], list[str]]]] = {
     ENUM: _Comparison.enum,
     NOT: _Comparison.negation,
     STRING: _Comparison.string,
@@ -253,7 +253,7 @@ _RULES: Final[dict[str, Callable[[_Comparison, Node, Node, str], list[str]]]] = 
 }
 
 
-def unreadable(reader: Node, writer: Node) -> list[str]:
+def unreadable(reader: SchemaNode, writer: SchemaNode) -> list[str]:
     """Return the reasons why values that are valid for ``writer`` may be invalid for ``reader``. Raises `TooComplex`."""
     for one in (reader, writer):
         if one.budget is not None:
@@ -261,7 +261,7 @@ def unreadable(reader: Node, writer: Node) -> list[str]:
     return _Comparison().reasons(reader, writer, "#")
 
 
-def _may_follow(reader: Node, writer: Node) -> bool:
+def _may_follow(reader: SchemaNode, writer: SchemaNode) -> bool:
     """Whether one combination may replace another: anyOf accepts the most; of a single part all three mean the same."""
     if reader.kind in (writer.kind, ANY_OF):
         return True
@@ -289,13 +289,13 @@ def _exceeds(is_narrower: Callable[[Any, Any], bool], new: Any, old: Any) -> boo
     return not isinstance(new, bool) and not isinstance(old, bool) and is_narrower(new, old)
 
 
-def _is_open(found: Node) -> bool:
+def _is_open(found: SchemaNode) -> bool:
     """Whether an object may have further properties of any type."""
     additional = additional_of(found, "additionalProperties", "unevaluatedProperties")
     return additional is True and not found.schema.get("patternProperties")
 
 
-def _dependencies_of(found: Node) -> dict[str, Any]:
+def _dependencies_of(found: SchemaNode) -> dict[str, Any]:
     return {
         **(found.schema.get("dependencies") or {}),
         **(found.schema.get("dependentRequired") or {}),

@@ -73,12 +73,12 @@ class NodeBudget:
         self.left -= 1
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
+class SchemaNode(msgspec.Struct, frozen=True, kw_only=True):
     """A restriction of values. ``schema`` has the keywords, ``parts`` the nodes of a combination or of ``not``."""
 
     kind: str
     schema: Mapping[str, Any] = {}
-    parts: tuple[Node, ...] = ()
+    parts: tuple[SchemaNode, ...] = ()
     values: tuple[str, ...] = ()
     """The JSON of the values of an enum."""
     is_integer: bool = False
@@ -89,18 +89,18 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     budget: NodeBudget | None = None
     """Counts the nodes of the schema to which the node belongs; None for nodes without children."""
 
-    def child(self, schema: Any) -> Node:
+    def child(self, schema: Any) -> SchemaNode:
         """The node of a schema inside this one."""
         return node(schema, self.resolver, self.budget or NodeBudget())
 
 
-def node(schema: Any, resolver: Any, budget: NodeBudget, depth: int = 0) -> Node:
+def node(schema: Any, resolver: Any, budget: NodeBudget, depth: int = 0) -> SchemaNode:
     """Build the node of a schema. Raises `TooComplex`, and `referencing.exceptions.Unresolvable` for an unknown reference."""
     budget.take()
     if schema is True or schema == {}:
-        return Node(kind=ANY)
+        return SchemaNode(kind=ANY)
     if schema is False:
-        return Node(kind=NEVER)
+        return SchemaNode(kind=NEVER)
     if not isinstance(schema, dict):
         raise ValueError(f"{schema!r} is not a schema")
     if depth > MAX_DEPTH:
@@ -110,15 +110,15 @@ def node(schema: Any, resolver: Any, budget: NodeBudget, depth: int = 0) -> Node
         return node(found.contents, found.resolver, budget, depth + 1)
     parts = tuple(_parts(schema, resolver, budget, depth + 1))
     if not parts:
-        return Node(kind=ANY, schema=schema)
+        return SchemaNode(kind=ANY, schema=schema)
     if len(parts) == 1:
         return parts[0]
-    return Node(kind=ALL, parts=parts, schema=schema, resolver=resolver, identity=id(schema), budget=budget)
+    return SchemaNode(kind=ALL, parts=parts, schema=schema, resolver=resolver, identity=id(schema), budget=budget)
 
 
-def _parts(schema: dict[str, Any], resolver: Any, budget: NodeBudget, depth: int) -> Iterator[Node]:
-    def made(kind: str, **fields: Any) -> Node:
-        return Node(kind=kind, schema=schema, resolver=resolver, identity=id(schema), budget=budget, **fields)
+def _parts(schema: dict[str, Any], resolver: Any, budget: NodeBudget, depth: int) -> Iterator[SchemaNode]:
+    def made(kind: str, **fields: Any) -> SchemaNode:
+        return SchemaNode(kind=kind, schema=schema, resolver=resolver, identity=id(schema), budget=budget, **fields)
 
     if isinstance(values := schema.get("enum"), list):
         yield made(ENUM, values=tuple(_value(value) for value in values))
@@ -142,13 +142,13 @@ def _parts(schema: dict[str, Any], resolver: Any, budget: NodeBudget, depth: int
         yield from (made(kind) for kind, keywords in _KEYWORDS.items() if any(word in schema for word in keywords))
 
 
-def _typed(name: str, made: Any) -> Node:
+def _typed(name: str, made: Any) -> SchemaNode:
     if name == "integer":
-        integer: Node = made(NUMBER, is_integer=True)
+        integer: SchemaNode = made(NUMBER, is_integer=True)
         return integer
     if name not in _TYPES:
         raise ValueError(f"{name!r} is not a type")
-    typed: Node = made(name)
+    typed: SchemaNode = made(name)
     return typed
 
 
@@ -157,7 +157,7 @@ def _value(value: Any) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
-def matched(node_of_object: Node, name: str) -> Node | None:
+def matched(node_of_object: SchemaNode, name: str) -> SchemaNode | None:
     """Return the restriction of a property without a schema of its own: the first pattern that matches, else the schema of
     additional properties; None if there is neither."""
     for pattern, schema in (node_of_object.schema.get("patternProperties") or {}).items():
@@ -171,13 +171,13 @@ def matched(node_of_object: Node, name: str) -> Node | None:
     return None if isinstance(additional, bool) else node_of_object.child(additional)
 
 
-def additional_of(found: Node, *keywords: str) -> Any:
+def additional_of(found: SchemaNode, *keywords: str) -> Any:
     """Return the schema for further properties or items: the first of the keywords that is set, else True."""
     value = next((found.schema[word] for word in keywords if word in found.schema), True)
     return True if value == {} else value
 
 
-def items_of(found: Node) -> tuple[Sequence[Any], Any]:
+def items_of(found: SchemaNode) -> tuple[Sequence[Any], Any]:
     """Return the schemas of the first items of an array, and the schema of all further items."""
     schema = found.schema
     if isinstance(first := schema.get("prefixItems"), list):

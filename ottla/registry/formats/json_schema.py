@@ -13,9 +13,9 @@ from referencing import Registry, Resource
 from referencing.exceptions import NoSuchResource, Unresolvable
 from referencing.jsonschema import DRAFT7, specification_with
 
-from ottla.registry.errors import Code, RegistryError
+from ottla.registry.errors import RegistryCode, RegistryError
 from ottla.registry.formats.json_compatibility import unreadable
-from ottla.registry.formats.json_nodes import Node, NodeBudget, TooComplex, node
+from ottla.registry.formats.json_nodes import NodeBudget, SchemaNode, TooComplex, node
 from ottla.registry.formats.json_text import canonical, loaded
 from ottla.registry.formats.parsed import MAX_REASONS, invalid
 from ottla.registry.schema_text import JSON, NamedText
@@ -30,13 +30,13 @@ class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     normalized: str
     schema: Any
-    node: Node
+    node: SchemaNode
 
     def unreadable(self, writer: JsonSchema) -> list[str]:
         try:
             return unreadable(self.node, writer.node)[:MAX_REASONS]
         except TooComplex as error:
-            raise RegistryError(Code.INVALID_SCHEMA, f"the two schemas are too complex to compare them: {error}") from None
+            raise RegistryError(RegistryCode.INVALID_SCHEMA, f"the two schemas are too complex to compare them: {error}") from None
         except (Unresolvable, ValueError, RecursionError) as error:
             raise invalid(JSON, _reason(error)) from None
 

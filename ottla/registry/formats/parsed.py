@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ottla.registry.errors import Code, RegistryError
+from ottla.registry.errors import RegistryCode, RegistryError
 from ottla.registry.schema_text import NamedText
 
 MAX_REASONS = 20
@@ -42,4 +42,4 @@ Parse = Callable[[str, Sequence[NamedText]], Parsed]
 def invalid(kind: str, reason: object) -> RegistryError:
     """The error for a text that is not a valid schema."""
     text = " ".join(str(reason).split())[:500]
-    return RegistryError(Code.INVALID_SCHEMA, f"Invalid schema of type {kind}: {text}")
+    return RegistryError(RegistryCode.INVALID_SCHEMA, f"Invalid schema of type {kind}: {text}")

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import msgspec
 
-from ottla.registry.errors import Code, RegistryError
+from ottla.registry.errors import RegistryCode, RegistryError
 from ottla.registry.formats import avro_names, json_text
 from ottla.registry.formats.parsed import Parse, Parsed
 from ottla.registry.formats.protobuf_tokens import tokens
@@ -41,7 +41,7 @@ def _parser(kind: str) -> Parse:
         from ottla.registry.formats.protobuf_schema import parse_protobuf
 
         return parse_protobuf
-    raise RegistryError(Code.UNPROCESSABLE, f"unknown schema type {kind[:40]!r}; the types are {', '.join(KINDS)}")
+    raise RegistryError(RegistryCode.UNPROCESSABLE, f"unknown schema type {kind[:40]!r}; the types are {', '.join(KINDS)}")
 
 
 def identity(schema: SchemaText) -> bytes:

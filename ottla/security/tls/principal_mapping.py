@@ -24,7 +24,7 @@ class NoRuleMatches(Exception):
     """No rule matches a subject, so its client is refused."""
 
 
-class Rule:
+class MappingRule:
     """One rule. Without a pattern it is ``DEFAULT``."""
 
     __slots__ = ("_case", "_pattern", "_replacement")
@@ -95,12 +95,12 @@ def _split(text: str) -> list[str]:
     return [found[1] for found in _SPLITTER.finditer(text.strip())]
 
 
-def _parsed(text: str) -> Rule | None:
+def _parsed(text: str) -> MappingRule | None:
     """A rule; None for an empty text. Raises `RuleError` with the messages of SslPrincipalMapper."""
     found = _PARSER.match(text)
     if found is None or found.end() != len(text):
         rest = text if found is None else text[found.end() :]
         raise RuleError(f"Invalid rule: `{text}`, unmatched substring: `{rest}`")
     if found[1] is not None:
-        return Rule()
-    return None if found[2] is None else Rule(found[2], found[3], found[4])
+        return MappingRule()
+    return None if found[2] is None else MappingRule(found[2], found[3], found[4])

@@ -21,7 +21,7 @@ from ottla.simulation.clients.consuming import Reader, committed_offsets
 from ottla.simulation.clients.noting import Notes, placed
 from ottla.simulation.clients.producing import Abortable, Batch, Fatal, ProducerFenced, SimulatedProducer
 from ottla.simulation.clients.wire import LEADER_ELSEWHERE, Client, Disconnected, GaveUp
-from ottla.simulation.history import Attempt, Watched, WrittenRecord
+from ottla.simulation.history import Attempt, TriedRecord, Watched
 from ottla.simulation.tasks import Steps
 
 TRANSACTION_TIMEOUT_MS = 5_000
@@ -118,21 +118,21 @@ class Actor:
         self._notes.acknowledged.append(((producer.identity.producer_id, producer.identity.epoch), committed))
         self._note_identity(producer)
 
-    def _records(self) -> list[WrittenRecord]:
+    def _records(self) -> list[TriedRecord]:
         topics = {"feed": [INPUT], "solo": [TRIMMED, INPUT, "a"]}.get(self.role, ["a", "b"])
         rng, records = self.rng, []
         for at in range(rng.choice((1, 2, 3, 5, 8))):
             topic = rng.choice(topics)
             where = (topic, rng.randrange(self.setting.topics[topic]))
-            records.append(WrittenRecord(where, f"{self.name}/{self._session}/{self._number}/{at}"))
+            records.append(TriedRecord(where, f"{self.name}/{self._session}/{self._number}/{at}"))
         return records
 
-    def _outputs(self) -> tuple[list[WrittenRecord], dict[TopicPartition, int]]:
+    def _outputs(self) -> tuple[list[TriedRecord], dict[TopicPartition, int]]:
         """Return an output record for each input record, and the offsets to commit."""
         records, offsets = [], {}
         for at, (where, offset, _) in enumerate(self._unread):
             target = ("out", self.rng.randrange(self.setting.topics["out"]))
-            records.append(WrittenRecord(target, f"{self.name}/{self._session}/{self._number}/{at}", (*where, offset)))
+            records.append(TriedRecord(target, f"{self.name}/{self._session}/{self._number}/{at}", (*where, offset)))
             offsets[where] = offset + 1
         return records, offsets
 
@@ -211,7 +211,7 @@ class Actor:
         if self.role == "pipe":
             yield from self._rewind()
 
-    def _batches(self, producer: SimulatedProducer, records: list[WrittenRecord]) -> list[Batch]:
+    def _batches(self, producer: SimulatedProducer, records: list[TriedRecord]) -> list[Batch]:
         """Return the records of each partition in one batch, or in several batches that are sent one after the other."""
         batches = []
         for where, mine in placed(records).items():

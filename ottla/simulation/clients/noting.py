@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.simulation.history import Attempt, History, OffsetsRead, ProducerSession, RecordDeletion, Watched, WrittenRecord
+from ottla.simulation.history import Attempt, History, OffsetsRead, ProducerSession, RecordDeletion, TriedRecord, Watched
 
 
 class Notes:
@@ -64,9 +64,9 @@ class Notes:
         return deletion
 
 
-def placed(records: list[WrittenRecord]) -> dict[TopicPartition, list[WrittenRecord]]:
+def placed(records: list[TriedRecord]) -> dict[TopicPartition, list[TriedRecord]]:
     """Group the records by partition, in order."""
-    by_partition: dict[TopicPartition, list[WrittenRecord]] = {}
+    by_partition: dict[TopicPartition, list[TriedRecord]] = {}
     for record in records:
         by_partition.setdefault(record.where, []).append(record)
     return by_partition

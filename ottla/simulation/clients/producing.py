@@ -20,7 +20,7 @@ from ottla.protocol.messages.txn_offset_commit import (
 from ottla.protocol.records import build_batch
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.clients.wire import GROUP, LEADER_ELSEWHERE, TRANSACTION, Address, Client, Disconnected, GaveUp
-from ottla.simulation.history import WrittenRecord
+from ottla.simulation.history import TriedRecord
 from ottla.simulation.tasks import Promise, Steps
 
 DELIVERY_TIMEOUT_MS = 5_000
@@ -56,7 +56,7 @@ class Batch:
     """Records of one partition that are being sent."""
 
     where: TopicPartition
-    records: list[WrittenRecord]
+    records: list[TriedRecord]
     raw: bytes
     sends: int = 0
 
@@ -134,7 +134,7 @@ class SimulatedProducer:
 
     # records
 
-    def batch(self, where: TopicPartition, records: list[WrittenRecord]) -> Batch:
+    def batch(self, where: TopicPartition, records: list[TriedRecord]) -> Batch:
         """Build the next batch of a partition."""
         identity = self.identity
         sequence = identity.sequences.get(where, 0)

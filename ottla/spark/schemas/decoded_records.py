@@ -26,7 +26,7 @@ _DEFAULTS: Final = {"startingOffsets": "earliest", "includeHeaders": "true", "ka
 
 
 class Values(Protocol):
-    """How values are decoded: `formats.Format` or `registered.RegisteredValues`."""
+    """How values are decoded: `formats.Format` or `registered.RegistryFormat`."""
 
     def parse(self, records: DataFrame, schema: str) -> DataFrame: ...
 
@@ -113,9 +113,9 @@ def decoded(records: DataFrame, schema: str, values: str | Registry = "json") ->
 
 def _values(values: str | Registry) -> Values:
     if isinstance(values, Registry):
-        from ottla.spark.schemas.registered import RegisteredValues
+        from ottla.spark.schemas.registered import RegistryFormat
 
-        return RegisteredValues(values)
+        return RegistryFormat(values)
     if values not in FORMATS:
         raise PipelineError(f"unknown format {values!r} of values; give {', '.join(FORMATS)}, or a Registry")
     return FORMATS[values]

@@ -39,7 +39,7 @@ def to_registry(row: Column, registry: Registry, subject: str, schema: str) -> C
     return f.concat(f.unhex(f.lit(f"00{number:08x}")), AVRO.write(row, schema))
 
 
-class RegisteredValues:
+class RegistryFormat:
     """Values in the wire format of a schema registry, for `decoded_records.read`."""
 
     def __init__(self, registry: Registry) -> None:

@@ -16,15 +16,15 @@ from ottla.spark.sink.task_writer import Written
 from ottla.spark.sink.transaction import TRANSACTION_TIMEOUT_MS
 
 
-class BatchProducer(Protocol):
+class EpochProducer(Protocol):
     """The producer of a transaction."""
 
     @property
     def epoch(self) -> int: ...
 
 
-P = TypeVar("P", bound=BatchProducer)
-P_co = TypeVar("P_co", bound=BatchProducer, covariant=True)
+P = TypeVar("P", bound=EpochProducer)
+P_co = TypeVar("P_co", bound=EpochProducer, covariant=True)
 
 Tasks = Callable[[P], list[Written]]
 """Writes a batch with the ``producer`` of a transaction, and returns the written partitions."""

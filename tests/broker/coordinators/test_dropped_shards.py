@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.broker.coordinators.groups import ForgottenTopic
+from ottla.broker.coordinators.groups import DeletedTopic
 from ottla.protocol.errors import Code
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -109,7 +109,7 @@ def test_recreated_offsets_log_ignores_pending_deletions_of_the_old_log(broker: 
     perform(world, "topic t")
     groups = broker.broker.groups
     assert perform(world, "commit_offsets g t=5").startswith("NONE")
-    groups._forgotten[ForgottenTopic("t", 0, 100)] = None
+    groups._forgotten[DeletedTopic("t", 0, 100)] = None
     broker.broker.cluster.delete_topic(OFFSETS_TOPIC)
     assert perform(world, "commit_offsets g t=7").startswith("NONE")
     broker.sleep(20_000)

@@ -24,7 +24,7 @@ from ottla.broker.network.listener import client_endpoints
 from ottla.broker.network.listener_security import ListenerSecurity
 from ottla.coordinator.metadata.client_quotas import ClientQuotas
 from ottla.coordinator.metadata.cluster import ClusterState
-from ottla.coordinator.metadata.delegation_tokens import Token
+from ottla.coordinator.metadata.delegation_tokens import StoredToken
 from ottla.coordinator.quota.precedence import of_user
 from ottla.protocol.codec import api, decode_response_frame, request_frame
 from ottla.protocol.errors import Code
@@ -350,7 +350,7 @@ def test_token_at_reauthentication_marks_the_following_requests(
     tokens = broker.cluster_state.tokens
     tokens.use_key("cluster secret")
     alice, now_ms = KafkaPrincipal("User", "alice"), broker.env.now_ms()
-    tokens.by_id["t"] = Token(
+    tokens.by_id["t"] = StoredToken(
         token_id="t", owner=alice, requester=alice, renewers=(), issued_ms=now_ms, expires_ms=1 << 50, max_ms=1 << 50
     )
     password = base64.b64encode(tokens.hmac_of("t")).decode()

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.simulation.history import Attempt, History, ProducerSession, WrittenRecord
+from ottla.simulation.history import Attempt, History, ProducerSession, TriedRecord
 from tests.wire.clients import BACKOFF_MAX_MS
 
 TIMEOUT_S = 60
@@ -35,7 +35,7 @@ def _transact(bootstrap: str, name: str, partitions: Sequence[TopicPartition], h
     error: KafkaException | None = None
     for attempt in range(1, TRIES + 1):
         actor, failures = f"{name}#last-{attempt}", list[Any]()
-        records = [WrittenRecord(where, f"{actor}/1/1/{at}") for at, where in enumerate(partitions)]
+        records = [TriedRecord(where, f"{actor}/1/1/{at}") for at, where in enumerate(partitions)]
         producer = Producer(settings)
         try:
             producer.init_transactions(TIMEOUT_S)

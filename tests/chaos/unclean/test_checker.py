@@ -17,7 +17,7 @@ from ottla.protocol.messages.partition_change_record import PartitionChangeRecor
 from ottla.protocol.records import assign, build_batch
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.checker import Observation, Stored
-from ottla.simulation.history import Attempt, History, ProducerSession, WrittenRecord
+from ottla.simulation.history import Attempt, History, ProducerSession, TriedRecord
 from tests.chaos.unclean.checker import Losses, batches_stay, check, epochs_never_return, fates
 from tests.chaos.unclean.elections import CLEAN, ELIGIBLE, LAST_KNOWN, UNCLEAN, Election, elections
 from tests.chaos.unclean.power import SyncedLengths, cut_power
@@ -124,7 +124,7 @@ def test_batch_above_the_high_watermark_in_a_response_is_found() -> None:
 
 def history_of(*values: tuple[TopicPartition, str]) -> History:
     """Return a history with one committed transaction that has these records."""
-    attempt = Attempt("id", "id#1", 1, 1, [WrittenRecord(where, value) for where, value in values], commit_asked_s=2.0)
+    attempt = Attempt("id", "id#1", 1, 1, [TriedRecord(where, value) for where, value in values], commit_asked_s=2.0)
     attempt.was_answered_committed, attempt.ended_s = True, 3.0
     return History(attempts=[attempt], sessions=[ProducerSession("id", "id#1", 1, 1.0)])
 

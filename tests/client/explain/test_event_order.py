@@ -6,21 +6,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.explain.event_order import STEPS, in_order
-from ottla.client.explain.timeline import Event
+from ottla.client.explain.timeline import TimelineEvent
 
 REQUESTS = ["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce", "EndTxn"]
 LOGGED = ["init", "begin", "add", "data", "decide", "marker", "complete", "expire"]
 
 
-def event(kind: str, time_ms: int = 5, number: int = 0) -> Event:
+def event(kind: str, time_ms: int = 5, number: int = 0) -> TimelineEvent:
     """Return an event of a kind. An API name is a request; an API name after a minus is a refused request."""
     name = kind.removeprefix("-")
     if name in REQUESTS:
-        return Event(time_ms, "refused" if kind.startswith("-") else "request", f"{name} of x", f"from {number}", (1, 0))
-    return Event(time_ms, kind, kind, f"at {number}", (1, 0))
+        return TimelineEvent(time_ms, "refused" if kind.startswith("-") else "request", f"{name} of x", f"from {number}", (1, 0))
+    return TimelineEvent(time_ms, kind, kind, f"at {number}", (1, 0))
 
 
-def told(events: list[Event]) -> list[str]:
+def told(events: list[TimelineEvent]) -> list[str]:
     return [
         e.what.split()[0] if e.kind == "request" else f"-{e.what.split()[0]}" if e.kind == "refused" else e.kind for e in events
     ]

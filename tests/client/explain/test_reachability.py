@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.explain.reachability import Reach, is_loopback, reached
+from ottla.client.explain.reachability import Reachability, is_loopback, reached
 from ottla.client.finding import Finding
 
 
 def finding(host: str, accepting: list[str], errors: dict[str, str], name_error: str = "") -> Finding | None:
-    return reached("TCP", f"{host}:9092", (host, 9092), Reach(accepting=accepting, errors=errors, name_error=name_error))
+    return reached("TCP", f"{host}:9092", (host, 9092), Reachability(accepting=accepting, errors=errors, name_error=name_error))
 
 
 def test_an_address_that_accepts_everywhere_is_no_finding() -> None:

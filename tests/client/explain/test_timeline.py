@@ -9,7 +9,7 @@ import pytest
 from ottla.cli.txn_timeline import diagram
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import KafkaAnswered, Unreachable
-from ottla.client.explain.timeline import Event, Logged, TimelineLimits, events, logged, newest_timeline, timeline
+from ottla.client.explain.timeline import Logged, TimelineEvent, TimelineLimits, events, logged, newest_timeline, timeline
 from ottla.client.records.record import ConsumedRecord
 from ottla.coordinator.transaction.metadata import TxnMetadata, key_record, to_record
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
@@ -56,7 +56,7 @@ def record(offset: int, time_ms: int, control: str | None = None, producer_id: i
     )
 
 
-def kinds(happened: list[Event]) -> list[str]:
+def kinds(happened: list[TimelineEvent]) -> list[str]:
     return [event.kind for event in happened]
 
 

@@ -10,7 +10,7 @@ from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import KafkaAnswered
 from ottla.client.records.producing import TopicProducer
 from ottla.client.records.record import NewRecord, encode_batch
-from ottla.client.records.transactional_producer import Fenced, TransactionalProducer, transaction_of
+from ottla.client.records.transactional_producer import FencedProducer, TransactionalProducer, transaction_of
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from ottla.protocol.messages.add_partitions_to_txn import (
@@ -193,10 +193,10 @@ def test_partition_with_the_error_is_named_if_the_others_were_not_attempted() ->
 def test_fenced_producer_names_the_reason(is_new: bool, code: Code) -> None:
     kafka = broker(**(newest() if is_new else {}), Produce=[produced(code)], EndTxn=[EndTxnResponse(error_code=code)])
     brokers, producer = taken(kafka)
-    with pytest.raises(Fenced, match=r"has taken the transactional id 'id', or the transaction took over 5 s") as raised:
+    with pytest.raises(FencedProducer, match=r"has taken the transactional id 'id', or the transaction took over 5 s") as raised:
         producer.write(brokers, "t", {0: batch()})
     assert raised.value.code == code
-    with pytest.raises(Fenced, match="committing the transaction of 'id'"):
+    with pytest.raises(FencedProducer, match="committing the transaction of 'id'"):
         producer.end(brokers, commit=True)
 
 

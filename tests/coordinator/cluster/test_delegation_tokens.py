@@ -11,7 +11,7 @@ import pytest
 
 from ottla.coordinator.metadata import delegation_tokens
 from ottla.coordinator.metadata.cluster import ClusterState
-from ottla.coordinator.metadata.delegation_tokens import Lifetimes, Token
+from ottla.coordinator.metadata.delegation_tokens import Lifetimes, StoredToken
 from ottla.coordinator.result import Result
 from ottla.protocol.errors import Code, DecodeError, KafkaError
 from ottla.protocol.messages.delegation_token_record import DelegationTokenRecord
@@ -48,7 +48,7 @@ class World:
         owner: KafkaPrincipal = ALICE,
         requester: KafkaPrincipal = ALICE,
         now_ms: int = NOW_MS,
-    ) -> Token:
+    ) -> StoredToken:
         made = self.state.tokens.create(
             token_id,
             owner,

@@ -11,7 +11,7 @@ from ottla.broker.config.settings import BrokerConfig
 from ottla.coordinator.controller import heartbeats as beating
 from ottla.coordinator.controller import registrations
 from ottla.coordinator.controller.elections import Where
-from ottla.coordinator.controller.heartbeats import Heartbeat, HeartbeatReply, Heartbeats
+from ottla.coordinator.controller.heartbeats import BrokerHeartbeat, HeartbeatReply, Heartbeats
 from ottla.coordinator.controller.placement import assigned, placed
 from ottla.coordinator.controller.registrations import Registering
 from ottla.coordinator.metadata.broker_registration import ListenerEndpoint
@@ -104,7 +104,7 @@ class ControllerWorld(ShardWorld[ClusterState]):
             # The offset of the last metadata record: the broker has applied all records.
             "current_metadata_offset": len(self.log) - 1,
         }
-        return beating.heartbeat(self.state, self.heartbeats, Heartbeat(**{**fields, **changed}), self.now_ms)
+        return beating.heartbeat(self.state, self.heartbeats, BrokerHeartbeat(**{**fields, **changed}), self.now_ms)
 
     def beat(self, broker_id: int, **changed: Any) -> HeartbeatReply:
         return self.run(self.heartbeat(broker_id, **changed))

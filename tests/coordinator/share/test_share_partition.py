@@ -14,7 +14,7 @@ from ottla.coordinator.share_state.acquisition import (
 )
 from ottla.coordinator.share_state.batches import StateBatch
 from ottla.coordinator.share_state.changes import DELIVERED_TOO_OFTEN, REJECTED, DeadLetters, SharePartitionConfig
-from ottla.coordinator.share_state.partition import Acknowledgement, Change, SharePartition
+from ottla.coordinator.share_state.partition import Acknowledgement, ShareChange, SharePartition
 from ottla.coordinator.share_state.requests import StateRead
 from ottla.coordinator.share_state.states import AcknowledgeType, RecordState
 from ottla.protocol.errors import Code, KafkaError
@@ -41,7 +41,7 @@ def acquire(
     return [tuple(acquired) for acquired in partition.acquire(request, now_ms)]
 
 
-def acknowledge(partition: SharePartition, first: int, last: int, *types: int, member: str = "a", now_ms: int = 0) -> Change:
+def acknowledge(partition: SharePartition, first: int, last: int, *types: int, member: str = "a", now_ms: int = 0) -> ShareChange:
     change = partition.acknowledge(member, [Acknowledgement(first, last, types)], now_ms)
     partition.apply(change)
     return change

@@ -14,7 +14,7 @@ import pytest
 
 from ottla.coordinator.share_state.acquisition import AbortedTransaction, AcquireRequest, FetchedBatch
 from ottla.coordinator.share_state.changes import SharePartitionConfig
-from ottla.coordinator.share_state.partition import Acknowledgement, Change, SharePartition
+from ottla.coordinator.share_state.partition import Acknowledgement, ShareChange, SharePartition
 from ottla.coordinator.share_state.requests import ShareStateConfig, StateWrite
 from ottla.coordinator.share_state.states import OUTCOME, AcknowledgeType, RecordState
 from ottla.protocol.errors import Code, KafkaError
@@ -196,7 +196,7 @@ class SharePartitionModel:
         for o in over:
             self.model[o] = self.ended(self.model[o], AcknowledgeType.RELEASE)
 
-    def carry_out(self, change: Change) -> bool:
+    def carry_out(self, change: ShareChange) -> bool:
         """Persist and apply a change. In 30 % of the cases its write is refused, which changes nothing.
 
         Returns whether the change was applied.

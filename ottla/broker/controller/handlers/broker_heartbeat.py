@@ -12,7 +12,7 @@ from ottla.broker.apis.api import RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.services import ControllerDeclaration
-from ottla.coordinator.controller.heartbeats import Heartbeat
+from ottla.coordinator.controller.heartbeats import BrokerHeartbeat
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
@@ -24,7 +24,7 @@ class Ports(Protocol):
 async def handle(ports: Ports, request: BrokerHeartbeatRequest, context: RequestContext) -> BrokerHeartbeatResponse:
     cordoned = request.cordoned_log_dirs
     reply = ports.controller.heartbeat(
-        Heartbeat(
+        BrokerHeartbeat(
             broker_id=request.broker_id,
             broker_epoch=request.broker_epoch,
             current_metadata_offset=request.current_metadata_offset,

@@ -14,7 +14,7 @@ from ottla.protocol.records import GZIP, HEADER_BYTES, LZ4, SNAPPY, ZSTD, BatchH
 from ottla.storage.config import AS_PRODUCED, LogConfig
 
 if TYPE_CHECKING:
-    from ottla.protocol.recompressing import Target
+    from ottla.protocol.recompressing import CompressionTarget
 
 _NUMBERS = {"uncompressed": 0, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
@@ -23,24 +23,24 @@ class Ports(Protocol):
     inflating: InflatingMemory
 
 
-def target_of(config: LogConfig, header: BatchHeader) -> Target | None:
+def target_of(config: LogConfig, header: BatchHeader) -> CompressionTarget | None:
     """The compression for a batch; None if the batch is stored unchanged (BrokerCompressionType).
 
     As in Kafka, a batch that already has the topic's compression keeps its producer's level.
     """
     if config.compression_type == AS_PRODUCED:
         return None
-    from ottla.protocol.recompressing import Target
+    from ottla.protocol.recompressing import CompressionTarget
 
     number = _NUMBERS[config.compression_type]
     if number == header.compression:
         return None
     levels = {GZIP: config.compression_gzip_level, LZ4: config.compression_lz4_level, ZSTD: config.compression_zstd_level}
-    return Target(number, levels.get(number))
+    return CompressionTarget(number, levels.get(number))
 
 
 async def recompressed(
-    ports: Ports, batch: memoryview, header: BatchHeader, target: Target, inflated_bytes: int, limit_bytes: int
+    ports: Ports, batch: memoryview, header: BatchHeader, target: CompressionTarget, inflated_bytes: int, limit_bytes: int
 ) -> tuple[memoryview, BatchHeader]:
     """Return the batch with another compression, as `recompress` returns it. Waits for memory from the shared budget."""
     from ottla.protocol.recompressing import memory_bytes, recompress
