@@ -4,6 +4,7 @@ directories."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -20,6 +21,9 @@ from ottla.cli.options import (
     json_option,
     with_command_config,
 )
+
+if TYPE_CHECKING:
+    from ottla.client.ready_line import NotReady
 
 TIMEOUT_S = 5.0
 WAIT_S = 30.0
@@ -94,17 +98,26 @@ def command(
     except BadArgument as error:
         raise click.UsageError(f"${BOOTSTRAP_VARIABLE}: {error}") from None
     except NotReady as failure:
-        reason = failure
-        if bootstrap is not None and not has_command_config():
-            from ottla.cli.health_secured import reason_of
+        return _show_failure(bootstrap, failure, as_json=as_json)
+    return _show_healthy(bootstrap, strays, as_json=as_json)
 
-            reason = reason_of(bootstrap, failure)
-        if as_json:
-            from ottla.cli.output import show_json
 
-            show_json({"bootstrap": bootstrap, "healthy": False, "reason": str(reason)})
-            return 1
+def _show_failure(bootstrap: str | None, failure: NotReady, *, as_json: bool) -> int:
+    """Print why the broker is not healthy as JSON and return the exit code, or raise `Refused`."""
+    reason = failure
+    if bootstrap is not None and not has_command_config():
+        from ottla.cli.health_secured import reason_of
+
+        reason = reason_of(bootstrap, failure)
+    if not as_json:
         raise Refused(str(reason), exit_code=1) from None
+    from ottla.cli.output import show_json
+
+    show_json({"bootstrap": bootstrap, "healthy": False, "reason": str(reason)})
+    return 1
+
+
+def _show_healthy(bootstrap: str, strays: list[str], *, as_json: bool) -> int:
     if as_json:
         from ottla.cli.output import show_json
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -73,9 +73,7 @@ def command(
     from ottla.client.records.record import NewRecord
     from ottla.client.records.transactional_producer import transaction_of
 
-    if file is not None and named_file is not None:
-        raise click.UsageError("FILE and --file exclude each other; give one of them")
-    file = named_file or file
+    file = _file(file, named_file)
     _check_values(key, is_tombstone=is_tombstone, has_values=bool(values), has_file=file is not None)
     _check_keys(key, key_separator, key_field)
     if is_aborted and transactional_id is None:
@@ -90,22 +88,44 @@ def command(
         producer = TopicProducer(cluster.brokers, topic, producer=transaction)
         if is_tombstone:
             producer.send(NewRecord(value=None, key=_raw(key or ""), headers=encoded, partition=partition))
-        for number, line in enumerate(lines, 1):
-            if key_field is not None and not line.strip():
-                continue
-            try:
-                if key_field is None:
-                    record_key, value = _split(line, key, key_separator)
-                else:
-                    record_key, value = _key_of(line, key_field, f"line {number}"), line
-            except Refused as refused:
-                if transaction is not None:
-                    raise Refused(f"{refused.message}; the transaction was aborted") from None
-                producer.flush()
-                raise Refused(refused.message + ("; the lines before it were written" if number > 1 else "")) from None
-            producer.send(NewRecord(value=encode(value), key=record_key, headers=encoded, partition=partition))
+        try:
+            for record_key, value in _pairs(lines, key, key_separator, key_field):
+                producer.send(NewRecord(value=encode(value), key=record_key, headers=encoded, partition=partition))
+        except _LineRefused as refused:
+            if transaction is not None:
+                raise Refused(f"{refused.message}; the transaction was aborted") from None
+            producer.flush()
+            raise Refused(refused.message + ("; the lines before it were written" if refused.number > 1 else "")) from None
         producer.flush()
     _show(producer, topic, is_aborted=is_aborted, as_json=as_json)
+
+
+class _LineRefused(Exception):
+    """A line has no key. The message is one line."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.message, self.number = message, number
+
+
+def _pairs(
+    lines: Iterable[bytes], key: str | None, key_separator: str | None, key_field: str | None
+) -> Iterator[tuple[bytes | None, bytes]]:
+    """Yield key and value of each line. Raises `_LineRefused`."""
+    for number, line in enumerate(lines, 1):
+        if key_field is not None and not line.strip():
+            continue
+        try:
+            pair = _split(line, key, key_separator) if key_field is None else (_key_of(line, key_field, f"line {number}"), line)
+        except Refused as refused:
+            raise _LineRefused(refused.message, number) from None
+        yield pair
+
+
+def _file(file: Path | None, named_file: Path | None) -> Path | None:
+    if file is not None and named_file is not None:
+        raise click.UsageError("FILE and --file exclude each other; give one of them")
+    return named_file or file
 
 
 def _check_keys(key: str | None, key_separator: str | None, key_field: str | None) -> None:

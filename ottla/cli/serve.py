@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from ottla.cli.first_topics import first_topic, from_environment
 from ottla.cli.first_users import check_names, first_user, users_of_file
 from ottla.cli.imports import import_packages
 from ottla.cli.options import DEFAULT_BOOTSTRAP, LISTENER, PATH, PORT, READY_FILE_VARIABLE, Checked
+from ottla.cli.server_start import Start
 from ottla.cli.steering import MACHINE, steering, with_still_defaults
 from ottla.process import OwnerProcess
 
@@ -233,22 +233,6 @@ def command(
     return _run_broker(start, first_topics, clock, started_lines)
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class Start:
-    """The arguments with which a broker, a controller or a cluster is started."""
-
-    config: BrokerConfig
-    features: dict[str, int]
-    warnings: dict[str, str | None]
-    """Settings without effect, and the setting that was probably meant."""
-    first_users: list[FirstUser]
-    faults_file: Path | None
-    owner: OwnerProcess | None
-    ready_file: Path | None
-    as_json: bool
-    log_level: str
-
-
 def _configuration(
     properties: Path | None, settings: Sequence[str], by_flags: dict[str, str], *, replaces_listeners: bool
 ) -> tuple[BrokerConfig, dict[str, str | None]]:
@@ -279,21 +263,7 @@ def _run_cluster(start: Start, broker_count: int, controller_port: int, *, resta
     from ottla.cli.serve_brokers import serve_brokers
 
     try:
-        return serve_brokers(
-            start.config,
-            broker_count,
-            start.features,
-            ready_file=start.ready_file,
-            as_json=start.as_json,
-            log_level=start.log_level,
-            owner=start.owner,
-            takes_commands=takes_commands,
-            faults_file=start.faults_file,
-            warnings=start.warnings,
-            controller_port=controller_port,
-            restarts_nodes=restarts_nodes,
-            first_users=start.first_users,
-        )
+        return serve_brokers(start, broker_count, controller_port, restarts_nodes=restarts_nodes, takes_commands=takes_commands)
     except ConfigError as error:
         raise Refused(str(error), exit_code=1) from None
 
