@@ -8,17 +8,16 @@ import os
 import signal
 import sys
 
-from ottla.exit_codes import STOPPED, interrupted
-
 
 def main() -> int:
     is_server = sys.argv[1:2] == ["serve"]
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        code = STOPPED if is_server else interrupted(signal.SIGINT)
+        # The exit codes of `ottla.process`, whose import takes longer.
+        code = 0 if is_server else 128 + signal.SIGINT
         signal.signal(signal.SIGINT, lambda *_: os._exit(code))
     if is_server:
         # Without a handler, process 1 of a container would ignore SIGTERM, and stopping the container would wait for its timeout.
-        signal.signal(signal.SIGTERM, lambda *_: os._exit(STOPPED))
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
         # Imports create many objects and little garbage. Scanning the objects would take an eighth of the start.
         # `ottla.broker.process.running` enables the garbage collector again.
         gc.disable()

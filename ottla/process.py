@@ -1,4 +1,4 @@
-"""Prepares a process of the command line: standard streams, Ctrl-C, and the process that owns it."""
+"""Prepares a process of the command line: standard streams, Ctrl-C, exit codes, and the process that owns it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+STOPPED_EXIT = 0
+"""Exit code of a command whose regular end is a signal (``serve``, ``console``, ``copy --follow``), after SIGINT or SIGTERM."""
+FAILED_EXIT = 1
+USAGE_EXIT = 2
+"""Exit code if the command line is wrong, or a cluster does not answer or refuses the request."""
 PR_SET_PDEATHSIG = 1
 """The option of Linux's prctl(2) that selects the signal that a process receives when its parent ends."""
 OWNER_CHECK_S = 0.1
@@ -20,6 +25,11 @@ ENDS_WITHIN_S = 0.6
 """Timeout, in seconds, for a clean exit after the owner has ended. After the timeout the process exits at once."""
 REMOVAL_ATTEMPTS = 5
 """Number of attempts to remove a directory, because another thread may still write to it."""
+
+
+def interrupted_exit(number: int) -> int:
+    """Return the exit code of a command that a signal has ended before it was done, as shells do."""
+    return 128 + number
 
 
 def open_standard_streams() -> None:

@@ -11,9 +11,8 @@ import os
 import signal
 import sys
 
-from ottla import exit_codes
 from ottla.arguments import as_text
-from ottla.process import open_standard_streams, print_error
+from ottla.process import FAILED_EXIT, USAGE_EXIT, interrupted_exit, open_standard_streams, print_error
 
 COMPLETION_VARIABLE = "_OTTLA_COMPLETE"
 """The environment variable by which a shell requests completions; see `completion`."""
@@ -31,11 +30,11 @@ def main(arguments: list[str] | None = None) -> int:
         code = _run([as_text(argument) for argument in sys.argv[1:]] if arguments is None else arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        return exit_codes.interrupted(signal.SIGINT)
+        return interrupted_exit(signal.SIGINT)
     except BrokenPipeError:
         # The reader has exited, such as `head`. Python ignores the signal and raises this error.
         _forget_output()
-        return exit_codes.interrupted(signal.SIGPIPE)
+        return interrupted_exit(signal.SIGPIPE)
     except OSError as error:
         # The usual cause is a redirection to a full disk.
         _forget_output()
@@ -43,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
             # The command has already reported a failure.
             return code
         _say(f"ottla: {error.strerror or error}")
-        return exit_codes.FAILED
+        return FAILED_EXIT
     return code
 
 
@@ -66,18 +65,18 @@ def _run(arguments: list[str]) -> int:
     try:
         if not arguments:
             print(root.get_help(click.Context(root, info_name="ottla")), file=sys.stderr)
-            return exit_codes.USAGE
+            return USAGE_EXIT
         with root.make_context("ottla", arguments) as context:
             return root.invoke(context) or 0
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.UsageError as error:
         _say(line_of(error))
-        return exit_codes.USAGE
+        return USAGE_EXIT
     except UnicodeEncodeError as error:
         # Python decodes invalid UTF-8 in arguments to lone surrogates, which Kafka's protocol cannot encode.
         _say(f"ottla: {error.object!r} is not UTF-8 text")
-        return exit_codes.USAGE
+        return USAGE_EXIT
     except Refused as refused:
         _say(f"ottla: {refused.message}")
         return refused.code

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from ottla import exit_codes
+from ottla.process import USAGE_EXIT
 
 
 class Lazy(NamedTuple):
@@ -25,7 +25,7 @@ class Lazy(NamedTuple):
 class Refused(click.ClickException):
     """A command failed. The message is printed as one line."""
 
-    def __init__(self, message: str, exit_code: int = exit_codes.USAGE) -> None:
+    def __init__(self, message: str, exit_code: int = USAGE_EXIT) -> None:
         super().__init__(" ".join(message.split()))
         self.code = exit_code
 

@@ -12,10 +12,9 @@ import click
 from ottla.cli.commands import CommandGroup, Lazy, Refused
 from ottla.cli.options import COUNT
 from ottla.cli.pipeline_flags import format_option, named_topics, on_terms, placed, streaming
-from ottla.exit_codes import interrupted
 from ottla.pipeline.schemas import PURCHASES
 from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, StreamSettings
-from ottla.process import interrupt_on_ctrl_c
+from ottla.process import interrupt_on_ctrl_c, interrupted_exit
 
 DEFAULT_ROWS = 200_000
 rows_option = click.option(
@@ -42,7 +41,7 @@ def running_job() -> Iterator[None]:
             raise Refused(str(error), exit_code=1) from None
         except Stopped as stopped:
             said = f"stopped by {stopped.number.name}; no transaction is left open"
-            raise Refused(said, exit_code=interrupted(stopped.number)) from None
+            raise Refused(said, exit_code=interrupted_exit(stopped.number)) from None
     except ModuleNotFoundError as missing:
         raise Refused(f"the pipeline needs {missing.name}: pip install 'ottla[pipeline]'", exit_code=1) from None
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ottla import exit_codes
 from ottla.cli import consume, main
 from ottla.client.errors import BatchTooLarge
+from ottla.process import USAGE_EXIT
 
 
 def test_batch_above_the_limit_names_the_options_that_continue_after_it(
@@ -28,7 +28,7 @@ def test_batch_above_the_limit_names_the_options_that_continue_after_it(
 
     monkeypatch.setattr(consume, "cluster_at", cluster_at)
     monkeypatch.setattr(consume, "_records", records)
-    assert main(["consume", "orders"]) == exit_codes.USAGE
+    assert main(["consume", "orders"]) == USAGE_EXIT
     assert capsys.readouterr().err == (
         "ottla: the batch at offset 40 of orders-2 inflates; continue with --partition 2 --from 51\n"
     )

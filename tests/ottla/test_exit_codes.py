@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla import exit_codes
 from ottla.cli import main
+from ottla.process import FAILED_EXIT, STOPPED_EXIT, USAGE_EXIT, interrupted_exit
 
 PROMPT = Path(__file__).parents[2] / "docs" / "prompt.md"
 
@@ -22,7 +22,7 @@ def test_a_server_that_is_stopped_ends_with_0(number: int, tmp_path: Path) -> No
         assert served.stdout is not None
         assert b"ready" in served.stdout.readline()
         served.send_signal(number)
-        assert served.wait(60) == exit_codes.STOPPED == 0
+        assert served.wait(60) == STOPPED_EXIT == 0
 
 
 def test_an_interrupted_command_ends_with_the_number_of_the_signal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,16 +30,16 @@ def test_an_interrupted_command_ends_with_the_number_of_the_signal(monkeypatch: 
         raise error
 
     monkeypatch.setattr("ottla.cli.directories.audit", lambda *_, **__: raised(KeyboardInterrupt()))
-    assert main(["audit", "directory"]) == exit_codes.interrupted(signal.SIGINT) == 130
+    assert main(["audit", "directory"]) == interrupted_exit(signal.SIGINT) == 130
 
 
 def test_failures_and_wrong_usage_have_their_own_codes() -> None:
-    assert main(["doctor", "127.0.0.1:1", "--timeout-s", "0.1"]) == exit_codes.FAILED == 1
-    assert main(["doctor", "--nothing"]) == exit_codes.USAGE == 2
+    assert main(["doctor", "127.0.0.1:1", "--timeout-s", "0.1"]) == FAILED_EXIT == 1
+    assert main(["doctor", "--nothing"]) == USAGE_EXIT == 2
 
 
 def test_the_documentation_has_each_code() -> None:
     text = PROMPT.read_text().partition("## Exit codes")[2]
-    codes = [exit_codes.STOPPED, exit_codes.FAILED, exit_codes.USAGE]
-    codes += [exit_codes.interrupted(number) for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGTERM)]
+    codes = [STOPPED_EXIT, FAILED_EXIT, USAGE_EXIT]
+    codes += [interrupted_exit(number) for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGTERM)]
     assert [code for code in codes if f"\n| {code} | " not in text] == []
