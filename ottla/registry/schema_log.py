@@ -21,7 +21,7 @@ from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic, check
 from ottla.client.kafka_client import KafkaClient
 from ottla.client.real_time import now_ms
 from ottla.client.records.record import ConsumedRecord, NewRecord, decoded, encode_batch
-from ottla.protocol.errors import RegistryCode as KafkaCode
+from ottla.protocol.errors import Code as KafkaCode
 from ottla.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
