@@ -163,7 +163,7 @@ class Certified:
 
 
 class SaslClient:
-    """The client of one connection (`sasl_dispatch.Client`)."""
+    """The client of one connection (`sasl_dispatch.SaslRequester`)."""
 
     __slots__ = ("_connection", "_limit", "_listener")
 

@@ -37,7 +37,7 @@ _CAUSES_ONE: Final = frozenset({"InitProducerId", "EndTxn", "reason", "marker"})
 
 
 class TimedEvent(Protocol):
-    """The attributes of a `timeline.Event` that determine the order."""
+    """The attributes of a `timeline.TimelineEvent` that determine the order."""
 
     @property
     def time_ms(self) -> int: ...

@@ -84,7 +84,7 @@ def test_heartbeat_with_unknown_broker_or_epoch_is_stale() -> None:
     for changed in ({"broker_id": 9, "broker_epoch": 1}, {"broker_epoch": world.epoch(1) + 1}):
         with pytest.raises(KafkaError) as error:
             beating.heartbeat(
-                world.state, world.heartbeats, beating.Heartbeat(**{"broker_id": 1, "current_metadata_offset": 0, **changed}), 1
+                world.state, world.heartbeats, beating.BrokerHeartbeat(**{"broker_id": 1, "current_metadata_offset": 0, **changed}), 1
             )
         assert error.value.code is Code.STALE_BROKER_EPOCH
 
@@ -165,7 +165,7 @@ def test_control_state_of_a_broker_without_leaderships_follows_its_heartbeat(
     world = ControllerWorld(1)
     if is_fenced:
         world.expire(1)
-    asked = beating.Heartbeat(broker_id=1, broker_epoch=world.epoch(1), current_metadata_offset=99, **wants)
+    asked = beating.BrokerHeartbeat(broker_id=1, broker_epoch=world.epoch(1), current_metadata_offset=99, **wants)
     assert world.heartbeats.next_control(world.state, asked, is_caught_up=True) is expected
     assert expected in NEXT[Control.FENCED if is_fenced else Control.UNFENCED]
 
