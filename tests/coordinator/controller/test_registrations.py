@@ -84,7 +84,10 @@ def test_heartbeat_with_unknown_broker_or_epoch_is_stale() -> None:
     for changed in ({"broker_id": 9, "broker_epoch": 1}, {"broker_epoch": world.epoch(1) + 1}):
         with pytest.raises(KafkaError) as error:
             beating.heartbeat(
-                world.state, world.heartbeats, beating.BrokerHeartbeat(**{"broker_id": 1, "current_metadata_offset": 0, **changed}), 1
+                world.state,
+                world.heartbeats,
+                beating.BrokerHeartbeat(**{"broker_id": 1, "current_metadata_offset": 0, **changed}),
+                1,
             )
         assert error.value.code is Code.STALE_BROKER_EPOCH
 
