@@ -26,20 +26,35 @@ _LARGEST_OVERHEAD_BYTES = 25
 
 
 class Encoded(msgspec.Struct, frozen=True):
-    """An encoded batch with its first sequence. ``part`` is the index of its `PartitionRows`."""
+    """An encoded batch with its first sequence."""
 
-    part: int
     sequence: int
     records: int
     data: bytes
 
 
+class Unsequenced(msgspec.Struct, frozen=True):
+    """A batch whose records are encoded and compressed, but whose sequence is not known yet. ``part`` is the index of its
+    `PartitionRows`."""
+
+    part: int
+    header: BatchHeader
+    payload: bytes
+
+    @property
+    def records(self) -> int:
+        return self.header.record_count
+
+    def at(self, sequence: int) -> Encoded:
+        """Return the batch with its first sequence."""
+        header = msgspec.structs.replace(self.header, base_sequence=sequence)
+        return Encoded(sequence, self.records, bytes(pack_batch(header, self.payload)))
+
+
 class PartitionRows(msgspec.Struct, frozen=True):
-    """The rows of one partition, which begin at row ``start``. ``sequence`` is the partition's next sequence, ``batch_bytes`` the
-    maximum batch size."""
+    """The rows of one partition, which begin at row ``start``. ``batch_bytes`` is the maximum batch size."""
 
     start: int
-    sequence: int
     batch_bytes: int = 1 << 62
 
 
@@ -53,7 +68,7 @@ class ProducerIdentity(msgspec.Struct, frozen=True):
 
 def encode(
     rows: pa.RecordBatch, who: ProducerIdentity, parts: Sequence[PartitionRows], timestamp_ms: int, batch_bytes: int
-) -> Iterator[Encoded]:
+) -> Iterator[Unsequenced]:
     """Encode batches of about ``batch_bytes`` before compression. ``rows`` has the columns key, value and perhaps headers of
     `segments.reading.COLUMNS`.
 
@@ -77,7 +92,6 @@ def encode(
     data = memoryview(records.buffers()[2])
     for number, start, count in zip(numbers.tolist(), starts.tolist(), counts.tolist(), strict=True):
         payload = bytes(data[bounds[start] : bounds[start + count]])
-        sequence = parts[number].sequence + start - parts[number].start
         header = BatchHeader(
             base_offset=0,
             batch_length=0,
@@ -90,10 +104,10 @@ def encode(
             max_timestamp_ms=timestamp_ms,
             producer_id=who.producer_id,
             producer_epoch=who.epoch,
-            base_sequence=sequence,
+            base_sequence=-1,
             record_count=count,
         )
-        yield Encoded(number, sequence, count, bytes(pack_batch(header, compress(payload, who.compression))))
+        yield Unsequenced(number, header, compress(payload, who.compression))
 
 
 def _starts(sizes: Ints, batch_bytes: int) -> Ints:

@@ -71,6 +71,11 @@ def brought_together(rows: DataFrame, partitions: Mapping[str, int], start: int 
     return placed(rows, partitions, start).repartition(max(1, tasks), "topic", "partition")
 
 
+def narrowed(rows: DataFrame, partitions: Mapping[str, int], start: int = 0) -> DataFrame:
+    """Return the rows of `placed` in at most as many tasks as run at the same time, without a shuffle."""
+    return placed(rows, partitions, start).coalesce(rows.sparkSession.sparkContext.defaultParallelism)
+
+
 def chooser(
     partitions: dict[str, int], start: int
 ) -> Callable[[Iterator[tuple[pd.Series, pd.Series, pd.Series]]], Iterator[pd.Series]]:

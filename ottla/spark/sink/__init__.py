@@ -18,6 +18,7 @@
 - `producer_options`: options of Kafka's producer that the sink does not need: accepted values, and reasons to refuse others.
 - `progress_listener`: combines Spark's progress of a batch (StreamingQueryProgress) with the sink's report of the batch.
 - `row_writing`: writes the rows of one frame as part of a transaction, by Spark's tasks or by the driver.
+- `sequences`: the next sequence of each partition that the tasks of one transaction write to.
 - `session_setup`: prepares a Spark session for the sink and the sources, and checks its settings.
 - `several_sinks`: several sinks in one foreachBatch, which write at the same time.
 - `small_batches`: gathers the rows of small batches in the driver, which is faster than tasks.

@@ -22,8 +22,10 @@ from ottla.spark.sink.attempts import check_attempts
 from ottla.spark.sink.driver import DriverTransaction, Row
 from ottla.spark.sink.exactly_once import BatchTransaction
 from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.sequences import SequenceServer, ServerAddress, SharedSequences
+from ottla.spark.sink.session_setup import is_one_process
 from ottla.spark.sink.small_batches import MAX_OFFSETS, MAX_RECORD_BYTES, SmallBatches, gathered, write_gathered
-from ottla.spark.sink.task_writer import TaskWriter, Written, check_alone
+from ottla.spark.sink.task_writer import TaskWriter, Written, added_up, check_alone
 from ottla.spark.sink.transaction import SharedProducer, SharedTransaction
 from ottla.spark.worker import prepare
 
@@ -94,22 +96,34 @@ class RowWriter:
         return transaction.write(map(_row, _while_active(iterator, query)), partitions)
 
     def _by_tasks(self, frame: DataFrame, batch: int, query: RunningQuery | None, producer: SharedProducer) -> list[Written]:
-        """Write a frame in one Spark job. A shuffle moves all records of a partition to one task."""
-        from ottla.spark.rows.spark_partitioner import brought_together
+        """Write a frame in one Spark job.
 
-        options, spark = self._options, frame.sparkSession
-        rows = brought_together(self._outgoing.rows(frame), self._partitions(), batch)
-        write = _write(options.connecting, producer, options.compression, self._batch_bytes)
+        If all tasks run on this machine, they take turns at the partitions. Otherwise a shuffle moves all records of a partition to
+        one task, because the tasks may not be able to connect to the driver.
+        """
+        from ottla.spark.rows.spark_partitioner import brought_together, narrowed
+
+        rows = self._outgoing.rows(frame)
+        partitions = self._partitions()
+        if not is_one_process(frame.sparkSession):
+            parts = self._written(brought_together(rows, partitions, batch), producer, None)
+            check_alone(parts, "a setting of this session has changed how Spark divides rows among tasks")
+            return parts
+        with SequenceServer("127.0.0.1") as address:
+            return added_up(self._written(narrowed(rows, partitions, batch), producer, address))
+
+    def _written(self, rows: DataFrame, producer: SharedProducer, sequences: ServerAddress | None) -> list[Written]:
+        """Write rows that have partitions, and return what each task has written to each partition."""
+        options = self._options
+        write = _write(options.connecting, producer, options.compression, self._batch_bytes, sequences)
         with _own_errors(producer):
             written = rows.mapInArrow(write, written_type()).collect()
-        told = [raised_in_task(r.error, producer.transactional_id) for r in written if r.error]
+        errors = [raised_in_task(r.error, producer.transactional_id) for r in written if r.error]
         # Raise a final error first, because errors of other tasks may be retriable or a consequence of the final error.
-        for failure in sorted(filter(None, told), key=lambda error: isinstance(error, MustAbort)):
+        for failure in sorted(filter(None, errors), key=lambda error: isinstance(error, MustAbort)):
             raise failure
-        check_attempts(spark, {r.stage for r in written})
-        parts = [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
-        check_alone(parts, "a setting of this session has changed how Spark divides rows among tasks")
-        return parts
+        check_attempts(rows.sparkSession, {r.stage for r in written})
+        return [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
 
 
 @contextlib.contextmanager
@@ -133,7 +147,11 @@ def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[A
 
 
 def _write(
-    connecting: Connecting, producer: SharedProducer, codec: str, batch_bytes: dict[str, int]
+    connecting: Connecting,
+    producer: SharedProducer,
+    codec: str,
+    batch_bytes: dict[str, int],
+    sequences: ServerAddress | None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """Return the function for tasks. It writes Arrow batches as part of the driver's transaction, and returns the written
     partitions and the id of the stage."""
@@ -148,18 +166,17 @@ def _write(
         if context.attemptNumber() > 0:
             # The task's first attempt has used the sequences, so the records can only be written in a new transaction.
             raise MustAbort("a task of this transaction has failed, so the whole transaction is aborted")
-        writer = TaskWriter(connecting, producer, codec, batch_bytes)
         now_ms = time.time_ns() // 1_000_000
         written: list[Written] = []
         error: str | None = None
         try:
-            for batch in batches:
-                writer.write(batch, now_ms)
-            written = writer.finish()
+            turns = None if sequences is None else SharedSequences(sequences)
+            with contextlib.closing(TaskWriter(connecting, producer, codec, batch_bytes, sequences=turns)) as writer:
+                for batch in batches:
+                    writer.write(batch, now_ms)
+                written = writer.finish()
         except (PipelineError, MustAbort) as raised:
             error = label_of(raised)
-        finally:
-            writer.close()
         rows: list[dict[str, Any]] = [{**msgspec.structs.asdict(w), "stage": context.stageId(), "error": None} for w in written]
         if error is not None:
             rows = [{"stage": context.stageId(), "error": error}]

@@ -75,10 +75,13 @@ def begins_stages_once(spark: SparkSession) -> bool:
     """Whether Spark runs each stage only once. Spark repeats a stage if a shuffle is lost, which cannot happen in one process."""
     # A setting of a classic session may have no effect on the running context, and a session of Connect cannot change it.
     settings: Any = spark.conf if is_connect(spark) else spark.sparkContext.getConf()
-    master = str(settings.get("spark.master", "") if is_connect(spark) else spark.sparkContext.master)
-    # A master such as local-cluster[2,1,1024] starts other processes.
-    is_one_process = master == "local" or master.startswith("local[")
-    return is_one_process or str(settings.get("spark.stage.maxConsecutiveAttempts", "")) == "1"
+    return is_one_process(spark) or str(settings.get("spark.stage.maxConsecutiveAttempts", "")) == "1"
+
+
+def is_one_process(spark: SparkSession) -> bool:
+    """Whether the driver's JVM runs all tasks. A master such as local-cluster[2,1,1024] starts other processes."""
+    master = str(spark.conf.get("spark.master", "") if is_connect(spark) else spark.sparkContext.master)
+    return master == "local" or master.startswith("local[")
 
 
 def check_settings(spark: SparkSession) -> None:

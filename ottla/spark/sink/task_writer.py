@@ -1,11 +1,8 @@
-"""Writes the rows of a task as batches of one shared transaction.
-
-Only one task of a transaction writes to a partition, so the partition's sequences begin at 0.
-"""
+"""Writes the rows of a task as batches of one shared transaction. `Sequences` knows whether other tasks write to its partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -18,9 +15,10 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.cluster.batch_limits import BATCH_BYTES
 from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError
-from ottla.spark.rows.encoding import Encoded, PartitionRows, ProducerIdentity, encode
+from ottla.spark.rows.encoding import Encoded, PartitionRows, ProducerIdentity, Unsequenced, encode
 from ottla.spark.rows.partitioner import check_topic
 from ottla.spark.sink.batch_sender import Sender
+from ottla.spark.sink.sequences import OwnSequences, Sequences
 from ottla.spark.sink.transaction import SharedProducer
 
 _CONTENTS = ("key", "value", "headers")
@@ -37,7 +35,7 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class _Total(msgspec.Struct):
-    """Totals of a partition. The number of written records is also the next sequence."""
+    """The records and bytes that a task has written to a partition."""
 
     records: int = 0
     bytes: int = 0
@@ -53,13 +51,16 @@ class TaskWriter:
         codec: str = "lz4",
         batch_bytes: Mapping[str, int] = {},
         cluster: BrokerConnections | None = None,
+        sequences: Sequences | None = None,
     ) -> None:
         """``batch_bytes`` has the batch sizes of topics that accept only small batches (`batch_limits.small_batches`). With
-        ``cluster`` this client is used, and stays open after `finish`; otherwise the writer opens its own connections."""
+        ``cluster`` this client is used, and stays open after `finish`; otherwise the writer opens its own connections. Without
+        ``sequences`` no other task may write to the writer's partitions."""
         self._batch_bytes = dict(batch_bytes)
         self._is_shared = cluster is not None
         self.sender = Sender(cluster or cluster_client(connecting), producer)
         self._identity = ProducerIdentity(producer.producer_id, producer.epoch, CODECS[codec])
+        self._sequences = sequences or OwnSequences()
         self._totals: dict[TopicPartition, _Total] = {}
 
     def write(self, rows: pa.RecordBatch, timestamp_ms: int) -> None:
@@ -75,23 +76,44 @@ class TaskWriter:
         cuts = [0, *(np.flatnonzero(np.diff(codes[order])) + 1).tolist()]
         firsts = [int(order[cut]) for cut in cuts]
         wheres = [(str(topics[first].as_py()), int(partitions[first])) for first in firsts]
-        for where in wheres:
-            self._totals.setdefault(where, _Total())
-        parts = [
-            PartitionRows(cut, self._totals[where].records, self._batch_bytes.get(where[0], BATCH_BYTES))
-            for cut, where in zip(cuts, wheres, strict=True)
-        ]
+        parts = [PartitionRows(cut, self._batch_bytes.get(where[0], BATCH_BYTES)) for cut, where in zip(cuts, wheres, strict=True)]
         contents = rows.select([name for name in _CONTENTS if name in rows.schema.names]).take(pa.array(order))
         encoded = encode(contents, self._identity, parts, timestamp_ms, BATCH_BYTES)
-        self.sender.send(self._counted(wheres, encoded))
+        if self._sequences.is_shared:
+            self._send_in_turns(wheres, encoded)
+        else:
+            self._send(wheres, encoded)
 
-    def _counted(self, wheres: list[TopicPartition], encoded: Iterator[Encoded]) -> Iterator[tuple[TopicPartition, Encoded]]:
-        for batch in encoded:
-            where = wheres[batch.part]
-            total = self._totals[where]
+    def _send(self, wheres: list[TopicPartition], batches: Iterable[Unsequenced]) -> None:
+        """Send batches to partitions of which this task alone knows the sequences."""
+        sequences = self._sequences.take(wheres)
+        self.sender.send(self._sequenced(sequences, ((wheres[batch.part], batch) for batch in batches)))
+        self._sequences.give_back(sequences)
+
+    def _send_in_turns(self, wheres: list[TopicPartition], batches: Iterable[Unsequenced]) -> None:
+        """Send the batches of each partition when no other task sends to it."""
+        # All batches are compressed first, because the other tasks wait for the partitions.
+        waiting: dict[TopicPartition, list[Unsequenced]] = {}
+        for batch in batches:
+            waiting.setdefault(wheres[batch.part], []).append(batch)
+        while waiting:
+            sequences = self._sequences.take(waiting)
+            mine = [(where, batch) for where in sequences for batch in waiting.pop(where)]
+            self.sender.send(self._sequenced(sequences, mine))
+            self.sender.settle()
+            self._sequences.give_back(sequences)
+
+    def _sequenced(
+        self, sequences: dict[TopicPartition, int], batches: Iterable[tuple[TopicPartition, Unsequenced]]
+    ) -> Iterator[tuple[TopicPartition, Encoded]]:
+        """Give each batch its sequence, and add its records to ``sequences`` and to the totals."""
+        for where, batch in batches:
+            encoded = batch.at(sequences[where])
+            sequences[where] += batch.records
+            total = self._totals.setdefault(where, _Total())
             total.records += batch.records
-            total.bytes += len(batch.data)
-            yield where, batch
+            total.bytes += len(encoded.data)
+            yield where, encoded
 
     def finish(self) -> list[Written]:
         """Wait until all batches are in the brokers' logs. Then close the writer's own connections; after an error close all."""
@@ -107,6 +129,17 @@ class TaskWriter:
     def close(self) -> None:
         """Close all connections. Otherwise, after a failure, a late response would be read as the response to the next request."""
         self.sender.close()
+        self._sequences.close()
+
+
+def added_up(written: Iterable[Written]) -> list[Written]:
+    """Return the sum of what several tasks have written to each partition."""
+    sums: dict[TopicPartition, Written] = {}
+    for part in written:
+        where = (part.topic, part.partition)
+        before = sums.get(where, Written(*where, 0, 0))
+        sums[where] = Written(*where, before.records + part.records, before.bytes + part.bytes)
+    return list(sums.values())
 
 
 def check_alone(written: Sequence[Written], advice: str) -> None:

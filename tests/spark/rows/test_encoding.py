@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from pyspark.sql import Row
 from ottla.protocol.primitives import uvarint
 from ottla.protocol.records import crc_is_valid, read_header
 from ottla.spark.errors import PipelineError
-from ottla.spark.rows.encoding import Encoded, PartitionRows, ProducerIdentity, encode, varints
+from ottla.spark.rows.encoding import Encoded, PartitionRows, ProducerIdentity, Unsequenced, encode, varints
 from ottla.spark.segments.columns import HEADERS
 from ottla.spark.sink.row_writing import _headers as by_driver
 
@@ -30,6 +31,15 @@ def columns(rows: list[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, ["key", "value", "headers"])
 
 
+def sequenced(batches: Iterable[Unsequenced], sequence: int = 0) -> list[Encoded]:
+    """Give the batches of one partition their sequences."""
+    found = []
+    for batch in batches:
+        found.append(batch.at(sequence))
+        sequence += batch.records
+    return found
+
+
 def decoded(batches: list[Encoded]) -> list[Any]:
     return [(r.key, r.value, list(r.headers)) for batch in batches for r in DefaultRecordBatch(batch.data)]
 
@@ -41,7 +51,8 @@ def test_encoded_rows_round_trip(rows: list[Any], codec: int, batch_bytes: int, 
     whole = columns(rows)
     start = data.draw(st.integers(0, len(rows) - 1))
     # A slice has its own offsets into the same buffers.
-    batches = list(encode(whole.slice(start), ProducerIdentity(7, 3, codec), [PartitionRows(0, 40)], TIMESTAMP_MS, batch_bytes))
+    encoded = encode(whole.slice(start), ProducerIdentity(7, 3, codec), [PartitionRows(0)], TIMESTAMP_MS, batch_bytes)
+    batches = sequenced(encoded, 40)
     assert decoded(batches) == [(key, value, headers or []) for key, value, headers in rows[start:]]
     sequence = 40
     for batch in batches:
@@ -59,23 +70,23 @@ def test_encoded_rows_round_trip(rows: list[Any], codec: int, batch_bytes: int, 
 def test_joint_encoding_equals_separate_encoding(rows: list[Any], cuts: list[int], batch_bytes: int) -> None:
     whole = columns(rows)
     starts = sorted({0, *(cut for cut in cuts if cut < len(rows))})
-    parts = [PartitionRows(start, 100 * number) for number, start in enumerate(starts)]
+    parts = [PartitionRows(start) for start in starts]
     who = ProducerIdentity(7, 3, 0)
     together = list(encode(whole, who, parts, TIMESTAMP_MS, batch_bytes))
     for number, (part, end) in enumerate(zip(parts, [*starts[1:], len(rows)], strict=True)):
         piece = whole.slice(part.start, end - part.start)
-        alone = list(encode(piece, who, [PartitionRows(0, part.sequence)], TIMESTAMP_MS, batch_bytes))
+        alone = list(encode(piece, who, [PartitionRows(0)], TIMESTAMP_MS, batch_bytes))
         mine = [batch for batch in together if batch.part == number]
-        assert [(b.sequence, b.records, b.data) for b in mine] == [(b.sequence, b.records, b.data) for b in alone]
+        assert [b.at(100) for b in mine] == [b.at(100) for b in alone]
 
 
 @pytest.mark.parametrize("size", [90, 300])
 def test_batches_are_filled_up_to_the_limit(size: int) -> None:
-    rows = [(b"k", b"v" * size, [])] * 100
-    batches = list(encode(columns(rows), ProducerIdentity(1, 0, 0), [PartitionRows(0, 0)], 1, 1_000))
+    rows: list[Any] = [(b"k", b"v" * size, [])] * 100
+    batches = sequenced(encode(columns(rows), ProducerIdentity(1, 0, 0), [PartitionRows(0)], 1, 1_000))
     assert {batch.records for batch in batches[:-1]} == {1_000 // (size + 27)}
     assert max(len(batch.data) for batch in batches) <= 1_061
-    alone = list(encode(columns([(b"k", b"v" * 5_000, [])] * 3), ProducerIdentity(1, 0, 0), [PartitionRows(0, 0)], 1, 1_000))
+    alone = list(encode(columns([(b"k", b"v" * 5_000, [])] * 3), ProducerIdentity(1, 0, 0), [PartitionRows(0)], 1, 1_000))
     assert [batch.records for batch in alone] == [1, 1, 1]
 
 
@@ -91,7 +102,7 @@ def test_header_without_a_key_is_reported(header: Any) -> None:
     arrays = [pa.array([b"k"], pa.binary()), pa.array([b"v"], pa.binary()), pa.array([[header]], HEADERS)]
     rows = pa.RecordBatch.from_arrays(arrays, ["key", "value", "headers"])
     with pytest.raises(PipelineError, match="column 'headers' has a header that is null, or has no key"):
-        list(encode(rows, ProducerIdentity(1, 0, 0), [PartitionRows(0, 0)], 1, 1_000))
+        list(encode(rows, ProducerIdentity(1, 0, 0), [PartitionRows(0)], 1, 1_000))
     with pytest.raises(PipelineError, match="column 'headers'"):
         by_driver([None if header is None else Row(**header)])
     assert by_driver([Row(key="k", value=None)]) == [("k", None)]

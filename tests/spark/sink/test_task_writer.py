@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,8 @@ from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.sink.batch_sender import REQUEST_BYTES, _requests
 from ottla.spark.sink.driver import DriverTransaction
 from ottla.spark.sink.options import SinkOptions
-from ottla.spark.sink.task_writer import TaskWriter
+from ottla.spark.sink.sequences import SequenceServer, ServerAddress, SharedSequences
+from ottla.spark.sink.task_writer import TaskWriter, Written, added_up
 from ottla.spark.sink.transaction import SharedTransaction
 
 PARTITIONS = 100
@@ -36,7 +40,7 @@ def columns(topics: Sequence[str | None], partitions: Sequence[int | None]) -> p
 
 
 def batch(sequence: int, size_bytes: int = 10) -> Encoded:
-    return Encoded(0, sequence, 1, b"x" * size_bytes)
+    return Encoded(sequence, 1, b"x" * size_bytes)
 
 
 def test_request_has_one_batch_per_partition_within_the_size_limit() -> None:
@@ -79,6 +83,32 @@ def test_many_partitions_share_a_connection_and_requests(monkeypatch: pytest.Mon
         assert len({id(connection) for connection, request in sent if isinstance(request, ProduceRequest)}) == 1
         assert sum(part.records for part in written) == 2 * ROWS
         assert len(broker.records("out")) + len(broker.records("log")) == 2 * ROWS
+
+
+@pytest.mark.wire
+def test_tasks_that_take_turns_write_each_row_once_though_acknowledgements_are_lost() -> None:
+    with Broker() as broker:
+        broker.create_topic("out", partitions=3)
+        transaction = SharedTransaction(cluster_client(Connecting(broker.bootstrap)), "turns")
+        transaction.begin()
+        lost = broker.faults.add(api="Produce", cut="after", nth=3, times=3)
+
+        def write(address: ServerAddress) -> list[Written]:
+            sequences = SharedSequences(address)
+            writer = TaskWriter(Connecting(broker.bootstrap), transaction.producer, sequences=sequences)
+            with contextlib.closing(writer):
+                for _ in range(5):
+                    writer.write(columns(["out"] * 60, [0, 1, 2] * 20), 1)
+                return writer.finish()
+
+        with SequenceServer("127.0.0.1") as address, ThreadPoolExecutor(4) as tasks:
+            written = added_up(part for parts in tasks.map(write, [address] * 4) for part in parts)
+        transaction.end(commit=True)
+        assert lost.hits == 3
+        assert sorted((part.partition, part.records) for part in written) == [(0, 400), (1, 400), (2, 400)]
+        counts = Counter((record.partition, record.value) for record in broker.records("out"))
+        assert set(counts.values()) == {20}
+        assert len(counts) == 60
 
 
 @pytest.mark.wire

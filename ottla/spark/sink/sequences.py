@@ -1,0 +1,198 @@
+"""The next sequence of each partition that the tasks of one transaction write to.
+
+If a shuffle has brought all rows of a partition to one task, the task counts on its own (`OwnSequences`). Otherwise the tasks take
+turns: the driver runs a `SequenceServer`, and a task takes a partition's next sequence, writes its batches, waits until they are in
+the log, and gives the next sequence back (`SharedSequences`). So only one task at a time writes to a partition, which is all that a
+broker requires of a producer's sequences, and no row travels from one task to another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Collection, Mapping
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection, Listener
+from typing import Protocol
+
+import msgspec
+
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.spark.errors import MustAbort, PipelineError
+
+_KEY_BYTES = 32
+_CONNECT_S = 10.0
+_MAX_MESSAGE_BYTES = 16 << 20
+_BACKLOG = 1_000
+"""Number of tasks that may wait to be connected."""
+LOST = "a task of this transaction has failed, so the whole transaction is aborted"
+
+
+class Sequences(Protocol):
+    """The next sequences of the partitions to which a `TaskWriter` writes."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other tasks may write to the same partitions, so that batches must be in the log before `give_back`."""
+
+    def take(self, wanted: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the next sequences of at least one wanted partition. No other task gets this partition before `give_back`."""
+
+    def give_back(self, sequences: Mapping[TopicPartition, int]) -> None:
+        """Give back the next sequences of all partitions that were taken."""
+
+    def close(self) -> None: ...
+
+
+class OwnSequences:
+    """The sequences of partitions to which no other task writes."""
+
+    is_shared = False
+
+    def __init__(self) -> None:
+        self._next: dict[TopicPartition, int] = {}
+
+    def take(self, wanted: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {where: self._next.get(where, 0) for where in wanted}
+
+    def give_back(self, sequences: Mapping[TopicPartition, int]) -> None:
+        self._next.update(sequences)
+
+    def close(self) -> None: ...
+
+
+class ServerAddress(msgspec.Struct, frozen=True):
+    """The address of a `SequenceServer`, and the key that a task must send to it."""
+
+    host: str
+    port: int
+    key: bytes
+
+
+class _Request(msgspec.Struct):
+    """The wanted partitions, or the sequences to give back."""
+
+    wanted: list[TopicPartition] = []
+    returned: list[tuple[TopicPartition, int]] = []
+
+
+class _Reply(msgspec.Struct):
+    """The sequences that a task has taken; ``is_lost`` after the failure of another task."""
+
+    taken: list[tuple[TopicPartition, int]] = []
+    is_lost: bool = False
+
+
+class SharedSequences:
+    """A task's connection to the `SequenceServer`. Raises `PipelineError`, and `MustAbort` if another task has failed."""
+
+    is_shared = True
+
+    def __init__(self, address: ServerAddress) -> None:
+        try:
+            self._connection = Client((address.host, address.port), authkey=address.key)
+        except OSError as error:
+            raise PipelineError(
+                f"the task cannot connect to the driver at {address.host}:{address.port} for its sequences ({error})"
+            ) from None
+
+    def take(self, wanted: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict(self._ask(_Request(wanted=sorted(wanted))).taken)
+
+    def give_back(self, sequences: Mapping[TopicPartition, int]) -> None:
+        self._ask(_Request(returned=sorted(sequences.items())))
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _ask(self, request: _Request) -> _Reply:
+        try:
+            self._connection.send_bytes(msgspec.msgpack.encode(request))
+            reply = msgspec.msgpack.decode(self._connection.recv_bytes(_MAX_MESSAGE_BYTES), type=_Reply)
+        except (EOFError, OSError):
+            raise MustAbort(LOST) from None
+        if reply.is_lost:
+            raise MustAbort(LOST)
+        return reply
+
+
+class Turns:
+    """Gives each partition of a transaction to one task at a time, with its next sequence. Tasks wait in threads."""
+
+    def __init__(self) -> None:
+        self._free = threading.Condition()
+        self._next: dict[TopicPartition, int] = {}
+        self._taken: set[TopicPartition] = set()
+        self._is_lost = False
+
+    def take(self, wanted: Collection[TopicPartition]) -> dict[TopicPartition, int] | None:
+        """Wait until wanted partitions are free, and return all that are. Returns None after `lose`."""
+        with self._free:
+            self._free.wait_for(lambda: self._is_lost or not self._taken.issuperset(wanted))
+            if self._is_lost:
+                return None
+            granted = set(wanted) - self._taken
+            self._taken |= granted
+            return {where: self._next.get(where, 0) for where in granted}
+
+    def give_back(self, sequences: Mapping[TopicPartition, int]) -> None:
+        with self._free:
+            self._next.update(sequences)
+            self._taken -= sequences.keys()
+            self._free.notify_all()
+
+    def lose(self) -> None:
+        """End the turns, because the sequence of a partition is unknown: a task that had the partition has failed."""
+        with self._free:
+            self._is_lost = True
+            self._free.notify_all()
+
+
+class SequenceServer:
+    """Serves `Turns` in threads of the driver until the ``with`` block ends."""
+
+    def __init__(self, host: str) -> None:
+        """``host`` is the address on which the server listens, and at which tasks find it."""
+        self._key = os.urandom(_KEY_BYTES)
+        self._listener = Listener((host, 0), backlog=_BACKLOG, authkey=self._key)
+        self._turns = Turns()
+        self._is_closed = False
+
+    def __enter__(self) -> ServerAddress:
+        threading.Thread(target=self._accept, name="ottla-sequences", daemon=True).start()
+        host, port = self._listener.address
+        return ServerAddress(host, port, self._key)
+
+    def __exit__(self, *_: object) -> None:
+        self._is_closed = True
+        self._turns.lose()
+        # A blocked accept() does not notice that its socket is closed, so connect once.
+        with contextlib.suppress(OSError):
+            socket.create_connection(self._listener.address, _CONNECT_S).close()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while not self._is_closed:
+            # A connection without the key, or one that breaks, is not a task's.
+            with contextlib.suppress(OSError, EOFError, AuthenticationError):
+                connection = self._listener.accept()
+                threading.Thread(target=self._serve, args=(connection,), name="ottla-sequences-task", daemon=True).start()
+
+    def _serve(self, connection: Connection) -> None:
+        """Serve a task. If it disconnects while it has partitions, it may have written to them, so all other tasks must fail."""
+        taken: dict[TopicPartition, int] = {}
+        with connection, contextlib.suppress(OSError, EOFError):
+            while True:
+                request = msgspec.msgpack.decode(connection.recv_bytes(_MAX_MESSAGE_BYTES), type=_Request)
+                returned = dict(request.returned)
+                self._turns.give_back(returned)
+                for where in returned:
+                    taken.pop(where, None)
+                granted = self._turns.take(request.wanted) if request.wanted else {}
+                taken |= granted or {}
+                reply = _Reply(taken=sorted((granted or {}).items()), is_lost=granted is None)
+                connection.send_bytes(msgspec.msgpack.encode(reply))
+        if taken:
+            self._turns.lose()

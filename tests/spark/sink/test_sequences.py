@@ -1,0 +1,124 @@
+"""Tasks that write to the same partitions get their sequences one after the other."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import defaultdict
+from multiprocessing.connection import Client
+
+import pytest
+
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.spark.errors import MustAbort, PipelineError
+from ottla.spark.sink.sequences import OwnSequences, SequenceServer, ServerAddress, SharedSequences, Turns
+
+A, B, C = ("t", 0), ("t", 1), ("u", 0)
+WAIT_S = 60
+
+
+def test_own_sequences_are_counted_by_partition() -> None:
+    sequences = OwnSequences()
+    assert sequences.take([A, B]) == {A: 0, B: 0}
+    sequences.give_back({A: 5, B: 0})
+    assert sequences.take([A, B]) == {A: 5, B: 0}
+
+
+def test_a_taken_partition_is_not_given_to_another_task() -> None:
+    turns = Turns()
+    assert turns.take([A]) == {A: 0}
+    assert turns.take([A, B]) == {B: 0}
+    turns.give_back({A: 7})
+    assert turns.take([A, C]) == {A: 7, C: 0}
+
+
+def test_a_task_waits_for_a_taken_partition() -> None:
+    turns = Turns()
+    turns.take([A])
+    got: list[dict[TopicPartition, int] | None] = []
+    thread = threading.Thread(target=lambda: got.append(turns.take([A])))
+    thread.start()
+    turns.give_back({A: 3})
+    thread.join(WAIT_S)
+    assert got == [{A: 3}]
+
+
+def test_waiting_tasks_return_when_the_turns_end() -> None:
+    turns = Turns()
+    turns.take([A])
+    got: list[dict[TopicPartition, int] | None] = []
+    threads = [threading.Thread(target=lambda: got.append(turns.take([A]))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    turns.lose()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert got == [None] * 3
+
+
+def test_random_tasks_write_each_sequence_of_a_partition_once_and_in_order() -> None:
+    turns = Turns()
+    partitions = [A, B, C]
+    log: dict[TopicPartition, list[int]] = defaultdict(list)
+
+    def work(seed: int) -> None:
+        rng = random.Random(seed)
+        for _ in range(50):
+            waiting = {where: rng.randrange(1, 4) for where in rng.sample(partitions, rng.randrange(1, 4))}
+            while waiting:
+                taken = turns.take(waiting)
+                assert taken is not None
+                for where in taken:
+                    for _ in range(waiting.pop(where)):
+                        log[where].append(taken[where])
+                        taken[where] += 1
+                turns.give_back(taken)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert log.keys() == set(partitions)
+    assert all(sequences == list(range(len(sequences))) for sequences in log.values())
+
+
+@pytest.mark.smoke
+def test_tasks_take_turns_over_connections() -> None:
+    with SequenceServer("127.0.0.1") as address:
+        first, second = SharedSequences(address), SharedSequences(address)
+        assert first.take([A, B]) == {A: 0, B: 0}
+        assert second.take([B, C]) == {C: 0}
+        first.give_back({A: 4, B: 2})
+        assert second.take([A, B]) == {A: 4, B: 2}
+        first.close()
+        second.give_back({A: 4, B: 2, C: 0})
+        assert second.take([C]) == {C: 0}
+
+
+@pytest.mark.smoke
+def test_all_tasks_fail_after_a_task_has_disconnected_with_a_partition() -> None:
+    with SequenceServer("127.0.0.1") as address:
+        first, second = SharedSequences(address), SharedSequences(address)
+        first.take([A])
+        first.close()
+        with pytest.raises(MustAbort, match="a task of this transaction has failed"):
+            second.take([A])
+
+
+@pytest.mark.smoke
+def test_a_connection_without_the_key_is_refused_and_disturbs_no_task() -> None:
+    with SequenceServer("127.0.0.1") as address:
+        with pytest.raises(Exception, match="digest"):
+            Client((address.host, address.port), authkey=b"another")
+        assert SharedSequences(address).take([A]) == {A: 0}
+
+
+@pytest.mark.smoke
+def test_a_driver_that_has_ended_is_reported() -> None:
+    with SequenceServer("127.0.0.1") as address:
+        task = SharedSequences(address)
+    with pytest.raises(MustAbort):
+        task.take([A])
+    with pytest.raises(PipelineError, match=r"cannot connect to the driver at 127\.0\.0\.1"):
+        SharedSequences(ServerAddress(address.host, address.port, address.key))
