@@ -57,7 +57,7 @@ class Gauges:
         self._behind = self._registry.register("behind", metrics.DefaultSettableGauge(-1))
         self._counters: dict[str, Any] = {}
         self._commit_ms = self._registry.histogram("commit_ms")
-        jvm.org.apache.spark.SparkEnv.get().metricsSystem().registerSource(_Source(f"ottla.{transactional_id}", self._registry))
+        _metrics_system(jvm).registerSource(_Source(f"ottla.{transactional_id}", self._registry))
 
     def add(self, report: BatchReport) -> None:
         self._count("replays" if report.is_replay else "batches")
@@ -84,6 +84,20 @@ class Gauges:
         if counter is None:
             counter = self._counters[name] = self._registry.counter(name)
         counter.inc(more)
+
+
+def _metrics_system(jvm: Any) -> Any:
+    """Return ``SparkEnv.get().metricsSystem()``.
+
+    This call by py4j would look up all methods of SparkEnv and the classes in their signatures. PySpark 4.3 from PyPI lacks one of
+    them (com.google.protobuf.MessageOrBuilder), which would end the stream. A method handle looks up a single method.
+    """
+    class_of, invoke = jvm.java.lang.Class.forName, jvm.java.lang.invoke
+    environment, system = class_of("org.apache.spark.SparkEnv"), class_of("org.apache.spark.metrics.MetricsSystem")
+    lookup, typed = invoke.MethodHandles.publicLookup(), invoke.MethodType.methodType
+    running = lookup.findStatic(environment, "get", typed(environment))
+    of_running = lookup.findVirtual(environment, "metricsSystem", typed(system))
+    return invoke.MethodHandles.filterReturnValue(running, of_running).invokeWithArguments(jvm.java.util.ArrayList())
 
 
 _MADE: dict[tuple[str, str], Gauges] = {}
