@@ -77,7 +77,7 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.metricsEnabled": "false",
-        # The sink does not allow speculative copies of tasks; see `session_setup.check_settings`.
+        # Copies of the sink's tasks never write; see `attempts.without_copies`.
         "spark.speculation": "false",
         "spark.executor.defaultJavaOptions": f"-D{AVRO_STRING_LIMIT}={MAX_AVRO_STRING_BYTES}",
         **{f"spark.executorEnv.{variable}": value for variable, value in ARROW.items()},

@@ -10,7 +10,7 @@ from ottla.spark.cluster.client import cluster_client
 from ottla.spark.cluster.topics import partition_counts
 from ottla.spark.rows.rows import check_columns, outgoing
 from ottla.spark.sink.options import parse_options
-from ottla.spark.sink.session_setup import is_connect
+from ottla.spark.sink.session_setup import check_data_sources, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,6 +23,7 @@ def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
     """
     from ottla.spark.rows.spark_partitioner import brought_together
 
+    check_data_sources(frame.sparkSession)
     parsed = parse_options(options)
     with contextlib.closing(cluster_client(parsed.connecting)) as cluster:
         counts = partition_counts(cluster, parsed.topics)

@@ -1,4 +1,4 @@
-"""Checks that Spark ran the tasks of a batch only once.
+"""Checks that Spark ran the tasks of a batch only once, and lets it start no copies of slow tasks for the batch.
 
 A second attempt of a task would reuse the sequences of the first. The broker would take its batches for retries and ignore them,
 although their rows may have another order. A Python task knows its own attempt number (``attemptNumber``), but not the attempt
@@ -7,8 +7,11 @@ number of the stage. So the driver checks the stages before it commits the batch
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -17,6 +20,44 @@ if TYPE_CHECKING:
 TIMEOUT_S: Final = 20.0
 """Timeout, in seconds, for Spark's status of a stage, which arrives shortly after the end of the stage (LiveListenerBus)."""
 _PAUSE_S: Final = 0.002
+_SPECULATION: Final = "spark.speculation"
+_disabling = threading.Lock()
+_disabled: Counter[str] = Counter()
+"""Number of open `without_copies` blocks by application id, because several sinks may write at the same time."""
+
+
+@contextlib.contextmanager
+def without_copies(spark: SparkSession) -> Iterator[None]:
+    """Disable spark.speculation for the jobs that start in the block.
+
+    A copy of a writing task raises an error and writes nothing (`row_writing`), but a job ends after four errors of a task. Spark
+    has no setting for one job; it reads the setting of the running context for each set of tasks
+    (TaskSetManager.speculationEnabled). Other jobs of the application that start meanwhile get no copies either.
+    """
+    context: Any = spark.sparkContext
+    # SparkContext.getConf returns a copy.
+    settings, application = context._jsc.sc().conf(), str(context.applicationId)
+    with _disabling:
+        is_enabled = bool(_disabled[application]) or str(settings.get(_SPECULATION, "false")).lower() == "true"
+        if is_enabled:
+            _disabled[application] += 1
+            settings.set(_SPECULATION, "false")
+    try:
+        yield
+    finally:
+        if is_enabled:
+            _enable_again(settings, application)
+
+
+def _enable_again(settings: Any, application: str) -> None:
+    from py4j.protocol import Py4JError
+
+    with _disabling:
+        _disabled[application] -= 1
+        if not _disabled[application]:
+            # The JVM may have exited. Do not replace the error that says so.
+            with contextlib.suppress(Py4JError, OSError):
+                settings.set(_SPECULATION, "true")
 
 
 def check_attempts(spark: SparkSession, stages: Iterable[int]) -> None:

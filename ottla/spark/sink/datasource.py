@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 CHECKPOINT = "checkpointlocation"
 
 
-_ONCE = "format('ottla') writes where Spark begins no stage again: start the session with spark.stage.maxConsecutiveAttempts=1"
+_ONCE = (
+    "format('ottla') writes where Spark runs each stage and each task once: start the session with"
+    " spark.stage.maxConsecutiveAttempts=1 and without spark.speculation"
+)
 
 
 class OttlaSource(DataSource):
     """The source, which `ottla.spark.register` registers with a session.
 
-    This class has no sink, for sessions in which Spark may repeat stages: neither tasks nor the committing process would detect
-    this (`attempts`).
+    This class has no sink, for sessions in which Spark may repeat stages or copy tasks: neither tasks nor the committing process
+    would detect this (`attempts`).
     """
 
     @classmethod
@@ -53,7 +56,7 @@ class OttlaSource(DataSource):
 
 
 class OttlaSourceAndSink(OttlaSource):
-    """The source and the sink, for sessions in which Spark does not repeat stages."""
+    """The source and the sink, for sessions in which Spark runs each stage and each task once."""
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
         from ottla.spark.sink.stream_writer import StreamWriter

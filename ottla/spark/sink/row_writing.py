@@ -18,7 +18,7 @@ from ottla.spark.errors import MustAbort, PipelineError, label_of, raised_in_tas
 from ottla.spark.progress.progress_topic import ProgressTopic
 from ottla.spark.rows.encoding import NULL_HEADER
 from ottla.spark.rows.rows import WRITTEN, Outgoing, written_type
-from ottla.spark.sink.attempts import check_attempts
+from ottla.spark.sink.attempts import check_attempts, without_copies
 from ottla.spark.sink.driver import DriverTransaction, Row
 from ottla.spark.sink.exactly_once import BatchTransaction
 from ottla.spark.sink.options import SinkOptions
@@ -116,7 +116,7 @@ class RowWriter:
         """Write rows that have partitions, and return what each task has written to each partition."""
         options = self._options
         write = _write(options.connecting, producer, options.compression, self._batch_bytes, sequences)
-        with _own_errors(producer):
+        with _own_errors(producer), without_copies(rows.sparkSession):
             written = rows.mapInArrow(write, written_type()).collect()
         errors = [raised_in_task(r.error, producer.transactional_id) for r in written if r.error]
         # Raise a final error first, because errors of other tasks may be retriable or a consequence of the final error.

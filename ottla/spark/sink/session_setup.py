@@ -33,7 +33,7 @@ def register(spark: SparkSession) -> None:
     if hasattr(spark, "dataSource"):
         from ottla.spark.sink.datasource import OttlaSource, OttlaSourceAndSink
 
-        spark.dataSource.register(OttlaSourceAndSink if begins_stages_once(spark) else OttlaSource)
+        spark.dataSource.register(OttlaSourceAndSink if begins_stages_once(spark) and not copies_tasks(spark) else OttlaSource)
 
 
 def prepare_session(spark: SparkSession) -> None:
@@ -84,13 +84,27 @@ def is_one_process(spark: SparkSession) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def check_settings(spark: SparkSession) -> None:
-    """Raise `PipelineError` if Spark copies slow tasks (speculation): each copy would fail, and Spark fails a batch after four
-    failures."""
+def check_data_sources(spark: SparkSession) -> None:
+    """Raise `PipelineError` if Spark has no data sources in Python, as before Spark 4.0."""
+    if hasattr(spark, "dataSource"):
+        return
+    advice = "connect to a server of Spark 4" if is_connect(spark) else "give ottla.spark.sink(options) to foreachBatch"
+    raise PipelineError(f"Spark {spark.version} has no data sources in Python, which format('ottla') is: {advice}")
+
+
+def copies_tasks(spark: SparkSession) -> bool:
+    """Whether Spark starts copies of slow tasks (speculation)."""
     # Reading the context's own settings would copy them from the JVM one by one.
-    if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
+    return str(spark.conf.get("spark.speculation", "false")).lower() == "true"
+
+
+def check_settings(spark: SparkSession) -> None:
+    """Raise `PipelineError` if the server of Spark Connect starts copies of slow tasks: each copy would fail, and a batch fails
+    after four failures. In a classic session the sink disables copies of its own tasks (`attempts.without_copies`)."""
+    if is_connect(spark) and copies_tasks(spark):
         raise PipelineError(
-            "spark.speculation runs copies of slow tasks, and a task of the sink writes once: start the session without it"
+            "spark.speculation runs copies of slow tasks, and a task of the sink writes once: start the server of Spark Connect"
+            " without it"
         )
 
 

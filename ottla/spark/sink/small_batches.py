@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -63,12 +63,22 @@ def gathered(rows: DataFrame) -> pa.Table | None:
 
     Returns None if a record is too large, or if there are too many rows.
     """
-    table = rows.toArrow().combine_chunks()
+    table = _arrow_table(rows).combine_chunks()
     content = table.column(CONTENT)
     if content.null_count or table.nbytes > MAX_BYTES:
         return None
     key, value = content.flatten()
     return table.drop_columns([CONTENT, NUMBER]).append_column("key", key).append_column("value", value)
+
+
+def _arrow_table(rows: DataFrame) -> pa.Table:
+    """Return ``rows.toArrow()``, which Spark 3.5 does not have."""
+    if hasattr(rows, "toArrow"):
+        return rows.toArrow()
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    classic: Any = rows
+    return pa.Table.from_batches(classic._collect_as_arrow(), to_arrow_schema(rows.schema))
 
 
 def write_gathered(table: pa.Table, writer: TaskWriter, partitions: Mapping[str, int], start: int) -> list[Written]:

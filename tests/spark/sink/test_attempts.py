@@ -10,7 +10,7 @@ import pytest
 
 from ottla.spark.errors import PipelineError
 from ottla.spark.sink import attempts
-from ottla.spark.sink.attempts import check_attempts
+from ottla.spark.sink.attempts import check_attempts, without_copies
 from ottla.spark.sink.session_setup import begins_stages_once, check_settings
 from ottla.spark.sink.task_writer import Written, check_alone
 
@@ -84,12 +84,46 @@ def test_masters_without_stage_retries_are_recognized(master: str, attempts: str
 
 
 @pytest.mark.parametrize(("setting", "is_refused"), [("true", True), ("TRUE", True), ("false", False), (None, False)])
-def test_copies_of_slow_tasks_are_refused(setting: str | None, is_refused: bool) -> None:
-    """Each copy of a task would fail, and after four failures Spark would abort the batch."""
+def test_server_of_spark_connect_that_copies_slow_tasks_is_refused(setting: str | None, is_refused: bool) -> None:
+    """Each copy of a task would fail, and after four failures Spark would abort the batch. Only a classic session can disable
+    copies for the tasks of the sink."""
     conf = SimpleNamespace(get=lambda name, default: default if setting is None else setting)
-    session: Any = SimpleNamespace(conf=conf)
+    connect: Any = SimpleNamespace(conf=conf)
     with pytest.raises(PipelineError, match=r"spark\.speculation runs copies") if is_refused else nullcontext():
-        check_settings(session)
+        check_settings(connect)
+    classic: Any = SimpleNamespace(conf=conf, _jsparkSession=None)
+    check_settings(classic)
+
+
+class LiveConf(dict[str, str]):
+    """The settings of a running context."""
+
+    def set(self, name: str, value: str) -> None:
+        self[name] = value
+
+
+def running(conf: LiveConf, application: str = "app") -> Any:
+    java = SimpleNamespace(sc=lambda: SimpleNamespace(conf=lambda: conf))
+    return SimpleNamespace(sparkContext=SimpleNamespace(_jsc=java, applicationId=application))
+
+
+def test_copies_of_slow_tasks_are_disabled_while_any_sink_writes() -> None:
+    conf, other = LiveConf({"spark.speculation": "true"}), LiveConf({"spark.speculation": "true"})
+    with pytest.raises(ValueError, match="a failed job"), without_copies(running(conf)):
+        with without_copies(running(conf)):
+            assert conf["spark.speculation"] == "false"
+        assert conf["spark.speculation"] == "false", "another sink still writes"
+        assert other["spark.speculation"] == "true"
+        raise ValueError("a failed job")
+    assert conf["spark.speculation"] == "true"
+
+
+@pytest.mark.parametrize("settings", [{}, {"spark.speculation": "false"}])
+def test_disabled_copies_stay_disabled(settings: dict[str, str]) -> None:
+    conf = LiveConf(settings)
+    with without_copies(running(conf, "quiet")):
+        pass
+    assert conf == settings
 
 
 def test_two_tasks_for_one_partition_are_refused() -> None:
