@@ -15,113 +15,68 @@ import subprocess
 import sys
 import tempfile
 import time
-import tomllib
-import venv
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from ottla import Broker
-from ottla.client import KafkaClient, NewRecord
-from tools.kafka import cache_dir
+from ottla.client import ClientError, KafkaClient, NewRecord
+from tools.kafka import cache_dir, free_port
+from tools.spark_environments import RELEASES, ROOT, Failed, Release, environment_of, other_minor, other_patch
 
-ROOT: Final = Path(__file__).parent.parent
 TARGET: Final = ROOT / "docs" / "spark.md"
 BEGIN, END = "<!-- matrix of versions: begin -->", "<!-- matrix of versions: end -->"
-RECORDS: Final = 1_500
-KILL_AFTER: Final = 300
+RECORDS: Final = 900
+KILL_AFTER: Final = 150
 """Number of committed records after which the driver is killed."""
-RUN_TIMEOUT_S: Final = 300.0
+LARGE_EVERY: Final = 50
+"""Each record of this distance is so large that tasks write its batch, and not the driver (`small_batches.MAX_RECORD_BYTES`)."""
+LARGE_BYTES: Final = 17 << 10
+SLOW_MS: Final = 3_000
+"""Delay of the response to a write to one partition, so that a writing task is slow."""
+EXECUTOR_KILLS: Final = 2
+RUN_TIMEOUT_S: Final = 280.0
 POLL_S: Final = 0.3
 NOT_RUN: Final = "–"
 
 
-@dataclass(slots=True, frozen=True)
-class Release:
-    """A release of Spark with the packages that are installed with it."""
-
-    version: str
-    connector: str = ""
-    """The version of Spark's package for Kafka, if it is another one."""
-    pandas: str = "pandas>=2.2,<3"
-
-    @property
-    def packages(self) -> str:
-        return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{self.connector or self.version}"
-
-
-RELEASES: Final = {
-    "4.0": Release("4.0.2", connector="4.0.0"),
-    "4.1": Release("4.1.4"),
-    "4.2": Release("4.2.1", pandas="pandas>=3,<4"),
-    "4.3": Release("4.3.0", pandas="pandas>=3,<4"),
-}
-"""The release of 4.0 that the project's tests use, and the newest release of each later minor version."""
 WAYS: Final = {
     "local": "`local[2]`, foreachBatch",
+    "tasks": "`local[*]`, foreachBatch, tasks write",
     "format": '`local[2]`, `format("ottla")`',
     "retries": "a task fails and Spark runs it again (`local[2,4]`)",
     "cluster": "standalone cluster of two workers, one of which is killed too",
+    "executor": "executors of a standalone cluster are killed in the middle of batches",
+    "dynamic": "dynamic allocation with shuffle tracking on a standalone cluster",
+    "speculation": "`spark.speculation=true` with slow tasks on a standalone cluster",
     "submit": "`spark-submit --py-files`",
     "patch": "workers have another patch version of Python",
-    "speculation": "`spark.speculation=true`",
+    "minor": "workers have another minor version of Python",
     "connect": 'Spark Connect, `format("ottla")`',
+    "connect-batch": "Spark Connect, foreachBatch",
 }
 """How a stream is started: the rows of the matrix."""
-REFUSED: Final = {"speculation": "spark.speculation runs copies of slow tasks"}
+ON_CLUSTER: Final = ("cluster", "executor", "dynamic", "speculation")
+BY_TASKS: Final = (*ON_CLUSTER, "tasks", "retries", "patch")
+"""Ways whose batches are written by tasks."""
+MASTERS: Final = {"retries": "local[2,4]", "tasks": "local[*]"}
+SLOW: Final = ("executor", "speculation")
+REFUSED: Final = {
+    "minor": "Spark's workers have another minor version of Python than the driver",
+    "connect-batch": "on Spark Connect write with",
+}
 """Ways that the library refuses, with the beginning of the error."""
+NO_DATA_SOURCES: Final = "has no data sources in Python"
+"""The error of Spark 3.5 for `format("ottla")`."""
 
 
-class Failed(Exception):
-    """A cell of the matrix has failed."""
-
-
-# environments
-
-
-def environment_of(release: Release) -> Path:
-    """Return the interpreter of a virtual environment with a release of Spark. Creates it if it does not exist."""
-    folder = cache_dir() / "spark-matrix" / release.version
-    python = folder / "bin" / "python"
-    ready = folder / "ready"
-    if not ready.exists():
-        venv.create(folder, with_pip=True, clear=True)
-        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-        needed = [
-            *project["dependencies"],
-            *project["optional-dependencies"]["demo"],
-            "fastavro>=1.9",
-            "pyarrow>=17",
-            "numpy>=1.26",
-        ]
-        connect = ["grpcio>=1.67", "grpcio-status>=1.67", "googleapis-common-protos>=1.65", "zstandard>=0.25", "setuptools"]
-        wanted = [f"pyspark=={release.version}", release.pandas, *connect, *needed]
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True)
-        ready.touch()
-    return python
-
-
-def other_patch(python: Path, folder: Path) -> Path:
-    """Return an interpreter of the same minor version and another patch version, which sees the same packages. Raises `Failed`."""
-    minor = f"python3.{sys.version_info.minor}"
-    places = [Path(place) / minor for place in os.environ.get("PATH", "").split(os.pathsep)]
-    for place in [*places, Path("/usr/bin") / minor]:
-        if place.exists() and _version(place) != _version(python):
-            worker = folder / "worker"
-            subprocess.run([place, "-m", "venv", "--without-pip", worker], check=True)
-            packages = next((python.parent.parent / "lib").glob("python3.*")) / "site-packages"
-            target = next((worker / "lib").glob("python3.*")) / "site-packages" / "matrix.pth"
-            target.write_text(f"import site; site.addsitedir({str(packages)!r})\n{ROOT}\n")
-            return worker / "bin" / "python"
-    raise Failed(f"no {minor} of another patch version was found")
-
-
-def _version(python: Path) -> str:
-    return subprocess.run(
-        [python, "-c", "import sys; print(sys.version_info[:3])"], capture_output=True, text=True, check=True
-    ).stdout
+def refusal_of(release: Release, way: str) -> str | None:
+    """Return a part of the error with which the library refuses a cell; None if it must work."""
+    if release.version.startswith("3.") and way in ("format", "connect"):
+        return NO_DATA_SOURCES
+    return REFUSED.get(way)
 
 
 # runs
@@ -137,6 +92,8 @@ class Run:
     folder: Path
     bootstrap: str
     master: str = "local[2]"
+    kills: int = 0
+    workers: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def start(self, log: IO[str]) -> subprocess.Popen[str]:
         """Start the stream in a process group of its own."""
@@ -154,7 +111,9 @@ class Run:
             program = [home / "bin" / "spark-submit", *submit, "--py-files", archive, ROOT / "tools" / "spark_round_trip.py"]
         if self.way == "patch":
             environment["PYSPARK_PYTHON"] = str(other_patch(self.python, self.folder))
-        if self.way in ("cluster", "connect"):
+        if self.way == "minor":
+            environment["PYSPARK_PYTHON"] = str(other_minor(self.folder))
+        if self.way in (*ON_CLUSTER, "connect", "connect-batch"):
             environment["PYSPARK_PYTHON"] = str(self.python)
         arguments = ["--bootstrap", self.bootstrap, "--checkpoint", str(self.folder / "checkpoint"), "--way", self.way]
         arguments += ["--packages", self.release.packages, "--ivy", str(_ivy()), "--master", self.master]
@@ -165,28 +124,40 @@ class Run:
         return Path(subprocess.run([self.python, "-c", program], capture_output=True, text=True, check=True).stdout.strip())
 
     @contextmanager
-    def cluster(self, log: IO[str]) -> Iterator[list[subprocess.Popen[str]]]:
-        """Run a standalone master and two workers. Yields the workers."""
-        from tools.kafka import free_port
-
-        port = free_port()
-        home = self._spark_home()
-        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(home), "PYTHONPATH": ""}
+    def cluster(self, log: IO[str]) -> Iterator[None]:
+        """Run a standalone master and two workers. The workers have different addresses, because Spark copies a slow task only to
+        another host."""
+        port, home = free_port(), self._spark_home()
         self.master = f"spark://127.0.0.1:{port}"
-        deploy, where = "org.apache.spark.deploy", ["--host", "127.0.0.1", "--webui-port", "0"]
-        worker = [f"{deploy}.worker.Worker", *where, "--cores", "2", "--memory", "1g"]
-        worker += ["--work-dir", str(self.folder / "work"), self.master]
         started: list[subprocess.Popen[str]] = []
+
+        def start(kind: str, host: str, *arguments: str) -> None:
+            environment = {**os.environ, "SPARK_LOCAL_IP": host, "SPARK_HOME": str(home), "PYTHONPATH": ""}
+            command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", host, "--webui-port", "0"]
+            started.append(
+                subprocess.Popen([*command, *arguments], stdout=log, stderr=log, text=True, env=environment, start_new_session=True)
+            )
+
         try:
-            for part in ([f"{deploy}.master.Master", *where, "--port", str(port)], worker, worker):
-                command = [str(home / "bin" / "spark-class"), *part]
-                started.append(
-                    subprocess.Popen(command, stdout=log, stderr=log, text=True, env=environment, start_new_session=True)
-                )
-            yield started[1:]
+            start("master.Master", "127.0.0.1", "--port", str(port))
+            for host in ("127.0.0.1", "127.0.0.2"):
+                work = str(self.folder / f"work-{host}")
+                start("worker.Worker", host, "--cores", "2", "--memory", "1g", "--work-dir", work, self.master)
+            self.workers = started[1:]
+            yield
         finally:
             for process in started:
                 end(process)
+
+    def executors(self) -> list[int]:
+        """Return the process ids of the executors, which are children of the workers."""
+        parents = {worker.pid for worker in self.workers}
+        found = []
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError):
+                if entry.name.isdigit() and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) in parents:
+                    found.append(int(entry.name))
+        return found
 
 
 _ARCHIVE: Final = """
@@ -208,44 +179,60 @@ def end(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def run_cell(release: Release, way: str) -> str:
-    """Run a cell of the matrix. Returns ``ok`` or ``refused``. Raises `Failed`."""
+def run_cell(release: Release, way: str) -> tuple[str, int]:
+    """Run a cell of the matrix. Returns ``ok`` or ``refused``, and the number of processes that were killed. Raises `Failed`."""
     python = environment_of(release)
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ottla-matrix-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ottla-matrix-", ignore_cleanup_errors=True)))
         broker = stack.enter_context(Broker())
         client = stack.enter_context(KafkaClient(broker.bootstrap))
         for topic in ("in", "out"):
             client.create_topic(topic, 4)
-        client.produce("in", [NewRecord(b"%d" % n, key=b"k%d" % (n % 97)) for n in range(RECORDS)])
+        client.produce("in", [_record(n, is_large=way in BY_TASKS and n % LARGE_EVERY == 0) for n in range(RECORDS)])
+        if way in SLOW:
+            broker.faults.delay(answer_ms=SLOW_MS, api="Produce", topic="out", partition=0, times=None)
         log = stack.enter_context((folder / "log").open("w+"))
-        run = Run(release, way, python, folder, broker.bootstrap, "local[2,4]" if way == "retries" else "local[2]")
-        workers = stack.enter_context(run.cluster(log)) if way == "cluster" else []
+        run = Run(
+            release, way, python, folder, broker.bootstrap, {"retries": "local[2,4]", "tasks": "local[*]"}.get(way, "local[2]")
+        )
+        if way in ON_CLUSTER:
+            stack.enter_context(run.cluster(log))
         try:
-            return _killed_and_repeated(run, client, log, workers)
+            return _killed_and_repeated(run, client, log), run.kills
         except Failed as failed:
+            failure = failed
+        finally:
             log.seek(0)
             kept = cache_dir() / "spark-matrix" / f"{release.version}-{way}.log"
             kept.write_text(log.read())
-            raise Failed(f"{failed}; see {kept}") from None
+        raise Failed(f"{failure}; see {kept}")
 
 
-def _killed_and_repeated(run: Run, client: KafkaClient, log: IO[str], workers: list[subprocess.Popen[str]]) -> str:
+def _record(number: int, *, is_large: bool) -> NewRecord:
+    return NewRecord((b"%d" % number).ljust(LARGE_BYTES if is_large else 0), key=b"k%d" % (number % 97))
+
+
+def _killed_and_repeated(run: Run, client: KafkaClient, log: IO[str]) -> str:
     first = run.start(log)
+    refusal = refusal_of(run.release, run.way)
     try:
-        _wait(run, first, lambda: len(client.records("out")) >= KILL_AFTER or first.poll() is not None)
+        _wait(run, first, lambda: _committed(client) >= KILL_AFTER or first.poll() is not None)
+        if run.way == "executor":
+            _kill_executors(run, client, first)
     finally:
         was_running = first.poll() is None
         end(first)
-    if run.way in REFUSED:
+    if refusal is not None:
         log.flush()
-        if REFUSED[run.way] not in Path(log.name).read_text():
+        if refusal not in Path(log.name).read_text() or _committed(client):
             raise Failed("the stream was not refused")
         return "refused"
     if not was_running:
         raise Failed(f"the stream ended with {first.returncode} before it was killed")
-    if workers:
-        end(workers[0])
+    run.kills += 1
+    if run.way == "cluster":
+        end(run.workers[0])
+        run.kills += 1
     second = run.start(log)
     try:
         _wait(run, second, lambda: second.poll() is not None)
@@ -259,7 +246,33 @@ def _killed_and_repeated(run: Run, client: KafkaClient, log: IO[str], workers: l
     return "ok"
 
 
-def _wait(run: Run, process: subprocess.Popen[str], is_done: Any) -> None:
+def _committed(client: KafkaClient) -> int:
+    return len(client.records("out"))
+
+
+def _kill_executors(run: Run, client: KafkaClient, driver: subprocess.Popen[str]) -> None:
+    """Kill executors while a batch is partly written, each time after another committed batch. Raises `Failed`."""
+    for _ in range(EXECUTOR_KILLS):
+        before = _committed(client)
+        _wait(run, driver, lambda: _is_writing(client) or driver.poll() is not None)
+        victims = run.executors()
+        if driver.poll() is not None or not victims:
+            raise Failed("the stream has ended, or has no executor, before an executor was killed")
+        for victim in victims:
+            os.kill(victim, signal.SIGKILL)
+            run.kills += 1
+        _wait(run, driver, lambda before=before: _committed(client) > before or driver.poll() is not None)  # type: ignore[misc]
+
+
+def _is_writing(client: KafkaClient) -> bool:
+    """Whether the open transaction has records in the output topic."""
+    try:
+        return any(topic == "out" for topic, _ in client.transaction("matrix").partitions)
+    except ClientError:
+        return False
+
+
+def _wait(run: Run, process: subprocess.Popen[str], is_done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + RUN_TIMEOUT_S
     while not is_done():
         if time.monotonic() > deadline:
@@ -309,20 +322,22 @@ def main() -> None:
     parser.add_argument("--version", choices=[*RELEASES], action="append", help="minor version of Spark; repeatable (default: all)")
     parser.add_argument("--way", choices=[*WAYS], action="append", help="way of starting the stream; repeatable (default: all)")
     given = parser.parse_args()
+    # The processes of a cell have their own process groups, and are killed when the exception arrives.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     (cache_dir() / "spark-matrix").mkdir(parents=True, exist_ok=True)
-    results = results_on(TARGET.read_text())
     for minor in given.version or RELEASES:
         for way in given.way or WAYS:
             release = RELEASES[minor]
-            began_s = time.monotonic()
+            began_s, kills = time.monotonic(), 0
             try:
-                result = run_cell(release, way)
+                result, kills = run_cell(release, way)
             except Failed as failed:
                 result = "fails"
                 print(f"{release.version} {way}: {failed}", flush=True)
-            results[f"{release.version} {way}"] = result
-            TARGET.write_text(rewritten(TARGET.read_text(), results))
-            print(f"{release.version} {way}: {result} ({time.monotonic() - began_s:.0f} s)", flush=True)
+            # Another process may have written results of other cells meanwhile.
+            page = TARGET.read_text()
+            TARGET.write_text(rewritten(page, results_on(page) | {f"{release.version} {way}": result}))
+            print(f"{release.version} {way}: {result} ({kills} kills, {time.monotonic() - began_s:.0f} s)", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,20 @@ from typing import Any, Final
 
 BATCH_RECORDS: Final = 150
 CLUSTER_CORES: Final = 2
+SETTINGS: Final = {
+    "speculation": {
+        "spark.speculation": "true",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.quantile": "0.1",
+    },
+    "dynamic": {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.timeout": "1s",
+        "spark.dynamicAllocation.executorIdleTimeout": "1s",
+    },
+}
+"""Settings of the session by way."""
 
 
 def main() -> None:
@@ -55,13 +69,14 @@ def _session(given: argparse.Namespace) -> Any:
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
+        # The default of 15 s is too short on a machine under load.
+        "spark.python.authenticate.socketTimeout": "120s",
     }
-    if given.way == "speculation":
-        settings["spark.speculation"] = "true"
-    if given.way == "cluster":
+    if given.master.startswith("spark:"):
         settings |= {"spark.cores.max": str(2 * CLUSTER_CORES), "spark.executor.memory": "512m"}
+    settings |= SETTINGS.get(given.way, {})
     builder = SparkSession.builder.appName("ottla-matrix")
-    builder = builder.remote(given.master) if given.way == "connect" else builder.master(given.master)
+    builder = builder.remote(given.master) if given.way.startswith("connect") else builder.master(given.master)
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from tools.spark_matrix import BEGIN, END, NOT_RUN, RELEASES, TARGET, WAYS, results_on, rewritten, table
+from tools.spark_environments import RELEASES
+from tools.spark_matrix import BEGIN, END, NOT_RUN, TARGET, WAYS, refusal_of, results_on, rewritten, table
 
 
 def test_table_has_a_column_for_each_version_and_a_row_for_each_way() -> None:
     version = next(iter(RELEASES.values())).version
-    lines = table({f"{version} local": "ok", f"{version} speculation": "refused"}).splitlines()
+    lines = table({f"{version} local": "ok", f"{version} minor": "refused"}).splitlines()
     assert len(lines) == 2 + len(WAYS)
     assert all(line.count("|") == 2 + len(RELEASES) for line in lines)
     rows = {line.split(" | ")[0].removeprefix("| "): line.split(" | ")[1:] for line in lines[2:]}
     assert rows[WAYS["local"]][0] == "ok"
-    assert rows[WAYS["speculation"]][0] == "refused"
+    assert rows[WAYS["minor"]][0] == "refused"
     assert rows[WAYS["cluster"]][0] == NOT_RUN
 
 
@@ -27,7 +28,13 @@ def test_only_the_text_between_the_markers_is_replaced() -> None:
 
 def test_results_of_cells_that_are_not_run_stay() -> None:
     first, second = list(RELEASES.values())[:2]
-    results = {f"{first.version} local": "ok", f"{second.version} speculation": "refused"}
+    results = {f"{first.version} local": "ok", f"{second.version} minor": "refused"}
     page = rewritten(f"{BEGIN}\n{END}", results)
     assert results_on(page) == results
     assert results_on(f"{BEGIN}\n{END}") == {}
+
+
+def test_spark_3_refuses_the_format_which_it_does_not_have() -> None:
+    refused = {minor: [way for way in WAYS if refusal_of(release, way) is not None] for minor, release in RELEASES.items()}
+    assert refused.pop("3.5") == ["format", "minor", "connect", "connect-batch"]
+    assert set(map(tuple, refused.values())) == {("minor", "connect-batch")}
