@@ -20,6 +20,7 @@ from ottla.spark.sink.task_writer import TaskWriter, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 MAX_OFFSETS: Final = 10_000
 """Maximum number of input offsets of a gathered batch, and of rows of a Spark partition, since rows may multiply (explode)."""
@@ -75,10 +76,15 @@ def _arrow_table(rows: DataFrame) -> pa.Table:
     """Return ``rows.toArrow()``, which Spark 3.5 does not have."""
     if hasattr(rows, "toArrow"):
         return rows.toArrow()
+    classic: Any = rows
+    return pa.Table.from_batches(classic._collect_as_arrow(), arrow_schema(rows.schema))
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the schema of Arrow batches, which a frame without rows does not have."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    classic: Any = rows
-    return pa.Table.from_batches(classic._collect_as_arrow(), to_arrow_schema(rows.schema))
+    return to_arrow_schema(schema)
 
 
 def write_gathered(table: pa.Table, writer: TaskWriter, partitions: Mapping[str, int], start: int) -> list[Written]:

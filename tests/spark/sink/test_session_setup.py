@@ -10,7 +10,7 @@ import pytest
 
 from ottla.spark.errors import PipelineError
 from ottla.spark.sink import session_setup
-from ottla.spark.sink.session_setup import prepare_session
+from ottla.spark.sink.session_setup import check_data_sources, prepare_session
 
 
 class Conf(dict[str, str]):
@@ -84,3 +84,18 @@ def test_package_is_sent_once_to_a_server_of_spark_connect(asked: Asked) -> None
         prepare_session(spark)
     assert sent == ["ottla_package.zip"]
     assert asked.count == 1
+
+
+@pytest.mark.parametrize(
+    ("session", "advice"),
+    [
+        (SimpleNamespace(version="3.5.9"), "connect to a server of Spark 4"),
+        (SimpleNamespace(version="3.5.9", _jsparkSession=None), r"give ottla\.spark\.sink\(options\) to foreachBatch"),
+    ],
+    ids=["connect", "classic"],
+)
+def test_spark_3_has_no_format_and_says_what_to_use(session: Any, advice: str) -> None:
+    with pytest.raises(PipelineError, match=rf"^Spark 3\.5\.9 has no data sources in Python, .*: {advice}$"):
+        check_data_sources(session)
+    session.dataSource = object()
+    check_data_sources(session)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark")
@@ -40,6 +42,21 @@ def test_large_record_disables_gathering_for_a_while() -> None:
     assert small.is_small(ends, lambda: ends)
     small.note_large()
     assert [small.is_small(ends, lambda: ends) for _ in range(PAUSE_BATCHES + 1)] == [False] * PAUSE_BATCHES + [True]
+
+
+@pytest.mark.parametrize("batches", [0, 1, 2])
+def test_rows_are_gathered_by_spark_3_which_has_no_to_arrow(batches: int) -> None:
+    from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+
+    content = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
+    kinds = {"topic": StringType(), "partition": IntegerType(), "content": content, "number": IntegerType()}
+    schema = StructType([StructField(name, kind) for name, kind in kinds.items()])
+    row = {"topic": "out", "partition": 1, "content": {"key": b"k", "value": b"v"}, "number": 0}
+    batch = pa.Table.from_pylist([row]).cast(small_batches.arrow_schema(schema)).to_batches()[0]
+    frame: Any = SimpleNamespace(schema=schema, _collect_as_arrow=lambda: [batch] * batches)
+    table = small_batches.gathered(frame)
+    assert table is not None
+    assert table.to_pylist() == [{"topic": "out", "partition": 1, "key": b"k", "value": b"v"}] * batches
 
 
 class Stream:
