@@ -66,10 +66,11 @@ tests-smoke: $(VENV)/.test
 oracle: $(VENV)/.full
 	ORACLE=1 $(PYTEST) -q -rs tests/wire/test_clients.py
 
-# The catalogue of rules against ottla and Apache Kafka; prints the scoreboard, writes docs/conformance.md.
+# The catalogue of rules against ottla and Apache Kafka; prints the scoreboard, writes docs/conformance.md. PARTS=T,V runs only these
+# parts of docs/rules.md, and keeps the figures of the others.
 conformance: $(VENV)/.full
-	-$(PYTEST) -q -p no:randomly tests -m "entry or transcript" -n $(AT_ONCE) $(SHARED) --scoreboard .cache/scoreboard.json
-	$(BIN)/python -m tools.conformance .cache/scoreboard.json
+	-$(PYTEST) -q -p no:randomly tests -m "entry or transcript" -n $(AT_ONCE) $(SHARED) --scoreboard .cache/scoreboard.json $(if $(PARTS),--parts $(PARTS))
+	$(BIN)/python -m tools.conformance .cache/scoreboard.json $(if $(PARTS),--parts $(PARTS))
 
 # Stock clients, tools and libraries against ottla; writes docs/compatibility.md.
 CLIENTS_TESTS := $(addprefix tests/wire/test_,clients.py retries.py consumer_groups.py shop.py pipes.py admin_tools.py \

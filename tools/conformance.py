@@ -1,7 +1,8 @@
 """Writes docs/conformance.md, the scoreboard of each broker in the test cases of the rules.
 
-``make conformance`` runs the test cases, and passes the files that ``pytest --scoreboard FILE`` writes. Without these files (``make
-generate``) the figures on the page stay, and everything else is generated again.
+``make conformance`` runs the test cases, and passes the files that ``pytest --scoreboard FILE`` writes. With ``PARTS=T,V`` it runs
+only the cases of these parts of docs/rules.md, and the figures of the others stay. Without files (``make generate``) all figures on
+the page stay, and everything else is generated again.
 """
 
 from __future__ import annotations
@@ -82,6 +83,18 @@ def board_on(page: str) -> Board:
     return board
 
 
+def merged(board: Board, page: str, sections: list[str]) -> Board:
+    """Return the scores of a page with those of ``board`` in place of some sections. Raises `ValueError` if one has no result."""
+    without = [section for section in sections if section not in board.scores]
+    if without:
+        raise ValueError(f"no test of {without[0]!r} was run, so the page keeps its figures")
+    kept = board_on(page)
+    for section in sections:
+        kept.scores[section] = board.scores[section]
+    kept.failures = board.failures
+    return kept
+
+
 def table(board: Board) -> list[list[str]]:
     marked = rules.marked()
     rows = [["Section", "Rules", "With a test", *TARGETS.values()]]
@@ -135,9 +148,12 @@ def document(board: Board) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Print the scoreboard and write docs/conformance.md.")
     parser.add_argument("results", type=Path, nargs="*", help="of one run or several; without, the page keeps its figures")
+    parser.add_argument("--parts", default="", metavar="LETTERS", help="the parts of docs/rules.md that were run, as T,V; else all")
     options = parser.parse_args()
     results = [result for path in options.results for result in json.loads(path.read_text())]
     board = board_of(results) if options.results else board_on(TARGET.read_text())
+    if options.results and options.parts:
+        board = merged(board, TARGET.read_text(), rules.sections_of(options.parts))
     rows = table(board)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:

@@ -35,6 +35,16 @@ def by_section(text: str | None = None) -> dict[str, dict[str, str]]:
     return sections
 
 
+def sections_of(letters: str) -> list[str]:
+    """Return the headings of the sections with these letters, such as ``T,V``. Raises `ValueError` for an unknown letter."""
+    by_letter = {heading.partition(".")[0]: heading for heading in by_section()}
+    named = [letter.strip().upper() for letter in letters.split(",")]
+    unknown = [letter for letter in named if letter not in by_letter]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is no part of {CATALOGUE.name}; the parts are {', '.join(by_letter)}")
+    return [by_letter[letter] for letter in named]
+
+
 @cache
 def known() -> frozenset[str]:
     return frozenset(rule for rules in by_section().values() for rule in rules)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tools import rules
+
 RESULTS: dict[str, dict[str, Any]] = {}
 """Results by test id: ``outcome``, ``duration_s``, ``reason`` of a failure or skip, and ``when`` for the phase that failed."""
 RULES: list[dict[str, Any]] = []
@@ -18,21 +20,42 @@ MAX_REASON_LENGTH = 300
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--results", metavar="FILE", help="write each test's outcome, duration and reason")
     parser.addoption("--scoreboard", metavar="FILE", help="write which rules' tests passed against which broker")
+    parser.addoption("--parts", metavar="LETTERS", help="run only tests of rules in these parts of docs/rules.md, such as T,V")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Attach to each test the rules of docs/rules.md that it covers, and the broker under test."""
+    _select_parts(config, items)
     for item in items:
-        params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        params, entries = _params(item), _entries(item)
         scenario = params.get("scenario")
-        entries = scenario.entries if scenario is not None else [e for mark in item.iter_markers("entry") for e in mark.args]
         if not entries:
             continue
-        item.user_properties.append(("entries", list(entries)))
+        item.user_properties.append(("entries", entries))
         item.user_properties.append(("target", params.get("target", "ottla")))
         if scenario is not None:
             item.user_properties.append(("title", scenario.title))
             item.user_properties.append(("differs", scenario.differs))
+
+
+def _params(item: pytest.Item) -> dict[str, Any]:
+    return item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+
+
+def _entries(item: pytest.Item) -> list[str]:
+    """Return the rules that a test covers."""
+    scenario = _params(item).get("scenario")
+    return list(scenario.entries) if scenario is not None else [e for mark in item.iter_markers("entry") for e in mark.args]
+
+
+def _select_parts(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect tests whose rules are in none of the parts of ``--parts``. A test counts for the part of its first rule."""
+    letters = config.getoption("--parts")
+    if letters:
+        of_parts = {rule for section in rules.sections_of(letters) for rule in rules.by_section()[section]}
+        left_out = [item for item in items if not of_parts & set(_entries(item)[:1])]
+        items[:] = [item for item in items if of_parts & set(_entries(item)[:1])]
+        config.hook.pytest_deselected(items=left_out)
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:

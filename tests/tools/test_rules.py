@@ -65,3 +65,22 @@ def test_scoreboard_counts_results_by_section() -> None:
     assert board.failures == ["b"]
     assert rows["G. Coordinator log, restarts, expiry, timeouts"][-3:] == ["–", "–", "1 of 2"]
     assert conformance.table(conformance.board_on(conformance.document(board))) == conformance.table(board)
+
+
+def test_parts_are_selected_by_letter() -> None:
+    assert rules.sections_of("t, V") == ["T. Quotas of clients", "V. Delegation tokens"]
+    with pytest.raises(ValueError, match="'Z' is no part of rules.md; the parts are A, B, C"):
+        rules.sections_of("T,Z")
+
+
+@pytest.mark.full
+def test_scoreboard_of_some_parts_keeps_the_figures_of_the_others() -> None:
+    page = conformance.TARGET.read_text()
+    results = [{"test": "a", "entries": ["QTA-01"], "target": "kafka", "outcome": "failed"}]
+    merged = conformance.merged(conformance.board_of(results), page, rules.sections_of("T"))
+    before = conformance.board_on(page)
+    assert {target: str(score) for target, score in merged.scores["T. Quotas of clients"].items()} == {"kafka": "0 of 1"}
+    assert merged.scores["A. Idempotent producer"] == before.scores["A. Idempotent producer"]
+    assert merged.failures == ["a"]
+    with pytest.raises(ValueError, match="no test of 'V. Delegation tokens' was run"):
+        conformance.merged(conformance.board_of(results), page, rules.sections_of("T,V"))
