@@ -1,16 +1,22 @@
-"""``ottla fault``: adds, lists and removes the faults of a broker."""
+"""``ottla fault``: adds, lists and removes the faults of a broker, and ends connections and sessions of its clients."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ottla.cli.commands import CommandGroup, Refused
 from ottla.cli.control import remote, steers
 from ottla.cli.output import note, show_json, show_table
+
+if TYPE_CHECKING:
+    from ottla.control.remote import Remote
+
+C = TypeVar("C", bound=Callable[..., Any])
 
 
 @click.group("fault", cls=CommandGroup, help="Add, list and remove faults. docs/faults.md describes their fields.")
@@ -82,3 +88,42 @@ def remove(
         raise Refused(str(error)) from None
     if as_json:
         show_json({})
+
+
+def _selects_clients(command: C) -> C:
+    command = click.option("--client-id", metavar="ID", help="Client id of the clients, or a pattern.")(command)
+    return click.option("--user", metavar="NAME", help="User of the clients, or a pattern.")(command)
+
+
+@command.command("disconnect", help="Close the connections of a user or of a client id.")
+@_selects_clients
+@steers
+def disconnect(
+    user: str | None, client_id: str | None, url: str | None, token: str | None, ready_file: Path | None, as_json: bool
+) -> None:
+    _end("/v1/connections/close", "connections", "closed", user, client_id, remote(url, token, ready_file), as_json)
+
+
+@command.command("expire-sessions", help="End the SASL sessions of a user or of a client id, as if their tokens had expired.")
+@_selects_clients
+@steers
+def expire_sessions(
+    user: str | None, client_id: str | None, url: str | None, token: str | None, ready_file: Path | None, as_json: bool
+) -> None:
+    _end("/v1/sessions/expire", "sessions", "ended", user, client_id, remote(url, token, ready_file), as_json)
+
+
+def _end(path: str, what: str, done: str, user: str | None, client_id: str | None, control: Remote, as_json: bool) -> None:
+    from ottla.control.remote import ControlError
+
+    if user is None and client_id is None:
+        raise Refused("give --user, --client-id or both; --user '*' selects every user")
+    given = {name: value for name, value in (("user", user), ("client_id", client_id)) if value is not None}
+    try:
+        ended = control.post(path, given)
+    except ControlError as error:
+        raise Refused(str(error)) from None
+    if as_json:
+        show_json(ended)
+    else:
+        click.echo(f"{what} {done}: {ended[what]:,}")

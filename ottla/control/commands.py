@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ottla.broker.config.definitions import ConfigError
+from ottla.control.client_commands import CLIENT_COMMANDS
 from ottla.control.command import Command, CommandRefused, NoParameters, Steered
 from ottla.control.fault_commands import FAULT_COMMANDS
 from ottla.control.faults.added_fault import AddedFault
@@ -132,6 +133,7 @@ COMMANDS = (
     Command(method="GET", path="/v1/transactions", run=_known_ids),
     Command(method="GET", path="/v1/transactions/{name}/history", run=_history),
     Command(method="GET", path="/v1/denials", run=_denials),
+    *CLIENT_COMMANDS,
     *FAULT_COMMANDS,
 )
 """All commands except pause and resume. `http_api` carries these out, because a paused event loop runs no command."""

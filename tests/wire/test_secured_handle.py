@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from ottla import Acl, Broker, Cluster
 from ottla.client import ClientError
+from ottla.control.remote import ControlError
 from tests.wire.test_console import Page
 from tests.wire.test_plugin import run
 
@@ -275,3 +276,73 @@ def test_marker_selects_a_secured_broker(tmp_path: Path) -> None:
     assert """the marker ottla needs users={"alice": "secret"}, not 'alice'""" in output
     code, output = run(tmp_path, SUITE, "-k", "secured", OTTLA_BOOTSTRAP="127.0.0.1:1")
     assert "1 skipped" in output
+
+
+def test_next_tls_handshakes_of_a_listener_fail(broker: Broker) -> None:
+    errors: list[Any] = []
+    config = {**broker.client_config("confluent", "alice"), "error_cb": errors.append, "log_level": 0}
+    with (
+        broker.faults.fail_handshake(listener="OTHER") as other,
+        broker.faults.fail_handshake(listener="SASL_*", times=2) as failed,
+    ):
+        admin = AdminClient(config)
+        # librdkafka connects again, and its third handshake succeeds.
+        assert "orders" in admin.list_topics(timeout=CALL_S).topics
+        assert (failed.hits, other.hits) == (2, 0)
+        assert failed.view()["newest_hits"][0]["listener"] == "SASL_SSL"
+    admin.poll(0)
+    assert any(error.code() == KafkaError._SSL and "handshake failure" in error.str() for error in errors)
+
+
+def connected(broker: Broker, client_id: str) -> Producer:
+    """A producer of alice with an open connection."""
+    producer = Producer({**broker.client_config("confluent", "alice"), "client.id": client_id, "log_level": 0})
+    send(producer)
+    return producer
+
+
+def send(producer: Producer) -> None:
+    errors: list[KafkaError | None] = []
+    producer.produce("orders", b"paid", on_delivery=lambda error, _: errors.append(error))
+    producer.flush(CALL_S)
+    assert errors == [None]
+
+
+def test_connections_of_one_client_are_closed(broker: Broker) -> None:
+    producer = connected(broker, "app")
+    assert broker.faults.disconnect(user="bob") == broker.faults.disconnect(user="alice", client_id="other") == 0
+    assert broker.faults.disconnect(user="al*", client_id="app") >= 1
+    send(producer)
+    assert any("the control API has ended the connection" in line for line in broker.logs)
+    with pytest.raises(ControlError, match="give user, client_id or both"):
+        broker.faults.disconnect()
+
+
+def test_handles_own_connections_are_closed_only_by_their_exact_client_id(broker: Broker) -> None:
+    with broker.open_client() as client:
+        assert client.topics()
+        assert broker.faults.disconnect(user="*", client_id="ottla-*") == 0
+        assert broker.faults.disconnect(client_id="ottla-handle") >= 1
+
+
+def test_expired_session_ends_the_connection_at_the_next_request(broker: Broker) -> None:
+    producer = connected(broker, "expired")
+    assert broker.faults.expire_sessions(user="alice", client_id="other") == 0
+    assert broker.faults.expire_sessions(client_id="expired") >= 1
+    send(producer)
+    assert any("the session has ended" in line for line in broker.logs)
+
+
+def test_commands_end_connections_and_sessions(broker: Broker) -> None:
+    producer = connected(broker, "cli")
+    control = ["--url", broker.ready["control"]["url"], "--token", broker.ready["control"]["token"]]
+    line = [sys.executable, "-m", "ottla", "fault"]
+    for command, what in (("expire-sessions", "sessions"), ("disconnect", "connections")):
+        done = subprocess.run(
+            [*line, command, "--client-id", "cli", *control, "--json"], capture_output=True, check=True, timeout=CALL_S
+        )
+        assert json.loads(done.stdout)[what] >= 1
+        send(producer)
+    refused = subprocess.run([*line, "disconnect", *control], capture_output=True, check=False, text=True, timeout=CALL_S)
+    assert refused.returncode
+    assert "give --user, --client-id or both" in refused.stderr

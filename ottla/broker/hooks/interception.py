@@ -171,7 +171,8 @@ class DecisionDelayed(KafkaError):
 
 
 class Interception(Protocol):
-    """Decides about faults. The broker calls `intercept` only for `watched_keys`, and `reached` only for `watched_points`."""
+    """Decides about faults. The broker calls `intercept` only for `watched_keys`, `reached` only for `watched_points`, and
+    `fails_handshake` only if there are `watched_handshakes`."""
 
     @property
     def watched_keys(self) -> Collection[int]:
@@ -181,10 +182,17 @@ class Interception(Protocol):
     @property
     def watched_points(self) -> Collection[Point]: ...
 
+    @property
+    def watched_handshakes(self) -> Collection[object]: ...
+
     def intercept(self, incoming: IncomingRequest) -> Verdict | None:
         """The verdict on a request; None to handle the request normally."""
         ...
 
     def reached(self, reached: Reached) -> Latch | None:
         """A latch to wait for before the transaction continues; None to continue now. Raises a `KafkaError` to refuse the step."""
+        ...
+
+    def fails_handshake(self, listener: str, peer: str) -> bool:
+        """Whether the TLS handshake of a new connection of a listener must fail."""
         ...

@@ -20,7 +20,7 @@ from ottla.broker.loop.stepping import Stepping, Work
 from ottla.broker.network import dispatch
 from ottla.broker.network.answers import Answers, Slot, merged
 from ottla.broker.network.connection_memory import ConnectionMemory
-from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, Route, UnsupportedApiVersions
+from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, Dispatching, Route, UnsupportedApiVersions
 from ottla.broker.network.framing import Frames, FrameSizeError
 from ottla.broker.network.intercepted import intercepted
 from ottla.broker.network.listener import Connections
@@ -94,7 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         self._ports.connections.opened(self, self._listener, self._ports.quotas, self._throttle.begin)
         self.as_client = dispatch.Client(self.peer, self.connection_id, self._throttle.begin)
         plain = Dispatcher(self._ports, self._listener, self.as_client)
-        self._dispatcher = plain if self._secured is None else self._secured.dispatcher(self, self._frames.limit)
+        self.dispatcher: Dispatching = plain if self._secured is None else self._secured.dispatcher(self, self._frames.limit)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -244,7 +244,7 @@ class Connection(asyncio.BufferedProtocol):
         self.close("a bug")
 
     def _request(self, frame: memoryview) -> None:
-        dispatcher = self._dispatcher
+        dispatcher = self.dispatcher
         try:
             route, correlation_id = dispatcher.route(frame)
             if route.api.is_bulky and self._response_budget.is_used_up and not dispatcher.is_small(route, frame):
@@ -272,11 +272,11 @@ class Connection(asyncio.BufferedProtocol):
         """The coroutine that handles a request, according to the verdict of the interception if there is one."""
         handled: Steps[Any] | None = None
         if self._interception is not None:
-            handled = intercepted(self._interception, self._ports, self, self._dispatcher, route, request, size_bytes)
-        return self._dispatcher.respond(route, request, size_bytes) if handled is None else handled
+            handled = intercepted(self._interception, self._ports, self, self.dispatcher, route, request, size_bytes)
+        return self.dispatcher.respond(route, request, size_bytes) if handled is None else handled
 
     async def _decode_and_handle(self, route: Route, frame: memoryview) -> Any:
-        request, self._memory.decoded_bytes = await self._dispatcher.decode_in_steps(route, frame)
+        request, self._memory.decoded_bytes = await self.dispatcher.decode_in_steps(route, frame)
         self._memory.charge(self)
         return await self._handled(route, request, len(frame))
 
@@ -288,7 +288,7 @@ class Connection(asyncio.BufferedProtocol):
         except StopIteration as ended:
             if ended.value is None:
                 return
-            parts = self._dispatcher.encode(route, correlation_id, ended.value)
+            parts = self.dispatcher.encode(route, correlation_id, ended.value)
             if parts is None:
                 self.close(NOT_ENCODED)
             else:
@@ -331,9 +331,9 @@ class Connection(asyncio.BufferedProtocol):
             if response is None:
                 encoded([])
             elif work.is_long:
-                stepping.run(self._dispatcher.encode_in_steps(route, correlation_id, response), encoded, failed)
+                stepping.run(self.dispatcher.encode_in_steps(route, correlation_id, response), encoded, failed)
             else:
-                encoded(self._dispatcher.encode(route, correlation_id, response))
+                encoded(self.dispatcher.encode(route, correlation_id, response))
 
         def encoded(parts: list[Buffer] | None) -> None:
             if parts is None:

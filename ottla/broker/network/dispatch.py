@@ -91,6 +91,20 @@ class Route(NamedTuple):
 class Dispatching(Protocol):
     """Dispatches the requests of one connection: a `Dispatcher`, or on a listener with SASL a `SaslDispatcher`."""
 
+    @property
+    def principal(self) -> KafkaPrincipal:
+        """The client's principal, which is ANONYMOUS before the client is authenticated."""
+        ...
+
+    @property
+    def client_ids(self) -> frozenset[str]:
+        """The client ids of the first request of each API and version."""
+        ...
+
+    def end_session(self) -> bool:
+        """End the client's SASL session (KIP-368). Returns whether it had one."""
+        ...
+
     def route(self, frame: memoryview) -> tuple[Route, int]: ...
 
     def decode(self, route: Route, frame: memoryview) -> Any: ...
@@ -146,16 +160,16 @@ class Dispatcher:
         "_listener",
         "_now_ms",
         "_ports",
-        "_principal",
         "_quotas",
         "_quoted",
         "_requests",
         "_routes",
         "_services",
+        "principal",
     )
 
     def __init__(self, ports: Ports[S], listener: str, client: Client, principal: KafkaPrincipal = ANONYMOUS) -> None:
-        self._principal = principal
+        self.principal = principal
         self._client = client
         self._quotas = ports.quotas
         self._quoted = ports.quotas.entities
@@ -167,6 +181,13 @@ class Dispatcher:
         self._listener = listener
         self._requests = ports.counters.requests
         self._routes: dict[tuple[int, int], Route] = {}
+
+    @property
+    def client_ids(self) -> frozenset[str]:
+        return frozenset(route.context.client_id for route in self._routes.values())
+
+    def end_session(self) -> bool:
+        return False
 
     def route(self, frame: memoryview) -> tuple[Route, int]:
         """Return the route for a frame, and the frame's correlation id.
@@ -202,7 +223,7 @@ class Dispatcher:
             client_host=self._client.peer,
             connection_id=self._client.connection_id,
             listener=self._listener,
-            principal=self._principal,
+            principal=self.principal,
             is_by_token=self._client.is_by_token,
         )
         listener = self._ports.transaction_listener
@@ -244,7 +265,7 @@ class Dispatcher:
         from ottla.broker.network.within_quotas import is_exempt, within_quotas
 
         handled = self.respond(route, request, UNMEASURED)
-        if is_exempt(route.api) or self._principal == INTERNAL:
+        if is_exempt(route.api) or self.principal == INTERNAL:
             return handled
         return within_quotas(self._quotas, self._ports.clock, route.context, route.api, handled, size_bytes, self._client.throttle)
 

@@ -21,6 +21,7 @@ from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.network.framing import ReceiveBuffers
 
 if TYPE_CHECKING:
+    from ottla.broker.network.dispatch import Dispatching
     from ottla.coordinator.quota.accept_limits import AcceptLimits
 
 _MISSPELT = 0.75
@@ -121,6 +122,7 @@ class Accepted(Protocol):
     connection_id: int
     peer: str
     last_tick: int
+    dispatcher: Dispatching
 
     @property
     def is_closing(self) -> bool:
@@ -200,6 +202,10 @@ class Connections:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def all(self) -> list[Accepted]:
+        """Return the open connections in order of opening."""
+        return list(self._open)
 
     def opened(self, connection: Accepted, listener: str, quotas: ClientQuotaEnforcement, throttle: Callable[[int], None]) -> None:
         """Count a new connection and give it an id. It is closed if there are too many.

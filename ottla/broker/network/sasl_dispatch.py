@@ -84,6 +84,17 @@ class SaslDispatcher:
         self._bare = Route(api=BARE_TOKEN, codec=api(SASL_AUTHENTICATE), context=context, header=b"", body_at=0, report=None)
         client.limit_frames(is_authenticated=False)
 
+    @property
+    def principal(self) -> KafkaPrincipal:
+        return self._inner.principal
+
+    @property
+    def client_ids(self) -> frozenset[str]:
+        return self._inner.client_ids
+
+    def end_session(self) -> bool:
+        return self._server.end_session(self._client.steady_ms())
+
     def route(self, frame: memoryview) -> tuple[Route, int]:
         server = self._server
         if server.state is State.COMPLETE:

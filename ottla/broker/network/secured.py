@@ -123,8 +123,12 @@ class SecuredListener:
 
     def connection(self) -> asyncio.BufferedProtocol:
         if self._tls is not None:
-            return TlsHandshake(self._tls.context, self._handshakes, self._after_handshake)
+            return TlsHandshake(self._tls.context, self._handshakes, self._after_handshake, self._is_failed_by_fault)
         return Connection(self.ports, self.name, self)
+
+    def _is_failed_by_fault(self, peer: str) -> bool:
+        interception = self.ports.interception
+        return interception is not None and bool(interception.watched_handshakes) and interception.fails_handshake(self.name, peer)
 
     def _after_handshake(self, transport: asyncio.Transport) -> asyncio.BufferedProtocol | None:
         """The protocol of a connection after its handshake; None to refuse a client because of its certificate."""

@@ -26,6 +26,8 @@ SHUTDOWN_TIMEOUT_S = 5.0
 """Time in s that a closed connection waits for the client's close_notify."""
 MAX_HANDSHAKES = 500
 """Maximum number of unfinished handshakes of a broker. A handshake needs about 100 KB of memory."""
+HANDSHAKE_FAILURE = b"\x15\x03\x03\x00\x02\x02\x28"
+"""The fatal alert ``handshake_failure`` as a record of TLS (RFC 8446, sections 5.1 and 6.2)."""
 EARLY_BYTES = 1 << 12
 """Size in bytes of the buffer for data that arrives together with the end of a handshake."""
 
@@ -108,11 +110,29 @@ class Handshakes:
         self._errors.failed("tls_handshake_failed", reason, key=peer, level="info", peer=peer)
 
 
+class FailedHandshake(asyncio.Protocol):
+    """The protocol of a connection whose handshake a fault fails: it answers the client's first bytes with an alert."""
+
+    def __init__(self, transport: asyncio.Transport, ended: Callable[[], None]) -> None:
+        self._transport = transport
+        self._ended = ended
+
+    def data_received(self, data: bytes) -> None:
+        # After the ClientHello was read: closing a socket with unread bytes could discard the alert.
+        if not self._transport.is_closing():
+            self._transport.write(HANDSHAKE_FAILURE)
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended()
+
+
 class TlsHandshake(asyncio.BufferedProtocol):
     """The protocol of an accepted connection during its handshake.
 
     ``connection_of`` makes the protocol for the time after the handshake, or returns None to close the connection. Clients may send
-    data together with the last message of the handshake; this object receives the data and passes it on.
+    data together with the last message of the handshake; this object receives the data and passes it on. ``is_failed`` says, for
+    the address of a client, whether a fault fails its handshake.
     """
 
     def __init__(
@@ -120,7 +140,9 @@ class TlsHandshake(asyncio.BufferedProtocol):
         context: ssl.SSLContext,
         handshakes: Handshakes,
         connection_of: Callable[[asyncio.Transport], asyncio.BufferedProtocol | None],
+        is_failed: Callable[[str], bool] = lambda peer: False,
     ) -> None:
+        self._is_failed = is_failed
         self._context = context
         self._handshakes = handshakes
         self._connection_of = connection_of
@@ -137,6 +159,9 @@ class TlsHandshake(asyncio.BufferedProtocol):
         self._peer = client_address(peer[0]) if peer else "unknown"
         raw = cast(asyncio.Transport, transport)
         self._handshakes.begin(raw, self._peer)
+        if self._is_failed(self._peer):
+            raw.set_protocol(FailedHandshake(raw, lambda: self._handshakes.end(raw)))
+            return
         starting = asyncio.get_running_loop().start_tls(
             raw,
             self,

@@ -46,6 +46,10 @@ export const steering = {
   ],
 };
 
+function nameOf(hit) {
+  return hit.point ?? (hit.listener ? `TLS handshake of ${hit.listener}` : `${hit.api} ${hit.version}`);
+}
+
 function row(view, say) {
   const given = Object.entries(view.fault).filter(([, value]) => value !== null && value !== false)
     .map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ");
@@ -56,7 +60,7 @@ function row(view, say) {
       say(error.message, true);
     }
   };
-  const newest = view.newest_hits.slice(-3).map((hit) => el("div", {}, `${hit.point ?? `${hit.api} ${hit.version}`} ${hit.client_id ?? ""}`));
+  const newest = view.newest_hits.slice(-3).map((hit) => el("div", {}, `${nameOf(hit)} ${hit.client_id ?? hit.client_host ?? ""}`));
   return {
     kind: view.is_spent ? "spent" : null,
     cells: [String(view.id), given, view.hits, view.matched, newest, isReadOnly ? "" : el("button", { onclick: remove, "aria-label": `remove fault ${view.id}` }, "remove")],

@@ -31,7 +31,7 @@ class FaultView(msgspec.Struct, kw_only=True):
     fault: Fault
     hits: int
     matched: int
-    """Number of requests or transactions that matched the conditions, hit or not."""
+    """Number of requests, transactions or TLS handshakes that matched the conditions, hit or not."""
     is_spent: bool
     newest_hits: list[Hit]
 
@@ -119,8 +119,7 @@ class AddedFault:
         self.hits += 1
         self.newest_hits.append(hit)
         if self.hits <= HITS_LOGGED:
-            what = hit.point or f"{hit.api} {hit.version}"
-            log.info("fault_triggered", fault=self.id, hit=self.hits, what=what, client_id=hit.client_id)
+            log.info("fault_triggered", fault=self.id, hit=self.hits, what=hit.what, client_id=hit.client_id)
         for call in list(self.on_hit):
             call(self)
 

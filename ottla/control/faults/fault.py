@@ -34,12 +34,14 @@ MAX_DELAY_MS = 3_600_000
 Moment = Literal["before", "after"]
 PointName = Literal["before-prepare", "after-prepare", "between-markers", "before-offsets", "before-complete"]
 
-WAYS = ("error", "answer", "cut", "drop_request", "drop_answer", "freeze", "hold", "kill", "refuse", "observe")
+WAYS = ("error", "answer", "cut", "drop_request", "drop_answer", "freeze", "hold", "kill", "refuse", "fail_handshake", "observe")
 """Fields that determine the outcome of a request. A fault has at most one of these."""
 PACES = ("delay_ms", "delay_answer_ms", "throttle_ms", "bytes_per_second")
 """Fields that slow down a request. A fault may have several of these, also together with a field of `WAYS` that sends a
 response."""
 _OF_REQUESTS = ("version", "client_id", "group", "fields")
+_OF_CLIENTS = ("api", *_OF_REQUESTS, "topic", "partition", "transactional_id")
+"""Conditions that a TLS handshake does not have, because it precedes all requests."""
 _BY_MARKER = (Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS)
 
 
@@ -58,6 +60,8 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     partition: int | None = None
     group: str | None = None
     transactional_id: str | None = None
+    listener: str | None = None
+    """The listener of a TLS handshake, such as ``SASL_SSL``. Only with ``fail_handshake``."""
     fields: dict[str, Any] = {}
     """Required values of the request's fields, by their names in Kafka's schemas: ``{"committed": true}`` for EndTxn."""
 
@@ -90,6 +94,8 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     """The point where a transaction's next step is refused, with ``error`` if set. The coordinator or the client then retries."""
     after_markers: int = 1
     """With ``between-markers``: the number of markers that are written before the hit."""
+    fail_handshake: bool = False
+    """Whether TLS handshakes of new connections fail with the alert ``handshake_failure``."""
     observe: bool = False
     """Whether requests are only counted and stored for display."""
 
@@ -136,7 +142,11 @@ def check(fault: Fault) -> None:
         raise FaultError(f"{' and '.join(ways)} contradict each other; give one of them")
     if fault.after_markers != 1 and fault.point is not Point.BETWEEN_MARKERS:
         raise FaultError("after_markers applies only to hold, kill or refuse at between-markers")
-    if fault.point is not None:
+    if fault.fail_handshake:
+        _check_handshake(fault, paces)
+    elif fault.listener is not None:
+        raise FaultError("listener selects TLS handshakes; give fail_handshake, or leave listener out")
+    elif fault.point is not None:
         _check_point(fault, fault.point, paces)
     else:
         _check_request(fault, ways, paces)
@@ -179,6 +189,12 @@ def _check_numbers(fault: Fault) -> None:
             raise FaultError(f"{name} {value:g} must be {bounds}")
     if isinstance(fault.times, int) and fault.times < 1:
         raise FaultError(f"times {fault.times} must be at least 1; give null for no limit")
+
+
+def _check_handshake(fault: Fault, paces: list[str]) -> None:
+    given = [name for name in _OF_CLIENTS if getattr(fault, name) not in (None, {}, ANY)] + paces
+    if given:
+        raise FaultError(f"a TLS handshake precedes all requests: leave {one_of(given)} out; listener selects the handshakes")
 
 
 def _check_point(fault: Fault, point: Point, paces: list[str]) -> None:

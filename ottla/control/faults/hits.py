@@ -1,4 +1,7 @@
-"""Descriptions of the requests and transactions that a fault hit. Values are copied, because a request's buffer is reused."""
+"""Descriptions of the requests, transactions and TLS handshakes that a fault hit.
+
+Values are copied, because a request's buffer is reused.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _SECRET_CONFIG = re.compile(r"password|secret|jaas|token|\.key$")
 
 
 class Hit(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One hit, of a request or, with a ``point``, of a transaction."""
+    """One hit: of a request; with a ``point`` of a transaction; with a ``listener`` of a TLS handshake."""
 
     api: str = ""
     version: int = 0
@@ -33,6 +36,13 @@ class Hit(msgspec.Struct, kw_only=True, omit_defaults=True):
     producer_id: int = -1
     producer_epoch: int = -1
     markers_written: int = 0
+    listener: str = ""
+    client_host: str = ""
+
+    @property
+    def what(self) -> str:
+        """What was hit, for the log."""
+        return self.point or (f"TLS handshake of {self.listener}" if self.listener else f"{self.api} {self.version}")
 
 
 def of_request(incoming: IncomingRequest) -> Hit:
@@ -53,6 +63,10 @@ def of_transaction(reached: Reached) -> Hit:
         producer_epoch=reached.producer_epoch,
         markers_written=reached.markers_written,
     )
+
+
+def of_handshake(listener: str, peer: str) -> Hit:
+    return Hit(listener=listener, client_host=peer)
 
 
 def _shown(value: Any) -> Any:

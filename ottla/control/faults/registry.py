@@ -17,7 +17,8 @@ from ottla.broker.hooks.interception import IncomingRequest, Interception, Latch
 from ottla.control.faults.added_fault import AddedFault, FaultView
 from ottla.control.faults.api_names import FaultError
 from ottla.control.faults.fault import Fault, refusal_code
-from ottla.control.faults.hits import of_request, of_transaction
+from ottla.control.faults.hits import of_handshake, of_request, of_transaction
+from ottla.control.faults.matching import is_like
 from ottla.control.faults.parsing import parse_faults
 from ottla.control.faults.verdict import verdict
 from ottla.protocol.errors import KafkaError
@@ -49,6 +50,7 @@ class Faults:
         # The API keys and points that active faults watch. These are attributes, because a call per request would cost time.
         self.watched_keys: dict[int, tuple[AddedFault, ...]] = {}
         self.watched_points: dict[Point, tuple[AddedFault, ...]] = {}
+        self.watched_handshakes: tuple[AddedFault, ...] = ()
 
     def __len__(self) -> int:
         return len(self._added)
@@ -113,7 +115,8 @@ class Faults:
         """Rebuild the collections of watched keys and points. Faults that freeze clients come first, so that other faults count a
         request of a frozen client only after the client is released."""
         active = sorted((a for a in self._added.values() if a.is_active), key=lambda a: not a.fault.freeze)
-        of_requests = [a for a in active if a.point is None]
+        self.watched_handshakes = tuple(a for a in active if a.fault.fail_handshake)
+        of_requests = [a for a in active if a.point is None and not a.fault.fail_handshake]
         keys = {key for a in of_requests for key in ((a.matcher.key,) if a.matcher.key is not None else APIS)}
         self.watched_keys = {key: tuple(a for a in of_requests if a.matcher.key in (None, key)) for key in keys}
         points = {a.point for a in active if a.point is not None}
@@ -149,6 +152,15 @@ class Faults:
                     self._sort()
                 return self._stopped(added, reached)
         return None
+
+    def fails_handshake(self, listener: str, peer: str) -> bool:
+        for added in self.watched_handshakes:
+            if is_like(listener, added.fault.listener) and added.count_match():
+                added.triggered(of_handshake(listener, peer))
+                if added.is_spent:
+                    self._sort()
+                return True
+        return False
 
     def _stopped(self, added: AddedFault, reached: Reached) -> Latch:
         if added.fault.kill is not None:

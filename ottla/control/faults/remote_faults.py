@@ -155,6 +155,24 @@ class RemoteFaults:
         """Limit the rate that all matching requests and responses share."""
         return self.add(bytes_per_second=bytes_per_second, **which)
 
+    def fail_handshake(
+        self, *, listener: str | None = None, nth: int = 1, times: int | None = 1, probability: float = 1.0, seed: int = 0
+    ) -> RemoteFault:
+        """Fail TLS handshakes of new connections, of one listener or of all."""
+        which: dict[str, Any] = {"nth": nth, "times": times, "probability": probability, "seed": seed}
+        return self.add(fail_handshake=True, **which, **({} if listener is None else {"listener": listener}))
+
+    def disconnect(self, *, user: str | None = None, client_id: str | None = None) -> int:
+        """Close the connections of a user or of a client id, or of both together, once. Returns the number of connections."""
+        closed: int = self._control().post("/v1/connections/close", _clients(user, client_id))["connections"]
+        return closed
+
+    def expire_sessions(self, *, user: str | None = None, client_id: str | None = None) -> int:
+        """End the SASL sessions of clients, as if their tokens had expired: a client that does not authenticate again is
+        disconnected at its next request (KIP-368). Returns the number of sessions."""
+        expired: int = self._control().post("/v1/sessions/expire", _clients(user, client_id))["sessions"]
+        return expired
+
     def observe(self, **which: Unpack[Conditions]) -> RemoteFault:
         """Count and store requests without a change."""
         return self.add(observe=True, **which)
@@ -173,6 +191,10 @@ def _name(value: Any) -> Any:
     if not isinstance(value, Enum):
         return dict(value) if isinstance(value, Mapping) else value
     return value.value if isinstance(value.value, str) else value.name
+
+
+def _clients(user: str | None, client_id: str | None) -> dict[str, str]:
+    return {name: value for name, value in (("user", user), ("client_id", client_id)) if value is not None}
 
 
 def _markers(after_markers: int) -> dict[str, int]:

@@ -167,6 +167,13 @@ class SaslServer:
         """Whether the session has ended, so that no request but a re-authentication may be handled."""
         return self.ends_ms is not None and steady_ms > self.ends_ms
 
+    def end_session(self, steady_ms: int) -> bool:
+        """End the session now, as if its time were over. Returns False for a client that is not authenticated."""
+        if self.state is not State.COMPLETE:
+            return False
+        self.ends_ms = steady_ms - 1
+        return True
+
     def reauthenticate(self, steady_ms: int) -> bool:
         """Begin a re-authentication. Returns False if the connection's session has no end, or if the last one began just before.
 

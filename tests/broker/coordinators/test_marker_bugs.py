@@ -18,6 +18,7 @@ class FailingInterception:
     """Raises an unexpected exception at each of ``points``, ``failures`` times in all."""
 
     watched_keys: frozenset[int] = frozenset()
+    watched_handshakes: tuple[()] = ()
 
     def __init__(self) -> None:
         self.watched_points: frozenset[Point] = frozenset()
@@ -31,6 +32,9 @@ class FailingInterception:
             self.failures -= 1
             raise RuntimeError("a bug of the interception")
         return None
+
+    def fails_handshake(self, listener: str, peer: str) -> bool:
+        return False
 
 
 @pytest.fixture

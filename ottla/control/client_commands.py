@@ -1,0 +1,55 @@
+"""The commands that end the connections and the SASL sessions of some clients, selected by user and client id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ottla.broker.network.listener import Accepted
+from ottla.control.command import Command, CommandRefused, Steered
+from ottla.control.faults.matching import OWN_CLIENT_IDS, is_like
+
+CLOSED = "the control API has ended the connection"
+"""The reason in the log."""
+
+
+class ClientParameters(msgspec.Struct, forbid_unknown_fields=True):
+    """Which clients. Both must match if both are given. Names are exact, or patterns with ``*``, ``?`` and ``[...]``."""
+
+    user: str | None = None
+    """The name of the principal: ``alice`` for ``User:alice``."""
+    client_id: str | None = None
+
+
+def _selected(steered: Steered, clients: ClientParameters) -> Iterator[Accepted]:
+    """Yield the connections of clients. Those of ottla itself are selected only by their exact client id, as by faults."""
+    if clients.user is None and clients.client_id is None:
+        raise CommandRefused(400, 'give user, client_id or both, as in {"user": "alice"}; * selects every user')
+    for connection in steered.serving.broker.connections.all():
+        dispatcher = connection.dispatcher
+        ids = dispatcher.client_ids
+        if (
+            is_like(dispatcher.principal.name, clients.user)
+            and (clients.client_id is None or any(is_like(client_id, clients.client_id) for client_id in ids))
+            and (clients.client_id in OWN_CLIENT_IDS or not ids & OWN_CLIENT_IDS)
+        ):
+            yield connection
+
+
+async def _close(steered: Steered, clients: ClientParameters) -> Any:
+    closed = list(_selected(steered, clients))
+    for connection in closed:
+        connection.close(CLOSED)
+    return {"connections": len(closed)}
+
+
+async def _expire(steered: Steered, clients: ClientParameters) -> Any:
+    return {"sessions": sum(connection.dispatcher.end_session() for connection in _selected(steered, clients))}
+
+
+CLIENT_COMMANDS = (
+    Command(method="POST", path="/v1/connections/close", run=_close, parameters=ClientParameters),
+    Command(method="POST", path="/v1/sessions/expire", run=_expire, parameters=ClientParameters),
+)
