@@ -2,8 +2,8 @@
 
 Kafka keeps one sorted set of all ACLs and walks through those of a resource (StandardAuthorizerData). A thousand users with an
 ACL each on one topic would make each check a walk of a thousand steps, which is too slow in Python. So the ACLs are divided by
-permission, resource type, principal and operation, with the operations that they imply, and each part finds the patterns that
-match a name by two look-ups and one binary search.
+resource type, principal and operation, with the operations that they imply, and each part finds the patterns that match a name by
+two look-ups and one binary search.
 
 Where several ACLs match, the one that Kafka's walk reports is reported: the first that denies, or the last that allows. The order
 of the walk is: the longest pattern first, LITERAL before PREFIXED, then by operation, principal and host; last the wildcard
@@ -46,7 +46,7 @@ class AclIndex:
     def __init__(self) -> None:
         self.changes = 0
         """Number of changes so far. A cache of decisions is out of date when this number has changed."""
-        self._parts: dict[PartKey, _Decisive] = {}
+        self._parts: dict[PartKey, _Part] = {}
         self._by_type: dict[ResourceType, _Part] = {}
         """All ACLs of a resource type, whatever their principal, operation and permission."""
 
@@ -56,7 +56,7 @@ class AclIndex:
         for key in _keys(acl):
             part = parts.get(key)
             if part is None:
-                part = parts[key] = _Decisive()
+                part = parts[key] = _Part()
             part.add(acl)
         of_type = self._by_type.get(acl.resource_type)
         if of_type is None:
@@ -77,25 +77,15 @@ class AclIndex:
     ) -> AclBinding | None:
         """Return the ACL that decides about an action: the first that denies it, else the last that allows it, or None."""
         parts = self._parts
-        own, of_all = parts.get((resource_type, principal, operation)), parts.get((resource_type, EVERYONE, operation))
-        if own is of_all:
-            own = None
-        denied = allowed = None
-        if own is not None and own.denying is not None:
-            denied = own.denying.first(name, host)
-        if of_all is not None and of_all.denying is not None:
-            other = of_all.denying.first(name, host)
-            if other is not None and (denied is None or _position(other) < _position(denied)):
-                return other
-        if denied is not None:
-            return denied
-        if own is not None and own.allowing is not None:
-            allowed = own.allowing.last(name, host)
-        if of_all is not None and of_all.allowing is not None:
-            other = of_all.allowing.last(name, host)
-            if other is not None and (allowed is None or _position(other) > _position(allowed)):
-                return other
-        return allowed
+        of_all = parts.get((resource_type, EVERYONE, operation))
+        of_all_rule = None if of_all is None else of_all.deciding(name, host)
+        own = parts.get((resource_type, principal, operation))
+        if own is None or own is of_all:
+            return of_all_rule
+        own_rule = own.deciding(name, host)
+        if own_rule is None or of_all_rule is None:
+            return of_all_rule if own_rule is None else own_rule
+        return _prevailing(own_rule, of_all_rule)
 
     def has_resource(self, resource_type: ResourceType, name: str) -> bool:
         """Whether any ACL, of whatever principal and operation, applies to a resource."""
@@ -128,29 +118,12 @@ def _position(acl: AclBinding) -> tuple[int, int, int, int, str, str]:
     return int(is_wildcard), -len(acl.resource_name), acl.pattern_type, acl.operation, acl.principal, acl.host
 
 
-class _Decisive:
-    """The ACLs that decide about one operation of one principal, by permission. A part without ACLs is None."""
-
-    __slots__ = ("allowing", "denying")
-
-    def __init__(self) -> None:
-        self.allowing: _Part | None = None
-        self.denying: _Part | None = None
-
-    def add(self, acl: AclBinding) -> None:
-        name = "denying" if acl.permission is PermissionType.DENY else "allowing"
-        part = getattr(self, name)
-        if part is None:
-            part = _Part()
-            setattr(self, name, part)
-        part.add(acl)
-
-    def remove(self, acl: AclBinding) -> bool:
-        """Remove an ACL. Returns whether no ACL is left."""
-        name = "denying" if acl.permission is PermissionType.DENY else "allowing"
-        if getattr(self, name).remove(acl):
-            setattr(self, name, None)
-        return self.allowing is None and self.denying is None
+def _prevailing(one: AclBinding, other: AclBinding) -> AclBinding:
+    """Return the one of two ACLs that decides: one that denies, the first if both deny, or the last if both allow."""
+    if one.permission is not other.permission:
+        return one if one.permission is PermissionType.DENY else other
+    is_denied = one.permission is PermissionType.DENY
+    return min(one, other, key=_position) if is_denied else max(one, other, key=_position)
 
 
 class _Part:
@@ -195,21 +168,16 @@ class _Part:
             for acls in by_name.values():
                 yield from acls
 
-    def first(self, name: str, host: str) -> AclBinding | None:
-        """Return the first ACL that applies to a resource and a host."""
+    def deciding(self, name: str, host: str) -> AclBinding | None:
+        """Return the first ACL that denies a host the access to a resource, else the last that allows it, or None."""
+        allowing = None
         for acls in self.matching(name):
             for acl in acls:
-                if host_matches(acl.host, host):
-                    return acl
-        return None
-
-    def last(self, name: str, host: str) -> AclBinding | None:
-        """Return the last ACL that applies to a resource and a host."""
-        for acls in reversed(self.matching(name)):
-            for acl in reversed(acls):
-                if host_matches(acl.host, host):
-                    return acl
-        return None
+                if acl.host == WILDCARD or host_matches(acl.host, host):
+                    if acl.permission is PermissionType.DENY:
+                        return acl
+                    allowing = acl
+        return allowing
 
     def matching(self, name: str) -> Sequence[list[AclBinding]]:
         """Return the ACLs whose pattern matches a name, by pattern, in the order of Kafka's walk."""
@@ -220,27 +188,19 @@ class _Part:
         if exact is not None:
             found.append(exact)
         if self._prefixed:
-            self._add_prefixed(found, name)
+            prefixes = self._prefixes or self._sort_prefixes()
+            # Every prefix of a name is a prefix of the string that precedes the name in the sorted list, or is that string.
+            at = bisect_right(prefixes, name) - 1
+            while at >= 0:
+                if name.startswith(prefixes[at]):
+                    found.append(self._prefixed[prefixes[at]])
+                at = self._parents[at]
         # Kafka's walk takes the wildcard for an ordinary name if the resource's name begins with it.
         if name[:1] != WILDCARD:
             wildcard = self._literal.get(WILDCARD)
             if wildcard is not None:
                 found.append(wildcard)
         return found
-
-    def _add_prefixed(self, found: list[list[AclBinding]], name: str) -> None:
-        """Add the ACLs of the prefixes of a name, the longest first.
-
-        Every prefix of a name is a prefix of the string that precedes the name in the sorted list, or is that string.
-        """
-        prefixes = self._prefixes
-        if prefixes is None:
-            prefixes = self._sort_prefixes()
-        at = bisect_right(prefixes, name) - 1
-        while at >= 0:
-            if name.startswith(prefixes[at]):
-                found.append(self._prefixed[prefixes[at]])
-            at = self._parents[at]
 
     def _sort_prefixes(self) -> list[str]:
         self._prefixes = prefixes = sorted(self._prefixed)
