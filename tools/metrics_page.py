@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prometheus_client.core import Metric
 
-from ottla.broker.metrics.exposition import collect
+from ottla.broker.metrics.exposition import AUTHENTICATION_OUTCOMES, collect
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -44,6 +44,8 @@ def exposed() -> list[Metric]:
             topic = OffsetCommitRequestTopic(name="orders", partitions=[partition])
             client.call(OffsetCommitRequest(group_id="billing", topics=[topic]), 8)
         _use_quotas(simulated)
+        for outcome in AUTHENTICATION_OUTCOMES:
+            simulated.broker.counters.authentications["SASL_SSL", outcome] += 1
         return collect(simulated.broker)
     finally:
         simulated.abandon()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -290,6 +291,13 @@ def test_next_tls_handshakes_of_a_listener_fail(broker: Broker) -> None:
         assert "orders" in admin.list_topics(timeout=CALL_S).topics
         assert (failed.hits, other.hits) == (2, 0)
         assert failed.view()["newest_hits"][0]["listener"] == "SASL_SSL"
+        control = broker.ready["control"]
+        asking = Request(f"{control['url']}/metrics", headers={"Authorization": f"Bearer {control['token']}"})
+        with urlopen(asking, timeout=CALL_S) as answer:
+            lines = answer.read().decode().splitlines()
+        name = "kafka_server_socket_server_metrics_failed_authentication_total"
+        (counted,) = (line.split()[-1] for line in lines if line.startswith(f'{name}{{listener="SASL_SSL"}}'))
+        assert float(counted) >= 2
     admin.poll(0)
     assert any(error.code() == KafkaError._SSL and "handshake failure" in error.str() for error in errors)
 

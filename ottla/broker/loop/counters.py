@@ -60,10 +60,14 @@ class Counters:
 
     ``requests`` counts by API key and version, ``transactions`` by outcome: commit, abort, timeout, fenced.
 
+    ``authentications`` counts by listener and outcome, which is the name of Kafka's metric: successful_authentication,
+    failed_authentication, the same for reauthentication, and expired_connections_killed.
+
     ``inflated_bytes`` counts the inflated bytes of produced batches that are checked in steps.
     """
 
     __slots__ = (
+        "authentications",
         "durations",
         "durations_sum_s",
         "inflated_bytes",
@@ -75,6 +79,7 @@ class Counters:
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[int, int]] = Counter()
+        self.authentications: Counter[tuple[str, str]] = Counter()
         self.transactions: Counter[str] = Counter()
         # Number of transactions by upper bound of duration (`DURATION_BOUNDS_S`). The last element counts longer transactions.
         self.durations = [0] * (len(DURATION_BOUNDS_S) + 1)

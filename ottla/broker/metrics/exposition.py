@@ -6,7 +6,8 @@ Most names are those that the JMX exporter gives to Kafka's MBeans by Strimzi's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -40,6 +41,15 @@ from ottla.storage.log_dir import LogDirectory
 LATE_BUFFER_MS = 5 * 60_000
 """A transaction is late if it has been open for longer than the longest allowed timeout plus this many ms (KIP-664)."""
 QUANTILES = (0.5, 0.75, 0.95, 0.99, 0.999)
+AUTHENTICATIONS = {
+    "successful_authentication": "Clients that have authenticated by TLS or SASL",
+    "failed_authentication": "Clients whose TLS handshake or SASL authentication failed",
+    "successful_reauthentication": "Clients that have authenticated again before their session ended (KIP-368)",
+    "failed_reauthentication": "Clients whose re-authentication failed",
+}
+EXPIRED = "expired_connections_killed"
+AUTHENTICATION_OUTCOMES = (*AUTHENTICATIONS, EXPIRED)
+"""The outcomes in `Counters.authentications`."""
 
 Labels = dict[str, str]
 Sample = tuple[Labels, float]
@@ -81,6 +91,7 @@ def collect(ports: Ports) -> list[Metric]:
         *_requests(ports),
         *_logs(ports),
         *_groups(ports),
+        *_clients(ports),
         *_own(ports),
         *_budgets(ports),
         *_quotas(ports),
@@ -237,6 +248,28 @@ def _groups(ports: Ports) -> Iterator[Metric]:
     )
     text = "Offsets from the committed offset to the last stable offset, which read_committed consumers can read now"
     yield _gauge("kafka_consumergroup_lag_read_committed", text, lag_committed)
+
+
+def _clients(ports: Ports) -> Iterator[Metric]:
+    """Connections and authentications by listener (org.apache.kafka.common.network.Selector, kafka.network.Processor)."""
+    name, connections = "kafka_server_socket_server_metrics", ports.connections
+
+    def each(what: str, text: str, counts: Mapping[str, int]) -> Metric:
+        return _counter(f"{name}_{what}", text, [({"listener": listener}, n) for listener, n in sorted(counts.items())])
+
+    yield each("connection_creation", "Connections that clients have opened, after a TLS handshake", connections.opened_by_listener)
+    yield each("connection_close", "Connections that were closed, by clients or by the broker", connections.closed_by_listener)
+    outcomes: dict[str, dict[str, int]] = defaultdict(dict)
+    for (listener, outcome), count in ports.counters.authentications.items():
+        outcomes[outcome][listener] = count
+    for what, text in AUTHENTICATIONS.items():
+        yield each(what, text, outcomes[what])
+    killed = sorted(outcomes[EXPIRED].items())
+    yield _gauge(
+        f"{name}_expired_connections_killed_count",
+        "Connections closed because the client did not authenticate again before its session ended",
+        [({"listener": listener}, count) for listener, count in killed],
+    )
 
 
 def _own(ports: Ports) -> Iterator[Metric]:

@@ -186,8 +186,10 @@ class Connections:
         self.buffers = ReceiveBuffers()
         self.request_budget = RequestBudget(env, settings.queued_max_request_bytes, settings.ottla_request_stall_ms)
         self.response_budget = ResponseBudget(env, settings.ottla_queued_max_response_bytes, settings.ottla_response_stall_ms)
-        # The open connections in order of opening.
-        self._open: dict[Accepted, None] = {}
+        # The open connections in order of opening, with their listeners.
+        self._open: dict[Accepted, str] = {}
+        self.opened_by_listener: Counter[str] = Counter()
+        self.closed_by_listener: Counter[str] = Counter()
         self._by_peer: Counter[str] = Counter()
         self._next_id = 0
         self._on_closed = on_closed
@@ -220,7 +222,8 @@ class Connections:
         if len(self._open) >= self.limit or (peer and self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer)):
             connection.close("there are too many connections")
             return
-        self._open[connection] = None
+        self._open[connection] = listener
+        self.opened_by_listener[listener] += 1
         self._by_peer[peer] += 1
         # A local connection has no address, so no limit of listeners or addresses applies to it.
         if peer and self.rates is not None and (delay_ms := self.rates.accepted_after_ms(listener)):
@@ -245,7 +248,7 @@ class Connections:
 
     def closed(self, connection: Accepted) -> None:
         if connection in self._open:
-            del self._open[connection]
+            self.closed_by_listener[self._open.pop(connection)] += 1
             self._by_peer[connection.peer] -= 1
             if not self._by_peer[connection.peer]:
                 del self._by_peer[connection.peer]

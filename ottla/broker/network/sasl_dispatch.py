@@ -44,10 +44,16 @@ class SaslRequester(Protocol):
         """End a pause after ``connection.failed.authentication.delay.ms``."""
         ...
 
-    def authenticated(self, principal: KafkaPrincipal, mechanism: str) -> None: ...
+    def authenticated(self, principal: KafkaPrincipal, mechanism: str, *, is_again: bool) -> None:
+        """Count and log a client that has authenticated. ``is_again``: whether this was a re-authentication."""
+        ...
 
-    def refused(self, reason: str) -> None:
+    def refused(self, reason: str, *, is_again: bool) -> None:
         """Count and log a client that was refused, and close its connection once its response is sent."""
+        ...
+
+    def expired(self) -> None:
+        """Count a client that is disconnected because its session has ended."""
         ...
 
     def nonce(self) -> str: ...
@@ -115,6 +121,7 @@ class SaslDispatcher:
             self._client.limit_frames(is_authenticated=False)
             return self._route_before(frame)
         if server.has_ended(now_ms):
+            self._client.expired()
             raise RequestRefused("the session has ended, and the client did not authenticate again")
         return self._inner.route(frame)
 
@@ -173,8 +180,7 @@ class SaslDispatcher:
             # A re-authentication keeps the principal, but the same user may use a password first and a delegation token later.
             if not was_again or server.is_by_token != was_by_token:
                 self._inner = client.dispatcher(server.principal, is_by_token=server.is_by_token)
-            if not was_again:
-                client.authenticated(server.principal, server.mechanism)
+            client.authenticated(server.principal, server.mechanism, is_again=was_again)
             client.limit_frames(is_authenticated=True)
         return answer
 
@@ -182,7 +188,7 @@ class SaslDispatcher:
         over: Pause[None] = Pause()
         self._client.delay_refusal(over)
         await over
-        self._client.refused(reason)
+        self._client.refused(reason, is_again=self._server.is_again)
 
     def encode(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None:
         if route is not self._bare:

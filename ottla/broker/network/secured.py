@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import structlog
@@ -123,8 +123,13 @@ class SecuredListener:
 
     def connection(self) -> asyncio.BufferedProtocol:
         if self._tls is not None:
-            return TlsHandshake(self._tls.context, self._handshakes, self._after_handshake, self._is_failed_by_fault)
+            failed = partial(self.count, "failed_authentication")
+            return TlsHandshake(self._tls.context, self._handshakes, self._after_handshake, self._is_failed_by_fault, failed)
         return Connection(self.ports, self.name, self)
+
+    def count(self, outcome: str) -> None:
+        """Count the outcome of a client's authentication (`Counters.authentications`)."""
+        self.ports.counters.authentications[self.name, outcome] += 1
 
     def _is_failed_by_fault(self, peer: str) -> bool:
         interception = self.ports.interception
@@ -143,7 +148,9 @@ class SecuredListener:
                 principal = KafkaPrincipal(USER, self._tls.settings.principals.name_of(subject_of(certificate)))
         except (MalformedCertificate, NoRuleMatches) as error:
             self._handshakes.failed(peer, f"the client's certificate has no principal: {error}")
+            self.count("failed_authentication")
             return None
+        self.count("successful_authentication")
         log.debug("client_authenticated", principal=str(principal), peer=peer, listener=self.name)
         return Connection(self.ports, self.name, Certified(self, principal))
 
@@ -192,12 +199,17 @@ class SaslClient:
         delay_ms = self._listener.ports.live_config.settings.connection_failed_authentication_delay_ms
         self._listener.ports.timers.call_later(delay_ms, then.end)
 
-    def authenticated(self, principal: KafkaPrincipal, mechanism: str) -> None:
-        log.debug(
-            "client_authenticated", principal=str(principal), mechanism=mechanism, peer=self.peer, listener=self._listener.name
-        )
+    def authenticated(self, principal: KafkaPrincipal, mechanism: str, *, is_again: bool) -> None:
+        listener = self._listener
+        listener.count("successful_reauthentication" if is_again else "successful_authentication")
+        if not is_again:
+            log.debug("client_authenticated", principal=str(principal), mechanism=mechanism, peer=self.peer, listener=listener.name)
 
-    def refused(self, reason: str) -> None:
+    def expired(self) -> None:
+        self._listener.count("expired_connections_killed")
+
+    def refused(self, reason: str, *, is_again: bool) -> None:
+        self._listener.count("failed_reauthentication" if is_again else "failed_authentication")
         connection = self._connection
         # Close in the next turn of the loop, when the response has been written.
         self._listener.ports.timers.call_soon(lambda: connection.close(f"authentication failed: {reason}"))

@@ -132,7 +132,8 @@ class TlsHandshake(asyncio.BufferedProtocol):
 
     ``connection_of`` makes the protocol for the time after the handshake, or returns None to close the connection. Clients may send
     data together with the last message of the handshake; this object receives the data and passes it on. ``is_failed`` says, for
-    the address of a client, whether a fault fails its handshake.
+    the address of a client, whether a fault fails its handshake. ``count_failure`` is called for a handshake that TLS has failed,
+    but not for a client that closed the connection.
     """
 
     def __init__(
@@ -141,8 +142,10 @@ class TlsHandshake(asyncio.BufferedProtocol):
         handshakes: Handshakes,
         connection_of: Callable[[asyncio.Transport], asyncio.BufferedProtocol | None],
         is_failed: Callable[[str], bool] = lambda peer: False,
+        count_failure: Callable[[], None] = lambda: None,
     ) -> None:
         self._is_failed = is_failed
+        self._count_failure = count_failure
         self._context = context
         self._handshakes = handshakes
         self._connection_of = connection_of
@@ -160,6 +163,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
         raw = cast(asyncio.Transport, transport)
         self._handshakes.begin(raw, self._peer)
         if self._is_failed(self._peer):
+            self._count_failure()
             raw.set_protocol(FailedHandshake(raw, lambda: self._handshakes.end(raw)))
             return
         starting = asyncio.get_running_loop().start_tls(
@@ -182,6 +186,8 @@ class TlsHandshake(asyncio.BufferedProtocol):
         except (OSError, ssl.SSLError) as error:
             self._handshakes.end(raw)
             self._handshakes.failed(self._peer, _described(error))
+            if isinstance(error, ssl.SSLError):
+                self._count_failure()
         else:
             waiter.add_done_callback(lambda _: self._drive(raw, starting))
 

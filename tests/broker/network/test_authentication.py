@@ -309,6 +309,37 @@ def test_request_after_the_session_is_disconnected(sessions: SaslClient) -> None
     assert sessions.transport.closed
 
 
+def test_outcomes_of_authentications_are_counted_by_listener(connect: Callable[..., SaslClient], broker: Any) -> None:
+    refused = connect()
+    refused.handshake()
+    refused.authenticate(b"\0alice\0wrong")
+    refused.delayed(AUTHENTICATE, 2)
+    expired, again = (connect(connections_max_reauth_ms=str(SESSION_MS)) for _ in range(2))
+    for client in (expired, again):
+        client.handshake()
+        client.authenticate()
+    again.scheduler.advance(SESSION_MS + 1)
+    again.handshake()
+    again.authenticate()
+    again.scheduler.advance(2_000)
+    again.handshake()
+    again.authenticate(b"\0bob\0secret")
+    again.delayed(AUTHENTICATE, 2)
+    assert expired.beat() is None
+    counted = {outcome: count for (listener, outcome), count in broker.counters.authentications.items() if "SASL_" in listener}
+    assert counted == {
+        "failed_authentication": 1,
+        "successful_authentication": 2,
+        "successful_reauthentication": 1,
+        "failed_reauthentication": 1,
+        "expired_connections_killed": 1,
+    }
+    connections = broker.connections
+    assert (connections.opened_by_listener, connections.closed_by_listener) == ({"SASL_PLAINTEXT": 3}, {})
+    refused.connection.connection_lost(None)
+    assert connections.closed_by_listener == {"SASL_PLAINTEXT": 1}
+
+
 def test_client_may_authenticate_again_even_after_its_session(sessions: SaslClient) -> None:
     sessions.scheduler.advance(SESSION_MS + 1)
     assert sessions.handshake().error_code == Code.NONE
