@@ -11,14 +11,15 @@ import click
 
 from ottla.cli.commands import Refused
 from ottla.cli.options import COUNT, PARTITION, Checked, asks, cluster_at
-from ottla.cli.output import note, printable, show_json, text_or_base64, time_text
+from ottla.cli.output import note, printable, show_json, time_text
 from ottla.cli.positions import PLACE
-from ottla.cli.registry_values import decoded_records, decodes
+from ottla.cli.registry_values import decoded_records, decodes, record_filter
 from ottla.client.records.reading import ISOLATIONS
 
 if TYPE_CHECKING:
     from ottla.client import ConsumedRecord, KafkaClient
     from ottla.client.admin.places import Place
+    from ottla.client.records.record_filter import Condition
 
 MAX_LAST: Final = 100_000
 """Upper bound of --last, because these records are held in memory."""
@@ -27,8 +28,10 @@ unless --follow is given. No offsets are committed and no group is joined.
 
 With --json, print one JSON document per record; bytes that are not UTF-8 are {"base64": ...}."""
 EPILOG = r"""Conditions of --filter: FIELD=TEXT, FIELD!=TEXT, FIELD~REGEX, FIELD!~REGEX, and < <= > >= for numbers and times; FIELD
-alone for records that have it, !FIELD for the others. Fields are key, value, header.NAME, partition, offset, time, producer. A path
-after key or value selects a member of a JSON document: 'value.items[0].price>100'. '!value' selects tombstones.
+alone for records that have it, !FIELD for the others. Fields are key, value, header.NAME, partition, offset, time, producer, and
+any, which is key, value and headers. '!value' selects tombstones. A path after key or value selects a member of a JSON document:
+'value.items[0].price>100'. A JSONPath (RFC 9535) may select several, of which one is enough: 'value$..price>100',
+'value$.items[?@.price>100 && @.sku]'; it needs pip install 'ottla[console]'. With --decode, paths lead into the decoded values.
 
 Letters of --format are those of kcat: %s or %v value, %S its length, %R its length as 4 bytes in big endian, %k key, %K its length,
 %T timestamp in ms, %h headers as NAME=VALUE,..., %t topic, %p partition, %o offset, %% a percent sign; \n \r \t \xNN \NNN are
@@ -36,7 +39,7 @@ characters. The length of null is -1. No line end is added."""
 
 
 def _condition(text: str) -> Any:
-    from ottla.cli.record_filter import condition
+    from ottla.client.records.record_filter import condition
 
     return condition(text)
 
@@ -113,7 +116,7 @@ def command(
     end: Place,
     partitions: tuple[int, ...],
     last: int | None,
-    conditions: tuple[Callable[[ConsumedRecord], bool], ...],
+    conditions: tuple[Condition, ...],
     at_most: int | None,
     follow: bool,
     values_only: bool,
@@ -142,7 +145,7 @@ def command(
         end=end,
         last=last,
         follow=follow,
-        matches=lambda record: all(holds(record) for holds in conditions),
+        matches=record_filter(conditions, registry, decodes=decode),
     )
     shown = 0
     with cluster_at(bootstrap, timeout_s) as cluster:
@@ -203,6 +206,8 @@ def _show(
     record: ConsumedRecord, *, as_json: bool, values_only: bool, layout: Callable[[ConsumedRecord], bytes] | None = None
 ) -> None:
     if as_json:
+        from ottla.client.records.documents import document
+
         show_json(document(record))
     elif layout is not None:
         sys.stdout.buffer.write(layout(record))
@@ -210,23 +215,6 @@ def _show(
         sys.stdout.buffer.write((record.value or b"") + b"\n")
     else:
         click.echo(line(record))
-
-
-def document(record: ConsumedRecord) -> dict[str, Any]:
-    is_marker = record.control is not None
-    return {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp_ms": record.timestamp_ms,
-        "key": None if is_marker else text_or_base64(record.key),
-        "value": None if is_marker else text_or_base64(record.value),
-        "headers": [[name, text_or_base64(value)] for name, value in record.headers],
-        "producer_id": record.producer_id,
-        "producer_epoch": record.producer_epoch,
-        "transactional": record.transactional,
-        "control": record.control,
-    }
 
 
 def line(record: ConsumedRecord) -> str:

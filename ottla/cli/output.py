@@ -5,7 +5,6 @@ rich is imported when a table or a bar is drawn, so that a broker never imports 
 
 from __future__ import annotations
 
-import base64
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,18 +39,11 @@ def show_line(text: str) -> None:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
+        # Imported here, because most commands print no bytes.
+        from ottla.client.records.documents import text_or_base64
+
         return text_or_base64(value)
     raise TypeError(f"{type(value).__name__} cannot be encoded as JSON")
-
-
-def text_or_base64(value: bytes | None) -> str | dict[str, str] | None:
-    """Return bytes as JSON: text if they are valid UTF-8, else ``{"base64": ...}``."""
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(value).decode()}
 
 
 def printable(value: bytes | str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -16,7 +16,8 @@ from ottla.cli.options import PATH, READY_FILE_VARIABLE
 
 if TYPE_CHECKING:
     from ottla.client import ConsumedRecord
-    from ottla.client.schema_registry.registry_client import RegistryClient
+    from ottla.client.records.record_filter import Condition, RecordFilter
+    from ottla.client.schema_registry.registry_client import Registry, RegistryClient
 
 DEFAULT_REGISTRY: Final = "http://127.0.0.1:8081"
 REGISTRY_VARIABLE: Final = "OTTLA_SCHEMA_REGISTRY"
@@ -71,6 +72,23 @@ def decoded_records(records: Iterable[ConsumedRecord], registry: str | None, *, 
         yield dataclasses.replace(record, key=text(record.key), value=text(record.value)) if is_data else record
 
 
+def record_filter(conditions: tuple[Condition, ...], registry: str | None, *, decodes: bool) -> RecordFilter:
+    """Return the filter of all conditions, whose paths lead into decoded values if the records are decoded."""
+    from ottla.client.records.record_filter import RecordFilter, json_document
+
+    if not decodes:
+        return RecordFilter(conditions)
+    from ottla.client.schema_registry.decoding import RegistryDecoder
+
+    decoder = RegistryDecoder(_client(registry))
+
+    def document(data: bytes) -> Any:
+        found = decoder.decode(data)
+        return json_document(data) if found is None else found.value
+
+    return RecordFilter(conditions, document)
+
+
 def value_encoder(topic: str, schema: Path | None, registry: str | None) -> Callable[[bytes], bytes]:
     """Register the schema in a file, and return a function that encodes values; without a file they stay as they are. Raises
     `Refused` and `ClientError`."""
@@ -88,13 +106,39 @@ def value_encoder(topic: str, schema: Path | None, registry: str | None) -> Call
 
 
 def _client(registry: str | None) -> RegistryClient:
-    from ottla.client.schema_registry.registry_client import Registry, RegistryClient
-    from ottla.client.security.client_config import Secret
+    from ottla.client.schema_registry.registry_client import RegistryClient
 
     url, token = (registry, None) if registry else _of_ready_file()
+    return RegistryClient(_with_credentials(url, token or ""))
+
+
+def _with_credentials(url: str, token: str = "") -> Registry:
+    """Return the registry at a URL, with ``USER:PASSWORD`` of the environment, else with a bearer token."""
+    from ottla.client.schema_registry.registry_client import Registry
+    from ottla.client.security.client_config import Secret
+
     user, _, password = os.environ.get(USER_VARIABLE, "").partition(":")
-    credentials = {"user": user, "password": Secret(password)} if user else {"token": Secret(token or "")}
-    return RegistryClient(Registry(url, **credentials))
+    return Registry(url, user=user, password=Secret(password)) if user else Registry(url, token=Secret(token))
+
+
+def registry_of(url: str | None, properties: Mapping[str, str]) -> Registry | None:
+    """Return the registry at a URL, else that of Confluent's client properties ``schema.registry.url``, ``basic.auth.user.info``
+    and ``bearer.auth.token``, which may begin with ``schema.registry.``; None without a URL. Raises `ClientError`."""
+    from ottla.client.schema_registry.registry_client import Registry
+    from ottla.client.security.client_config import Secret
+
+    def given(name: str) -> str:
+        return properties.get(f"schema.registry.{name}") or properties.get(name) or ""
+
+    # Of several registries the first is asked.
+    url = url or properties.get("schema.registry.url", "").partition(",")[0].strip()
+    if not url:
+        return None
+    source = given("basic.auth.credentials.source") or "USER_INFO"
+    user, _, password = given("basic.auth.user.info").partition(":")
+    if os.environ.get(USER_VARIABLE) or not (user and source.upper() == "USER_INFO"):
+        return _with_credentials(url, given("bearer.auth.token"))
+    return Registry(url, user=user, password=Secret(password))
 
 
 def _of_ready_file() -> tuple[str, str | None]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
+
 from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
 from ottla.client.admin.places import time_ms
 from ottla.client.records.reading import ISOLATIONS, Isolation
+from ottla.console.message_filter import filter_of
 from ottla.console.page_request import MAX_DIGITS, Asked
-from ottla.console.record_filter import filter_of
-from ottla.console.search import Search
+from ottla.console.search import Matches, Search
 from ottla.console.shown_record import formats_of, shown
 from ottla.control.command import CommandRefused
 from ottla.protocol.topic_partition import MAX_PARTITION
@@ -29,19 +31,12 @@ def messages(asked: Asked) -> dict[str, Any]:
     The records are read again only if the logs on this broker have changed.
     """
     topic = asked.required("topic")
-    isolation = asked.query.get("isolation") or "committed"
-    order = asked.query.get("order") or "newest"
-    if isolation not in ISOLATIONS:
-        raise CommandRefused(400, f"isolation must be one of {', '.join(ISOLATIONS)}")
-    if order not in ORDERS:
-        raise CommandRefused(400, f"order must be one of {', '.join(ORDERS)}")
+    _isolation_and_order(asked)
     formats_of(asked)
     listing = asked.view.topic(topic)
     indexes = partitions_of(asked, listing.partitions)
     states = asked.view.log_states([(topic, index) for index in indexes])
-    return asked.last_read.get(
-        None if None in states else (listing, *states), lambda: _read(asked, topic, indexes, isolation, order, listing.partitions)
-    )
+    return asked.last_read.get(None if None in states else (listing, *states), lambda: _read(asked, indexes, listing.partitions))
 
 
 def partitions_of(asked: Asked, count: int) -> list[int]:
@@ -65,37 +60,89 @@ def partitions_of(asked: Asked, count: int) -> list[int]:
     return sorted(indexes)
 
 
-def _read(asked: Asked, topic: str, indexes: Sequence[int], isolation: Isolation, order: str, count: int) -> dict[str, Any]:
-    brokers, newest_first = asked.client().brokers, order == "newest"
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """The offsets of each partition from which a query selects records, and the filter. ``ranges`` are first and end offsets."""
+
+    topic: str
+    isolation: Isolation
+    is_newest_first: bool
+    first: dict[int, int]
+    stable: dict[int, int]
+    end: dict[int, int]
+    ranges: dict[int, tuple[int, int]]
+    matches: Matches
+    unfiltered: list[str]
+    """Why records are omitted for which the filter needs too much work."""
+
+    def search(self, asked: Asked, ranges: dict[int, tuple[int, int]]) -> Search:
+        return Search(
+            asked.client().brokers,
+            self.topic,
+            self.isolation,
+            ranges,
+            newest_first=self.is_newest_first,
+            matches=self.matches,
+            check=asked.deadline.check,
+        )
+
+    def continued(self, ranges: dict[int, tuple[int, int]], at: dict[int, int]) -> dict[int, tuple[int, int]]:
+        """Return what remains of ``ranges`` after a page that ended at a position in each partition. A partition without a position
+        has been read to its end."""
+        if self.is_newest_first:
+            return {index: (low, min(high, at.get(index, low))) for index, (low, high) in ranges.items()}
+        return {index: (max(low, at.get(index, high)), high) for index, (low, high) in ranges.items()}
+
+
+def selection_of(asked: Asked, indexes: Sequence[int]) -> Selection:
+    """Look up the offsets that a query selects. Raises `CommandRefused` and `ClientError`."""
+    topic = asked.required("topic")
+    isolation, order = _isolation_and_order(asked)
+    brokers = asked.client().brokers
     first = list_offsets(brokers, topic, indexes, EARLIEST)
     stable = list_offsets(brokers, topic, indexes, LATEST, committed=True)
     end = list_offsets(brokers, topic, indexes, LATEST)
     last = end if isolation == "all" else stable
     low, from_ms = _place(asked, "from", topic, indexes, first)
     high, to_ms = _place(asked, "to", topic, indexes, last)
-    cursor = _cursor(asked)
-    ranges = {}
-    for index in indexes:
-        bounds = max(first[index], low[index]), min(last[index], high[index])
-        if cursor is not None:
-            # A partition that is not in the position of a page has been read to its end.
-            at = cursor.get(index, bounds[0] if newest_first else bounds[1])
-            bounds = (bounds[0], min(bounds[1], at)) if newest_first else (max(bounds[0], at), bounds[1])
-        ranges[index] = bounds
-    wanted = filter_of(asked, {"from_ms": from_ms, "to_ms": to_ms})
-    search = Search(
-        brokers, topic, isolation, ranges, newest_first=newest_first, matches=wanted.matches, check=asked.deadline.check
+    unfiltered: list[str] = []
+    return Selection(
+        topic=topic,
+        isolation=isolation,
+        is_newest_first=order == "newest",
+        first=first,
+        stable=stable,
+        end=end,
+        ranges={index: (max(first[index], low[index]), min(last[index], high[index])) for index in indexes},
+        matches=filter_of(asked, from_ms, to_ms, unfiltered),
+        unfiltered=unfiltered,
     )
+
+
+def _isolation_and_order(asked: Asked) -> tuple[Isolation, str]:
+    isolation = asked.query.get("isolation") or "committed"
+    order = asked.query.get("order") or "newest"
+    if isolation not in ISOLATIONS:
+        raise CommandRefused(400, f"isolation must be one of {', '.join(ISOLATIONS)}")
+    if order not in ORDERS:
+        raise CommandRefused(400, f"order must be one of {', '.join(ORDERS)}")
+    return isolation, order
+
+
+def _read(asked: Asked, indexes: Sequence[int], count: int) -> dict[str, Any]:
+    selected = selection_of(asked, indexes)
+    first, stable, end = selected.first, selected.stable, selected.end
+    cursor = _cursor(asked)
+    search = selected.search(asked, selected.ranges if cursor is None else selected.continued(selected.ranges, cursor))
     with asked.deadline.alone():
         found = search.run(MESSAGES_SHOWN)
     forms = formats_of(asked)
     following = ",".join(f"{index}:{at}" for index, at in search.next_bounds.items())
     return {
-        "topic": topic,
+        "topic": selected.topic,
         "partitions": count,
         "read": len(indexes),
-        "isolation": isolation,
-        "order": order,
+        "isolation": selected.isolation,
+        "order": "newest" if selected.is_newest_first else "oldest",
         "log_start_offset": first[indexes[0]] if len(indexes) == 1 else None,
         "last_stable_offset": stable[indexes[0]] if len(indexes) == 1 else None,
         "high_watermark": end[indexes[0]] if len(indexes) == 1 else None,
@@ -105,7 +152,7 @@ def _read(asked: Asked, topic: str, indexes: Sequence[int], isolation: Isolation
         "next": following or None,
         "searched": search.searched,
         "is_partial": search.is_spent,
-        "problems": search.problems[:PROBLEMS_SHOWN],
+        "problems": [*search.problems, *selected.unfiltered][:PROBLEMS_SHOWN],
     }
 
 

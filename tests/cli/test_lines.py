@@ -11,13 +11,14 @@ import pytest
 from ottla.arguments import BadArgument
 from ottla.broker.config.first_topic import FirstTopic
 from ottla.cli import main
-from ottla.cli.consume import document, line
+from ottla.cli.consume import line
 from ottla.cli.first_topics import first_topic, from_environment
-from ottla.cli.output import printable, text_or_base64, time_text
+from ottla.cli.output import printable, time_text
 from ottla.cli.root import COMMANDS
 from ottla.client import ConsumedRecord
 from ottla.client.admin.places import Place, place
 from ottla.client.durations import duration_text
+from ottla.client.records.documents import document, text_or_base64
 
 DEAD = ["--bootstrap", "127.0.0.1:1"]
 

@@ -102,6 +102,22 @@ def test_places_and_filters_select_records() -> None:
             page_of(many, **wrong)
 
 
+def test_filter_of_a_page_is_that_of_the_command() -> None:
+    log = [batch(0, b'{"a": 1}', b'{"a": [{"b": 2}]}', b"\x81\xa1a\x07", b"[" * 200 + b"]" * 200)]
+    many = OnePartition(log=log, end=4, stable=4)
+    assert offsets(page_of(many, isolation="all", filter="value.a=1")) == [0]
+    assert offsets(page_of(many, isolation="all", filter="value$.a[?@.b>1]")) == [1]
+    assert offsets(page_of(many, isolation="all", filter="value$.a=7")) == [2]
+    assert offsets(page_of(many, isolation="all", filter="value$.a\noffset<2")) == [1, 0]
+    deep = page_of(many, isolation="all", filter="value$..b")
+    assert offsets(deep) == [1]
+    assert deep["problems"] == [
+        "t-0 at offset 3: the JSONPath descends more than 100 levels of one document; give a narrower path; the record is not shown"
+    ]
+    with pytest.raises(CommandRefused, match=r"filter: '\$\[' is not a JSONPath"):
+        page_of(many, isolation="all", filter="value$[")
+
+
 def test_page_inflates_a_bounded_number_of_bytes_and_reports_omitted_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small batch may inflate to 256 MiB, each time that the page is read."""
     monkeypatch.setattr(search, "BYTES_INFLATED", 2 << 20)

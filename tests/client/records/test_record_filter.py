@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.arguments import BadArgument
-from ottla.cli.record_filter import condition
 from ottla.client import ConsumedRecord
+from ottla.client.records.record_filter import condition, contains, has_header
 from tests.support.consumed import consumed
 
 VALUE = b'{"status": "paid", "amount": 12.5, "items": [{"sku": "a"}, {"sku": "b"}], "ok": true, "none": null, "id": 7}'
@@ -106,7 +106,7 @@ def test_a_marker_has_neither_key_nor_value() -> None:
     [
         ("", "'' is not a condition"),
         ("=a", "'=a' is not a condition"),
-        ("values=a", "unknown field 'values'; the fields are key, value, header.NAME, partition, offset, time, producer"),
+        ("values=a", "unknown field 'values'; the fields are key, value, header.NAME, any, partition, offset, time, producer"),
         ("!key=a", "'!key=a' has both ! and =; give key!=a, or !key"),
         ("header=a", "'header=a' names no header; give header.NAME"),
         ("value..a=1", "'value..a=1' has no valid path"),
@@ -154,3 +154,22 @@ def test_expressions_are_refused_without_re2(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "re2", None)
     with pytest.raises(BadArgument, match="regular expressions need google-re2: pip install google-re2"):
         condition("value~a")
+
+
+def test_any_is_the_key_the_value_or_a_header() -> None:
+    for text in ("any=order-7", "any~paid", "any=abc", "any~^x-a", "any!=nothing"):
+        assert condition(text)(record()), text
+    assert not condition("any=nothing")(record())
+    assert not condition("any~.*")(record(control="COMMIT"))
+    with pytest.raises(BadArgument, match="holds for every record; give a comparison such as any~ERROR"):
+        condition("any")
+
+
+def test_contains_ignores_the_case_of_ascii() -> None:
+    assert contains("key", "ORDER")(record())
+    assert contains("any", "TRACE")(record())
+    assert contains("header.trace", "B")(record())
+    assert not contains("header.trace", "old")(record())
+    assert not contains("value", "absent")(record())
+    assert not contains("value", "")(record(value=None))
+    assert has_header("x-a.b")(record()) and not has_header("y")(record())
