@@ -31,6 +31,8 @@ ACTIONS_PREFIX: Final = f"{PREFIX}actions/"
 PREVIEWS_PREFIX: Final = f"{PREFIX}previews/"
 ACTION_TIMEOUT_S: Final = 10.0
 """Timeout, in seconds, of each step of an action, such as the wait for the leaders of a new topic."""
+DOWNLOAD: Final = "download"
+"""The name of the events that are a file of records."""
 MODE: Final = "mode.js"
 """The name of a generated file that tells the pages whether the console is read-only, and whether its broker is in this process."""
 MAX_PAGES: Final = 5
@@ -64,6 +66,10 @@ def all_files() -> Mapping[str, PageFile]:
     """Return the files of the pages by name. Files of other types, such as an editor's backups, are omitted."""
     kinds = {one: KINDS.get(one.name.rpartition(".")[2]) for one in (files("ottla.console") / "pages").iterdir() if one.is_file()}
     return {one.name: PageFile(kind=kind, content=one.read_bytes()) for one, kind in kinds.items() if kind is not None}
+
+
+def _nothing(asked: Asked) -> None:
+    """Read nothing: a download has no values that are read again."""
 
 
 def _is_missing(error: ClientError) -> bool:
@@ -128,19 +134,22 @@ class OpenPage:
                 return False
         return not self._reach.is_closed.is_set()
 
+    def asked(self) -> Asked:
+        """Return the request of one reading of the page."""
+        return Asked(
+            query=self._query,
+            view=self._view_of(self._connected),
+            loop=self._reach.loop,
+            client=self._connected,
+            last_read=self._last_read,
+            deadline=self._deadline,
+            registered=self._registered,
+        )
+
     def _event(self) -> bytes:
         self._deadline.begin()
         try:
-            asked = Asked(
-                query=self._query,
-                view=self._view_of(self._connected),
-                loop=self._reach.loop,
-                client=self._connected,
-                last_read=self._last_read,
-                deadline=self._deadline,
-                registered=self._registered,
-            )
-            data = msgspec.json.encode(self._read(asked))
+            data = msgspec.json.encode(self._read(self.asked()))
             if len(data) > MAX_EVENT_BYTES:
                 raise CommandRefused(409, f"this page has more than {MAX_EVENT_BYTES >> 20} MiB, which is not sent to a browser")
             return b"event: values\ndata: " + data + b"\n\n"
@@ -178,6 +187,33 @@ class OpenPage:
             closed()
 
 
+class OpenDownload:
+    """The events of one download, which ends by itself."""
+
+    def __init__(self, page: OpenPage) -> None:
+        # Imported here, because most pages download nothing.
+        from ottla.console.download import download
+
+        self._page = page
+        self._events = download(page.asked())
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            return next(self._events)
+        except StopIteration:
+            raise
+        except Exception:
+            # The error is a bug. The browser sees that the stream ends without the event ``done``.
+            log.exception("console_page_failed", page=DOWNLOAD)
+            raise StopIteration from None
+
+    def close(self) -> None:
+        self._page.close()
+
+
 class Console:
     """Implements `control.pages.Pages`. Each open page reads its values in the thread of its request. ``registered`` decodes
     values with the schemas of a registry."""
@@ -192,14 +228,16 @@ class Console:
         is_read_only: bool = False,
         of_cluster: Sequence[str] = (),
         view_of: NewView | None = None,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         """``of_cluster`` are options of the equivalent commands besides ``--bootstrap``. ``view_of`` creates the view of a cluster
-        elsewhere, without the pages that only this process's broker has."""
+        elsewhere, without the pages that only this process's broker has. ``changed`` is called after each action."""
         self._registered = registered
         self._client_of = client_of
         self.is_read_only = is_read_only
         self._of_cluster = of_cluster
         self._view_of = view_of
+        self._changed = changed
         self._values = VALUES if view_of is None else {name: read for name, read in VALUES.items() if name not in OF_OWN_BROKER}
         self._places = threading.BoundedSemaphore(MAX_PAGES)
 
@@ -227,7 +265,11 @@ class Console:
             option = "--console-read-only" if self._view_of is None else "--read-only"
             raise CommandRefused(403, f"the console is read-only; start it without {option} to change anything")
         options = ["--bootstrap", reach.bootstrap, *self._of_cluster]
-        return carried_out(name, body, lambda: self._acting(reach), options, is_preview=is_preview)
+        try:
+            return carried_out(name, body, lambda: self._acting(reach), options, is_preview=is_preview)
+        finally:
+            if not is_preview:
+                self._changed()
 
     def _acting(self, reach: Reach) -> KafkaClient:
         """Return a client for an action. An action continues if the browser leaves, but not if the control API closes."""
@@ -240,17 +282,18 @@ class Console:
         client.brokers.timeout_s = ACTION_TIMEOUT_S
         return client
 
-    def events(self, path: str, query: Mapping[str, str], reach: Reach) -> OpenPage:
+    def events(self, path: str, query: Mapping[str, str], reach: Reach) -> OpenPage | OpenDownload:
         """Return the events of a page. Raises `CommandRefused`."""
-        read = self._values.get(path.removeprefix(VALUES_PREFIX)) if path.startswith(VALUES_PREFIX) else None
+        name = path.removeprefix(VALUES_PREFIX) if path.startswith(VALUES_PREFIX) else ""
+        read = _nothing if name == DOWNLOAD else self._values.get(name)
         if read is None:
-            known = ", ".join(VALUES_PREFIX + name for name in self._values)
+            known = ", ".join(VALUES_PREFIX + name for name in (*self._values, DOWNLOAD))
             raise CommandRefused(404, f"unknown path {path}; the console has {known}")
         # A page that the user has just closed frees its place within an interval.
         if not self._places.acquire(timeout=PLACE_TIMEOUT_S):
             raise CommandRefused(409, f"{MAX_PAGES} pages of the console are already open; close one of them")
-        name = path.removeprefix(VALUES_PREFIX)
-        return OpenPage(name, read, query, reach, self._client_of, self._places.release, self._registered, self._view_of)
+        page = OpenPage(name, read, query, reach, self._client_of, self._places.release, self._registered, self._view_of)
+        return OpenDownload(page) if name == DOWNLOAD else page
 
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ottla.console.page_request import Asked, LastRead
 from ottla.protocol.steps import Steps, run
 
 T = TypeVar("T")
-ENDLESS = cast(Deadline, SimpleNamespace(check=lambda: None, alone=nullcontext))
+ENDLESS = cast(Deadline, SimpleNamespace(begin=lambda: None, check=lambda: None, alone=nullcontext))
 """A deadline that never expires."""
 
 

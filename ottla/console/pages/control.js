@@ -57,11 +57,11 @@ export async function command(method, path, body) {
 
 // The server-sent events of a path. EventSource sends no header, so they are read with fetch.
 export class Live {
-  constructor(path, { values, refused, ended }) {
+  constructor(path, { refused, ended, ...others }) {
     this.abort = new AbortController();
     this.fields = {};
     this.handlers = {
-      values,
+      ...others,
       refused: (data) => refused(new Refused(data.status, data.error)),
     };
     const end = (error) => {

@@ -1,4 +1,5 @@
 import { el, link, number, table, time } from "./dom.js";
+import { downloads } from "./download.js";
 import { FORMATS, bytes, headers, producer } from "./records.js";
 
 const ISOLATIONS = { committed: "read_committed", all: "read_uncommitted", aborted: "aborted records only" };
@@ -7,7 +8,7 @@ const ORDERS = { newest: "newest first", oldest: "oldest first" };
 const FIELDS = [
   ["partition", "partitions", "all, or 0,2-5"], ["from", "from", "offset, -N or time"], ["to", "up to", "offset or time"],
   ["text", "with text", "in key, value, header"], ["key", "key has", ""], ["value", "value has", ""], ["header", "header", "name or name=text"],
-  ["producer", "producer id", ""],
+  ["producer", "producer id", ""], ["filter", "filter", "value$..price>100"],
 ];
 
 let isPaused = false;
@@ -36,7 +37,7 @@ function form(p) {
   });
   return el("form", { onsubmit: go }, texts.map((one) => labelled(...one)), labelled("order", "order", choices.order),
     labelled("isolation", "as", choices.isolation), labelled("as_key", "keys as", choices.as_key), labelled("as_value", "values as", choices.as_value),
-    el("button", {}, "show"), pause);
+    el("button", {}, "show"), pause, downloads(p));
 }
 
 export const messages = {
