@@ -67,6 +67,12 @@ def command_config_path() -> Path | None:
     return path
 
 
+def command_config_properties() -> dict[str, str]:
+    """Return the properties in the current command's file; none without the option."""
+    given: dict[str, str] = click.get_current_context().meta.get(_SETTINGS, (None, {}))[1]
+    return given
+
+
 def connecting(bootstrap: str, config: Path | None = None) -> Connecting:
     """Return how the current command connects to the brokers at ``bootstrap``, with the settings in ``config``, else in the file
     of ``--command-config``. Raises `Refused`."""

@@ -5,13 +5,18 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.command_config import command_config_path, connecting
+from ottla.cli.command_config import command_config_path, command_config_properties, connecting
 from ottla.cli.commands import Refused
 from ottla.cli.options import PORT, at_bootstrap, json_option, with_command_config
-from ottla.cli.output import show_json
+from ottla.cli.output import note, show_json
+from ottla.cli.registry_values import REGISTRY_VARIABLE, USER_VARIABLE, registry_of
+
+if TYPE_CHECKING:
+    from ottla.client.schema_registry.registry_client import Registry
 
 HELP = """Serve the web console for a cluster until SIGTERM or Ctrl-C; exit with 0. Its address, with the token that opens it, is
 printed.
@@ -23,17 +28,29 @@ history of clients are only in the console of an ottla broker itself (serve --co
 @click.command("console", help=HELP)
 @click.option("--port", type=PORT, default=0, metavar="PORT", help="Port of the console on 127.0.0.1 (default: a free port).")
 @click.option("--read-only", is_flag=True, help="Serve the console without anything that changes the cluster.")
+@click.option(
+    "--schema-registry",
+    "--registry",
+    "registry_url",
+    envvar=REGISTRY_VARIABLE,
+    metavar="URL",
+    help=f"Schema registry that decodes values (default: ${REGISTRY_VARIABLE}, else schema.registry.url of --command-config)."
+    f" Credentials are ${USER_VARIABLE}, or basic.auth.user.info or bearer.auth.token of --command-config.",
+)
 @with_command_config
 @at_bootstrap
 @json_option
-def command(port: int, read_only: bool, bootstrap: str, as_json: bool) -> None:
+def command(port: int, read_only: bool, registry_url: str | None, bootstrap: str, as_json: bool) -> None:
     from ottla.broker.loop.env import why_not_bound
     from ottla.console.elsewhere import console_server
 
     config = command_config_path()
+    registry = _registry(registry_url)
     of_cluster = [] if config is None else ["--command-config", str(config)]
     try:
-        server = console_server(bootstrap, connecting(bootstrap), port=port, is_read_only=read_only, of_cluster=of_cluster)
+        server = console_server(
+            bootstrap, connecting(bootstrap), port=port, is_read_only=read_only, of_cluster=of_cluster, registry=registry
+        )
     except OSError as error:
         raise Refused(f"cannot open port {port} on 127.0.0.1: {why_not_bound(error)}; choose another with --port") from None
     is_stopped = threading.Event()
@@ -47,3 +64,22 @@ def command(port: int, read_only: bool, bootstrap: str, as_json: bool) -> None:
     sys.stdout.flush()
     is_stopped.wait()
     server.close()
+
+
+def _registry(url: str | None) -> Registry | None:
+    """Return the schema registry. One that cannot be reached is reported in one line, and asked again by each page. Raises
+    `Refused` for an invalid URL."""
+    from ottla.client.errors import ClientError
+
+    try:
+        registry = registry_of(url, command_config_properties())
+    except ClientError as error:
+        raise Refused(f"--schema-registry: {error}") from None
+    if registry is not None:
+        from ottla.client.schema_registry.registry_client import RegistryClient
+
+        try:
+            RegistryClient(registry).check()
+        except ClientError as error:
+            note(f"values are shown without their schemas: {error}")
+    return registry

@@ -26,6 +26,7 @@ from ottla.client.kafka_client import KafkaClient
 from ottla.client.wording import counted
 from ottla.console.client_values import group_detail, topic_listing, transaction_description
 from ottla.console.cluster_view import ClusterView
+from ottla.console.kept_reads import KeptReads
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.metadata import MetadataResponse
 from ottla.protocol.topic_partition import TopicPartition
@@ -34,12 +35,14 @@ from ottla.protocol.topic_partition import TopicPartition
 class ClientView:
     """Implements `ClusterView`. One instance serves one reading of a page, and requests the list of topics at most once.
 
-    ``client`` returns the page's client. Sizes are those of the largest replica of each partition, and 0 if the user may not see
+    ``client`` returns the page's client. ``kept`` has what was read of the whole
+    cluster, for all pages of the console. Sizes are those of the largest replica of each partition, and 0 if the user may not see
     sizes.
     """
 
-    def __init__(self, client: Callable[[], KafkaClient]) -> None:
+    def __init__(self, client: Callable[[], KafkaClient], kept: KeptReads) -> None:
         self._client = client
+        self._kept = kept
 
     @property
     def _brokers(self) -> BrokerConnections:
@@ -48,7 +51,11 @@ class ClientView:
     @cached_property
     def _metadata(self) -> MetadataResponse:
         """The metadata of all topics that the user may describe."""
-        return self._brokers.until_final("asking for the topics", lambda: self._brokers.metadata(None))
+        return self._kept.get(
+            "topics",
+            lambda: self._brokers.until_final("asking for the topics", lambda: self._brokers.metadata(None)),
+            lambda metadata: len(metadata.topics),
+        )
 
     def _metadata_of(self, topics: Sequence[str]) -> MetadataResponse:
         if not topics:
@@ -109,6 +116,10 @@ class ClientView:
         )
 
     def totals(self, most: int) -> Totals:
+        partitions = sum(len(topic.partitions) for topic in self._metadata.topics)
+        return self._kept.get(f"totals {most}", lambda: self._totals(most), lambda _: partitions)
+
+    def _totals(self, most: int) -> Totals:
         stable = offsets_by_leader(self._brokers, self._metadata, LATEST, committed=True)
         ends = offsets_by_leader(self._brokers, self._metadata, LATEST)
         held = [
@@ -172,8 +183,11 @@ class ClientView:
 
     @cached_property
     def _groups(self) -> tuple[list[groups.GroupListing], list[ClientError]]:
-        silent: list[ClientError] = []
-        return groups.list_groups(self._brokers, silent), silent
+        def read() -> tuple[list[groups.GroupListing], list[ClientError]]:
+            silent: list[ClientError] = []
+            return groups.list_groups(self._brokers, silent), silent
+
+        return self._kept.get("groups", read, lambda found: len(found[0]))
 
     def groups(self) -> Listed[GroupListing]:
         listed, silent = self._groups

@@ -8,9 +8,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn, TypeVar, cast
 
+from ottla.client.schema_registry.registry_client import Registry
 from ottla.client.security.client_config import Connecting
 from ottla.console.client_view import ClientView
 from ottla.console.deadline import secured_client
+from ottla.console.kept_reads import KeptReads
+from ottla.console.registered_values import RegistryValues
 from ottla.console.site import Console
 from ottla.control.command import CommandRefused, Steered
 from ottla.control.faults.registry import Faults
@@ -23,11 +26,26 @@ T = TypeVar("T")
 
 
 def console_server(
-    bootstrap: str, connecting: Connecting, *, port: int = 0, is_read_only: bool = False, of_cluster: Sequence[str] = ()
+    bootstrap: str,
+    connecting: Connecting,
+    *,
+    port: int = 0,
+    is_read_only: bool = False,
+    of_cluster: Sequence[str] = (),
+    registry: Registry | None = None,
 ) -> PageServer:
     """Return the server of a cluster's console. The first page connects to the cluster. ``of_cluster`` are options of the
-    equivalent commands besides ``--bootstrap``. Raises OSError if the port cannot be bound."""
-    console = Console(partial(secured_client, connecting), is_read_only=is_read_only, of_cluster=of_cluster, view_of=ClientView)
+    equivalent commands besides ``--bootstrap``. ``registry`` has the schemas of values. Raises OSError if the port cannot be
+    bound."""
+    kept = KeptReads()
+    console = Console(
+        partial(secured_client, connecting),
+        None if registry is None else RegistryValues(lambda: registry),
+        is_read_only=is_read_only,
+        of_cluster=of_cluster,
+        view_of=lambda client: ClientView(client, kept),
+        changed=kept.clear,
+    )
     loop = _NoLoop()
 
     def reach(is_closed: threading.Event, has_left: Callable[[], bool]) -> Reach:

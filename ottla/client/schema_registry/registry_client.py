@@ -129,6 +129,11 @@ class RegistryClient:
 
         return self._subjects.get(number, request, lambda _: SUBJECTS_S)
 
+    def check(self) -> None:
+        """Raise `ClientError` if the registry cannot be reached, or refuses the credentials."""
+        if self._ask("/subjects?limit=1", None) is None:
+            raise ClientError(f"the server at {self._registry.url} is not a schema registry")
+
     def register(self, subject: str, schema: str, kind: str = AVRO, references: Sequence[SchemaReference] = ()) -> int:
         """Register a schema under a subject and return its id. Raises `ClientError`, also if the schema is not compatible."""
 

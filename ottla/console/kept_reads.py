@@ -1,0 +1,46 @@
+"""Keeps values whose reading costs work in proportion to the size of a cluster, so that open pages read them seldom."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+ITEMS_PER_S: Final = 1_000
+"""Number of topics, partitions or groups that a console requests per second on average, however many pages are open: the list of
+10,000 topics, a response of about 1 MB, is requested every 10 seconds."""
+LONGEST_S: Final = 30.0
+"""Maximum time, in seconds, for which a value is kept."""
+
+T = TypeVar("T")
+
+
+class KeptReads:
+    """The values that the pages of one console share. The values of small clusters are read each time."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[float, Any]] = {}
+        self._changes = 0
+
+    def get(self, name: str, read: Callable[[], T], items: Callable[[T], int]) -> T:
+        """Return a value, or call ``read``. ``items`` returns how many topics, partitions or groups a value was read from."""
+        with self._lock:
+            until_s, value = self._kept.get(name, (0.0, None))
+            if self._now_s() < until_s:
+                return value  # type: ignore[no-any-return]
+            changes = self._changes
+        found = read()
+        with self._lock:
+            # A value that was read before a change may lack it.
+            if changes == self._changes:
+                self._kept[name] = self._now_s() + min(items(found) / ITEMS_PER_S, LONGEST_S), found
+        return found
+
+    def clear(self) -> None:
+        """Forget all values, because an action has changed the cluster."""
+        with self._lock:
+            self._changes += 1
+            self._kept.clear()

@@ -1,0 +1,106 @@
+"""What an open page reads of a cluster with 10,000 topics and 1,000 groups: bounded by time, not by the number of page views."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+
+from ottla.client.admin.groups import GroupListing
+from ottla.console import client_view
+from ottla.console.client_view import ClientView
+from ottla.console.groups import groups
+from ottla.console.kept_reads import LONGEST_S, KeptReads
+from ottla.console.topics import topics
+from ottla.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from tests.console.asking import asked_with
+
+TOPICS, GROUPS = 10_000, 1_000
+
+
+class Cluster:
+    """Counts the topics and groups in its responses."""
+
+    bootstrap = "kafka:9092"
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.kept = KeptReads(lambda: self.now_s)
+        self.sent: dict[str, int] = {"all topics": 0, "topics by name": 0, "groups": 0}
+        self.names = [f"topic-{number:05}" for number in range(TOPICS)]
+
+    def metadata(self, names: list[str] | None) -> MetadataResponse:
+        chosen = self.names if names is None else names
+        self.sent["all topics" if names is None else "topics by name"] += len(chosen)
+        partition = MetadataResponsePartition(partition_index=0, leader_id=0, replica_nodes=[0], isr_nodes=[0])
+        return MetadataResponse(topics=[MetadataResponseTopic(name=name, partitions=[partition]) for name in chosen])
+
+    def until_final(self, what: str, ask: Any) -> Any:
+        return ask()
+
+    def view(self) -> ClientView:
+        return ClientView(cast(Any, lambda: SimpleNamespace(brokers=self)), self.kept)
+
+    def listed(self, brokers: object, silent: object) -> list[GroupListing]:
+        self.sent["groups"] += GROUPS
+        return [cast(Any, SimpleNamespace(group_id=f"g{number}", group_type="classic", state="Empty")) for number in range(GROUPS)]
+
+
+def test_page_of_topics_reads_all_names_seldom_and_details_of_its_rows_only(monkeypatch: Any) -> None:
+    cluster = Cluster()
+    monkeypatch.setattr(client_view, "offsets_by_leader", lambda *given, **more: {})
+    sized: list[int] = []
+    monkeypatch.setattr(client_view, "log_sizes", lambda brokers, nodes, wanted: sized.append(len(wanted)) or {})
+    for _ in range(100):
+        page = topics(asked_with(view=cluster.view()))
+        assert (len(page["part"].rows), page["part"].total) == (100, TOPICS)
+        cluster.now_s += 1
+    assert cluster.sent == {"all topics": 10 * TOPICS, "topics by name": 100 * 100, "groups": 0}
+    assert sized == [100] * 100
+    assert len(msgspec.json.encode(page)) < 32_000
+
+
+def test_page_of_groups_reads_committed_offsets_of_its_rows_only(monkeypatch: Any) -> None:
+    cluster = Cluster()
+    asked_for: list[int] = []
+    monkeypatch.setattr(client_view.groups, "list_groups", cluster.listed)
+    monkeypatch.setattr(client_view, "committed_offsets", lambda brokers, listings: asked_for.append(len(list(listings))) or {})
+    monkeypatch.setattr(client_view, "offsets_by_leader", lambda *given, **more: {})
+    for _ in range(10):
+        assert len(groups(asked_with(view=cluster.view()))["part"].rows) == 100
+        cluster.now_s += 0.5
+    assert cluster.sent == {"all topics": 0, "topics by name": 0, "groups": 5 * GROUPS}
+    assert asked_for == [100] * 10
+
+
+def test_small_clusters_are_read_each_time_and_large_ones_at_last() -> None:
+    clock = [0.0]
+    kept = KeptReads(lambda: clock[0])
+    reads = 0
+
+    def read() -> int:
+        nonlocal reads
+        reads += 1
+        return reads
+
+    def read_at(now_s: float, name: str, items: int) -> int:
+        clock[0] = now_s
+        return kept.get(name, read, lambda _: items)
+
+    assert [read_at(now_s, "few", 3) for now_s in (0.0, 0.25, 0.5)] == [1, 2, 3]
+    assert [read_at(now_s, "many", 10**9) for now_s in (0.0, LONGEST_S - 1, LONGEST_S)] == [4, 4, 5]
+
+
+def test_action_is_seen_at_once_also_by_a_read_that_has_begun() -> None:
+    kept = KeptReads(lambda: 0.0)
+
+    def interrupted() -> str:
+        kept.clear()
+        return "before the action"
+
+    assert kept.get("topics", interrupted, lambda _: 10_000) == "before the action"
+    assert kept.get("topics", lambda: "after", lambda _: 10_000) == "after"
+    assert kept.get("topics", lambda: "not read", lambda _: 10_000) == "after"
+    kept.clear()
+    assert kept.get("topics", lambda: "again", lambda _: 10_000) == "again"
