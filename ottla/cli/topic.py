@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli.commands import CommandGroup, Refused
 from ottla.cli.options import COUNT, KEY_VALUE, TOPIC_PARTITION, asks, cluster_at, seen_by
 from ottla.cli.output import note, printable, progress, show_json, show_line, show_pairs, show_table
-from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.internal_topics import INTERNAL_STATE
 
 if TYPE_CHECKING:
     from ottla.client import KafkaClient
     from ottla.client.admin.topics import Config, TopicDescription
-
-
-INTERNAL_STATE: Final = {
-    OFFSETS_TOPIC: "the committed offsets of all groups",
-    TRANSACTION_TOPIC: "the state of all transactional ids",
-    SHARE_STATE_TOPIC: "the state of all share groups",
-}
-"""The state that the cluster loses with an internal topic."""
 
 
 @click.group("topic", cls=CommandGroup, help="Create, list, describe, alter and delete topics, and elect leaders.")

@@ -9,4 +9,10 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
 SHARE_STATE_TOPIC: Final = "__share_group_state"
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_STATE_TOPIC})
+INTERNAL_STATE: Final = {
+    OFFSETS_TOPIC: "the committed offsets of all groups",
+    TRANSACTION_TOPIC: "the state of all transactional ids",
+    SHARE_STATE_TOPIC: "the state of all share groups",
+}
+"""The state that the cluster loses with an internal topic."""
+INTERNAL_TOPICS: Final = frozenset(INTERNAL_STATE)

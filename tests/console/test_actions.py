@@ -113,6 +113,20 @@ def test_command_of_a_topic_has_only_what_was_given() -> None:
         previewed("create-topic", topic="")
 
 
+@pytest.mark.parametrize(
+    ("topic", "lost"),
+    [
+        ("__consumer_offsets", "the committed offsets of all groups"),
+        ("__transaction_state", "the state of all transactional ids"),
+        ("__share_group_state", "the state of all share groups"),
+        ("__other", ""),
+    ],
+)
+def test_creating_an_internal_topic_warns_of_what_may_be_lost(topic: str, lost: str) -> None:
+    warning = previewed("create-topic", topic=topic)["warning"]
+    assert (lost in warning, "is an internal topic" in warning) == (True, bool(lost))
+
+
 def test_names_like_options_follow_two_dashes() -> None:
     assert command_line(["group", "delete", *named("-g")], ["--bootstrap", "b:1"]) == "ottla group delete --bootstrap b:1 -- -g"
     assert (option("--to", None), option("--to", "-1"), option("--to", 0)) == ([], ["--to=-1"], ["--to", "0"])

@@ -219,13 +219,15 @@ class Connections:
         self._next_id += 1
         connection.connection_id = self._next_id
         peer = connection.peer
-        if len(self._open) >= self.limit or (peer and self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer)):
+        # A local connection has no address, so no limit of listeners or addresses applies to it. It is also exempt from
+        # max.connections, so that the broker's console can raise a limit that lets no client in.
+        is_full = len(self._open) >= (self.limit if peer else self._most)
+        if is_full or (peer and self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer)):
             connection.close("there are too many connections")
             return
         self._open[connection] = listener
         self.opened_by_listener[listener] += 1
         self._by_peer[peer] += 1
-        # A local connection has no address, so no limit of listeners or addresses applies to it.
         if peer and self.rates is not None and (delay_ms := self.rates.accepted_after_ms(listener)):
             throttle(delay_ms)
         if peer and quotas.entities and (delay_ms := quotas.refuse_connection_after_ms(peer)):

@@ -17,8 +17,11 @@ DEFAULT_NAME = "default"
 HIDDEN = "(hidden)"
 """Replaces the value of a sensitive config, also in the equivalent command."""
 LOCK_OUT = {("max.connections", "0"), ("max.connections.per.ip", "0")}
-"""Configs after which a broker accepts no client that could change them again."""
-LOCKED_OUT = "no client will be able to connect, so neither this console nor a command can undo it"
+"""Configs after which a broker accepts no connections of clients. Its own console has local connections, which are exempt."""
+LOCKED_OUT = (
+    "no client will be able to connect, so no command can undo it; the console of an ottla broker itself (ottla serve --console)"
+    " can, also after a restart"
+)
 
 
 class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError, KafkaAnswered
 from ottla.client.wording import counted
 from ottla.console.actions.action import Effects, Name, Partition, named, option, shortened
-from ottla.protocol.internal_topics import INTERNAL_TOPICS
+from ottla.protocol.internal_topics import INTERNAL_STATE
 from ottla.protocol.topic_partition import MAX_PARTITION
 
 MAX_REPLICAS: Final = (1 << 15) - 1
@@ -34,7 +34,15 @@ class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ClientError("the topic has no name; give one")
         configs = [part for key, value in self.configs.items() for part in option("--config", f"{key}={value}")]
         numbers = [*option("--partitions", self.partitions), *option("--replication-factor", self.replicas)]
-        return Effects(command=["topic", "create", *numbers, *configs, *named(self.topic)])
+        return Effects(command=["topic", "create", *numbers, *configs, *named(self.topic)], warning=self._warning())
+
+    def _warning(self) -> str:
+        if self.topic not in INTERNAL_STATE:
+            return ""
+        return (
+            f"{self.topic} is an internal topic, which the brokers create themselves, compacted and with the partitions of their"
+            f" settings. With other partitions or configs they may lose {INTERNAL_STATE[self.topic]}"
+        )
 
     def run(self, brokers: BrokerConnections) -> Effects:
         default = topics.BROKER_DEFAULT
@@ -72,9 +80,9 @@ class DeleteTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         with suppress(KafkaAnswered):
             what += f" with {counted(sum(end - start for start, end in ranges(brokers, self.topic).values()), 'offset')}"
         warning = f"{what} will be deleted; this cannot be undone"
-        is_internal = self.topic in INTERNAL_TOPICS
+        is_internal = self.topic in INTERNAL_STATE
         if is_internal:
-            warning += f". {self.topic} is an internal topic: the state of its coordinator is lost"
+            warning += f". {self.topic} is an internal topic: deleting it loses {INTERNAL_STATE[self.topic]}"
         return Effects(command=["topic", "delete", *(["--yes"] if is_internal else []), *named(self.topic)], warning=warning)
 
     def run(self, brokers: BrokerConnections) -> Effects:

@@ -118,6 +118,17 @@ def test_too_many_connections_are_refused(broker: Any, setting: int, descriptors
     assert [t.closed for t in transports] == [False, True]
 
 
+def test_local_connections_can_raise_a_limit_that_lets_no_client_in(broker: Any) -> None:
+    """The console sets max.connections through a local connection, which has no address."""
+    broker.connections = Connections(broker.env, limits(max_connections=0, max_connections_per_ip=0), 1)
+    remote, first, second = Transport(), Transport(), Transport()
+    Connection(broker, "PLAINTEXT").connection_made(remote)  # type: ignore[arg-type]
+    for transport in (first, second):
+        transport.get_extra_info = lambda name, default=None: default  # type: ignore[method-assign]
+        Connection(broker, "PLAINTEXT").connection_made(transport)  # type: ignore[arg-type]
+    assert [one.closed for one in (remote, first, second)] == [True, False, True], "descriptors bound local connections too"
+
+
 def test_connection_limit_per_address_is_enforced(broker: Any) -> None:
     for overrides, closed in (("", [False, True]), ("test:2,10.0.0.1:0", [False, False])):
         broker.connections = Connections(
