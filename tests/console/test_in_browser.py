@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -15,6 +16,7 @@ from tests.console import loaded
 from tests.console.conditions import WITHIN_S, look_elsewhere, state_is, text
 from tests.console.loaded import GROUPS, TIMEOUT_S, commit_offset, producer, write
 from tests.support.raw_client import RawClient, create
+from tests.support.waiting import wait_until
 from tools.browser import Browser
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.xdist_group("browser")]
@@ -177,6 +179,22 @@ def test_records_are_shown_by_isolation_level(shown: Browser) -> None:
     shown.script("const s = document.getElementById('isolation'); s.value = 'aborted'; s.dispatchEvent(new Event('change'))")
     shown.wait_for_text("ABORT marker")
     assert "COMMIT marker" not in shown.script("return document.body.innerText")
+
+
+def test_selected_records_are_downloaded(shown: Browser, tmp_path: Path) -> None:
+    shown.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    shown.show("messages?topic=orders&isolation=all")
+    shown.write("#filter", "value~^record 1[0-9]$")
+    shown.press("ENTER")
+    shown.wait("document.querySelectorAll('#live tbody tr').length === 10")
+    for name, header in (("jsonl", 0), ("csv", 1)):
+        shown.click(f"#download-{name}")
+        shown.wait("document.getElementById('downloaded').textContent === '10 records'")
+        file = tmp_path / f"orders.{name}"
+        wait_until(file.exists)
+        lines = file.read_text(encoding="utf-8-sig").splitlines()[header:]
+        assert len(lines) == 10
+        assert all("record 1" in line for line in lines)
 
 
 def test_faults_are_added_and_removed_on_their_page(shown: Browser, full: Loaded) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 
 import pytest
 
 from ottla import Broker
+from ottla.cli.registry_values import registry_of
 from ottla.client.schema_registry.encoding import RegistryEncoder
 from ottla.client.schema_registry.registry_client import AVRO, Registry, RegistryClient
 from ottla.client.security.client_config import Secret
 from tests.wire.test_console import values
+from tests.wire.test_console_elsewhere import TIMEOUT_S, Site
 
 pytestmark = pytest.mark.wire
 
@@ -30,3 +35,69 @@ def test_message_page_shows_registered_values(security: str | None) -> None:
         found = {record["offset"]: record["value"] for record in page["records"]}
         assert [(found[at]["kind"], found[at]["problem"]) for at in range(3)] == [("avro", ""), ("hex", ""), ("text", "")]
         assert found[0]["text"] == '{"id":1}'
+
+
+def served(broker: Broker, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-P", "-m", "ottla", "console", "--bootstrap", broker.bootstrap, "--json", *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def stopped(process: subprocess.Popen[str]) -> str:
+    """Stop a console and return what it has printed to stderr."""
+    process.send_signal(signal.SIGTERM)
+    return process.communicate(timeout=TIMEOUT_S)[1]
+
+
+def test_console_elsewhere_decodes_with_a_registry() -> None:
+    with Broker(schema_registry=True) as broker:
+        broker.create_topic("orders", 1)
+        encode = RegistryEncoder(RegistryClient(Registry(broker.schema_registry_url)), "orders-value", SCHEMA, AVRO).encode
+        broker.produce("orders", [encode(b'{"id": 1}'), encode(b'{"id": 2}')])
+        process = served(broker, "--schema-registry", broker.schema_registry_url)
+        assert process.stdout is not None
+        site = Site(json.loads(process.stdout.readline())["console"])
+        filtered = site.values("messages", topic="orders", filter="value$.id>1")
+        assert [record["value"]["text"] for record in filtered["records"]] == ['{"id":2}']
+        parts = [value for kind, value in site.events("download", topic="orders", format="csv") if kind == "part"]
+        assert sorted("".join(parts).count(f'"{{""id"":{number}}}",avro') for number in (1, 2)) == [1, 1]
+        assert stopped(process) == ""
+
+
+def test_registry_that_cannot_be_reached_is_one_line() -> None:
+    with Broker() as broker:
+        broker.create_topic("orders", 1)
+        broker.produce("orders", [b"\0\0\0\0\1x"])
+        process = served(broker, "--schema-registry", "http://127.0.0.1:1")
+        assert process.stdout is not None
+        site = Site(json.loads(process.stdout.readline())["console"])
+        record = site.values("messages", topic="orders")["records"][0]
+        assert (record["value"]["kind"], "127.0.0.1:1" in record["value"]["problem"]) == ("hex", True)
+        error = stopped(process)
+        assert error.startswith("values are shown without their schemas: the registry at http://127.0.0.1:1 ")
+        assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "properties", "expected"),
+    [
+        (None, {}, None),
+        ("http://a", {}, Registry("http://a")),
+        (None, {"schema.registry.url": "http://b, http://c"}, Registry("http://b")),
+        ("http://a", {"basic.auth.user.info": "u:p:q"}, Registry("http://a", user="u", password=Secret("p:q"))),
+        (
+            None,
+            {"schema.registry.url": "http://b", "schema.registry.basic.auth.user.info": "u:p"},
+            Registry("http://b", user="u", password=Secret("p")),
+        ),
+        ("http://a", {"bearer.auth.token": "t"}, Registry("http://a", token=Secret("t"))),
+        ("http://a", {"basic.auth.credentials.source": "URL", "basic.auth.user.info": "u:p"}, Registry("http://a")),
+    ],
+)
+def test_credentials_are_those_of_confluents_client_properties(
+    url: str | None, properties: dict[str, str], expected: Registry | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OTTLA_SCHEMA_REGISTRY_USER", raising=False)
+    assert registry_of(url, properties) == expected
+    if url is not None:
+        monkeypatch.setenv("OTTLA_SCHEMA_REGISTRY_USER", "me:mine")
+        assert registry_of(url, properties) == Registry(url, user="me", password=Secret("mine"))

@@ -4,12 +4,15 @@ import { FORMATS, bytes, headers, producer } from "./records.js";
 
 const ISOLATIONS = { committed: "read_committed", all: "read_uncommitted", aborted: "aborted records only" };
 const ORDERS = { newest: "newest first", oldest: "oldest first" };
-// The fields of the form that are texts: name, label, placeholder.
+// The fields of the form that are texts: name, label, placeholder, width. Those in MORE are folded on a narrow screen.
 const FIELDS = [
   ["partition", "partitions", "all, or 0,2-5"], ["from", "from", "offset, -N or time"], ["to", "up to", "offset or time"],
   ["text", "with text", "in key, value, header"], ["key", "key has", ""], ["value", "value has", ""], ["header", "header", "name or name=text"],
-  ["producer", "producer id", ""], ["filter", "filter", "value$..price>100"],
+  ["producer", "producer id", ""], ["filter", "filter", "value.status=paid or value$..price>100", 32],
 ];
+
+const MORE = ["partition", "key", "value", "header", "producer", "isolation", "as_key", "as_value"];
+const WIDE = "(min-width: 641px)";
 
 let isPaused = false;
 
@@ -17,7 +20,7 @@ function form(p) {
   const chosen = (name, options) => el("select", { id: name, name }, Object.entries(options).map(([value, text]) =>
     el("option", { value, selected: value === (p[name] ?? Object.keys(options)[0]) }, text)));
   const choices = { order: chosen("order", ORDERS), isolation: chosen("isolation", ISOLATIONS), as_key: chosen("as_key", FORMATS), as_value: chosen("as_value", FORMATS) };
-  const texts = FIELDS.map(([name, label, placeholder]) => [name, label, el("input", { id: name, name, value: p[name] ?? "", placeholder, size: 14, autocomplete: "off" })]);
+  const texts = FIELDS.map(([name, label, placeholder, width = 14]) => [name, label, el("input", { id: name, name, value: p[name] ?? "", placeholder, size: width, autocomplete: "off" })]);
   const go = (event) => {
     event?.preventDefault();
     const given = { topic: p.topic };
@@ -35,8 +38,12 @@ function form(p) {
     pause.setAttribute("aria-pressed", String(isPaused));
     document.dispatchEvent(new Event("selectionchange"));
   });
-  return el("form", { onsubmit: go }, texts.map((one) => labelled(...one)), labelled("order", "order", choices.order),
-    labelled("isolation", "as", choices.isolation), labelled("as_key", "keys as", choices.as_key), labelled("as_value", "values as", choices.as_value),
+  const all = [...texts, ["order", "order", choices.order], ["isolation", "as", choices.isolation], ["as_key", "keys as", choices.as_key],
+    ["as_value", "values as", choices.as_value]];
+  const isMore = ([name]) => MORE.includes(name);
+  const isOpen = matchMedia(WIDE).matches || MORE.some((name) => p[name]);
+  return el("form", { onsubmit: go }, all.filter((one) => !isMore(one)).map((one) => labelled(...one)),
+    el("details", { class: "more", open: isOpen }, el("summary", {}, "more"), all.filter(isMore).map((one) => labelled(...one))),
     el("button", {}, "show"), pause, downloads(p));
 }
 
