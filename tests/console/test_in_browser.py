@@ -195,6 +195,9 @@ def test_selected_records_are_downloaded(shown: Browser, tmp_path: Path) -> None
         lines = file.read_text(encoding="utf-8-sig").splitlines()[header:]
         assert len(lines) == 10
         assert all("record 1" in line for line in lines)
+        assert (
+            shown.script("return [...document.querySelectorAll('.downloads button')].filter((one) => one.offsetParent).length") == 2
+        )
 
 
 def test_faults_are_added_and_removed_on_their_page(shown: Browser, full: Loaded) -> None:
