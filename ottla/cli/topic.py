@@ -182,14 +182,22 @@ def alter(
 @click.option(
     "--unclean", is_flag=True, help="Elect any running replica if there is no leader. Committed records that it lacks are lost."
 )
+@click.option("--to", "to", type=int, metavar="BROKER", help="Make the in-sync replica on this broker the preferred leader.")
 @asks
-def elect(partitions: tuple[tuple[str, int], ...], unclean: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
-    from ottla.client.admin.leadership import described, elect_leader
+def elect(
+    partitions: tuple[tuple[str, int], ...], unclean: bool, to: int | None, bootstrap: str, timeout_s: float, as_json: bool
+) -> None:
+    from ottla.client.admin.leadership import described, elect_leader, move_leader
 
+    if unclean and to is not None:
+        raise click.UsageError("--unclean and --to exclude each other; give one of them")
     leaders = []
     with cluster_at(bootstrap, timeout_s) as cluster:
         for topic, partition in partitions:
-            elect_leader(cluster.brokers, topic, partition, is_unclean=unclean)
+            if to is None:
+                elect_leader(cluster.brokers, topic, partition, is_unclean=unclean)
+            else:
+                move_leader(cluster.brokers, topic, partition, to)
             leader = described(cluster.brokers, topic, partition).leader_id
             leaders.append({"topic": topic, "partition": partition, "leader": leader})
             if not as_json:

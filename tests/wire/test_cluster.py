@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 import ottla
+from ottla.cli import main
 from ottla.testing.cluster_handle import CONTROLLER, ClusterFailed
 
 pytestmark = [pytest.mark.wire]
@@ -129,6 +130,19 @@ def replicated(cluster: ottla.Cluster) -> str:
     name = f"r-{uuid.uuid4().hex[:8]}"
     cluster.create_topic(name, 1, {"min.insync.replicas": "2"}, replication_factor=3)
     return name
+
+
+def test_command_moves_a_leader(cluster: ottla.Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = replicated(cluster)
+    first = cluster.leader(topic)
+    assert first is not None
+    second = first % 3 + 1
+    elect = ["topic", "elect", f"{topic}:0", "--bootstrap", cluster.bootstrap]
+    assert main([*elect, "--to", str(second)]) == 0
+    assert capsys.readouterr().out == f"broker {second} leads {topic}:0\n" and cluster.leader(topic) == second
+    assert main([*elect, "--to", "7"]) == 1
+    assert "broker 7 has no replica of the partition" in capsys.readouterr().err
+    assert main([*elect, "--to", str(first), "--unclean"]) == 2
 
 
 @pytest.mark.smoke
