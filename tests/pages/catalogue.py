@@ -289,10 +289,21 @@ ELSEWHERE = {
 }
 """Blocks that another test covers, by reading the page or by equivalent code, with the name of this test."""
 
+_JUNIT, _GO, _NODE = "examples/junit/OrdersTest.java", "examples/go/ottla_test.go", "examples/node/ottla.test.js"
+
 EXCERPTS = {
-    ("docs/languages.md", "@ExtendWith(OttlaExtension.class)"): "examples/junit/OrdersTest.java",
-    ("docs/languages.md", "func TestOnlyCommittedOrdersAreRead(t *testing.T) {"): "examples/go/ottla_test.go",
-    ("docs/languages.md", 'const { start } = require("./ottla");'): "examples/node/ottla.test.js",
+    ("docs/languages.md", "@ExtendWith(OttlaExtension.class)"): _JUNIT,
+    ("docs/languages.md", 'var produce = OttlaExtension.Fault.on("Produce").topic("orde'): _JUNIT,
+    ("docs/languages.md", "void transactionTimesOutWhenTheClockIsAdvanced(@OttlaExtensi"): _JUNIT,
+    ("docs/languages.md", "void producerFollowsTheLeader(@OttlaExtension.Ottla OttlaExt"): _JUNIT,
+    ("docs/languages.md", "func TestOnlyCommittedOrdersAreRead(t *testing.T) {"): _GO,
+    ("docs/languages.md", 'moved := broker.Faults.Error("NOT_LEADER_OR_FOLLOWER", Fault'): _GO,
+    ("docs/languages.md", 'broker := Start(t, "--clock", "manual")'): _GO,
+    ("docs/languages.md", "cluster := StartCluster(t, 3)"): _GO,
+    ("docs/languages.md", 'const { Broker, Cluster } = require("./ottla");'): _NODE,
+    ("docs/languages.md", 'const moved = await broker.faults.error("NOT_LEADER_OR_FOLLO'): _NODE,
+    ("docs/languages.md", 'const timed = await Broker.start({ clock: "manual" });'): _NODE,
+    ("docs/languages.md", "const cluster = await Cluster.start({ brokers: 3 });"): _NODE,
     ("docs/connect.md", "clusters = source, target"): "tests/wire/test_mirror.py",
     ("docs/streams.md", "Properties settings = new Properties();"): "tests/wire/streams/WordCount.java",
     ("docs/security-in-tests.md", "settings.load(Files.newBufferedReader(Path.of(arguments[0]))"): (
