@@ -22,7 +22,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -369,24 +369,20 @@ public final class OttlaExtension implements ParameterResolver, TestExecutionExc
                 command.addAll(List.of("--control-port", "0", "--owner-pid", "" + ProcessHandle.current().pid()));
                 command.addAll(List.of("--owned-directory", directory.toString()));
                 command.addAll(options);
-                process = program(command).redirectError(log().toFile()).start();
+                process = program(command).redirectError(directory.resolve("log").toFile()).start();
                 CompletableFuture<String> first = new CompletableFuture<>();
                 Thread reader = new Thread(() -> read(first), "ottla");
                 reader.setDaemon(true);
                 reader.start();
-                ready = first.get(START_TIMEOUT.toSeconds(), TimeUnit.SECONDS);
+                ready = first.completeOnTimeout("", START_TIMEOUT.toSeconds(), TimeUnit.SECONDS).join();
             } catch (IOException error) {
                 throw new UncheckedIOException(error);
-            } catch (Exception failed) {
-                throw notStarted(failed);
             }
-        }
-
-        private IllegalStateException notStarted(Exception failed) {
-            String why = failed instanceof TimeoutException ? " within " + START_TIMEOUT.toSeconds() + " s" : "";
-            String text = "ottla serve did not start" + why + ":\n" + lastLines();
-            close();
-            return new IllegalStateException(text);
+            if (ready.isEmpty()) {
+                String lines = lastLines();
+                close();
+                throw new IllegalStateException("ottla serve did not start:\n" + lines);
+            }
         }
 
         private void read(CompletableFuture<String> first) {
@@ -402,7 +398,7 @@ public final class OttlaExtension implements ParameterResolver, TestExecutionExc
             } catch (IOException ended) {
                 // The pipe was closed with the process.
             }
-            first.completeExceptionally(new IOException("the process has ended"));
+            first.complete("");
         }
 
         abstract List<Control> controls();
@@ -443,43 +439,30 @@ public final class OttlaExtension implements ParameterResolver, TestExecutionExc
                 if (System.nanoTime() > end) {
                     throw new IllegalStateException("it was not done within " + CHANGE_TIMEOUT.toSeconds() + " s:\n" + lastLines());
                 }
-                pause(Duration.ofMillis(20));
+                LockSupport.parkNanos(20_000_000);
             }
-        }
-
-        private Path log() {
-            return directory.resolve("log");
         }
 
         private String lastLines() {
             try {
-                List<String> lines = Files.readAllLines(log());
+                List<String> lines = Files.readAllLines(directory.resolve("log"));
                 return String.join("\n", lines.subList(Math.max(0, lines.size() - 20), lines.size()));
             } catch (IOException error) {
                 return error.toString();
             }
         }
 
+        /** Stops the process, and removes its files. */
         @Override
         public void close() {
-            try (Stream<Path> files = stopped()) {
+            process.destroy();
+            CompletableFuture.delayedExecutor(CHANGE_TIMEOUT.toSeconds(), TimeUnit.SECONDS).execute(process::destroyForcibly);
+            process.onExit().join();
+            try (Stream<Path> files = Files.walk(directory)) {
                 files.sorted(Comparator.reverseOrder()).forEach(file -> file.toFile().delete());
             } catch (IOException error) {
                 throw new UncheckedIOException(error);
             }
-        }
-
-        /** Stops the process, and returns its files. */
-        private Stream<Path> stopped() throws IOException {
-            process.destroy();
-            try {
-                if (!process.waitFor(CHANGE_TIMEOUT.toSeconds(), TimeUnit.SECONDS)) {
-                    process.destroyForcibly().waitFor();
-                }
-            } catch (InterruptedException interrupted) {
-                Thread.currentThread().interrupt();
-            }
-            return Files.walk(directory);
         }
     }
 
@@ -499,18 +482,11 @@ public final class OttlaExtension implements ParameterResolver, TestExecutionExc
                 .timeout(ANSWER_TIMEOUT)
                 .method(method, HttpRequest.BodyPublishers.ofString(body))
                 .build();
-            try {
-                HttpResponse<String> response = CLIENT.send(request, HttpResponse.BodyHandlers.ofString());
-                if (response.statusCode() != 200) {
-                    throw new IllegalStateException(found("\"error\": ?\"(.*)\"", response.body()).replace("\\\"", "\""));
-                }
-                return response.body();
-            } catch (IOException error) {
-                throw new UncheckedIOException("the control API does not answer: " + error, error);
-            } catch (InterruptedException interrupted) {
-                Thread.currentThread().interrupt();
-                throw new IllegalStateException(interrupted);
+            HttpResponse<String> response = CLIENT.sendAsync(request, HttpResponse.BodyHandlers.ofString()).join();
+            if (response.statusCode() != 200) {
+                throw new IllegalStateException(found("\"error\": ?\"(.*)\"", response.body()).replace("\\\"", "\""));
             }
+            return response.body();
         }
     }
 
@@ -525,23 +501,14 @@ public final class OttlaExtension implements ParameterResolver, TestExecutionExc
         return Long.parseLong(found("\"" + field + "\": ?(-?\\d+)", text));
     }
 
-    private static void pause(Duration time) {
-        try {
-            Thread.sleep(time.toMillis());
-        } catch (InterruptedException interrupted) {
-            Thread.currentThread().interrupt();
-            throw new IllegalStateException(interrupted);
-        }
-    }
-
     /** Returns a command of ottla. */
     private static List<String> ottla(String... arguments) {
-        List<String> command = new ArrayList<>(found());
+        List<String> command = new ArrayList<>(find());
         command.addAll(Arrays.asList(arguments));
         return command;
     }
 
-    private static List<String> found() {
+    private static List<String> find() {
         String given = System.getenv().getOrDefault("OTTLA", "");
         if (!given.isEmpty()) {
             if (!isOnPath(given)) {
@@ -581,15 +548,12 @@ public final class OttlaExtension implements ParameterResolver, TestExecutionExc
         try {
             Process process = program(command).redirectErrorStream(true).start();
             String text = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-            if (process.waitFor() != 0) {
+            if (process.onExit().join().exitValue() != 0) {
                 throw new IllegalStateException(text.strip());
             }
             return text;
         } catch (IOException error) {
             throw new UncheckedIOException(error);
-        } catch (InterruptedException interrupted) {
-            Thread.currentThread().interrupt();
-            throw new IllegalStateException(interrupted);
         }
     }
 }
