@@ -157,41 +157,34 @@ func (c Clock) Advance(by time.Duration) {
 
 // Broker is a single broker.
 type Broker struct {
-	Bootstrap string
-	Faults    Faults
-	Clock     Clock
-	control   *control
-	served    *served
+	*served
+	Faults  Faults
+	Clock   Clock
+	control *control
 }
 
 // Start runs a broker until the test and its subtests have ended. The arguments are options of "ottla serve", such as "--clock",
 // "manual" or "--set", "num.partitions=3".
 func Start(t testing.TB, arguments ...string) *Broker {
 	t.Helper()
-	served := serve(t, arguments)
-	broker := (&Broker{Bootstrap: served.ready.Bootstrap, served: served}).of(t, served.ready.Control)
-	broker.reportFailure(t)
-	return broker
+	return brokerOf(t, serve(t, arguments))
 }
 
 // ForTest resets the broker for a subtest, and returns a handle whose errors and report belong to that subtest.
 func (b *Broker) ForTest(t testing.TB) *Broker {
 	t.Helper()
-	broker := (&Broker{Bootstrap: b.Bootstrap, served: b.served}).of(t, *b.control)
-	broker.Reset()
-	broker.reportFailure(t)
-	return broker
+	b.Reset()
+	return brokerOf(t, b.served)
 }
 
-func (b *Broker) of(t testing.TB, api control) *Broker {
+func brokerOf(t testing.TB, of *served) *Broker {
+	t.Helper()
+	api := of.ready.Control
 	api.t = t
-	b.control, b.Faults, b.Clock = &api, Faults{&api}, Clock{&api}
-	return b
-}
-
-func (b *Broker) reportFailure(t testing.TB) {
-	since := b.Clock.Now()
-	t.Cleanup(func() { b.served.report(t, since, []control{*b.control}) })
+	broker := &Broker{of, Faults{&api}, Clock{&api}, &api}
+	since := broker.Clock.Now()
+	t.Cleanup(func() { of.report(t, since, []control{api}) })
+	return broker
 }
 
 // Reset removes all topics, groups, transactions, configs and faults. Connections are closed; the address stays the same.
@@ -206,14 +199,13 @@ func (b *Broker) Resume() { b.control.t.Helper(); b.control.ask("POST", "/v1/res
 // Command runs a command of ottla with the broker's address, such as Command("topic", "list"), and returns its output.
 func (b *Broker) Command(arguments ...string) string {
 	b.control.t.Helper()
-	return must(b.control.t, b.Bootstrap, arguments)
+	return b.command(b.control.t, arguments)
 }
 
 // Cluster is a cluster of brokers with the ids 1, 2, 3 and so on.
 type Cluster struct {
-	Bootstrap string
-	t         testing.TB
-	served    *served
+	*served
+	t testing.TB
 }
 
 // StartCluster runs a cluster until the test and its subtests have ended. The arguments are options of "ottla serve". A cluster cannot
@@ -222,7 +214,7 @@ func StartCluster(t testing.TB, brokers int, arguments ...string) *Cluster {
 	t.Helper()
 	since := time.Now()
 	served := serve(t, append([]string{"--brokers", fmt.Sprint(brokers), "--takes-commands"}, arguments...))
-	cluster := &Cluster{served.ready.Bootstrap, t, served}
+	cluster := &Cluster{served, t}
 	t.Cleanup(func() {
 		var apis []control
 		for broker := range brokers {
@@ -237,7 +229,7 @@ func StartCluster(t testing.TB, brokers int, arguments ...string) *Cluster {
 
 func (c *Cluster) api(broker int) *control {
 	c.t.Helper()
-	node, isRunning := c.served.node(broker)
+	node, isRunning := c.node(broker)
 	if !isRunning {
 		c.t.Fatalf("broker %d is not running; restart it first", broker)
 	}
@@ -263,19 +255,19 @@ func (c *Cluster) ShutDown(broker int) { c.t.Helper(); c.end(broker, syscall.SIG
 func (c *Cluster) end(broker int, by syscall.Signal) {
 	c.t.Helper()
 	c.api(broker)
-	node, _ := c.served.node(broker)
+	node, _ := c.node(broker)
 	_ = syscall.Kill(node.PID, by)
-	c.await("the end of a broker", func() bool { _, isRunning := c.served.node(broker); return !isRunning })
+	c.await("the end of a broker", func() bool { _, isRunning := c.node(broker); return !isRunning })
 }
 
 // Restart starts a broker again that was killed or shut down, or shuts it down first, and waits until it listens.
 func (c *Cluster) Restart(broker int) {
 	c.t.Helper()
-	if _, isRunning := c.served.node(broker); isRunning {
+	if _, isRunning := c.node(broker); isRunning {
 		c.ShutDown(broker)
 	}
-	_, _ = fmt.Fprintln(c.served.commands, broker)
-	c.await("the start of a broker", func() bool { _, isRunning := c.served.node(broker); return isRunning })
+	_, _ = fmt.Fprintln(c.commands, broker)
+	c.await("the start of a broker", func() bool { _, isRunning := c.node(broker); return isRunning })
 }
 
 // Leader returns the id of a partition's leader; -1 without a leader.
@@ -306,14 +298,14 @@ func (c *Cluster) MoveLeader(topic string, partition, to int) {
 // Command runs a command of ottla with the cluster's address, and returns its output.
 func (c *Cluster) Command(arguments ...string) string {
 	c.t.Helper()
-	return must(c.t, c.Bootstrap, arguments)
+	return c.command(c.t, arguments)
 }
 
 func (c *Cluster) await(what string, condition func() bool) {
 	c.t.Helper()
 	for end := time.Now().Add(changeTimeout); !condition(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			c.t.Fatalf("%s took more than %s:\n%s", what, changeTimeout, c.served.lastLines())
+			c.t.Fatalf("%s took more than %s:\n%s", what, changeTimeout, c.lastLines())
 		}
 	}
 }
@@ -362,13 +354,14 @@ func (c *control) send(method, path string, body, answer any) error {
 
 // served is a process of "ottla serve".
 type served struct {
-	ready    event
-	commands io.Writer
-	log      string
-	mutex    sync.Mutex
-	nodes    map[int]event // the running nodes of a cluster
-	hasReady chan struct{}
-	ended    chan struct{}
+	Bootstrap string // the addresses for clients, separated by commas
+	ready     event
+	commands  io.Writer
+	log       string
+	mutex     sync.Mutex
+	nodes     map[int]event // the running nodes of a cluster
+	hasReady  chan struct{}
+	ended     chan struct{}
 }
 
 // event is a line that "ottla serve" prints.
@@ -440,7 +433,7 @@ func (s *served) read(output *bufio.Reader) {
 		case "ended":
 			delete(s.nodes, said.Node)
 		case "ready":
-			s.ready = said
+			s.ready, s.Bootstrap = said, said.Bootstrap
 			close(s.hasReady)
 		}
 		s.mutex.Unlock()
@@ -479,7 +472,7 @@ func (s *served) report(t testing.TB, since time.Time, apis []control) {
 		}
 		for _, one := range known.Transactions {
 			if one.Newest >= since.UnixMilli() && len(lines) < reportLines {
-				text, err := run(s.ready.Bootstrap, "txn", "timeline", one.ID, "--url", api.URL, "--token", api.Token, "--max", "30")
+				text, err := run(s.Bootstrap, "txn", "timeline", one.ID, "--url", api.URL, "--token", api.Token, "--max", "30")
 				if err != nil {
 					text = err.Error()
 				}
@@ -534,9 +527,9 @@ func run(bootstrap string, arguments ...string) (string, error) {
 	return string(output), err
 }
 
-func must(t testing.TB, bootstrap string, arguments []string) string {
+func (s *served) command(t testing.TB, arguments []string) string {
 	t.Helper()
-	output, err := run(bootstrap, arguments...)
+	output, err := run(s.Bootstrap, arguments...)
 	if err != nil {
 		t.Fatal(err)
 	}
