@@ -127,9 +127,9 @@ class ServedProcess:
         """The newest lines logged since the first start, newest last."""
         return list(self._lines)
 
-    def start(self, command: Sequence[str], ended: threading.Event) -> None:
+    def start(self, command: Sequence[str], ended: Callable[[], None]) -> None:
         """Start the process in the working directory in which this object was created, so that relative paths in settings keep
-        their meaning. ``ended`` is set at the end of the process's stdout."""
+        their meaning. A thread calls ``ended`` at the end of the process's stdout."""
         if self._process is not None:
             # The process has ended without `stop` or `kill`.
             self._ended(self._process, CLOSE_TIMEOUT_S)
@@ -155,11 +155,11 @@ class ServedProcess:
             reader.start()
             self._readers.append(reader)
 
-    def _read_events(self, process: subprocess.Popen[bytes], ended: threading.Event) -> None:
+    def _read_events(self, process: subprocess.Popen[bytes], ended: Callable[[], None]) -> None:
         for line in _lines_of(process.stdout):
             with contextlib.suppress(ValueError):
                 self._on_event(json.loads(line))
-        ended.set()
+        ended()
 
     def _read_logs(self, process: subprocess.Popen[bytes]) -> None:
         for line in _lines_of(process.stderr):
@@ -181,7 +181,7 @@ class ServedProcess:
 
     def wake(self) -> None:
         """Send SIGCONT, which continues a process that SIGSTOP has stopped."""
-        if self._process is not None and not self.is_copy:
+        if self._process is not None and not self.is_copy and hasattr(signal, "SIGCONT"):
             self._process.send_signal(signal.SIGCONT)
 
     def stop(self, timeout_s: float) -> int | None:
@@ -203,7 +203,7 @@ class ServedProcess:
         # The exit code stays None if the process had to be killed.
         self._exit_code = _exit_code_within(self._process, grace_s)
         with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGKILL)
+            self._process.kill()
         self._process.wait()
         self._ended(self._process, timeout_s)
 

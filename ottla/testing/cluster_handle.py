@@ -192,7 +192,7 @@ class Cluster:
         self._paused.clear()
         self._has_ended.clear()
         try:
-            self._parent.start(command, self._has_ended)
+            self._parent.start(command, self._end)
             self._await(lambda: bool(self._ready) or self._has_ended.is_set(), START_TIMEOUT_S)
             if not self._ready:
                 self._parent.kill(STOP_TIMEOUT_S, EXIT_GRACE_S)
@@ -383,6 +383,11 @@ class Cluster:
                     self._running.discard(event["node"])
                 case "ready":
                     self._ready = event
+            self._changed.notify_all()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._has_ended.set()
             self._changed.notify_all()
 
     def _await(self, condition: Callable[[], bool], timeout_s: float) -> None:

@@ -213,7 +213,7 @@ class Broker:
         self._answered.clear()
         self.ready = {}
         try:
-            self._served.start(command, self._answered)
+            self._served.start(command, self._answered.set)
             self._wait_until_ready()
             # The broker chooses a free port itself, so that no other process can take it in between.
             self._port = split_address(next(iter(self.ready["listening"].values())))[1]

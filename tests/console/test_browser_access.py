@@ -162,7 +162,7 @@ def served(data_dir: Path, token: str | None, control_api_port: int = 0) -> Iter
         command += ["--control-port", str(control_api_port), "--set", f"ottla.control.token={token}"]
     process = ServedProcess(has_printed)
     try:
-        process.start(command, has_answered)
+        process.start(command, has_answered.set)
         assert has_answered.wait(TIMEOUT_S)
         assert ready, process.logs[-20:]
         yield ready[0]
