@@ -54,7 +54,7 @@ def _forget_output() -> None:
 def _run(arguments: list[str]) -> int:
     import click
 
-    from ottla.cli.commands import Refused, line_of
+    from ottla.cli.commands import POSIX_MODULES, Refused, line_of
     from ottla.cli.root import root
 
     instruction = os.environ.get(COMPLETION_VARIABLE)
@@ -76,6 +76,14 @@ def _run(arguments: list[str]) -> int:
     except UnicodeEncodeError as error:
         # Python decodes invalid UTF-8 in arguments to lone surrogates, which Kafka's protocol cannot encode.
         _say(f"ottla: {error.object!r} is not UTF-8 text")
+        return USAGE_EXIT
+    except ModuleNotFoundError as error:
+        if error.name not in POSIX_MODULES:
+            raise
+        _say(
+            f"ottla: this needs Linux, macOS or another POSIX system: Python has no module {error.name} here; run it in WSL or in a"
+            " container"
+        )
         return USAGE_EXIT
     except Refused as refused:
         _say(f"ottla: {refused.message}")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
 from ottla.process import USAGE_EXIT
+POSIX_MODULES: Final = frozenset({"fcntl", "resource"})
+"""Modules that Python lacks on Windows. Brokers, commands for data directories and the console import one of them."""
 
 
 class Lazy(NamedTuple):

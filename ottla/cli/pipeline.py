@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ottla.cli.commands import CommandGroup, Lazy, Refused
+from ottla.cli.commands import POSIX_MODULES, CommandGroup, Lazy, Refused
 from ottla.cli.options import COUNT
 from ottla.cli.pipeline_flags import format_option, named_topics, on_terms, placed, streaming
 from ottla.pipeline.schemas import PURCHASES
@@ -43,6 +43,8 @@ def running_job() -> Iterator[None]:
             said = f"stopped by {stopped.number.name}; no transaction is left open"
             raise Refused(said, exit_code=interrupted_exit(stopped.number)) from None
     except ModuleNotFoundError as missing:
+        if missing.name in POSIX_MODULES:
+            raise
         raise Refused(f"the pipeline needs {missing.name}: pip install 'ottla[pipeline]'", exit_code=1) from None
 
 

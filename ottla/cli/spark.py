@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.commands import CommandGroup, Refused
+from ottla.cli.commands import POSIX_MODULES, CommandGroup, Refused
 from ottla.cli.findings import show_findings
 from ottla.cli.options import COUNT, asks
 
@@ -34,6 +34,8 @@ def doctor(bootstrap: str, timeout_s: float, as_json: bool, topics: tuple[str, .
     try:
         findings = _findings(bootstrap, timeout_s, topics, given)
     except ModuleNotFoundError as missing:
+        if missing.name in POSIX_MODULES:
+            raise
         raise Refused(f"the doctor needs {missing.name}: pip install 'ottla[spark]'", exit_code=1) from None
     return 1 if show_findings(bootstrap, findings, as_json=as_json) else 0
 

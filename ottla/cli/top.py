@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -92,8 +93,11 @@ def _watch(cluster: KafkaClient, interval_s: float, *, internal: bool) -> None:
 
 @contextmanager
 def _keys() -> Iterator[Any]:
-    """Yield a function that waits for some seconds and returns whether q was pressed. Without a terminal on stdin it only waits."""
-    if not sys.stdin.isatty():
+    """Yield a function that waits for some seconds and returns whether q was pressed.
+
+    Without a terminal on stdin, and on Windows, it only waits.
+    """
+    if not sys.stdin.isatty() or not find_spec("termios"):
 
         def wait(seconds: float) -> bool:
             time.sleep(seconds)

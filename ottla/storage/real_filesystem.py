@@ -20,6 +20,33 @@ _PLAIN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 not wait for the other end of the pipe."""
 
 
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+"""The request of macOS that also empties the drive's cache, which fsync does not do there. Java's FileChannel.force uses it too."""
+_HAS_DATA_SYNC = hasattr(os, "fdatasync")
+"""False on macOS."""
+
+
+def _sync(fd: int) -> None:
+    if _FULL_SYNC is not None:
+        try:
+            fcntl.fcntl(fd, _FULL_SYNC)
+        except OSError as error:
+            # Network file systems, for example, do not support the request.
+            if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
+                raise
+        else:
+            return
+    os.fsync(fd)
+
+
+def _sync_data(fd: int) -> None:
+    """Sync the content and the size of a file, but not its times."""
+    if _HAS_DATA_SYNC:
+        os.fdatasync(fd)
+    else:
+        _sync(fd)
+
+
 class RealFile:
     """A `File` that opens its descriptor at first use, and again after the filesystem has closed the descriptor."""
 
@@ -108,7 +135,7 @@ class RealFile:
     def sync(self) -> None:
         self.cut_surplus()
         if self.size or self._fd >= 0:
-            os.fdatasync(self._fd if self._fd >= 0 else self._open())
+            _sync_data(self._fd if self._fd >= 0 else self._open())
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -231,7 +258,7 @@ class RealFilesystem:
     def sync_file(self, path: str) -> None:
         fd = _opened_to_sync(path, _PLAIN)
         try:
-            os.fsync(fd)
+            _sync(fd)
         finally:
             os.close(fd)
 
@@ -239,7 +266,7 @@ class RealFilesystem:
         for directory in (path, os.path.dirname(path)):
             fd = _opened_to_sync(directory or ".", os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                os.fsync(fd)
+                _sync(fd)
             finally:
                 os.close(fd)
 

@@ -1,0 +1,17 @@
+"""Removes functions that Python does not have on macOS, and adds the file control that only macOS has."""
+
+import fcntl
+import os
+import socket
+import time
+
+for owner, names in (
+    (os, "eventfd fdatasync memfd_create pidfd_open posix_fadvise posix_fallocate sched_getaffinity sched_setaffinity"),
+    (socket, "SO_REUSEPORT_LB TCP_KEEPIDLE TCP_QUICKACK TCP_USER_TIMEOUT"),
+    (time, "CLOCK_BOOTTIME CLOCK_TAI"),
+):
+    for name in names.split():
+        if hasattr(owner, name):
+            delattr(owner, name)
+# Linux answers EINVAL to the number that macOS has for it. A test can give it a number that Linux accepts.
+fcntl.F_FULLFSYNC = int(os.environ.get("F_FULLFSYNC", "51"))
