@@ -6,23 +6,20 @@ All checks run even if some fail, so that the output lists everything that is le
 from __future__ import annotations
 
 import argparse
-import email
-import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ottla import __version__
+from tools import release_image, release_installs
+from tools.release_installs import NotReady, run
 
 ROOT = Path(__file__).parent.parent
-TIMEOUT_S = 600
 _LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
 _IN_THE_SOURCES = (
     "Makefile",
@@ -32,17 +29,6 @@ _IN_THE_SOURCES = (
     "tests/test_lint.py",
     "tools/release.py",
 )
-_SMOKE = """
-import ottla
-assert ottla.__version__ == {version!r}, ottla.__version__
-with ottla.Broker() as broker:
-    broker.create_topic("orders", 1)
-    assert broker.records("orders") == []
-"""
-
-
-class NotReady(Exception):
-    """A check has failed. The message says what to do."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,60 +48,61 @@ class Release:
         return self.distributions / f"ottla-{self.version}.tar.gz"
 
     @property
+    def image_context(self) -> Path:
+        return self.distributions / "extras" / f"ottla-{self.version}-image-context.tar.gz"
+
+    @property
+    def sbom(self) -> Path:
+        return self.distributions / "extras" / f"ottla-{self.version}.cdx.json"
+
+    @property
     def publishing(self) -> str:
         """The command that publishes the release."""
-        tag = f"v{self.version}"
-        return f"git tag {tag} && {sys.executable} -m twine upload {self.sources} {self.wheel} && git push origin {tag}"
+        return f"git tag v{self.version} && git push origin v{self.version}"
 
-
-def _run(command: list[str], cwd: Path, **environment: str) -> str:
-    """Return the output of a command."""
-    try:
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            env={**os.environ, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise NotReady(f"{' '.join(command)} takes longer than {TIMEOUT_S} s") from None
-    if done.returncode:
-        raise NotReady(f"{' '.join(command)} failed:\n{done.stdout[-3_000:]}")
-    return done.stdout
+    @property
+    def publishing_by_hand(self) -> str:
+        """The command that publishes the release without GitHub."""
+        return f"{sys.executable} -m twine upload {self.sources} {self.wheel}"
 
 
 def version_is_new(release: Release) -> str:
-    """Check that no tag has the version yet, because a version can be published only once."""
+    """Check that no other commit has the version's tag, because a version can be published only once.
+
+    The workflow that publishes runs on the tag itself.
+    """
     if not re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", release.version):
         raise NotReady(f"{release.version} is no version such as 1.2.3 or 1.2.3rc1; ottla/__init__.py has it")
-    if _run(["git", "tag", "--list", f"v{release.version}"], release.root).strip():
+    tag = f"v{release.version}"
+    here = run(["git", "tag", "--points-at", "HEAD", "--list", "v[0-9]*"], release.root).split()
+    if here and tag not in here:
+        raise NotReady(
+            f"this commit has the tag {here[0]}, and ottla/__init__.py the version {release.version}; make them the same"
+        )
+    if not here and run(["git", "tag", "--list", tag], release.root).strip():
         raise NotReady(f"there is a tag v{release.version} already; raise __version__ in ottla/__init__.py")
     return release.version
 
 
 def checkout_is_clean(release: Release) -> str:
     """Check that all files are committed."""
-    changed = _run(["git", "status", "--porcelain"], release.root).splitlines()
+    changed = run(["git", "status", "--porcelain"], release.root).splitlines()
     if changed:
         raise NotReady(f"{len(changed)} files are not committed, such as {changed[0][3:]}; commit them")
-    return _run(["git", "log", "-1", "--format=%h %s"], release.root).strip()
+    return run(["git", "log", "-1", "--format=%h %s"], release.root).strip()
 
 
 def changelog_has_the_version(release: Release) -> str:
     """Check that the version's section in CHANGELOG.md has entries and a date."""
     text = (release.root / "CHANGELOG.md").read_text()
-    section = re.search(rf"^## {re.escape(release.version)} \(([^)]*)\)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    section = re.search(rf"^## \[{re.escape(release.version)}\] - (\S*)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     if section is None:
-        raise NotReady(f"CHANGELOG.md has no section '## {release.version} (DATE)'; add it")
+        raise NotReady(f"CHANGELOG.md has no section '## [{release.version}] - DATE'; rename [Unreleased]")
     date, body = section.groups()
     if not re.search(r"^- ", body, re.MULTILINE):
         raise NotReady(f"the section of {release.version} in CHANGELOG.md is empty; say what is new")
     if not re.fullmatch(r"\d{4}-\d\d-\d\d", date):
-        raise NotReady(f"CHANGELOG.md says '{release.version} ({date})'; put the day of the release in its place, as 2026-01-31")
+        raise NotReady(f"CHANGELOG.md says '[{release.version}] - {date}'; put the day of the release in its place, as 2026-01-31")
     return f"{date}, {len(re.findall(r'^- ', body, re.MULTILINE))} entries"
 
 
@@ -124,9 +111,9 @@ def both_are_built(release: Release) -> str:
     shutil.rmtree(release.distributions, ignore_errors=True)
     release.distributions.mkdir(parents=True)
     backend = f"import setuptools.build_meta as backend; backend.build_sdist({str(release.distributions)!r})"
-    _run([sys.executable, "-c", backend], release.root)
+    run([sys.executable, "-c", backend], release.root)
     build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(release.distributions)]
-    _run([*build, str(release.sources)], release.root)
+    run([*build, str(release.sources)], release.root)
     for built in (release.sources, release.wheel):
         if not built.is_file():
             raise NotReady(f"{built.name} was not built; there is {', '.join(p.name for p in release.distributions.iterdir())}")
@@ -154,9 +141,8 @@ def contents_are_whole(release: Release) -> str:
 
 def metadata_are_well_formed(release: Release) -> str:
     """Check the metadata, including the text of README.md, with the checks of the package index."""
-    said = _run([sys.executable, "-m", "twine", "check", "--strict", str(release.sources), str(release.wheel)], release.root)
-    with zipfile.ZipFile(release.wheel) as wheel:
-        metadata = email.message_from_bytes(wheel.read(f"ottla-{release.version}.dist-info/METADATA"))
+    said = run([sys.executable, "-m", "twine", "check", "--strict", str(release.sources), str(release.wheel)], release.root)
+    metadata = release_installs.metadata_of(release.wheel, release.version)
     if metadata["Version"] != release.version:
         raise NotReady(f"the metadata say {metadata['Version']}, and ottla/__init__.py {release.version}")
     if "PASSED" not in said:
@@ -174,29 +160,34 @@ def links_lead_somewhere(release: Release) -> str:
 
 
 def wheel_installs(release: Release, *, is_offline: bool) -> str:
-    """Check in a new environment that the command prints the version, and that a broker starts.
+    """Check in a new environment of each Python that ottla supports that the command prints the version, and that a broker starts.
 
-    Offline, the environment uses the dependencies of the Python that runs this check.
+    Offline, only the Python that runs this check is used, with its dependencies.
     """
-    with tempfile.TemporaryDirectory() as directory:
-        home = Path(directory)
-        _run([sys.executable, "-m", "venv", str(home / "venv")], home)
-        python = home / "venv" / "bin" / "python"
-        _run(
-            [str(python), "-m", "pip", "install", "-q", *(["--no-deps"] if is_offline else []), str(release.wheel)],
-            home,
-            PYTHONPATH="",
-        )
-        if is_offline:
-            site = next((home / "venv" / "lib").glob("python*/site-packages"))
-            # Add them after the environment's own packages, which include the wheel.
-            theirs = "\n".join(path for path in sys.path if path.endswith("site-packages"))
-            (site / "dependencies.pth").write_text(f"{theirs}\n")
-        said = _run([str(python.parent / "ottla"), "--version"], home, PYTHONPATH="").strip()
-        if said != f"ottla {release.version}":
-            raise NotReady(f"ottla --version says {said!r}, and ottla/__init__.py {release.version}")
-        _run([str(python), "-c", _SMOKE.format(version=release.version)], home, PYTHONPATH="")
-    return f"{said}; a broker starts"
+    own = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    absent = []
+    checked = []
+    for minor in [own] if is_offline else release_installs.supported_pythons(release.wheel, release.version):
+        python = Path(sys.executable) if minor == own else release_installs.find_python(minor)
+        if python is None:
+            absent.append(minor)
+            continue
+        release_installs.check_installation(release.wheel, release.version, python, is_offline=is_offline)
+        checked.append(minor)
+    if not checked:
+        raise NotReady(f"no Python {' or '.join(absent)} was found; install one, for example with uv python install {absent[-1]}")
+    return f"a broker starts with Python {', '.join(checked)}" + (f"; not checked: {', '.join(absent)}" if absent else "")
+
+
+def sbom_is_complete(release: Release) -> str:
+    """Write the list of dependencies as CycloneDX."""
+    return release_installs.write_sbom(release.wheel, release.version, release.root / "pyproject.toml", release.sbom)
+
+
+def image_context_is_whole(release: Release) -> str:
+    """Pack the build context of the container image, and check it as far as that is possible without an engine."""
+    release_image.pack(release.root, release.image_context)
+    return release_image.check(release.image_context, release.version)
 
 
 def checks(*, is_offline: bool) -> dict[str, Callable[[Release], str]]:
@@ -209,7 +200,9 @@ def checks(*, is_offline: bool) -> dict[str, Callable[[Release], str]]:
         "contents": contents_are_whole,
         "metadata": metadata_are_well_formed,
         "links": links_lead_somewhere,
+        "image": image_context_is_whole,
         "installation": lambda release: wheel_installs(release, is_offline=is_offline),
+        **({} if is_offline else {"sbom": sbom_is_complete}),
     }
 
 
@@ -232,7 +225,10 @@ def main(arguments: list[str] | None = None) -> int:
     if failed:
         print(f"\nottla {release.version} is not ready: {failed} of the above")
         return 1
-    print(f"\nottla {release.version} is ready. This publishes it:\n  {release.publishing}")
+    print(
+        f"\nottla {release.version} is ready. This publishes it, with .github/workflows/release.yml:\n  {release.publishing}\n"
+        f"This publishes it from here instead:\n  {release.publishing_by_hand}"
+    )
     return 0
 
 
