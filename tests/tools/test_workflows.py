@@ -1,0 +1,98 @@
+"""The workflows of GitHub can be read, and what they run exists: a mistake there is otherwise noticed only when a tag is pushed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+RELEASE = ROOT / ".github" / "workflows" / "release.yml"
+TARGET = re.compile(r"^([^\s#:=]+):(?!=)", re.MULTILINE)
+PUBLISH = "pypa/gh-action-pypi-publish"
+
+
+def jobs(workflow: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(workflow.read_text())["jobs"]
+    return found
+
+
+def steps(workflow: Path) -> list[dict[str, Any]]:
+    return [step for job in jobs(workflow).values() for step in job["steps"]]
+
+
+def command_lines(workflow: Path) -> list[list[str]]:
+    """Return the lines of all scripts, split into words."""
+    lines = [line for step in steps(workflow) for line in step.get("run", "").splitlines()]
+    return [shlex.split(line, comments=True) for line in lines if "{" not in line]
+
+
+def unknown_commands(workflow: Path, makefile: str) -> list[str]:
+    """Return targets that the Makefile does not have, and files of tests that do not exist."""
+    targets = {target.replace("$(VENV)", ".venv") for target in TARGET.findall(makefile)}
+    unknown = []
+    for words in command_lines(workflow):
+        if "make" in words:
+            wanted = words[words.index("make") + 1 :]
+            unknown += [word for word in wanted if "=" not in word and not word.startswith("-") and word not in targets]
+        if "pytest" in words:
+            unknown += [word for word in words if word.startswith("tests/") and not (ROOT / word).exists()]
+    return unknown
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_commands_of_workflows_exist(workflow: Path) -> None:
+    assert unknown_commands(workflow, (ROOT / "Makefile").read_text()) == []
+    assert any(words[:1] == ["make"] for words in command_lines(workflow))
+    assert all("uses" in step or "run" in step for step in steps(workflow))
+    assert all(job["timeout-minutes"] <= 90 and job["runs-on"] for job in jobs(workflow).values())
+
+
+def test_unknown_command_is_noticed(tmp_path: Path) -> None:
+    workflow = tmp_path / "x.yml"
+    workflow.write_text(
+        "jobs: {a: {steps: [{run: make releese}, {run: python -m pytest -q tests/gone.py}, {run: make test LOAD=2}]}}"
+    )
+    assert unknown_commands(workflow, (ROOT / "Makefile").read_text()) == ["releese", "tests/gone.py"]
+
+
+def test_release_runs_on_a_tag_and_publishes_what_make_release_has_built() -> None:
+    whole = yaml.safe_load(RELEASE.read_text())
+    # YAML 1.1 reads the key "on" as true.
+    assert whole[True] == {"push": {"tags": ["v[0-9]*"]}}
+    assert whole["permissions"] == {}
+    build, publish = whole["jobs"]["build"], whole["jobs"]["publish"]
+    assert {"run": "make release"} in build["steps"]
+    assert build["permissions"] == {"contents": "read"}
+    assert publish["needs"] == "build"
+    assert (publish["permissions"], publish["environment"]["name"]) == ({"id-token": "write"}, "pypi")
+    assert "run" not in {key for step in publish["steps"] for key in step}, "code of the repository could use the token"
+    (upload,) = (step for step in publish["steps"] if step["uses"].startswith(PUBLISH))
+    assert upload["with"] == {"packages-dir": "dist", "attestations": True}
+
+
+def test_release_stores_no_secret_and_pins_its_actions() -> None:
+    text = RELEASE.read_text()
+    assert "secrets." not in text
+    assert not re.search(r"password|repository-url|index-url", text.partition("jobs:")[2])
+    for step in steps(RELEASE):
+        if "uses" in step:
+            assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", step["uses"]), step["uses"]
+    # The version is a comment beside each pin.
+    assert len(re.findall(r"uses: \S+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", text, re.MULTILINE)) == text.count("uses: ")
+
+
+def test_release_checks_each_supported_python() -> None:
+    (setup,) = (step for step in steps(RELEASE) if "setup-python" in step.get("uses", ""))
+    supported = re.findall(r"Python :: (3\.\d+)\"", (ROOT / "pyproject.toml").read_text())
+    assert sorted(setup["with"]["python-version"].split()) == supported
+
+
+def test_windows_and_macos_are_tested() -> None:
+    runners = {job["runs-on"] for job in jobs(ROOT / ".github" / "workflows" / "tests.yml").values()}
+    assert {"windows-latest", "macos-latest", "ubuntu-latest"} <= runners
