@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from ottla.process import USAGE_EXIT
+
 POSIX_MODULES: Final = frozenset({"fcntl", "resource"})
 """Modules that Python lacks on Windows. Brokers, commands for data directories and the console import one of them."""
 
