@@ -136,13 +136,16 @@ def write_sbom(wheel: Path, version: str, pyproject: Path, target: Path) -> str:
         describe = [sys.executable, "-m", "cyclonedx_py", "environment", "--pyproject", str(pyproject), "--mc-type", "application"]
         run([*describe, "--output-reproducible", "--of", "JSON", "-o", str(target), str(python)], home, PYTHONPATH="")
     described: dict[str, Any] = json.loads(target.read_text())
+    # pyproject.toml does not have the version.
+    described["metadata"]["component"] |= {"version": version, "purl": f"pkg:pypi/ottla@{version}"}
+    target.write_text(json.dumps(described, indent=2) + "\n")
     return check_sbom(described, required_names(wheel, version), version, directory)
 
 
 def check_sbom(described: dict[str, Any], required: set[str], version: str, directory: str) -> str:
     """Check that an SBOM has all dependencies, and nothing of the machine on which it was made. Raises `NotReady`."""
     root = described["metadata"]["component"]
-    if root["name"] != "ottla" or root.get("version", version) != version:
+    if (root["name"], root.get("version")) != ("ottla", version):
         raise NotReady(f"the SBOM describes {root['name']} {root.get('version')}, and not ottla {version}")
     components = {normalized(component["name"]): component for component in described["components"]}
     components.pop("ottla", None)

@@ -43,7 +43,7 @@ def test_ready_checkout_passes_the_release_checks(checkout: Release) -> None:
 def test_unready_checkout_is_reported_with_reasons(checkout: Release) -> None:
     git(checkout.root, "tag", "v1.2.3")
     assert release.version_is_new(checkout) == "1.2.3"  # as in the workflow, which runs on the tag
-    with pytest.raises(NotReady, match=r"this commit has the tag v1\.2\.3, and ottla/__init__\.py 1\.2\.4"):
+    with pytest.raises(NotReady, match=r"this commit has the tag v1\.2\.3, and ottla/__init__\.py the version 1\.2\.4"):
         release.version_is_new(replace(checkout, version="1.2.4"))
     git(checkout.root, "commit", "-qm", "y", "--allow-empty")
     with pytest.raises(NotReady, match=r"a tag v1\.2\.3 already"):
@@ -82,7 +82,8 @@ def test_absent_python_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 def sbom(*names: str, **changes: object) -> dict[str, object]:
     components = [{"name": name, "version": "1"} for name in names]
-    return {"specVersion": "1.6", "metadata": {"component": {"name": "ottla"}}, "components": components, **changes}
+    root = {"name": "ottla", "version": "1.2.3"}
+    return {"specVersion": "1.6", "metadata": {"component": root}, "components": components, **changes}
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,7 @@ def sbom(*names: str, **changes: object) -> dict[str, object]:
     [
         (sbom("click"), "the SBOM lacks msgspec"),
         (sbom("click", "msgspec", metadata={"component": {"name": "other"}}), "describes other"),
+        (sbom("click", "msgspec", metadata={"component": {"name": "ottla"}}), "describes ottla None, and not ottla 1.2.3"),
         (sbom("click", components=[{"name": "click"}, {"name": "Msg_Spec", "version": "1"}]), "lacks msgspec"),
         (sbom(components=[{"name": "click"}, {"name": "msgspec", "version": "1"}]), "no version of click"),
         (sbom("click", "msgspec", serialNumber="/tmp/here/x"), "has paths of this machine"),
