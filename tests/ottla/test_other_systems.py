@@ -118,7 +118,7 @@ with ottla.Broker(settings={"ottla.durability": "power"}) as broker:
     broker.produce("orders", b"one")
     broker.restart(kill=True)
     broker.produce("orders", b"two")
-    print([record.value for record in broker.consume("orders", count=2)], broker.restart().is_running)
+    print([record.value for record in broker.records("orders")], broker.restart().is_running)
 with ottla.Cluster(brokers=2) as cluster:
     cluster.create_topic("orders", 1)
     cluster.kill(1)
