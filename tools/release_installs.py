@@ -15,6 +15,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterable
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def run(command: list[str], cwd: Path, **environment: str) -> str:
     return done.stdout
 
 
-def metadata_of(wheel: Path, version: str) -> email.message.Message:
+def metadata_of(wheel: Path, version: str) -> Message:
     with zipfile.ZipFile(wheel) as files:
         return email.message_from_bytes(files.read(f"ottla-{version}.dist-info/METADATA"))
 
