@@ -1,0 +1,448 @@
+"""Proves that each record is accounted for once, from committed records only (read_committed).
+
+The rules of each stage are functions of static frames, so that they can be tested with planted errors:
+
+- Each input has exactly one outcome: an output, a late row, a dead letter, or a repetition that was removed.
+- Sums are equal: an invoice is its order's amount, a total the sum of its invoices, a settlement has its payment's amount.
+- Transactions are whole: each topic has exactly the records that a batch's receipt counts, each batch has one receipt, none is
+  missing, and no transaction is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from shop.inputs import MINUTE_MS, Input, opened
+from shop.jobs.revenue import window_start_ms
+from shop.schemas import (
+    BATCH,
+    CLEAN_ORDERS,
+    DEAD_LETTERS,
+    INVOICE,
+    INVOICES,
+    LATE_INVOICES,
+    LATE_ORDERS,
+    LATE_SETTLEMENTS,
+    ORDER,
+    ORDERS,
+    PAYMENT,
+    PAYMENT_SOURCE,
+    PAYMENTS,
+    RECEIPT,
+    RECEIPTS,
+    REVENUE,
+    SETTLEMENT,
+    SETTLEMENTS,
+    SHIPMENT,
+    SHIPMENTS,
+    SOURCE,
+    TOTAL,
+)
+from shop.settings import Settings
+from shop.topics import client
+
+EXAMPLES: Final = 5
+"""Number of examples in a finding."""
+WRITTEN: Final = (
+    CLEAN_ORDERS,
+    INVOICES,
+    SHIPMENTS,
+    REVENUE,
+    SETTLEMENTS,
+    LATE_ORDERS,
+    LATE_INVOICES,
+    LATE_SETTLEMENTS,
+    DEAD_LETTERS,
+)
+"""The topics whose records have a receipt."""
+ROUNDING_MS: Final = 1_000
+OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A broken rule, how often it is broken, and where."""
+
+    rule: str
+    count: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage of the audit: its inputs, what became of them, and the broken rules. The outcomes of a sound stage add up to
+    ``inputs``."""
+
+    name: str
+    inputs: int
+    outcomes: Mapping[str, int]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    stages: tuple[Stage, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        return not any(stage.findings for stage in self.stages)
+
+
+def run(settings: Settings) -> Audit:
+    """Audit all jobs after they have read their topics. Raises `PipelineError`."""
+    from shop.running import started_session
+
+    return audit(started_session(settings), settings)
+
+
+def audit(spark: SparkSession, settings: Settings) -> Audit:
+    def read(topic: str, schema: str) -> Input:
+        one = opened(spark, topic, schema, settings, streams=False)
+        return Input(one.good.cache(), one.letters.cache())
+
+    def outputs(topic: str, schema: str) -> DataFrame:
+        return written(spark, topic, schema, settings)
+
+    orders, clean = read(ORDERS, ORDER), read(CLEAN_ORDERS, ORDER)
+    invoices, payments = read(INVOICES, INVOICE), read(PAYMENTS, PAYMENT)
+    letters = records(spark, DEAD_LETTERS, settings).select(header("ottla.source").alias("source"), header(BATCH).alias("batch"))
+    passed = last_watermark(receipts_of(spark, settings), "settlements.settlements")
+    late_settlements = outputs(LATE_SETTLEMENTS, ORDER)
+    stages = (
+        distinct_stage(orders, outputs(CLEAN_ORDERS, ORDER), outputs(LATE_ORDERS, ORDER), letters),
+        invoices_stage(clean, outputs(INVOICES, INVOICE), outputs(SHIPMENTS, SHIPMENT), letters),
+        revenue_stage(invoices, last_totals(outputs(REVENUE, TOTAL)), outputs(LATE_INVOICES, INVOICE), letters, settings),
+        settlements_stage(clean, payments, outputs(SETTLEMENTS, SETTLEMENT), late_settlements, letters, passed, settings),
+        transactions_stage(spark, settings),
+    )
+    for one in (orders, clean, invoices, payments):
+        one.good.unpersist()
+        one.letters.unpersist()
+    return Audit(stages)
+
+
+# reading
+
+
+def records(spark: SparkSession, topic: str, settings: Settings) -> DataFrame:
+    options = {
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "includeHeaders": "true",
+        "kafka.isolation.level": "read_committed",
+    }
+    return spark.read.format("kafka").options(**settings.connection, **options).load()
+
+
+def header(name: str) -> Column:
+    """Return the text of the last header of a name. Earlier ones are those of a copied record."""
+    found = f.filter(f.coalesce("headers", f.array().cast("array<struct<key:string,value:binary>>")), lambda h: h["key"] == name)
+    return f.get(f.reverse(found), f.lit(0))["value"].cast("string")
+
+
+def written(spark: SparkSession, topic: str, schema: str, settings: Settings) -> DataFrame:
+    """Return the decoded value as ``v``, the position of the input as ``source``, that of a payment as ``paid_source``, the
+    ``offset``, and the record's ``key``."""
+    value = f.from_json(f.col("value").cast("string"), schema).alias("v")
+    sources = (header(SOURCE).alias("source"), header(PAYMENT_SOURCE).alias("paid_source"))
+    return records(spark, topic, settings).select(value, *sources, "offset", f.col("key").cast("string").alias("key"))
+
+
+def receipts_of(spark: SparkSession, settings: Settings) -> DataFrame:
+    value = f.from_json(f.col("value").cast("string"), RECEIPT).alias("v")
+    return records(spark, RECEIPTS, settings).select(value).select("v.*")
+
+
+def last_watermark(receipts: DataFrame, sink: str) -> int:
+    """Return the watermark, in ms, up to which a sink's stream has removed its state."""
+    return int(receipts.where(f.col("sink") == sink).agg(f.max("watermark_ms")).collect()[0][0] or 0)
+
+
+# rules
+
+
+def tally(by: str, **sides: DataFrame) -> DataFrame:
+    """Count the values of the column ``by`` in each frame: a row for each value, a column for each frame.
+
+    A further column ``x`` of a frame becomes ``min_x`` and ``max_x``.
+    """
+    kinds = {name: frame.schema[name].dataType for frame in sides.values() for name in frame.columns if name != by}
+    united = [
+        frame.select(
+            f.col(by).cast("string").alias(by),
+            *(f.lit(int(other == side)).alias(other) for other in sides),
+            *((f.col(name) if name in frame.columns else f.lit(None).cast(kind)).alias(name) for name, kind in kinds.items()),
+        )
+        for side, frame in sides.items()
+    ]
+    bounds = [bound(name).alias(f"{bound.__name__}_{name}") for name in kinds for bound in (f.min, f.max)]
+    return reduce(DataFrame.unionByName, united).groupBy(by).agg(*(f.sum(side).alias(side) for side in sides), *bounds)
+
+
+def broken(counted: DataFrame, by: str, rules: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Return a finding for each rule whose SQL condition some rows fulfil."""
+    counts = counted.agg(*(f.count(f.when(f.expr(condition), 1)).alias(str(n)) for n, condition in enumerate(rules.values())))
+    row = counts.collect()[0]
+    return tuple(
+        Finding(rule, count, tuple(str(one[0]) for one in counted.where(condition).select(by).limit(EXAMPLES).collect()))
+        for (rule, condition), count in zip(rules.items(), row, strict=True)
+        if count
+    )
+
+
+def sums(counted: DataFrame, **columns: str) -> dict[str, int]:
+    """Evaluate SQL aggregates of a tally."""
+    row = counted.agg(*(f.expr(text).cast("long").alias(name) for name, text in columns.items())).collect()[0]
+    return {name.replace("_", " "): row[name] or 0 for name in columns}
+
+
+def letters_of(letters: DataFrame, job: str) -> DataFrame:
+    """Select the positions of the dead letters that a job has written: several jobs may refuse one record, each for itself."""
+    return letters.where(f.col("batch").startswith(f"{job}.")).select("source")
+
+
+def distinct_stage(orders: Input, clean: DataFrame, late: DataFrame, letters: DataFrame) -> Stage:
+    """Each order record is the one that was kept, a repetition of it, a late one, or a dead letter."""
+    order = f.concat_ws(" at ", f.col("row.id"), f.col("row.at_ms").cast("string")).alias("order")
+    outcomes = tally(
+        "source",
+        valid=orders.good.select("source"),
+        malformed=orders.letters.select(header("ottla.source").alias("source")),
+        clean=clean.select("source"),
+        late=late.select("source"),
+        letters=letters_of(letters, "distinct"),
+    ).cache()
+    late_sources = late.select(f.col("source").alias("late_source"), f.lit(1).alias("is_late")).distinct()
+    judged_orders = orders.good.join(late_sources, f.col("source") == f.col("late_source"), "left")
+    by_order = tally(
+        "order",
+        sent=judged_orders.select(order),
+        late=judged_orders.where("is_late = 1").select(order),
+        clean=clean.select(f.concat_ws(" at ", f.col("v.id"), f.col("v.at_ms").cast("string")).alias("order")),
+    ).cache()
+    findings = broken(
+        outcomes,
+        "source",
+        {
+            "order records with two outcomes": "clean + late + letters > 1",
+            "malformed orders without a dead letter": "malformed > 0 AND letters = 0",
+            "dead letters of valid orders": "valid > 0 AND letters > 0",
+            "outputs of no order record": "valid + malformed = 0",
+        },
+    ) + broken(
+        by_order,
+        "order",
+        {
+            "orders twice": "clean > 1",
+            "orders lost, or not processed yet": "sent > 0 AND clean = 0 AND late < sent",
+            "orders that were never sent": "sent = 0",
+        },
+    )
+    inputs = sums(outcomes, inputs="sum(valid + malformed)")["inputs"]
+    ends = sums(by_order, clean="sum(clean)", repeated="sum(greatest(sent - late - clean, 0))", late="sum(late)")
+    return Stage("distinct", inputs, {**ends, "dead letters": sums(outcomes, letters="sum(letters)")["letters"]}, findings)
+
+
+def invoices_stage(clean: Input, invoices: DataFrame, shipments: DataFrame, letters: DataFrame) -> Stage:
+    """Each clean order has an invoice of its amount and a shipment, or a dead letter."""
+    owed = (f.col("row.quantity").cast("long") * f.col("row.cents")).alias("owed")
+    outcomes = tally(
+        "source",
+        clean=clean.good.select("source", owed, f.col("row.id").alias("ordered")),
+        malformed=clean.letters.select(header("ottla.source").alias("source")),
+        invoices=invoices.select("source", f.col("v.cents").alias("billed"), f.col("v.order").alias("invoiced")),
+        shipments=shipments.select("source", f.col("v.order").alias("shipped")),
+        letters=letters_of(letters, "invoices"),
+    ).cache()
+    is_same = "least(min_ordered, min_invoiced, min_shipped) = greatest(max_ordered, max_invoiced, max_shipped)"
+    findings = broken(
+        outcomes,
+        "source",
+        {
+            "invoices twice": "invoices > 1",
+            "shipments twice": "shipments > 1",
+            "orders without an invoice or a dead letter": "clean + malformed > 0 AND invoices + letters = 0",
+            "invoices without a shipment, or the reverse": "invoices <> shipments",
+            "orders with an invoice and a dead letter, or two": "invoices + letters > 1",
+            "invoices of a wrong amount": "clean > 0 AND invoices > 0 AND (min_billed <> max_owed OR max_billed <> max_owed)",
+            "outputs of another order": f"clean > 0 AND invoices > 0 AND NOT {is_same}",
+            "outputs of no order": "clean + malformed = 0",
+        },
+    )
+    ends = sums(outcomes, inputs="sum(clean + malformed)", invoices="sum(invoices)", dead_letters="sum(letters)")
+    return Stage("invoices", ends.pop("inputs"), ends, findings)
+
+
+def last_totals(totals: DataFrame) -> DataFrame:
+    """Return the last total of each key. A key has one partition, so its offsets are in order."""
+    return totals.groupBy("key").agg(f.max_by("v", "offset").alias("v"))
+
+
+def revenue_stage(invoices: Input, totals: DataFrame, late: DataFrame, letters: DataFrame, settings: Settings) -> Stage:
+    """Each invoice is in its total or late, and each total is the sum of its invoices that are not late."""
+    outcomes = tally(
+        "source",
+        invoices=invoices.good.select("source"),
+        malformed=invoices.letters.select(header("ottla.source").alias("source")),
+        late=late.select("source"),
+        letters=letters_of(letters, "revenue"),
+    ).cache()
+    late_sources = late.select("source").distinct()
+    in_time = invoices.good.join(late_sources, "source", "left_anti")
+    key = f.concat_ws("|", window_start_ms(f.col("row.at_ms"), settings).cast("string"), f.col("row.category")).alias("key")
+    expected = in_time.select(key, f.col("row.cents").alias("cents")).groupBy("key")
+    expected = expected.agg(f.count("*").alias("due"), f.sum("cents").alias("due_cents"))
+    given = totals.select("key", f.col("v.invoices").alias("counted"), f.col("v.cents").alias("counted_cents"))
+    compared = expected.join(given, "key", "full_outer").na.fill(0).cache()
+    findings = broken(
+        outcomes,
+        "source",
+        {
+            "late invoices twice": "late > 1",
+            "late invoices of no invoice": "late > 0 AND invoices = 0",
+            "malformed invoices without one dead letter": "malformed > 0 AND letters <> 1",
+        },
+    ) + broken(compared, "key", {"totals that are not the sum of their invoices": "due <> counted OR due_cents <> counted_cents"})
+    ends = sums(outcomes, inputs="sum(invoices + malformed)", late="sum(late)", dead_letters="sum(letters)")
+    return Stage("revenue", ends.pop("inputs"), {**sums(compared, in_totals="sum(counted)"), **ends}, findings)
+
+
+def settlements_stage(
+    orders: Input, payments: Input, settled: DataFrame, late: DataFrame, letters: DataFrame, watermark_ms: int, settings: Settings
+) -> Stage:
+    """Each order and each payment is settled or late, or open because the watermark has not passed its time limit."""
+    # Spark rounds the time up to which it removes state.
+    watermark_ms -= ROUNDING_MS
+    late_orders, late_payments = (
+        late.where(f.col("source").startswith(f"{t}-")).select("source") for t in (CLEAN_ORDERS, PAYMENTS)
+    )
+    paid = settled.where("v.status = 'paid'")
+    by_order = tally(
+        "source",
+        orders=orders.good.select("source", f.col("row.at_ms").alias("at_ms")),
+        paid=paid.select("source"),
+        unpaid=settled.where("v.status = 'unpaid'").select("source"),
+        late=late_orders,
+    ).cache()
+    by_payment = tally(
+        "source",
+        payments=payments.good.select("source", f.col("row.at_ms").alias("at_ms"), f.col("row.cents").alias("cents")),
+        paid=paid.select(f.col("paid_source").alias("source"), f.col("v.paid").alias("got")),
+        unmatched=settled.where("v.status = 'unmatched'").select(
+            f.col("paid_source").alias("source"), f.col("v.paid").alias("got")
+        ),
+        late=late_payments,
+    ).cache()
+    refused = tally(
+        "source",
+        malformed=reduce(
+            DataFrame.unionByName, [one.letters.select(header("ottla.source").alias("source")) for one in (orders, payments)]
+        ),
+        letters=letters_of(letters, "settlements"),
+    )
+    limit_ms = settings.pay_within_minutes * MINUTE_MS
+    none_of_order, none_of_payment = "orders > 0 AND paid + unpaid + late = 0", "payments > 0 AND paid + unmatched + late = 0"
+    findings = (
+        broken(
+            by_order,
+            "source",
+            {
+                "orders settled twice": "unpaid > 1 OR late > 1 OR int(unpaid > 0) + int(paid > 0) + int(late > 0) > 1",
+                "orders not settled in time": f"{none_of_order} AND max_at_ms + {limit_ms} < {watermark_ms}",
+                "settlements of no order": "orders = 0",
+            },
+        )
+        + broken(
+            by_payment,
+            "source",
+            {
+                "payments settled twice": "paid + unmatched + late > 1",
+                "payments not settled in time": f"{none_of_payment} AND max_at_ms < {watermark_ms}",
+                "settlements of no payment": "payments = 0",
+                "settlements of a wrong amount": "payments > 0 AND paid + unmatched > 0 AND max_got <> max_cents",
+            },
+        )
+        + broken(refused, "source", {"malformed records without one dead letter": "malformed <> letters"})
+    )
+    of_orders = sums(
+        by_order,
+        inputs="sum(orders)",
+        paid="sum(int(paid > 0))",
+        unpaid="sum(unpaid)",
+        late="sum(late)",
+        open=_count_of(none_of_order),
+    )
+    of_payments = sums(
+        by_payment, payments="sum(payments)", matched="sum(paid)", unmatched="sum(unmatched)", open=_count_of(none_of_payment)
+    )
+    inputs = of_orders.pop("inputs") + of_payments.pop("payments")
+    both_late = of_orders.pop("late") + sums(by_payment, late="sum(late)")["late"]
+    outcomes = {
+        "orders paid": of_orders["paid"],
+        "unpaid": of_orders["unpaid"],
+        "payments matched": of_payments["matched"],
+        "unmatched": of_payments["unmatched"],
+        "late": both_late,
+        "open": of_orders["open"] + of_payments["open"],
+    }
+    return Stage("settlements", inputs, outcomes, findings)
+
+
+def _count_of(condition: str) -> str:
+    return f"count(CASE WHEN {condition} THEN 1 END)"
+
+
+def transactions_stage(spark: SparkSession, settings: Settings) -> Stage:
+    """Compare the receipts with the records of all topics, and look for open transactions."""
+    labelled = [
+        records(spark, topic, settings).select(header(BATCH).alias("batch"), f.lit(topic).alias("topic")) for topic in WRITTEN
+    ]
+    with client(settings) as cluster:
+        is_open = [one.transactional_id for one in cluster.transactions(states=OPEN_STATES)]
+    ours = tuple(sorted(one for one in is_open if one.startswith(f"{settings.name}.")))
+    stage = receipts_stage(receipts_of(spark, settings), reduce(DataFrame.unionByName, labelled))
+    if not ours:
+        return stage
+    return Stage(
+        stage.name, stage.inputs, stage.outcomes, (*stage.findings, Finding("open transactions", len(ours), ours[:EXAMPLES]))
+    )
+
+
+def receipts_stage(receipts: DataFrame, labelled: DataFrame) -> Stage:
+    """``labelled`` has ``batch``, the text of a record's header, and ``topic``."""
+    label = f.concat_ws("/", "sink", "stream", f.col("batch").cast("string"))
+    receipts = receipts.withColumn("label", label).cache()
+    counts = receipts.select("label", f.explode("records").alias("topic", "count"))
+    place = f.concat_ws(" in ", "label", "topic").alias("place")
+    expected = counts.groupBy(place).agg(f.sum("count").alias("due"))
+    there = (
+        labelled.select(f.coalesce("batch", f.lit("no batch")).alias("label"), "topic")
+        .groupBy(place)
+        .agg(f.count("*").alias("there"))
+    )
+    compared = expected.join(there, "place", "full_outer").na.fill(0).cache()
+    streams = receipts.groupBy("sink", "stream").agg(
+        f.count_distinct("batch").alias("batches"), (f.max("batch") + 1).alias("due"), f.count("*").alias("receipts")
+    )
+    streams = streams.withColumn("place", f.concat_ws("/", "sink", "stream"))
+    findings = broken(compared, "place", {"transactions that are torn": "due <> there"}) + broken(
+        streams, "place", {"batches missing": "batches <> due", "batches committed twice": "receipts > batches"}
+    )
+    return Stage("transactions", receipts.count(), sums(compared, records="sum(there)"), findings)
+
+
+def shown(audited: Audit) -> str:
+    """Format the audit for a terminal."""
+    lines = []
+    for stage in audited.stages:
+        outcomes: Any = ", ".join(f"{count:,} {name}" for name, count in stage.outcomes.items())
+        lines.append(f"{stage.name:<13}{stage.inputs:>8,} {'receipts' if stage.name == 'transactions' else 'inputs'} = {outcomes}")
+        lines += [f"  BROKEN: {found.rule}: {found.count:,}, such as {', '.join(found.examples)}" for found in stage.findings]
+    lines.append("sound: each record is accounted for once" if audited.is_sound else "not sound")
+    return "\n".join(lines)
