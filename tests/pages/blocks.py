@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "examples/README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")))
+EXAMPLES = ("examples/README.md", "examples/spark-shop/README.md")
+PAGES = ("README.md", *EXAMPLES, *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")))
 _FENCE = re.compile(
     r'^ *```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^ *```$',
     re.DOTALL | re.MULTILINE,

@@ -82,9 +82,8 @@ ottla() {
 """
 """Shell function for blocks in which each line starts a broker: it replaces the previous broker and waits for the new one."""
 
-_PIPELINE_ELSEWHERE = """\
-ottla() { if [ "$1" = pipeline ]; then command ottla "$@" --bootstrap 127.0.0.1:9092; else command ottla "$@"; fi; }
-command ottla serve &
+_BROKER_FIRST = """\
+ottla serve &
 ottla health --wait
 """
 
@@ -99,9 +98,12 @@ SESSIONS = {
         last="ottla fault list --ready-file ready.json\n", expected=(r"delay_ms", r"Fetch")
     ),
     ("docs/pipeline.md", "ottla pipeline generate --rows 200000"): Session(
-        first=_PIPELINE_ELSEWHERE,
+        first=_BROKER_FIRST,
         expected=(r"export of purchases: 2,000 records", r"exported rows that are not a record"),
         needs_spark=True,
+    ),
+    ("examples/spark-shop/README.md", "pip install '.[spark]'"): Session(
+        expected=(r"settlements\.settlements, batch 0: ", r"sound: each record is accounted for once"), needs_spark=True
     ),
     ("examples/README.md", "cd examples/orders"): Session(
         expected=(r"batch 0: ", r'"order_id":\s*"o-1"', r"o-1\s+1250"), needs_spark=True
@@ -261,6 +263,12 @@ ELSEWHERE = {
     ("examples/README.md", "pip install . confluent-kafka pytest django fastapi httpx"): (
         "tests/wire/test_examples.py::test_python_examples_pass_or_are_skipped"
     ),
+    ("examples/spark-shop/README.md", "python -m shop chaos --seed 7 --kills 6 --picture chaos.svg"): (
+        "examples/spark-shop/tests/test_chaos.py::test_kills_of_driver_executor_and_broker_lose_and_duplicate_nothing"
+    ),
+    ("examples/spark-shop/README.md", "pip install pytest pyyaml"): (
+        "tests/examples/test_spark_shop.py::test_tests_of_the_project_pass"
+    ),
     ("examples/README.md", "cd examples/go && go test ./..."): "tests/wire/test_examples.py::test_go_example_passes",
     ("docs/client-faults.md", "def test_offsets_survive_a_move_of_the_coordinator(ottla, ot"): (
         "tests/wire/test_client_faults.py::test_kafka_python_sends_requests_to_the_new_coordinator"
@@ -342,6 +350,7 @@ NOT_RUN = {
     **dict.fromkeys(
         (("docs/performance.md", command) for command in _BENCHMARKS), "takes minutes, and needs the machine for itself"
     ),
+    ("examples/spark-shop/README.md", "pip wheel --no-deps --wheel-dir wheels ../.."): "needs a container engine",
     ("docs/containers.md", "docker run -p 127.0.0.1:9092:9092 ottla:8.0.0"): "needs a container engine",
     ("docs/github-actions.md", "jobs:"): "needs GitHub's machines",
     ("docs/github-actions.md", "- run: |"): "needs GitHub's machines",

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from ottla import Broker
+from ottla.cli import main
 from ottla.client.admin.offsets import ranges
 from ottla.client.security.client_config import Connecting
 from ottla.pipeline.generate import Workload, purchases
@@ -35,3 +36,10 @@ def test_unreachable_broker_is_reported(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("ottla.pipeline.topics.TIMEOUT_S", 0.5)
     with pytest.raises(PipelineError, match=r"creating topics at 127\.0\.0\.1:1"):
         create("127.0.0.1:1", ("purchases",), 2)
+
+
+def test_jobs_use_the_broker_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Broker(data_dir=tmp_path) as broker:
+        monkeypatch.setenv("OTTLA_BOOTSTRAP", broker.bootstrap)
+        assert main(["pipeline", "generate", "--rows", "20", "--source-topic", "bought"]) == 0
+        assert len(broker.records("bought")) == 20

@@ -149,5 +149,5 @@ def test_all_jobs_together_are_sound_and_an_error_is_found(
 
 
 def test_job_without_topics_says_how_to_create_them(ottla: Broker, settings: Settings) -> None:
-    with pytest.raises(PipelineError, match="missing topics orders, .*; create them with: python -m shop topics"):
+    with pytest.raises(PipelineError, match=r"missing topics orders, .*; create them with: python -m shop topics"):
         run(["distinct"], replace(settings, bootstrap=ottla.bootstrap))

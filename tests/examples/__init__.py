@@ -1,0 +1,1 @@
+"""Tests of projects in examples/ that are too large for one file."""
