@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -14,21 +15,27 @@ UNSOUND_EXIT: Final = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = _parser().parse_args(arguments)
+    try:
+        return _ran(_parser().parse_args(arguments))
+    except KeyboardInterrupt:
+        print("shop: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+
+
+def _ran(given: argparse.Namespace) -> int:
+    """Run the command and return the exit code. Errors that have a cause outside of the program are one line."""
     from ottla.client import ClientError
     from ottla.pipeline.signals import Stopped
+    from ottla.testing.handle import BrokerFailed
 
     try:
         return int(given.command(read(given.config), given))
-    except (WrongSetting, ClientError) as error:
+    except (WrongSetting, ClientError, BrokerFailed) as error:
         print(f"shop: {error}", file=sys.stderr)
         return 1
     except Stopped as stopped:
         print(f"shop: stopped by {stopped.number.name}; no transaction is left open", file=sys.stderr)
         return 128 + stopped.number
-    except KeyboardInterrupt:
-        print("shop: interrupted", file=sys.stderr)
-        return 130
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -42,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         return one
 
     command("topics", _topics, "Create the topics that do not exist.")
-    generate = command("generate", _generate, "Create the topics, and write orders, payments and products.")
+    generate = command("generate", _generate, "Create the topics, and write records, unless there are orders.")
     generate.add_argument("--orders", type=_count, default=5_000, metavar="N", help="number of orders (default: 5000)")
     generate.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the orders (default: 1)")
     generate.add_argument("--step-ms", type=_count, default=5_000, metavar="MS", help="event time between orders (default: 5000)")
@@ -75,9 +82,15 @@ def _topics(settings: Settings, _: argparse.Namespace) -> int:
 
 def _generate(settings: Settings, given: argparse.Namespace) -> int:
     from shop.generate import Workload, fill
-    from shop.topics import create
+    from shop.schemas import ORDERS
+    from shop.topics import client, create
 
     create(settings)
+    with client(settings) as cluster:
+        if next(cluster.stream(ORDERS), None) is not None:
+            # Generated orders have the same ids again. Compose runs this command at every start.
+            print(f"topic {ORDERS} has records, so none are generated")
+            return 0
     total = fill(settings, Workload(given.orders, given.seed, given.step_ms))
     print(f"{total:,} records written")
     return 0

@@ -24,10 +24,12 @@ from typing import Final
 
 from ottla import Broker
 from ottla.client import ClientError, KafkaClient
+from ottla.pipeline.signals import stopping_signals
 from shop import audit as auditing
 from shop.cluster import StandaloneCluster, kill, spawned
 from shop.generate import Workload, fill
 from shop.picture import drawn
+from shop.running import SIGNALS
 from shop.schemas import RECEIPTS
 from shop.settings import Settings
 from shop.topics import create
@@ -102,8 +104,14 @@ Say = Callable[[str], None]
 def run(settings: Settings, plan: Plan, directory: str | None = None, picture: str | None = None, say: Say = say_at_once) -> bool:
     """Run the plan on a broker and a Spark cluster of its own. Returns whether the audit is sound. Raises `ChaosFailed`."""
     with ExitStack() as stack:
+        # A signal unwinds the stack, so that no process is left.
+        stack.enter_context(stopping_signals(*SIGNALS))
         where = Path(directory or stack.enter_context(tempfile.TemporaryDirectory(prefix="shop-chaos-"))).absolute()
         where.mkdir(parents=True, exist_ok=True)
+        if any(where.iterdir()):
+            raise ChaosFailed(f"{where} is not empty: give --directory another directory")
+        if picture and not Path(picture).absolute().parent.is_dir():
+            raise ChaosFailed(f"the directory of {picture} does not exist: create it, or give --picture another file")
         broker = stack.enter_context(Broker(data_dir=where / "data"))
         cluster = stack.enter_context(StandaloneCluster(where))
         settings = replace(
@@ -112,6 +120,7 @@ def run(settings: Settings, plan: Plan, directory: str | None = None, picture: s
             checkpoints=str(where / "checkpoints"),
             master=cluster.url,
             batch_records=BATCH_RECORDS,
+            kafka={},
         )
         create(settings)
         fill(settings, Workload(plan.orders, plan.seed, STEP_MS))
@@ -183,7 +192,8 @@ class Chaos:
                     raise ChaosFailed(f"the jobs were not done within {MAX_S:.0f} s; see {self._directory / 'driver.log'}")
                 if self._is_due():
                     time.sleep(self._rng.uniform(0, MAX_JITTER_S))
-                    self._kill(self._due.pop(0)[1], driver)
+                    if self._killed(self._due[0][1], driver):
+                        del self._due[0]
                 time.sleep(POLL_S)
         finally:
             kill(driver)
@@ -201,21 +211,25 @@ class Chaos:
             return len(client.records(RECEIPTS)) >= after
         return False
 
-    def _kill(self, victim: str, driver: subprocess.Popen[bytes]) -> None:
+    def _killed(self, victim: str, driver: subprocess.Popen[bytes]) -> bool:
+        """Kill the victim, and start a killed broker again. Returns False if there was no such process at that moment."""
+        executors = self._cluster.executors()
+        if (victim == DRIVER and driver.poll() is not None) or (victim == EXECUTOR and not executors):
+            return False
         self.events.kills.append((now_ms(), victim))
         self._say(f"{(now_ms() - self.events.began_ms) / 1_000:6.1f} s: kill the {victim}")
         if victim == DRIVER:
             kill(driver)
         elif victim == EXECUTOR:
-            for pid in self._cluster.executors()[:1]:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(self._rng.choice(executors), signal.SIGKILL)
         else:
             self.events.lives.append((BROKER, self._broker_began_ms, now_ms()))
             self._broker.kill()
             time.sleep(self._rng.uniform(0, MAX_DOWN_S))
             self._broker.start()
             self._broker_began_ms = now_ms()
+        return True
 
 
 def environment() -> dict[str, str]:

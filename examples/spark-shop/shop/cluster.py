@@ -18,6 +18,8 @@ from typing import Final, Self
 
 import pyspark
 
+from ottla.client import ClientError
+
 MASTER: Final = "org.apache.spark.deploy.master.Master"
 WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
@@ -25,7 +27,7 @@ START_S: Final = 120.0
 POLL_S: Final = 0.1
 
 
-class NotStarted(Exception):
+class NotStarted(ClientError):
     """A process of the cluster did not start. The message names its log."""
 
 

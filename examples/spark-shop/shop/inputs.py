@@ -17,6 +17,13 @@ LAST_MS = 253_402_300_799_999
 """The last ms of the year 9999, after which Spark has no timestamps."""
 
 
+LARGEST_BYTES = 256 << 10
+"""Maximum size of a value, so that an output with its headers fits into a batch of 1 MiB."""
+LARGEST_QUANTITY = 10_000
+LARGEST_CENTS = 10**13
+"""Maximum amount of an invoice or a payment. A sum of 900,000 of them fits into a LONG."""
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """The records of one topic. ``good`` has the value as ``row``, its time as ``at`` and its position as ``source``. ``letters``
@@ -35,22 +42,38 @@ def opened(spark: SparkSession, topic: str, schema: str, settings: Settings, *, 
 
 
 def judged(decoded: ottla.spark.DecodedRecords, settings: Settings) -> Input:
-    """Separate the decoded records by the rule for event times, by which one record cannot make all later ones late."""
+    """Separate the decoded records by rules that a schema cannot express (`_faults`)."""
     good = decoded.good.withColumn("source", position())
-    at_ms, ahead_ms = f.col("row.at_ms"), settings.max_ahead_minutes * MINUTE_MS
-    fault = (
-        f.when(~at_ms.between(FIRST_MS, LAST_MS), f.lit("field at_ms is no date of the years 1970 to 9999"))
-        .when(
-            at_ms > f.unix_millis("timestamp") + ahead_ms,
-            f.lit(f"field at_ms is more than {settings.max_ahead_minutes} minutes ahead of the record's timestamp"),
-        )
-        .otherwise(f.lit(None))
-    )
+    fault: Column = f.lit(None).cast("string")
+    for is_met, reason in reversed(_faults(good.select("row.*").columns, settings)):
+        fault = f.when(~f.coalesce(is_met, f.lit(False)), reason).otherwise(fault)
     good = good.withColumn("fault", fault)
     refused = good.where("fault IS NOT NULL").select(dead_letter(f.col("fault")).alias("out"))
     letters = outgoing(decoded.dead_letters(DEAD_LETTERS)).unionByName(refused.select("out.*"))
     kept = good.where("fault IS NULL").drop("fault").withColumn("at", f.timestamp_millis(f.col("row.at_ms")))
     return Input(kept, letters)
+
+
+def _faults(names: list[str], settings: Settings) -> list[tuple[Column, str]]:
+    """Return conditions that a record must meet, and the reason if it does not.
+
+    Without them one record could stop a job for ever, by a sum that overflows or an output that is too large, or make all later
+    records late, by a time in the year 3000.
+    """
+    at_ms, ahead_ms = f.col("row.at_ms"), settings.max_ahead_minutes * MINUTE_MS
+    rules = [
+        (f.octet_length(f.to_json("row")) <= LARGEST_BYTES, f"the value has more than {LARGEST_BYTES:,} bytes"),
+        (at_ms.between(FIRST_MS, LAST_MS), "field at_ms is no date of the years 1970 to 9999"),
+        (
+            at_ms <= f.unix_millis("timestamp") + ahead_ms,
+            f"field at_ms is more than {settings.max_ahead_minutes} minutes ahead of the record's timestamp",
+        ),
+    ]
+    limit = LARGEST_CENTS
+    if "quantity" in names:
+        rules.append((f.col("row.quantity").between(1, LARGEST_QUANTITY), f"field quantity is not from 1 to {LARGEST_QUANTITY:,}"))
+        limit //= LARGEST_QUANTITY
+    return [*rules, (f.col("row.cents").between(0, limit), f"field cents is not from 0 to {limit:,}")]
 
 
 def latest_products(spark: SparkSession, settings: Settings) -> DataFrame:
@@ -90,14 +113,14 @@ def out(topic: str, key: Column, value: Column, source: Column, **more: Column) 
 
 
 def dead_letter(reason: Column) -> Column:
-    """Build the dead letter of a decoded record. Its headers have the names of `ottla.spark`'s dead letters."""
-    own = headers(ottla__source=f.col("source"), ottla__reason=reason)
-    given = f.coalesce(f.col("headers"), f.array().cast(HEADERS))
+    """Build the dead letter of a decoded record. The header ``ottla.source`` has the position of the whole record: a large value is
+    truncated here, and other headers are left out."""
+    value = f.to_json("row").cast("binary")
     return f.struct(
         f.lit(DEAD_LETTERS).alias("topic"),
-        f.col("key").cast("binary").alias("key"),
-        f.to_json("row").cast("binary").alias("value"),
-        f.concat(given, own).alias("headers"),
+        f.substring(f.col("key").cast("binary"), 1, LARGEST_BYTES).alias("key"),
+        f.substring(value, 1, LARGEST_BYTES).alias("value"),
+        headers(ottla__source=f.col("source"), ottla__reason=reason).alias("headers"),
     )
 
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 from shop.audit import Audit, Finding, Stage
-from shop.chaos import BROKER, DRIVER, EXECUTOR, Events, Plan, as_toml, run
+from shop.chaos import BROKER, DRIVER, EXECUTOR, ChaosFailed, Events, Plan, as_toml, run
 from shop.picture import drawn
 from shop.settings import Settings, read
 
@@ -29,6 +29,14 @@ def test_driver_reads_the_settings_of_the_run(tmp_path: Path) -> None:
     settings = Settings(bootstrap="127.0.0.1:1", checkpoints='/tmp/a "b"', cores=7)
     (tmp_path / "shop.toml").write_text(as_toml(settings))
     assert read(str(tmp_path / "shop.toml"), {}) == settings
+
+
+def test_directory_that_is_not_empty_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with pytest.raises(ChaosFailed, match="is not empty"):
+        run(Settings(), Plan(), str(tmp_path))
+    with pytest.raises(ChaosFailed, match=r"the directory of /nowhere/x\.svg does not exist"):
+        run(Settings(), Plan(), str(tmp_path / "run"), "/nowhere/x.svg")
 
 
 def picture(*findings: Finding) -> str:
