@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from shop.audit import Audit
     from shop.chaos import Events
 
-WIDTH, LEFT, LANE, TOP = 960, 150, 26, 46
+WIDTH, LEFT, LANE, TOP = 960, 172, 26, 46
 COLOURS: Final = {"life": "#4c78a8", "commit": "#54a24b", "kill": "#e45756", "text": "#333", "line": "#ddd"}
 SECONDS_BETWEEN_TICKS: Final = (5, 10, 20, 30, 60, 120, 300, 600)
 MAX_TICKS: Final = 12
@@ -31,6 +31,8 @@ def drawn(events: Events, audited: Audit, title: str) -> str:
 
     bottom = TOP + len(lanes) * LANE
     parts = [_text(12, 24, title, "bold")]
+    legend = (("running", "life"), ("killed", "kill"), ("committed transaction", "commit"))
+    parts += [_text(560 + 85 * number, 24, words, colour=COLOURS[kind]) for number, (words, kind) in enumerate(legend)]
     parts += [_text(12, y(lane) + 17, lane) for lane in lanes]
     parts += _axis(span_ms, bottom, x, events.began_ms)
     for what, begin, end in events.lives:
