@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +21,12 @@ KAFKA = (
     " headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
 NOW_MS = 1_700_000_000_000
+
+
+def pytest_configure() -> None:
+    # A shell starts a command in the background with SIGINT ignored, which the drivers that tests start would inherit.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -72,7 +72,8 @@ def driver(settings: Settings, directory: Path, *arguments: str) -> Iterator[tup
 
 
 def transactions_of(broker: Broker) -> set[str]:
-    return {one.state for one in broker.transactions() if one.transactional_id.startswith("shop.")}
+    with broker.open_client() as cluster:
+        return {one.state for one in cluster.transactions() if one.transactional_id.startswith("shop.")}
 
 
 def test_deleted_checkpoint_is_refused_and_nothing_is_written_twice(ottla: Broker, deployed: Settings) -> None:
