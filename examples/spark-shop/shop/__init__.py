@@ -9,6 +9,7 @@
 - `jobs`: the jobs; each module has the transformation of one job.
 - `writing`: writes a batch with its receipt, by the sinks of `ottla.spark`.
 - `running`: runs jobs until their topics are read, or until a signal.
+- `findings`: what an audit finds, and how its rules are applied to static frames.
 - `audit`: proves that each record is accounted for once.
 - `cluster`: a standalone Spark cluster of processes on this machine.
 - `chaos`: kills driver, executors and broker while the jobs run, and ends with the audit.

@@ -106,7 +106,8 @@ def _run(settings: Settings, given: argparse.Namespace) -> int:
 
 
 def _audit(settings: Settings, _: argparse.Namespace) -> int:
-    from shop.audit import run, shown
+    from shop.audit import run
+    from shop.findings import shown
 
     audited = run(settings)
     print(shown(audited))

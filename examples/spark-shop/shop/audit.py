@@ -10,14 +10,13 @@ The rules of each stage are functions of static frames, so that they can be test
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from shop.findings import Audit, Finding, Stage, broken, sums, tally
 from shop.inputs import MINUTE_MS, Input, opened
 from shop.jobs.revenue import window_start_ms
 from shop.schemas import (
@@ -47,8 +46,6 @@ from shop.schemas import (
 from shop.settings import Settings
 from shop.topics import client
 
-EXAMPLES: Final = 5
-"""Number of examples in a finding."""
 WRITTEN: Final = (
     CLEAN_ORDERS,
     INVOICES,
@@ -63,35 +60,6 @@ WRITTEN: Final = (
 """The topics whose records have a receipt."""
 ROUNDING_MS: Final = 1_000
 OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A broken rule, how often it is broken, and where."""
-
-    rule: str
-    count: int
-    examples: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A stage of the audit: its inputs, what became of them, and the broken rules. The outcomes of a sound stage add up to
-    ``inputs``."""
-
-    name: str
-    inputs: int
-    outcomes: Mapping[str, int]
-    findings: tuple[Finding, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    stages: tuple[Stage, ...]
-
-    @property
-    def is_sound(self) -> bool:
-        return not any(stage.findings for stage in self.stages)
 
 
 def run(settings: Settings) -> Audit:
@@ -165,41 +133,6 @@ def last_watermark(receipts: DataFrame, sink: str) -> int:
 
 
 # rules
-
-
-def tally(by: str, **sides: DataFrame) -> DataFrame:
-    """Count the values of the column ``by`` in each frame: a row for each value, a column for each frame.
-
-    A further column ``x`` of a frame becomes ``min_x`` and ``max_x``.
-    """
-    kinds = {name: frame.schema[name].dataType for frame in sides.values() for name in frame.columns if name != by}
-    united = [
-        frame.select(
-            f.col(by).cast("string").alias(by),
-            *(f.lit(int(other == side)).alias(other) for other in sides),
-            *((f.col(name) if name in frame.columns else f.lit(None).cast(kind)).alias(name) for name, kind in kinds.items()),
-        )
-        for side, frame in sides.items()
-    ]
-    bounds = [bound(name).alias(f"{bound.__name__}_{name}") for name in kinds for bound in (f.min, f.max)]
-    return reduce(DataFrame.unionByName, united).groupBy(by).agg(*(f.sum(side).alias(side) for side in sides), *bounds)
-
-
-def broken(counted: DataFrame, by: str, rules: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Return a finding for each rule whose SQL condition some rows fulfil."""
-    counts = counted.agg(*(f.count(f.when(f.expr(condition), 1)).alias(str(n)) for n, condition in enumerate(rules.values())))
-    row = counts.collect()[0]
-    return tuple(
-        Finding(rule, count, tuple(str(one[0]) for one in counted.where(condition).select(by).limit(EXAMPLES).collect()))
-        for (rule, condition), count in zip(rules.items(), row, strict=True)
-        if count
-    )
-
-
-def sums(counted: DataFrame, **columns: str) -> dict[str, int]:
-    """Evaluate SQL aggregates of a tally."""
-    row = counted.agg(*(f.expr(text).cast("long").alias(name) for name, text in columns.items())).collect()[0]
-    return {name.replace("_", " "): row[name] or 0 for name in columns}
 
 
 def letters_of(letters: DataFrame, job: str) -> DataFrame:
@@ -318,80 +251,66 @@ def settlements_stage(
 ) -> Stage:
     """Each order and each payment is settled or late, or open because the watermark has not passed its time limit."""
     # Spark rounds the time up to which it removes state.
-    watermark_ms -= ROUNDING_MS
-    late_orders, late_payments = (
-        late.where(f.col("source").startswith(f"{t}-")).select("source") for t in (CLEAN_ORDERS, PAYMENTS)
-    )
-    paid = settled.where("v.status = 'paid'")
-    by_order = tally(
-        "source",
-        orders=orders.good.select("source", f.col("row.at_ms").alias("at_ms")),
-        paid=paid.select("source"),
-        unpaid=settled.where("v.status = 'unpaid'").select("source"),
-        late=late_orders,
-    ).cache()
-    by_payment = tally(
-        "source",
-        payments=payments.good.select("source", f.col("row.at_ms").alias("at_ms"), f.col("row.cents").alias("cents")),
-        paid=paid.select(f.col("paid_source").alias("source"), f.col("v.paid").alias("got")),
-        unmatched=settled.where("v.status = 'unmatched'").select(
-            f.col("paid_source").alias("source"), f.col("v.paid").alias("got")
-        ),
-        late=late_payments,
-    ).cache()
-    refused = tally(
-        "source",
-        malformed=reduce(
-            DataFrame.unionByName, [one.letters.select(header("ottla.source").alias("source")) for one in (orders, payments)]
-        ),
-        letters=letters_of(letters, "settlements"),
-    )
-    limit_ms = settings.pay_within_minutes * MINUTE_MS
-    none_of_order, none_of_payment = "orders > 0 AND paid + unpaid + late = 0", "payments > 0 AND paid + unmatched + late = 0"
-    findings = (
-        broken(
-            by_order,
-            "source",
-            {
-                "orders settled twice": "unpaid > 1 OR late > 1 OR int(unpaid > 0) + int(paid > 0) + int(late > 0) > 1",
-                "orders not settled in time": f"{none_of_order} AND max_at_ms + {limit_ms} < {watermark_ms}",
-                "settlements of no order": "orders = 0",
-            },
-        )
-        + broken(
-            by_payment,
-            "source",
-            {
-                "payments settled twice": "paid + unmatched + late > 1",
-                "payments not settled in time": f"{none_of_payment} AND max_at_ms < {watermark_ms}",
-                "settlements of no payment": "payments = 0",
-                "settlements of a wrong amount": "payments > 0 AND paid + unmatched > 0 AND max_got <> max_cents",
-            },
-        )
-        + broken(refused, "source", {"malformed records without one dead letter": "malformed <> letters"})
-    )
-    of_orders = sums(
-        by_order,
-        inputs="sum(orders)",
-        paid="sum(int(paid > 0))",
-        unpaid="sum(unpaid)",
-        late="sum(late)",
-        open=_count_of(none_of_order),
-    )
-    of_payments = sums(
-        by_payment, payments="sum(payments)", matched="sum(paid)", unmatched="sum(unmatched)", open=_count_of(none_of_payment)
-    )
-    inputs = of_orders.pop("inputs") + of_payments.pop("payments")
-    both_late = of_orders.pop("late") + sums(by_payment, late="sum(late)")["late"]
+    passed_ms = watermark_ms - ROUNDING_MS
+    of_orders, order_findings = _settled_orders(orders, settled, late, passed_ms - settings.pay_within_minutes * MINUTE_MS)
+    of_payments, payment_findings = _settled_payments(payments, settled, late, passed_ms)
+    malformed = [one.letters.select(header("ottla.source").alias("source")) for one in (orders, payments)]
+    refused = tally("source", malformed=reduce(DataFrame.unionByName, malformed), letters=letters_of(letters, "settlements"))
+    findings = broken(refused, "source", {"malformed records without one dead letter": "malformed <> letters"})
     outcomes = {
         "orders paid": of_orders["paid"],
         "unpaid": of_orders["unpaid"],
         "payments matched": of_payments["matched"],
         "unmatched": of_payments["unmatched"],
-        "late": both_late,
+        "late": of_orders["late"] + of_payments["late"],
         "open": of_orders["open"] + of_payments["open"],
     }
-    return Stage("settlements", inputs, outcomes, findings)
+    inputs = of_orders["inputs"] + of_payments["inputs"]
+    return Stage("settlements", inputs, outcomes, (*order_findings, *payment_findings, *findings))
+
+
+Judged = tuple[dict[str, int], tuple[Finding, ...]]
+"""What became of some inputs, and the broken rules."""
+
+
+def _settled_orders(orders: Input, settled: DataFrame, late: DataFrame, passed_ms: int) -> Judged:
+    """Judge the orders. Those before ``passed_ms`` cannot be open."""
+    counted = tally(
+        "source",
+        orders=orders.good.select("source", f.col("row.at_ms").alias("at_ms")),
+        paid=settled.where("v.status = 'paid'").select("source"),
+        unpaid=settled.where("v.status = 'unpaid'").select("source"),
+        late=late.where(f.col("source").startswith(f"{CLEAN_ORDERS}-")).select("source"),
+    ).cache()
+    has_none = "orders > 0 AND paid + unpaid + late = 0"
+    rules = {
+        "orders settled twice": "unpaid > 1 OR late > 1 OR int(unpaid > 0) + int(paid > 0) + int(late > 0) > 1",
+        "orders not settled in time": f"{has_none} AND max_at_ms < {passed_ms}",
+        "settlements of no order": "orders = 0",
+    }
+    ends = {"inputs": "sum(orders)", "paid": "sum(int(paid > 0))", "unpaid": "sum(unpaid)", "late": "sum(late)"}
+    return sums(counted, **ends, open=_count_of(has_none)), broken(counted, "source", rules)
+
+
+def _settled_payments(payments: Input, settled: DataFrame, late: DataFrame, passed_ms: int) -> Judged:
+    """Judge the payments. Those before ``passed_ms`` cannot be open."""
+    got = (f.col("paid_source").alias("source"), f.col("v.paid").alias("got"))
+    counted = tally(
+        "source",
+        payments=payments.good.select("source", f.col("row.at_ms").alias("at_ms"), f.col("row.cents").alias("cents")),
+        paid=settled.where("v.status = 'paid'").select(*got),
+        unmatched=settled.where("v.status = 'unmatched'").select(*got),
+        late=late.where(f.col("source").startswith(f"{PAYMENTS}-")).select("source"),
+    ).cache()
+    has_none = "payments > 0 AND paid + unmatched + late = 0"
+    rules = {
+        "payments settled twice": "paid + unmatched + late > 1",
+        "payments not settled in time": f"{has_none} AND max_at_ms < {passed_ms}",
+        "settlements of no payment": "payments = 0",
+        "settlements of a wrong amount": "payments > 0 AND paid + unmatched > 0 AND max_got <> max_cents",
+    }
+    ends = {"inputs": "sum(payments)", "matched": "sum(paid)", "unmatched": "sum(unmatched)", "late": "sum(late)"}
+    return sums(counted, **ends, open=_count_of(has_none)), broken(counted, "source", rules)
 
 
 def _count_of(condition: str) -> str:
@@ -409,9 +328,7 @@ def transactions_stage(spark: SparkSession, settings: Settings) -> Stage:
     stage = receipts_stage(receipts_of(spark, settings), reduce(DataFrame.unionByName, labelled))
     if not ours:
         return stage
-    return Stage(
-        stage.name, stage.inputs, stage.outcomes, (*stage.findings, Finding("open transactions", len(ours), ours[:EXAMPLES]))
-    )
+    return Stage(stage.name, stage.inputs, stage.outcomes, (*stage.findings, Finding("open transactions", len(ours), ours)))
 
 
 def receipts_stage(receipts: DataFrame, labelled: DataFrame) -> Stage:
@@ -435,14 +352,3 @@ def receipts_stage(receipts: DataFrame, labelled: DataFrame) -> Stage:
         streams, "place", {"batches missing": "batches <> due", "batches committed twice": "receipts > batches"}
     )
     return Stage("transactions", receipts.count(), sums(compared, records="sum(there)"), findings)
-
-
-def shown(audited: Audit) -> str:
-    """Format the audit for a terminal."""
-    lines = []
-    for stage in audited.stages:
-        outcomes: Any = ", ".join(f"{count:,} {name}" for name, count in stage.outcomes.items())
-        lines.append(f"{stage.name:<13}{stage.inputs:>8,} {'receipts' if stage.name == 'transactions' else 'inputs'} = {outcomes}")
-        lines += [f"  BROKEN: {found.rule}: {found.count:,}, such as {', '.join(found.examples)}" for found in stage.findings]
-    lines.append("sound: each record is accounted for once" if audited.is_sound else "not sound")
-    return "\n".join(lines)

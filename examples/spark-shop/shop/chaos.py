@@ -27,6 +27,7 @@ from ottla.client import ClientError, KafkaClient
 from ottla.pipeline.signals import stopping_signals
 from shop import audit as auditing
 from shop.cluster import StandaloneCluster, kill, spawned
+from shop.findings import shown
 from shop.generate import Workload, fill
 from shop.picture import drawn
 from shop.running import SIGNALS
@@ -130,7 +131,7 @@ def run(settings: Settings, plan: Plan, directory: str | None = None, picture: s
         audited = auditing.run(replace(settings, master=""))
         with KafkaClient(broker.bootstrap) as client:
             chaos.events.commits = commits(client)
-    say(auditing.shown(audited))
+    say(shown(audited))
     killed = Counter(victim for _, victim in chaos.events.kills)
     say(f"killed: {', '.join(f'{victim} {count} times' for victim, count in killed.items())}")
     if picture:

@@ -8,8 +8,8 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from shop.audit import Audit
     from shop.chaos import Events
+    from shop.findings import Audit
 
 WIDTH, LEFT, LANE, TOP = 960, 172, 26, 46
 COLOURS: Final = {"life": "#4c78a8", "commit": "#54a24b", "kill": "#e45756", "text": "#333", "line": "#ddd"}

@@ -10,17 +10,14 @@ import pytest
 from conftest import NOW_MS
 from pyspark.sql import DataFrame, SparkSession
 from shop.audit import (
-    Audit,
-    Finding,
-    Stage,
     distinct_stage,
     invoices_stage,
     last_totals,
     receipts_stage,
     revenue_stage,
     settlements_stage,
-    shown,
 )
+from shop.findings import Audit, Finding, Stage, shown
 from shop.inputs import MINUTE_MS, Input
 from shop.schemas import (
     CLEAN_ORDERS,

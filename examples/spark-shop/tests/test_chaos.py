@@ -8,8 +8,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from shop.audit import Audit, Finding, Stage
 from shop.chaos import BROKER, DRIVER, EXECUTOR, ChaosFailed, Events, Plan, as_toml, run
+from shop.findings import Audit, Finding, Stage
 from shop.picture import drawn
 from shop.settings import Settings, read
 

@@ -13,6 +13,7 @@ import pytest
 from conftest import NOW_MS
 from pyspark.sql import SparkSession
 from shop import audit
+from shop.findings import shown
 from shop.generate import Workload, fill
 from shop.inputs import MINUTE_MS
 from shop.running import JOBS, run
@@ -140,7 +141,7 @@ def test_all_jobs_together_are_sound_and_an_error_is_found(
     lines = runs(*JOBS)
     assert {line.partition(",")[0] for line in lines} == {f"{job.name}.{sink}" for job in JOBS.values() for sink in job.sinks}
     audited = audit.audit(spark, deployed)
-    assert audited.is_sound, audit.shown(audited)
+    assert audited.is_sound, shown(audited)
     assert all(stage.inputs == sum(stage.outcomes.values()) for stage in audited.stages if stage.name != "transactions")
     one = ottla.records(INVOICES)[0]
     ottla.produce(INVOICES, [Record(one.value, key="again", headers=dict(one.headers))])
