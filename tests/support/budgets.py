@@ -52,7 +52,7 @@ BUDGETS = (
     Budget("driver kills", r"pipeline/kills/test_driver\.py", 45, 1),
     Budget("poison records", r"pipeline/test_poison\.py", 30, 2),
     Budget("jobs", r"pipeline/", 60, 4),
-    Budget("Spark shop", r"examples/test_spark_shop\.py::test_(tests|short)", 60, 1),
+    Budget("Spark shop", r"spark/test_spark_shop\.py::test_(tests|short)", 60, 1),
     Budget("bookkeeping", r"spark/progress/test_bookkeeping\.py", 45, 10),
     Budget("sinks", r"spark/sink/", 60, 10),
     Budget("Spark", r"spark/", 90, 25),

@@ -1,1 +1,0 @@
-"""Tests of projects in examples/ that are too large for one file."""
