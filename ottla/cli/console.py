@@ -26,7 +26,14 @@ history of clients are only in the console of an ottla broker itself (serve --co
 
 
 @click.command("console", help=HELP)
-@click.option("--port", type=PORT, default=0, metavar="PORT", help="Port of the console on 127.0.0.1 (default: a free port).")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    metavar="HOST",
+    help="Address to listen on, such as 0.0.0.0 in a container. Requests need the token, but it is sent without encryption"
+    " (default: 127.0.0.1).",
+)
+@click.option("--port", type=PORT, default=0, metavar="PORT", help="Port of the console (default: a free port).")
 @click.option("--read-only", is_flag=True, help="Serve the console without anything that changes the cluster.")
 @click.option(
     "--schema-registry",
@@ -40,19 +47,21 @@ history of clients are only in the console of an ottla broker itself (serve --co
 @with_command_config
 @at_bootstrap
 @json_option
-def command(port: int, read_only: bool, registry_url: str | None, bootstrap: str, as_json: bool) -> None:
+def command(host: str, port: int, read_only: bool, registry_url: str | None, bootstrap: str, as_json: bool) -> None:
     from ottla.broker.loop.env import why_not_bound
     from ottla.console.elsewhere import console_server
 
     config = command_config_path()
     registry = _registry(registry_url)
     of_cluster = [] if config is None else ["--command-config", str(config)]
+    connection = connecting(bootstrap)
     try:
         server = console_server(
-            bootstrap, connecting(bootstrap), port=port, is_read_only=read_only, of_cluster=of_cluster, registry=registry
+            bootstrap, connection, host=host, port=port, is_read_only=read_only, of_cluster=of_cluster, registry=registry
         )
     except OSError as error:
-        raise Refused(f"cannot open port {port} on 127.0.0.1: {why_not_bound(error)}; choose another with --port") from None
+        advice = "choose another with --host or --port"
+        raise Refused(f"cannot open port {port} on {host}: {why_not_bound(error)}; {advice}") from None
     is_stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: is_stopped.set())

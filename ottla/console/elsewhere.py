@@ -18,7 +18,7 @@ from ottla.console.site import Console
 from ottla.control.command import CommandRefused, Steered
 from ottla.control.faults.registry import Faults
 from ottla.control.history import EventHistory
-from ottla.control.page_server import PageServer
+from ottla.control.page_server import HOST, PageServer
 from ottla.control.pages import Reach
 from ottla.protocol.steps import Steps
 
@@ -29,6 +29,7 @@ def console_server(
     bootstrap: str,
     connecting: Connecting,
     *,
+    host: str = HOST,
     port: int = 0,
     is_read_only: bool = False,
     of_cluster: Sequence[str] = (),
@@ -58,7 +59,7 @@ def console_server(
             has_left=has_left,
         )
 
-    return PageServer(console, reach, port)
+    return PageServer(console, reach, port, host)
 
 
 def _no_broker() -> NoReturn:

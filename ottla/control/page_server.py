@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from ottla.addresses import LOOPBACK, joined_address
 from ottla.broker.http.http_server import BoundedHttpServer
 from ottla.control.command import CommandRefused
 from ottla.control.page_requests import TOKEN_BYTES, PageRequests, check_token, error_document, json_response, path_of
@@ -20,16 +21,24 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
 HOST: Final = "127.0.0.1"
+"""Default address of a page server: only programs on this machine can connect."""
 
 
 class PageServer:
-    """Serves ``pages`` on a port of 127.0.0.1 from `serve` until `close`, with a token of its own.
+    """Serves ``pages`` on a port of ``host`` from `serve` until `close`, with a token of its own.
 
     ``reach`` creates the means by which a page reads, from the event that is set when the server closes, and a function that
-    returns whether the browser has left. Raises OSError if the port cannot be bound.
+    returns whether the browser has left. Raises OSError if the port cannot be bound. `url` is the address for a browser on this
+    machine, also if the server listens on all interfaces.
     """
 
-    def __init__(self, pages: Pages, reach: Callable[[threading.Event, Callable[[], bool]], Reach], port: int = 0) -> None:
+    def __init__(
+        self,
+        pages: Pages,
+        reach: Callable[[threading.Event, Callable[[], bool]], Reach],
+        port: int = 0,
+        host: str = HOST,
+    ) -> None:
         self._pages = pages
         self._token = secrets.token_urlsafe(TOKEN_BYTES)
         self._is_closed = threading.Event()
@@ -38,8 +47,9 @@ class PageServer:
             check_access=lambda environ: check_token(environ, self._token),
             reach=lambda has_left: reach(self._is_closed, has_left),
         )
-        self._server = BoundedHttpServer(HOST, port, self._answer)
-        self.url = f"http://{HOST}:{self._server.port}{pages.prefix}#token={self._token}"
+        self._server = BoundedHttpServer(host, port, self._answer)
+        address = joined_address((LOOPBACK.get(host, host), self._server.port))
+        self.url = f"http://{address}{pages.prefix}#token={self._token}"
 
     def serve(self) -> None:
         self._server.serve()

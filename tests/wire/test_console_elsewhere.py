@@ -23,7 +23,7 @@ from ottla.cli import main
 from ottla.client import KafkaClient, NewRecord
 from ottla.client.security.client_config import Connecting
 from ottla.console.elsewhere import console_server
-from ottla.control.page_server import PageServer
+from ottla.control.page_server import HOST, PageServer
 from tests.support.either_broker import EITHER, running
 from tests.wire.secured import PASSWORD, SecuredBroker
 from tests.wire.test_secured_commands import SETTINGS, client_properties
@@ -78,9 +78,11 @@ class Site:
 
 
 @contextmanager
-def served(bootstrap: str, properties: dict[str, str] | None = None, *, is_read_only: bool = False) -> Iterator[Site]:
+def served(
+    bootstrap: str, properties: dict[str, str] | None = None, *, host: str = HOST, is_read_only: bool = False
+) -> Iterator[Site]:
     connecting = Connecting.parse({"bootstrap.servers": bootstrap, **(properties or {})}, prefix="")
-    server: PageServer = console_server(bootstrap, connecting, is_read_only=is_read_only)
+    server: PageServer = console_server(bootstrap, connecting, host=host, is_read_only=is_read_only)
     server.serve()
     try:
         yield Site(server.url)
@@ -258,3 +260,13 @@ def test_port_in_use_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with served("127.0.0.1:1") as site:
         assert main(["console", "--port", str(site._port)]) == 2
     assert capsys.readouterr().err.startswith(f"ottla: cannot open port {site._port} on 127.0.0.1: ")
+
+
+@pytest.mark.parametrize(("host", "says"), [("localhost", 200), ("console", 200), ("console.example", 403)])
+def test_console_on_all_interfaces_accepts_names_of_containers_only(host: str, says: int) -> None:
+    """The name of another site in the Host header is refused, because a site could resolve its name to this machine."""
+    with served("127.0.0.1:1", host="0.0.0.0") as site:
+        assert site._host == "127.0.0.1"
+        assert site.request("GET", "/console/", Host=f"{host}:{site._port}").status == says
+        site._token = "wrong"
+        assert site.request("GET", "/console/v1/topics").status == 401
