@@ -17,7 +17,7 @@ import struct
 import sys
 from pathlib import Path
 
-MS_BIND, MS_REC = 4096, 16384
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC = 1, 32, 4096, 16384
 PR_SET_PDEATHSIG = 1
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 libc = ctypes.CDLL(None, use_errno=True)
@@ -29,6 +29,13 @@ def mount(source: str, target: Path, kind: str | None = None, flags: int = 0) ->
     if libc.mount(*names, ctypes.c_ulong(flags), None):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), f"mount {source} {target}")
+
+
+def mount_read_only(root: Path, writable: list[str]) -> None:
+    """Make the root read-only, except for the directories of volumes. Only the mount of the root itself changes."""
+    for path in writable:
+        mount(str(root / path.lstrip("/")), root / path.lstrip("/"), flags=MS_BIND | MS_REC)
+    mount("none", root, flags=MS_REMOUNT | MS_BIND | MS_RDONLY)
 
 
 def network_up() -> None:
@@ -78,12 +85,16 @@ def main(specification: dict[str, object]) -> None:
         os._exit(0)
     for number, _ in published:
         os.close(number)
+    # The root becomes a mount point, so that it can be mounted read-only.
+    mount(str(root), root, flags=MS_BIND)
     for path in specification["bound"]:  # type: ignore[attr-defined]
         mount(path, root / path.lstrip("/"), flags=MS_BIND | MS_REC)
     try:
         mount("proc", root / "proc", "proc")
     except OSError:
         mount("/proc", root / "proc", flags=MS_BIND | MS_REC)
+    if (writable := specification["writable"]) is not None:
+        mount_read_only(root, writable)  # type: ignore[arg-type]
     os.chroot(root)
     os.chdir(str(specification["workdir"]))
     user_id: int = specification["user_id"]  # type: ignore[assignment]

@@ -65,7 +65,13 @@ class Container:
         entrypoint: list[str] | None = None,
         environment: dict[str, str] | None = None,
         ports: tuple[int, ...] = (),
+        names: tuple[str, ...] = (),
+        writable: tuple[str, ...] | None = None,
     ) -> None:
+        """Build the root directory. ``names`` are host names that other containers would use for this one.
+
+        ``writable``, if given, are the directories of volumes; the rest of the root is then read-only.
+        """
         self._unshare = unshare()
         self.id = secrets.token_hex(32)
         self.hostname = self.id[:12]
@@ -79,18 +85,30 @@ class Container:
         for log in self.logs.values():
             log.path.touch()
         self._process: subprocess.Popen[bytes] | None = None
-        self.image.at("etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.0.2 {self.hostname}\n")
+        own_names = " ".join((self.hostname, *names))
+        self.image.at("etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.0.2 {own_names}\n")
+        self._writable = writable
         self._user_id = USER_ID if os.getuid() == 0 else 0
         for path in self.image.owned if self._user_id else ():
             os.chown(self.image.at(path), USER_ID, USER_ID)
+        for path in writable or ():
+            volume = self.image.at(path)
+            volume.mkdir(parents=True, exist_ok=True)
+            if self._user_id:
+                # Kubernetes gives a volume to the group of securityContext.fsGroup, and to no user.
+                os.chown(volume, 0, USER_ID)
+            volume.chmod(0o2775)
 
     def start(self) -> None:
-        here = [path for path in (sys.prefix, sys.base_prefix, str(ROOT)) if not path.startswith("/usr")]
+        # A virtual environment may be a link to another directory.
+        prefixes = (sys.prefix, os.path.realpath(sys.prefix), sys.base_prefix, str(ROOT))
+        here = [path for path in prefixes if not path.startswith("/usr")]
         specification = {
             "root": str(self.image.root),
             "hostname": self.hostname,
             "published": [(server.fileno(), port) for port, server in self._listening.items()],
             "bound": ["/dev", *OF_THE_MACHINE, *dict.fromkeys(here)],
+            "writable": self._writable,
             "workdir": self.image.workdir,
             "user_id": self._user_id,
             "environment": self.environment,

@@ -300,6 +300,7 @@ ELSEWHERE = {
 _JUNIT, _GO, _NODE = "examples/junit/OrdersTest.java", "examples/go/ottla_test.go", "examples/node/ottla.test.js"
 
 EXCERPTS = {
+    ("docs/github-actions.md", "jobs:"): "examples/ci/github-actions.yml",
     ("docs/languages.md", "@ExtendWith(OttlaExtension.class)"): _JUNIT,
     ("docs/languages.md", 'var produce = OttlaExtension.Fault.on("Produce").topic("orde'): _JUNIT,
     ("docs/languages.md", "void transactionTimesOutWhenTheClockIsAdvanced(@OttlaExtensi"): _JUNIT,
@@ -352,8 +353,6 @@ NOT_RUN = {
     ),
     ("examples/spark-shop/README.md", "pip wheel --no-deps --wheel-dir wheels ../.."): "needs a container engine",
     ("docs/containers.md", "docker run -p 127.0.0.1:9092:9092 ottla:8.0.0"): "needs a container engine",
-    ("docs/github-actions.md", "jobs:"): "needs GitHub's machines",
-    ("docs/github-actions.md", "- run: |"): "needs GitHub's machines",
     ("docs/simulation.md", "make simulate SEEDS=1-1000"): ("takes an hour; tests/simulation plays a few seeds"),
 }
 """Blocks that cannot be run in tests, with the reason. test_every_block.py checks that the commands in them exist."""

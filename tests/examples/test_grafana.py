@@ -1,0 +1,161 @@
+"""The dashboard: every query has series with a broker under load, and its files name each other."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+from prometheus_client.parser import text_string_to_metric_families
+
+from ottla import Broker
+from ottla.cli import main
+from tests.examples.reading import EXAMPLES, document
+from tools import go
+from tools.kafka import Unavailable
+
+FOLDER = EXAMPLES / "grafana"
+DASHBOARD: dict[str, Any] = json.loads((FOLDER / "dashboards/ottla.json").read_text())
+EXPRESSIONS = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+FUNCTIONS = frozenset({"sum", "max", "rate", "increase", "topk", "histogram_quantile"})
+QUOTAS = ("producer_byte_rate=1000000", "consumer_byte_rate=1000000", "request_percentage=1000")
+ORDERS = 20
+TIMEOUT_S = 60
+
+
+def written(bootstrap: str, transactional_id: str) -> Producer:
+    """Return a producer with an open transaction that has written a record."""
+    producer = Producer({"bootstrap.servers": bootstrap, "client.id": "app", "transactional.id": transactional_id})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce("orders", b"order")
+    producer.flush(TIMEOUT_S)
+    return producer
+
+
+def commit_and_abort(bootstrap: str) -> None:
+    for number in range(ORDERS):
+        producer = written(bootstrap, "orders")
+        (producer.commit_transaction if number % 2 else producer.abort_transaction)(TIMEOUT_S)
+
+
+def fence(bootstrap: str) -> None:
+    zombie = written(bootstrap, "fenced")
+    written(bootstrap, "fenced").commit_transaction(TIMEOUT_S)
+    with pytest.raises(KafkaException):
+        zombie.commit_transaction(TIMEOUT_S)
+
+
+def read_committed(bootstrap: str) -> None:
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "client.id": "app", "group.id": "billing", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe(["orders"])
+    try:
+        assert len(consumer.consume(ORDERS // 2, TIMEOUT_S)) == ORDERS // 2
+        consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Broker]:
+    settings = {"ottla.metrics.port": 0, "num.partitions": 1}
+    with Broker(settings=settings) as broker:
+        assert main(["quota", "set", "--client-id", "app", *QUOTAS, "--bootstrap", broker.bootstrap]) == 0
+        commit_and_abort(broker.bootstrap)
+        fence(broker.bootstrap)
+        read_committed(broker.bootstrap)
+        # It stays open.
+        producer = written(broker.bootstrap, "open")
+        yield broker
+        producer.abort_transaction(TIMEOUT_S)
+
+
+def selected(expression: str) -> dict[str, set[str]]:
+    """Return the metrics of an expression, with the labels by which it selects or groups their series."""
+    grouped = {label for labels in re.findall(r"\bby \(([^)]*)\)", expression) for label in labels.split(", ")}
+    rest = re.sub(r"\bby \([^)]*\)|\[[^]]*\]", "", expression)
+    metrics = {}
+    for name, matchers in re.findall(r"\b([a-z_][a-z0-9_]*)\b(?! *\()(?:\{([^}]*)\})?", re.sub(r'"[^"]*"', '""', rest)):
+        if '""' not in name and not re.search(rf"[{{,]{name}[=!]", rest):
+            metrics[name] = grouped | {*re.findall(r"(\w+)[=!]", matchers)}
+    return metrics
+
+
+def test_metrics_of_expressions_are_found() -> None:
+    expression = 'histogram_quantile(0.5, sum by (le, a) (rate(m_bucket{b!="c"}[5m]))) / max(n)'
+    assert selected(expression) == {"m_bucket": {"le", "a", "b"}, "n": {"le", "a"}}
+
+
+def test_panels_have_a_question_and_a_place_of_their_own() -> None:
+    panels = DASHBOARD["panels"]
+    assert len(panels) >= 12
+    assert all(panel["description"].count("?") == 1 for panel in panels)
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
+    assert len(places) == len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels)
+    assert {function for text in EXPRESSIONS for function in re.findall(r"(\w+) *\(", re.sub(r"\bby \(", "", text))} <= (
+        FUNCTIONS | {"by"}
+    )
+
+
+def test_provisioned_files_name_each_other() -> None:
+    services = document("grafana/compose.yaml")["services"]
+    (source,) = document("grafana/provisioning/datasources/prometheus.yml")["datasources"]
+    assert source["url"] == "http://prometheus:9090" and "127.0.0.1:9090:9090" in services["prometheus"]["ports"]
+    targets = [target for panel in DASHBOARD["panels"] for target in panel["targets"]]
+    assert {one["datasource"]["uid"] for one in [*targets, *DASHBOARD["panels"]]} == {source["uid"]}
+    (provider,) = document("grafana/provisioning/dashboards/ottla.yml")["providers"]
+    mounted = dict(volume.split(":")[:2] for volume in services["grafana"]["volumes"] + services["prometheus"]["volumes"])
+    assert mounted["./dashboards"] == provider["options"]["path"]
+    assert all((FOLDER / path).exists() for path in mounted)
+    (scraped,) = document("grafana/prometheus.yml")["scrape_configs"]
+    port = services["kafka"]["environment"]["KAFKA_OTTLA_METRICS_PORT"]
+    assert scraped["static_configs"] == [{"targets": [f"kafka:{port}"]}]
+
+
+def scraped(broker: Broker) -> str:
+    with urllib.request.urlopen(broker.ready["metrics"]) as response:
+        text: str = response.read().decode()
+    return text
+
+
+@pytest.mark.wire
+def test_each_query_selects_metrics_and_labels_of_a_loaded_broker(loaded: Broker) -> None:
+    # Prometheus adds the label "instance" to all series.
+    labels: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(scraped(loaded)):
+        for sample in family.samples:
+            labels.setdefault(sample.name, {"instance"}).update(sample.labels)
+    for expression in EXPRESSIONS:
+        wanted = selected(expression)
+        assert wanted, expression
+        for metric, own in wanted.items():
+            assert own <= labels.get(metric, set()), f"{expression}: the broker has no {metric} with {own}"
+
+
+@pytest.mark.wire
+def test_each_query_returns_series_in_prometheus(loaded: Broker) -> None:
+    """Prometheus's own parser, storage and query engine run the queries over two scrapes, with transactions between them."""
+    try:
+        program = go.built(Path(__file__).parent / "promql")
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+    first = scraped(loaded)
+    commit_and_abort(loaded.bootstrap)
+    expressions = [text.replace("$__rate_interval", "1m").replace("$__range", "1m") for text in EXPRESSIONS]
+    given = json.dumps({"scrapes": [first, scraped(loaded)], "expressions": [*expressions, "sum(ottla_no_such_metric)"]})
+    done = subprocess.run([program], input=given, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    counts = json.loads(done.stdout)
+    assert counts.pop("sum(ottla_no_such_metric)") == 0
+    assert sorted(counts) == sorted({*expressions})
+    assert [expression for expression, count in counts.items() if not count] == []
+    outcomes = next(expression for expression in expressions if "sum by (outcome) (rate" in expression)
+    assert counts[outcomes] == len(("commit", "abort", "timeout", "fenced"))
