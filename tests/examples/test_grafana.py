@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -17,12 +20,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from ottla import Broker
 from ottla.cli import main
 from tests.examples.reading import EXAMPLES, document
+from tests.support.waiting import wait_until
 from tools import go
-from tools.kafka import Unavailable
+from tools.kafka import Unavailable, free_port
 
 FOLDER = EXAMPLES / "grafana"
 DASHBOARD: dict[str, Any] = json.loads((FOLDER / "dashboards/ottla.json").read_text())
 EXPRESSIONS = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+QUERIES = [text.replace("$__rate_interval", "1m").replace("$__range", "1m") for text in EXPRESSIONS]
+"""The expressions as Grafana sends them for a range of one minute."""
 FUNCTIONS = frozenset({"sum", "max", "rate", "increase", "topk", "histogram_quantile"})
 QUOTAS = ("producer_byte_rate=1000000", "consumer_byte_rate=1000000", "request_percentage=1000")
 ORDERS = 20
@@ -141,7 +147,7 @@ def test_each_query_selects_metrics_and_labels_of_a_loaded_broker(loaded: Broker
 
 
 @pytest.mark.wire
-def test_each_query_returns_series_in_prometheus(loaded: Broker) -> None:
+def test_each_query_returns_series_in_the_query_engine(loaded: Broker) -> None:
     """Prometheus's own parser, storage and query engine run the queries over two scrapes, with transactions between them."""
     try:
         program = go.built(Path(__file__).parent / "promql")
@@ -149,13 +155,53 @@ def test_each_query_returns_series_in_prometheus(loaded: Broker) -> None:
         pytest.skip(str(missing))
     first = scraped(loaded)
     commit_and_abort(loaded.bootstrap)
-    expressions = [text.replace("$__rate_interval", "1m").replace("$__range", "1m") for text in EXPRESSIONS]
-    given = json.dumps({"scrapes": [first, scraped(loaded)], "expressions": [*expressions, "sum(ottla_no_such_metric)"]})
+    given = json.dumps({"scrapes": [first, scraped(loaded)], "expressions": [*QUERIES, "sum(ottla_no_such_metric)"]})
     done = subprocess.run([program], input=given, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr
     counts = json.loads(done.stdout)
     assert counts.pop("sum(ottla_no_such_metric)") == 0
-    assert sorted(counts) == sorted({*expressions})
+    assert sorted(counts) == sorted({*QUERIES})
     assert [expression for expression, count in counts.items() if not count] == []
-    outcomes = next(expression for expression in expressions if "sum by (outcome) (rate" in expression)
+    outcomes = next(expression for expression in QUERIES if "sum by (outcome) (rate" in expression)
     assert counts[outcomes] == len(("commit", "abort", "timeout", "fenced"))
+
+
+def series(address: str, query: str) -> list[Any]:
+    """Return what Prometheus answers to a query; nothing before it listens. Raises AssertionError if it refuses the query."""
+    try:
+        with urllib.request.urlopen(f"http://{address}/api/v1/query?query={quote(query)}", timeout=TIMEOUT_S) as response:
+            result: list[Any] = json.load(response)["data"]["result"]
+            return result
+    except urllib.error.HTTPError as refused:
+        assert refused.code == 503, f"{query}: {refused.read().decode()}"
+    except OSError:
+        pass
+    return []
+
+
+@pytest.mark.wire
+def test_each_query_returns_series_in_prometheus_that_scrapes_the_broker(loaded: Broker, tmp_path: Path) -> None:
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("no prometheus on the PATH")
+    config = (FOLDER / "prometheus.yml").read_text().replace("kafka:9404", loaded.ready["metrics"].split("/")[2])
+    (tmp_path / "prometheus.yml").write_text(config.replace("scrape_interval: 5s", "scrape_interval: 1s"))
+    address = f"127.0.0.1:{free_port()}"
+    options = [
+        f"--config.file={tmp_path}/prometheus.yml",
+        f"--storage.tsdb.path={tmp_path}/data",
+        f"--web.listen-address={address}",
+    ]
+    missing = {*QUERIES}
+
+    def all_return_series() -> bool:
+        assert process.poll() is None, (tmp_path / "log").read_text()
+        missing.difference_update([query for query in missing if series(address, query)])
+        return not missing
+
+    with (tmp_path / "log").open("w") as log, subprocess.Popen([program, *options], stdout=log, stderr=log) as process:
+        try:
+            wait_until(all_return_series)
+        finally:
+            process.kill()
+            print(f"queries without series: {missing}")
