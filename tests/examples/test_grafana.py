@@ -21,8 +21,7 @@ from ottla import Broker
 from ottla.cli import main
 from tests.examples.reading import EXAMPLES, document
 from tests.support.waiting import wait_until
-from tools import go
-from tools.kafka import Unavailable, free_port
+from tools.kafka import free_port
 
 FOLDER = EXAMPLES / "grafana"
 DASHBOARD: dict[str, Any] = json.loads((FOLDER / "dashboards/ottla.json").read_text())
@@ -144,26 +143,6 @@ def test_each_query_selects_metrics_and_labels_of_a_loaded_broker(loaded: Broker
         assert wanted, expression
         for metric, own in wanted.items():
             assert own <= labels.get(metric, set()), f"{expression}: the broker has no {metric} with {own}"
-
-
-@pytest.mark.wire
-def test_each_query_returns_series_in_the_query_engine(loaded: Broker) -> None:
-    """Prometheus's own parser, storage and query engine run the queries over two scrapes, with transactions between them."""
-    try:
-        program = go.built(Path(__file__).parent / "promql")
-    except Unavailable as missing:
-        pytest.skip(str(missing))
-    first = scraped(loaded)
-    commit_and_abort(loaded.bootstrap)
-    given = json.dumps({"scrapes": [first, scraped(loaded)], "expressions": [*QUERIES, "sum(ottla_no_such_metric)"]})
-    done = subprocess.run([program], input=given, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    assert done.returncode == 0, done.stderr
-    counts = json.loads(done.stdout)
-    assert counts.pop("sum(ottla_no_such_metric)") == 0
-    assert sorted(counts) == sorted({*QUERIES})
-    assert [expression for expression, count in counts.items() if not count] == []
-    outcomes = next(expression for expression in QUERIES if "sum by (outcome) (rate" in expression)
-    assert counts[outcomes] == len(("commit", "abort", "timeout", "fenced"))
 
 
 def series(address: str, query: str) -> list[Any]:
