@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from ottla.cli.first_topics import first_topic, from_environment
 from ottla.cli.first_users import check_names, first_user, users_of_file
 from ottla.cli.imports import import_packages
 from ottla.cli.options import DEFAULT_BOOTSTRAP, LISTENER, PATH, PORT, READY_FILE_VARIABLE, Checked
-from ottla.cli.steering import MACHINE, steering, with_still_defaults
+from ottla.cli.steering import MACHINE, Start, steering, with_still_defaults
 from ottla.process import OwnerProcess
 
 if TYPE_CHECKING:
@@ -231,22 +230,6 @@ def command(
     if config.settings.process_roles == ("controller",):
         return _run_controller(start)
     return _run_broker(start, first_topics, clock, started_lines)
-
-
-@dataclass(slots=True, frozen=True, kw_only=True)
-class Start:
-    """The arguments with which a broker, a controller or a cluster is started."""
-
-    config: BrokerConfig
-    features: dict[str, int]
-    warnings: dict[str, str | None]
-    """Settings without effect, and the setting that was probably meant."""
-    first_users: list[FirstUser]
-    faults_file: Path | None
-    owner: OwnerProcess | None
-    ready_file: Path | None
-    as_json: bool
-    log_level: str
 
 
 def _configuration(

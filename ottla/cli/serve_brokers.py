@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.config.settings import BrokerConfig
 from ottla.brokers.plan import PlannedNode, plan, prepare
-from ottla.cli.steering import MACHINE, steering
+from ottla.cli.steering import MACHINE, Start, steering
 from ottla.process import OwnerProcess, print_error
 
 if TYPE_CHECKING:
     from ottla.broker.process.controller_main import OpenControlApi
     from ottla.broker.process.steering import Steering
-    from ottla.cli.serve import Start
 
 
 def serve_brokers(start: Start, broker_count: int, controller_port: int, *, restarts_nodes: bool, takes_commands: bool) -> int:

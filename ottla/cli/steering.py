@@ -3,6 +3,7 @@ schema registry."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from ottla.cli.commands import Refused
 from ottla.process import OwnerProcess
 
 if TYPE_CHECKING:
+    from ottla.broker.config.first_user import FirstUser
     from ottla.broker.config.settings import BrokerConfig
     from ottla.broker.process.serving import Serving
     from ottla.broker.process.steering import Steering
@@ -25,6 +27,22 @@ STILL_DEFAULTS = {
 """Defaults for a manual clock. An interval between assignments would never pass while the clock is stopped, and after the clock was
 advanced, records with the client's time would be expired on arrival."""
 MACHINE = "machine"
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Start:
+    """The arguments with which a broker, a controller or a cluster is started."""
+
+    config: BrokerConfig
+    features: dict[str, int]
+    warnings: dict[str, str | None]
+    """Settings without effect, and the setting that was probably meant."""
+    first_users: list[FirstUser]
+    faults_file: Path | None
+    owner: OwnerProcess | None
+    ready_file: Path | None
+    as_json: bool
+    log_level: str
 
 
 def with_still_defaults(config: BrokerConfig) -> BrokerConfig:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Status = Literal["ok", "warning", "failed"]
-"""What works, what may not work, and what does not work."""
+"""The states of a checked thing: it works, it may not work, or it does not work."""
 
 
 @dataclass(slots=True, frozen=True)

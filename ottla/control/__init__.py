@@ -1,5 +1,6 @@
 """The control API: faults, clock, history and reset of a broker, for tests and people. The broker does not import this package.
 
+- `argument_types`: checks the types of arguments, for the handles of tests.
 - `client_commands`: the commands that end connections and sessions of clients.
 - `clock`: a clock that advances only on command.
 - `command`: the declaration of a command, the objects that commands use, and the error of a refused command.

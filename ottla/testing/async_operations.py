@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from ottla.argument_types import checks_argument_types
+from ottla.control.argument_types import checks_argument_types
 from ottla.testing import operations
 from ottla.testing.cluster_queries import TIMEOUT_S
 

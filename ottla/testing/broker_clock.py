@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-from ottla.argument_types import checks_argument_types
 from ottla.client.real_time import now_ms
+from ottla.control.argument_types import checks_argument_types
 from ottla.control.durations import duration_ms
 from ottla.control.remote import Remote
 

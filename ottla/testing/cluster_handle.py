@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ottla.addresses import joined_address
-from ottla.argument_types import checks_argument_types
+from ottla.control.argument_types import checks_argument_types
 from ottla.control.faults.remote_faults import RemoteFault, RemoteFaults
 from ottla.control.remote import ControlError, Remote
 from ottla.testing import operations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.argument_types import checks_argument_types
+from ottla.control.argument_types import checks_argument_types
 from ottla.testing import operations
 from ottla.testing.async_operations import AsyncOperations
 from ottla.testing.cluster_queries import Questions

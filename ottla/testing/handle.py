@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from ottla.addresses import joined_address, split_address
-from ottla.argument_types import checks_argument_types
+from ottla.control.argument_types import checks_argument_types
 from ottla.control.faults.remote_faults import RemoteFaults
 from ottla.control.remote import ControlError, Remote
 from ottla.testing import operations

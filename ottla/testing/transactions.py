@@ -9,7 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from ottla.argument_types import checks_argument_types
+from ottla.control.argument_types import checks_argument_types
 
 if TYPE_CHECKING:
     from ottla.client.records.producing import WrittenRecord

@@ -347,6 +347,10 @@ NOT_RUN = {
     ("docs/brokers.md", "ottla cluster rebuild-controller --data-dir NEW_DIR --from B"): (
         "needs a cluster without its controller; tests/operations has one"
     ),
+    (
+        "docs/performance.md",
+        "python -m benchmarks.install_size",
+    ): "installs packages; a test has its limit",
     ("docs/pipeline.md", "one micro-batch, one transaction"): "a drawing",
     **dict.fromkeys(
         (("docs/performance.md", command) for command in _BENCHMARKS), "takes minutes, and needs the machine for itself"

@@ -41,7 +41,7 @@ class Hit(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def what(self) -> str:
-        """What was hit, for the log."""
+        """The hit request or event, as the log shows it."""
         return self.point or (f"TLS handshake of {self.listener}" if self.listener else f"{self.api} {self.version}")
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 
-from ottla.argument_types import checks_argument_types
 from ottla.client.real_time import monotonic_s
+from ottla.control.argument_types import checks_argument_types
 from ottla.control.remote import ControlError, Remote
 
 if TYPE_CHECKING:

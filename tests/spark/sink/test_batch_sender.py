@@ -83,7 +83,7 @@ def sender(leader: Leader) -> Sender:
 def write(leader: Leader, *batches: tuple[int, int]) -> None:
     """Send batches, given by partition and sequence number, and wait for their responses."""
     of = sender(leader)
-    of.send([(("t", partition), Encoded(part=0, sequence=sequence, records=1, data=b"x")) for partition, sequence in batches])
+    of.send([(("t", partition), Encoded(sequence=sequence, records=1, data=b"x")) for partition, sequence in batches])
     of.settle()
     assert not of._doubts
 
@@ -121,7 +121,7 @@ def test_every_batch_has_its_own_deadline(clock: Clock) -> None:
     codes: list[int] = [Code.NOT_ENOUGH_REPLICAS] * 400
     of = sender(Leader(*codes, Code.NONE, *codes, Code.NONE))
     for sequence in range(2):
-        of.send([(("t", 0), Encoded(part=0, sequence=sequence, records=1, data=b"x"))])
+        of.send([(("t", 0), Encoded(sequence=sequence, records=1, data=b"x"))])
         of.settle()
     assert clock.now_s == pytest.approx(40, abs=1)
 

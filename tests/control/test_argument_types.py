@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla import Broker, Cluster
-from ottla.argument_types import checks_argument_types
+from ottla.control.argument_types import checks_argument_types
 from ottla.control.faults.remote_faults import RemoteFault, RemoteFaults
 from ottla.testing.async_operations import AsyncOperations
 
