@@ -61,8 +61,8 @@ class BoundedHttpServer:
     this response at the same time; further ones are closed.
 
     ``own_names`` are names of the broker, in lower case, that the Host header of a request may have besides addresses, see
-    `host_header`. ``on_bug`` is called on a thread of the server for each exception that ``app`` raises. ``error_fields`` are the
-    JSON fields of responses to requests that do not reach ``app``.
+    `host_header`; None accepts any name, for responses that any site may read. ``on_bug`` is called on a thread of the server for
+    each exception that ``app`` raises. ``error_fields`` are the JSON fields of responses to requests that do not reach ``app``.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class BoundedHttpServer:
         app: WSGIApplication,
         on_bug: Callable[[], None] = lambda: None,
         *,
-        own_names: Container[str] = (),
+        own_names: Container[str] | None = (),
         max_connections: int = MAX_CONNECTIONS,
         error_fields: ErrorFields = default_error_fields,
     ) -> None:
@@ -136,6 +136,8 @@ class BoundedHttpServer:
             self._end(client)
 
     def _check_host(self, environ: Mapping[str, Any]) -> None:
+        if self._own_names is None:
+            return
         from ottla.broker.http.host_header import check_host
 
         check_host(environ.get("HTTP_HOST", ""), self._host, self._own_names)

@@ -9,7 +9,7 @@ from ottla.addresses import joined_address
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.env import Listening, why_not_bound
-from ottla.broker.network.listener import Endpoint, advertised_hosts
+from ottla.broker.network.listener import Endpoint
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -26,9 +26,8 @@ class ServedMetrics(Listening, Protocol):
         ...
 
 
-ServeMetrics = Callable[[str, int, frozenset[str]], ServedMetrics]
-"""Starts the metrics server at a host and a port, with the names of the broker that a Host header may have. Raises OSError or
-ValueError for an address that cannot be bound."""
+ServeMetrics = Callable[[str, int], ServedMetrics]
+"""Starts the metrics server at a host and a port. Raises OSError or ValueError for an address that cannot be bound."""
 
 
 class MetricsEndpoint:
@@ -65,7 +64,7 @@ class MetricsEndpoint:
         if self.served is None and settings.ottla_metrics_port is not None and self._serve is not None:
             where = Endpoint("metrics", settings.ottla_metrics_host, settings.ottla_metrics_port)
             try:
-                self.served = self._serve(where.host, where.port, advertised_hosts(settings))
+                self.served = self._serve(where.host, where.port)
             except (OSError, ValueError) as error:
                 raise ConfigError(f"cannot serve metrics on {where}: {why_not_bound(error)}") from error
         if self.served is not None:

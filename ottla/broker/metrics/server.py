@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
@@ -57,10 +57,11 @@ class MetricsServer:
     Raises OSError or ValueError for an address at which it cannot listen.
     """
 
-    def __init__(self, host: str, port: int, own_names: Container[str]) -> None:
+    def __init__(self, host: str, port: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._collect: Callable[[], list[Metric]] = list
-        self._server = BoundedHttpServer(host, port, _only_at(PATH, app_of(self._collected)), own_names=own_names)
+        # Prometheus may scrape by any name. Metrics have no secrets, and a request changes nothing.
+        self._server = BoundedHttpServer(host, port, _only_at(PATH, app_of(self._collected)), own_names=None)
         self.port = self._server.port
         self._server.serve()
 

@@ -104,11 +104,11 @@ def stop_at_signals(stop_wanted: asyncio.Event, owner: Owner | None) -> None:
         owner.watch(end)
 
 
-def serve_metrics(host: str, port: int, own_names: frozenset[str]) -> ServedMetrics:
+def serve_metrics(host: str, port: int) -> ServedMetrics:
     # Imported only if metrics are served, because the import is slow.
     from ottla.broker.metrics.server import MetricsServer
 
-    return MetricsServer(host, port, own_names)
+    return MetricsServer(host, port)
 
 
 def report_ready(
