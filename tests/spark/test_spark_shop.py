@@ -53,8 +53,9 @@ def test_tests_of_the_project_pass(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.wire
 @pytest.mark.java
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_short_chaos_run_is_sound(tmp_path: Path) -> None:
+    """The jobs may end before the last kill, depending on the speed of the machine, so this test is not in test-all."""
     assert "1 passed" in run_tests(tmp_path, "-m", "chaos", "tests/test_chaos.py")
 
 

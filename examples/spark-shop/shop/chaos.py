@@ -217,14 +217,16 @@ class Chaos:
         executors = self._cluster.executors()
         if (victim == DRIVER and driver.poll() is not None) or (victim == EXECUTOR and not executors):
             return False
+        if victim == EXECUTOR:
+            try:
+                os.kill(self._rng.choice(executors), signal.SIGKILL)
+            except ProcessLookupError:
+                return False
         self.events.kills.append((now_ms(), victim))
         self._say(f"{(now_ms() - self.events.began_ms) / 1_000:6.1f} s: kill the {victim}")
         if victim == DRIVER:
             kill(driver)
-        elif victim == EXECUTOR:
-            with suppress(ProcessLookupError):
-                os.kill(self._rng.choice(executors), signal.SIGKILL)
-        else:
+        elif victim == BROKER:
             self.events.lives.append((BROKER, self._broker_began_ms, now_ms()))
             self._broker.kill()
             time.sleep(self._rng.uniform(0, MAX_DOWN_S))

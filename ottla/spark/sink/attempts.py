@@ -40,8 +40,8 @@ def without_copies(spark: SparkSession) -> Iterator[None]:
     with _disabling:
         is_enabled = bool(_disabled[application]) or str(settings.get(_SPECULATION, "false")).lower() == "true"
         if is_enabled:
-            _disabled[application] += 1
             settings.set(_SPECULATION, "false")
+            _disabled[application] += 1
     try:
         yield
     finally:

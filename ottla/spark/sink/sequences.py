@@ -11,10 +11,12 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import struct
 import threading
+import time
 from collections.abc import Collection, Mapping
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Client, Connection, answer_challenge, deliver_challenge
 from typing import Protocol
 
 import msgspec
@@ -22,12 +24,18 @@ import msgspec
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.errors import MustAbort, PipelineError
 
-_KEY_BYTES = 32
-_CONNECT_S = 10.0
-_MAX_MESSAGE_BYTES = 16 << 20
-_BACKLOG = 1_000
+KEY_BYTES = 32
+"""Length of the key that tasks must know, as long as the digest that proves it."""
+HANDSHAKE_S = 30.0
+"""Limit of the driver for the connecting and the proof of the key by a task, in seconds."""
+MAX_MESSAGE_BYTES = 16 << 20
+"""Maximum size of a message, in bytes: the sequences of some 100,000 partitions."""
+RETRY_S = 0.05
+"""Pause after a failed accept, in seconds."""
+BACKLOG = 1_000
 """Number of tasks that may wait to be connected."""
 LOST = "a task of this transaction has failed, so the whole transaction is aborted"
+"""Reason of the failure of all other tasks."""
 
 
 class Sequences(Protocol):
@@ -93,6 +101,8 @@ class SharedSequences:
     def __init__(self, address: ServerAddress) -> None:
         try:
             self._connection = Client((address.host, address.port), authkey=address.key)
+        except (EOFError, AuthenticationError, ConnectionResetError):
+            raise MustAbort(LOST) from None
         except OSError as error:
             raise PipelineError(
                 f"the task cannot connect to the driver at {address.host}:{address.port} for its sequences ({error})"
@@ -110,7 +120,7 @@ class SharedSequences:
     def _ask(self, request: _Request) -> _Reply:
         try:
             self._connection.send_bytes(msgspec.msgpack.encode(request))
-            reply = msgspec.msgpack.decode(self._connection.recv_bytes(_MAX_MESSAGE_BYTES), type=_Reply)
+            reply = msgspec.msgpack.decode(self._connection.recv_bytes(MAX_MESSAGE_BYTES), type=_Reply)
         except (EOFError, OSError):
             raise MustAbort(LOST) from None
         if reply.is_lost:
@@ -151,48 +161,90 @@ class Turns:
 
 
 class SequenceServer:
-    """Serves `Turns` in threads of the driver until the ``with`` block ends."""
+    """Serves `Turns` in threads of the driver until the ``with`` block ends.
+
+    A task speaks the protocol of `multiprocessing.connection`, beginning with the proof of the key, each in a thread of its own.
+    """
 
     def __init__(self, host: str) -> None:
         """``host`` is the address on which the server listens, and at which tasks find it."""
-        self._key = os.urandom(_KEY_BYTES)
-        self._listener = Listener((host, 0), backlog=_BACKLOG, authkey=self._key)
+        self._key = os.urandom(KEY_BYTES)
+        self._listener = socket.create_server((host, 0), backlog=BACKLOG)
         self._turns = Turns()
+        self._accepting = threading.Thread(target=self._accept, name="ottla-sequences", daemon=True)
+        self._connected: set[socket.socket] = set()
         self._is_closed = False
 
     def __enter__(self) -> ServerAddress:
-        threading.Thread(target=self._accept, name="ottla-sequences", daemon=True).start()
-        host, port = self._listener.address
+        self._accepting.start()
+        host, port = self._listener.getsockname()[:2]
         return ServerAddress(host, port, self._key)
 
     def __exit__(self, *_: object) -> None:
         self._is_closed = True
         self._turns.lose()
-        # A blocked accept() does not notice that its socket is closed, so connect once.
+        # A blocked accept() does not notice that its socket is closed, so end it by a shutdown.
         with contextlib.suppress(OSError):
-            socket.create_connection(self._listener.address, _CONNECT_S).close()
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._accepting.join()
         self._listener.close()
+        for client in list(self._connected):
+            with contextlib.suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         while not self._is_closed:
-            # A connection without the key, or one that breaks, is not a task's.
-            with contextlib.suppress(OSError, EOFError, AuthenticationError):
-                connection = self._listener.accept()
-                threading.Thread(target=self._serve, args=(connection,), name="ottla-sequences-task", daemon=True).start()
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                # The server is closing, or the process has too many open files.
+                time.sleep(RETRY_S)
+                continue
+            self._connected.add(client)
+            try:
+                threading.Thread(target=self._serve, args=(client,), name="ottla-sequences-task", daemon=True).start()
+            except RuntimeError:
+                # Without a thread the task would wait for ever.
+                self._end(client)
+                self._turns.lose()
 
-    def _serve(self, connection: Connection) -> None:
+    def _serve(self, client: socket.socket) -> None:
         """Serve a task. If it disconnects while it has partitions, it may have written to them, so all other tasks must fail."""
         taken: dict[TopicPartition, int] = {}
-        with connection, contextlib.suppress(OSError, EOFError):
-            while True:
-                request = msgspec.msgpack.decode(connection.recv_bytes(_MAX_MESSAGE_BYTES), type=_Request)
-                returned = dict(request.returned)
-                self._turns.give_back(returned)
-                for where in returned:
-                    taken.pop(where, None)
-                granted = self._turns.take(request.wanted) if request.wanted else {}
-                taken |= granted or {}
-                reply = _Reply(taken=sorted((granted or {}).items()), is_lost=granted is None)
-                connection.send_bytes(msgspec.msgpack.encode(reply))
-        if taken:
-            self._turns.lose()
+        try:
+            # A connection without the key, or one that breaks, is not a task's.
+            with contextlib.suppress(OSError, EOFError, AuthenticationError), Connection(os.dup(client.fileno())) as connection:
+                self._authenticate(client, connection)
+                while True:
+                    self._answer(connection, taken)
+        finally:
+            self._end(client)
+            if taken:
+                self._turns.lose()
+
+    def _authenticate(self, client: socket.socket, connection: Connection) -> None:
+        """Let both sides prove that they know the key, as `multiprocessing.connection.Listener` does."""
+        self._limit(client, HANDSHAKE_S)
+        deliver_challenge(connection, self._key)
+        answer_challenge(connection, self._key)
+        self._limit(client, 0)
+
+    @staticmethod
+    def _limit(client: socket.socket, seconds: float) -> None:
+        """Limit the time of a read; 0 for none. A timeout of Python's socket has no effect on its descriptor."""
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(seconds), 0))
+
+    def _answer(self, connection: Connection, taken: dict[TopicPartition, int]) -> None:
+        request = msgspec.msgpack.decode(connection.recv_bytes(MAX_MESSAGE_BYTES), type=_Request)
+        returned = dict(request.returned)
+        self._turns.give_back(returned)
+        for where in returned:
+            taken.pop(where, None)
+        granted = self._turns.take(request.wanted) if request.wanted else {}
+        taken |= granted or {}
+        reply = _Reply(taken=sorted((granted or {}).items()), is_lost=granted is None)
+        connection.send_bytes(msgspec.msgpack.encode(reply))
+
+    def _end(self, client: socket.socket) -> None:
+        self._connected.discard(client)
+        client.close()

@@ -128,8 +128,10 @@ class TaskWriter:
 
     def close(self) -> None:
         """Close all connections. Otherwise, after a failure, a late response would be read as the response to the next request."""
-        self.sender.close()
-        self._sequences.close()
+        try:
+            self.sender.close()
+        finally:
+            self._sequences.close()
 
 
 def added_up(written: Iterable[Written]) -> list[Written]:

@@ -107,7 +107,7 @@ def test_configurations_without_exactly_once_are_refused(copying: Copying, broke
 def test_sink_is_refused_where_stages_may_be_retried(spark: Any) -> None:
     from ottla.spark.sink.datasource import OttlaSource
 
-    with pytest.raises(ottla.spark.PipelineError, match=r"spark\.stage\.maxConsecutiveAttempts=1, or give ottla\.spark\.sink"):
+    with pytest.raises(ottla.spark.PipelineError, match=r"maxConsecutiveAttempts=1 and without spark\.speculation, or give ottla"):
         OttlaSource({}).streamWriter(spark.range(1).schema, overwrite=False)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 import threading
 from collections import defaultdict
 from multiprocessing.connection import Client
@@ -12,6 +13,7 @@ import pytest
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.errors import MustAbort, PipelineError
 from ottla.spark.sink.sequences import OwnSequences, SequenceServer, ServerAddress, SharedSequences, Turns
+from tests.support.waiting import wait_until
 
 A, B, C = ("t", 0), ("t", 1), ("u", 0)
 WAIT_S = 60
@@ -112,6 +114,19 @@ def test_a_connection_without_the_key_is_refused_and_disturbs_no_task() -> None:
         with pytest.raises(Exception, match="digest"):
             Client((address.host, address.port), authkey=b"another")
         assert SharedSequences(address).take([A]) == {A: 0}
+
+
+@pytest.mark.smoke
+def test_silent_connections_delay_no_task_and_end_with_the_server() -> None:
+    with SequenceServer("127.0.0.1") as address:
+        silent = [socket.create_connection((address.host, address.port)) for _ in range(3)]
+        assert SharedSequences(address).take([A]) == {A: 0}
+    for connection in silent:
+        connection.settimeout(WAIT_S)
+        while connection.recv(1_000):
+            pass
+        connection.close()
+    wait_until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("ottla-sequences")])
 
 
 @pytest.mark.smoke
