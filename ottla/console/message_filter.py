@@ -24,6 +24,8 @@ from ottla.console.page_request import Asked
 from ottla.console.shown_record import formats_of
 from ottla.control.command import CommandRefused
 
+MAX_PROBLEMS: Final = 100
+"""Maximum number of kept texts on records that a filter could not read."""
 MAX_CONDITIONS: Final = 10
 """Maximum number of lines of the field ``filter``."""
 
@@ -53,7 +55,8 @@ def filter_of(asked: Asked, from_ms: int | None, to_ms: int | None, problems: li
         try:
             return matches(record)
         except ClientError as error:
-            problems.append(f"{error}; the record is not shown")
+            if len(problems) < MAX_PROBLEMS:
+                problems.append(f"{error}; the record is not shown")
             return False
 
     return checked

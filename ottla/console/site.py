@@ -293,7 +293,11 @@ class Console:
         if not self._places.acquire(timeout=PLACE_TIMEOUT_S):
             raise CommandRefused(409, f"{MAX_PAGES} pages of the console are already open; close one of them")
         page = OpenPage(name, read, query, reach, self._client_of, self._places.release, self._registered, self._view_of)
-        return OpenDownload(page) if name == DOWNLOAD else page
+        try:
+            return OpenDownload(page) if name == DOWNLOAD else page
+        except BaseException:
+            page.close()
+            raise
 
 
 if TYPE_CHECKING:

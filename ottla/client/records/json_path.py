@@ -26,6 +26,8 @@ MAX_CHARACTERS: Final = 300
 MAX_VISITED: Final = 100_000
 """Maximum number of nodes that the selectors of an expression look at in one document. A selector looks at a node and, unless it
 selects a single member, at all its children."""
+CHARACTERS_A_NODE: Final = 100
+"""Number of characters of a compared or searched text that count like a node."""
 MAX_DEPTH: Final = 100
 """Maximum depth to which ``..`` descends."""
 
@@ -47,8 +49,8 @@ class _Budget:
 
 
 class _BoundedSelector:
-    """A selector that counts the nodes that it looks at. All work of the library for nodes is in selectors, or precedes them: a
-    descendant segment calls its selectors for each object and array that it visits."""
+    """A selector that counts the nodes that it looks at. A descendant segment calls its selectors for each object and array that it
+    visits. Further work for nodes is in comparisons (`_Environment`) and functions (`_Pattern`)."""
 
     def __init__(self, selector: Any, budget: _Budget, *, takes_one: bool) -> None:
         self._selector = selector
@@ -77,19 +79,47 @@ def _bound(path: Any, budget: _Budget) -> None:
         )
 
 
+class _Environment(JSONPathEnvironment):
+    """Comparisons of a filter, which may compare whole subtrees for each node, spend the budget as well."""
+
+    budget: _Budget
+
+    def compare(self, left: object, operator: str, right: object) -> bool:
+        if operator not in ("&&", "||"):
+            self.budget.spend(min(_size(left), _size(right)))
+        return bool(super().compare(left, operator, right))
+
+
+def _size(value: object) -> int:
+    """The number of nodes of a value, and one more for each `CHARACTERS_A_NODE` characters of its texts."""
+    size, rest = 0, [value]
+    while rest:
+        one = rest.pop()
+        size += 1
+        if isinstance(one, str):
+            size += len(one) // CHARACTERS_A_NODE
+        elif isinstance(one, dict):
+            rest += one.values()
+        elif isinstance(one, list):
+            rest += [getattr(each, "obj", each) for each in one]
+    return size
+
+
 class _Pattern(FilterFunction):
     """The function ``match`` or ``search`` with RE2. Each instance keeps the last expression, which is nearly always constant."""
 
     arg_types = [ExpressionType.VALUE, ExpressionType.VALUE]
     return_type = ExpressionType.LOGICAL
 
-    def __init__(self, *, is_whole: bool) -> None:
+    def __init__(self, budget: _Budget, *, is_whole: bool) -> None:
+        self._budget = budget
         self._is_whole = is_whole
         self._last: tuple[str, Any] = ("", None)
 
     def __call__(self, value: object, expression: object) -> bool:
         if not isinstance(value, str) or not isinstance(expression, str):
             return False
+        self._budget.spend(_size(value) + _size(expression))
         if self._last[1] is None or self._last[0] != expression:
             try:
                 self._last = expression, pattern(expression)
@@ -105,16 +135,16 @@ class JsonPath:
     def __init__(self, expression: str) -> None:
         if len(expression) > MAX_CHARACTERS:
             raise BadArgument(f"a JSONPath has at most {MAX_CHARACTERS} characters, but this has {len(expression):,}")
-        environment = JSONPathEnvironment(strict=True)
+        environment = _Environment(strict=True)
+        environment.budget = self._budget = _Budget()
         environment.max_recursion_depth = MAX_DEPTH
-        environment.function_extensions["match"] = _Pattern(is_whole=True)
-        environment.function_extensions["search"] = _Pattern(is_whole=False)
+        environment.function_extensions["match"] = _Pattern(self._budget, is_whole=True)
+        environment.function_extensions["search"] = _Pattern(self._budget, is_whole=False)
         try:
             self._path = environment.compile(expression.strip())
         except (JSONPathError, RecursionError) as error:
             reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]
             raise BadArgument(f"{expression!r} is not a JSONPath (RFC 9535): {reason}") from None
-        self._budget = _Budget()
         _bound(self._path, self._budget)
 
     def values(self, document: Any) -> Iterator[Any]:

@@ -134,3 +134,11 @@ def test_regular_expressions_take_linear_time() -> None:
     assert not condition("value$[?search(@, '(a+)+$')]")(record(json.dumps(["a" * 10_000 + "!"]).encode()))
     with pytest.raises(ClientError, match="is not a regular expression of RE2"):
         condition("value$[?match(@, '(?=a)b')]")(record(b'["a"]'))
+
+
+@pytest.mark.parametrize("path", ["$.lists[?@ == $.a]", "$.texts[?search(@, 'x{3}y')]"])
+def test_comparisons_and_functions_spend_the_budget(path: str) -> None:
+    numbers = list(range(2_000))
+    document = {"a": numbers, "lists": [list(numbers) for _ in range(100)], "texts": ["x" * 10_000] * 2_000}
+    with pytest.raises(json_path.TooManyNodes):
+        list(json_path.JsonPath(path).values(document))
