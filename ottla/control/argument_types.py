@@ -11,7 +11,6 @@ import reprlib
 from collections.abc import Callable, Mapping
 from functools import wraps
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 C = TypeVar("C")
@@ -29,12 +28,18 @@ _PLAIN = {
     "int": _Expected("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
     "float": _Expected("a number", lambda value: isinstance(value, Real) and not isinstance(value, bool)),
     "str": _Expected("a text", lambda value: isinstance(value, str)),
-    "bool": _Expected("True or False", lambda value: isinstance(value, bool)),
-    "Path": _Expected("a Path", lambda value: isinstance(value, Path)),
+    # 0, 1 and numpy's bools are accepted too.
+    "bool": _Expected("True or False", lambda value: isinstance(value, Integral) or type(value).__name__ in ("bool", "bool_")),
+    "Path": _Expected("a Path", lambda value: hasattr(value, "__fspath__")),
     "None": _Expected("None", lambda value: value is None),
-    "Mapping": _Expected("a dict", lambda value: isinstance(value, Mapping)),
+    "Mapping": _Expected("a dict", lambda value: isinstance(value, Mapping) or _is_pairs(value)),
     "Callable": _Expected("a function", callable),
 }
+
+
+def _is_pairs(value: Any) -> bool:
+    """Whether `dict` accepts the value: a list or tuple of pairs."""
+    return isinstance(value, list | tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
 
 
 def checks_argument_types(owner: type[C]) -> type[C]:
@@ -47,7 +52,8 @@ def checks_argument_types(owner: type[C]) -> type[C]:
 
 def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(function)
-    wanted = {name: found for name, one in signature.parameters.items() if (found := _expected(one.annotation))}
+    single = {name: one for name, one in signature.parameters.items() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
+    wanted = {name: found for name, one in single.items() if (found := _expected(one.annotation))}
 
     @wraps(function)
     def call(*given: Any, **named: Any) -> Any:

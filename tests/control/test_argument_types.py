@@ -54,6 +54,7 @@ def test_wrong_type_is_named_in_one_line(given: dict[str, Any], told: str) -> No
 
 
 def test_other_arguments_reach_the_method() -> None:
+    assert Handle().method(is_new=1, configs=[("a", 1)], path=Path()) == "None 1.0 1"  # type: ignore[arg-type]
     assert Handle().method(3, 1, "a", unchecked=[]) == "3 1 False"  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="port: expected a whole number, not '9092'"):
         Handle("9092")  # type: ignore[arg-type]
@@ -75,7 +76,7 @@ OF_HANDLES: list[tuple[str, Callable[[Any], Any]]] = [
     ("partitions", lambda it: it.create_topic("t", partitions="3")),
     ("configs", lambda it: it.create_topic("t", configs="a=b")),
     ("name", lambda it: it.delete_topic(["t"])),
-    ("offsets", lambda it: it.commit_offsets("g", [])),
+    ("offsets", lambda it: it.commit_offsets("g", ["t"])),
     ("timeout_s", lambda it: it.transaction("x", timeout_s="1")),
     ("group", lambda it: it.lag(1)),
     ("user", lambda it: it.client_properties(1)),
