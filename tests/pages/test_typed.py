@@ -28,7 +28,8 @@ SPARK_TIMEOUT_S = 500
 PIP = """#!/bin/sh
 # In place of pip: what the pages install is here already. That the wheel can be installed is tests/wire/test_packaging.py's.
 case "$*" in
-    "install ."|"install confluent-kafka"|"install pytest confluent-kafka"|"install dist/"*|"wheel --no-deps --wheel-dir dist .") ;;
+    "install ."|"install .[spark]") ;;
+    "install confluent-kafka"|"install pytest confluent-kafka"|"install dist/"*|"wheel --no-deps --wheel-dir dist .") ;;
     *) echo "pip $*: not known" >&2; exit 1 ;;
 esac
 """

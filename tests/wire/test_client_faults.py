@@ -137,7 +137,8 @@ def test_librdkafka_repeats_an_idempotent_record_after_another_has_timed_out(ott
             producer.poll(0.1)
         with ottla.faults.add(api="Produce", topic=ottla_topic, cut="after", times=None) as lost:
             producer.produce(ottla_topic, b"paid", on_delivery=lambda error, _: acknowledged.append(error))
-            while not timed_out:
+            end_s = time.monotonic() + 60
+            while not timed_out and time.monotonic() < end_s:
                 producer.poll(0.1)
             assert lost.hits
     assert producer.flush(20) == 0
