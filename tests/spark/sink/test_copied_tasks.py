@@ -40,7 +40,7 @@ def test_copies_of_a_slow_task_write_nothing(monkeypatch: pytest.MonkeyPatch) ->
         connecting = Connecting(broker.bootstrap)
         transaction = SharedTransaction(cluster_client(connecting), "copied")
         transaction.begin()
-        write = row_writing._write(connecting, transaction.producer, "none", {})
+        write = row_writing._write(connecting, transaction.producer, "none", {}, None)
 
         def run(number: int) -> list[Any]:
             attempt.number = number
