@@ -337,6 +337,7 @@ _BENCHMARKS = (
     "python -m benchmarks.groups",
     "python -m benchmarks.acls",
     "python -m benchmarks.pipeline reads sink small",
+    "python -m benchmarks.spark_sinks --tasks 4 --pairs 3",
 )
 
 NOT_RUN = {
