@@ -187,7 +187,7 @@ def alter(
 def elect(
     partitions: tuple[tuple[str, int], ...], unclean: bool, to: int | None, bootstrap: str, timeout_s: float, as_json: bool
 ) -> None:
-    from ottla.client.admin.leadership import described, elect_leader, move_leader
+    from ottla.client.admin.leadership import described, elect_leader, move_leader, wait_for_leader
 
     if unclean and to is not None:
         raise click.UsageError("--unclean and --to exclude each other; give one of them")
@@ -198,6 +198,7 @@ def elect(
                 elect_leader(cluster.brokers, topic, partition, is_unclean=unclean)
             else:
                 move_leader(cluster.brokers, topic, partition, to)
+                wait_for_leader(cluster.brokers, topic, partition, to)
             leader = described(cluster.brokers, topic, partition).leader_id
             leaders.append({"topic": topic, "partition": partition, "leader": leader})
             if not as_json:

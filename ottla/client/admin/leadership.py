@@ -27,7 +27,10 @@ def described(brokers: BrokerConnections, topic: str, index: int) -> MetadataRes
 
 
 def move_leader(brokers: BrokerConnections, topic: str, index: int, to: int) -> None:
-    """Make the replica on broker ``to`` the preferred leader, elect it, and wait until it leads. Raises `KafkaAnswered`."""
+    """Make the replica on broker ``to`` the preferred leader, and elect it. Raises `KafkaAnswered`.
+
+    The response to ElectLeaders may come before all brokers know the new leader; see `wait_for_leader`.
+    """
     what = f"moving the leader of {topic}-{index} to broker {to}"
 
     def attempt() -> None:
@@ -44,14 +47,19 @@ def move_leader(brokers: BrokerConnections, topic: str, index: int, to: int) -> 
         check(what, result.error_code, result.error_message)
         _elect(brokers, what, topic, index, PREFERRED)
 
-    def check_leader() -> None:
+    brokers.until_final(what, attempt)
+
+
+def wait_for_leader(brokers: BrokerConnections, topic: str, index: int, to: int) -> None:
+    """Wait until broker ``to`` leads the partition. Raises `KafkaAnswered` after the client's timeout."""
+    what = f"waiting for broker {to} to lead {topic}-{index}"
+
+    def attempt() -> None:
         leader = described(brokers, topic, index).leader_id
         if leader != to:
             raise KafkaAnswered(what, Code.LEADER_NOT_AVAILABLE, f"broker {leader} still leads the partition")
 
     brokers.until_final(what, attempt)
-    # The response to ElectLeaders may come before brokers know the new leader.
-    brokers.until_final(what, check_leader)
 
 
 def elect_leader(brokers: BrokerConnections, topic: str, index: int, *, is_unclean: bool = False) -> None:
