@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ottla.spark.versions import VERSIONS
 from tools.kafka import cache_dir
 
 ROOT: Final = Path(__file__).parent.parent
@@ -19,27 +20,28 @@ ROOT: Final = Path(__file__).parent.parent
 
 @dataclass(slots=True, frozen=True)
 class Release:
-    """A release of Spark with the packages that are installed with it."""
+    """A release of Spark with the packages that are installed with it; ``connector`` is the version of its package for Kafka."""
 
     version: str
-    connector: str = ""
-    """The version of Spark's package for Kafka, if it is another one."""
-    pandas: str = "pandas>=2.2,<3"
-    scala: str = "2.13"
+    connector: str
+    pandas: str
+    scala: str
 
     @property
     def packages(self) -> str:
-        return f"org.apache.spark:spark-sql-kafka-0-10_{self.scala}:{self.connector or self.version}"
+        return f"org.apache.spark:spark-sql-kafka-0-10_{self.scala}:{self.connector}"
 
 
 RELEASES: Final = {
-    "3.5": Release("3.5.9", connector="3.5.7", scala="2.12"),
-    "4.0": Release("4.0.2", connector="4.0.0"),
-    "4.1": Release("4.1.4", connector="4.1.1"),
-    "4.2": Release("4.2.1", connector="4.2.0", pandas="pandas>=3,<4"),
-    "4.3": Release("4.3.0", connector="4.2.0", pandas="pandas>=3,<4"),
+    minor: Release(
+        version=together.pyspark.removeprefix("pyspark=="),
+        connector=together.packages,
+        pandas=together.pandas,
+        scala=together.scala,
+    )
+    for minor, together in VERSIONS.items()
 }
-"""The release of 4.0 that the project's tests use, and the newest release of each other minor version."""
+"""The tested release of each minor version of Spark."""
 
 
 class Failed(Exception):
