@@ -36,6 +36,22 @@ def cpu_s(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2)
 
 
+def process_tree() -> dict[int, list[str]]:
+    """Return the fields of ``/proc/PID/stat`` after the name, for this process and all processes below it, by process id."""
+    fields: dict[int, list[str]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                fields[int(entry.name)] = (entry / "stat").read_text().rpartition(")")[2].split()
+
+    def is_below(pid: int) -> bool:
+        while pid in fields and pid != os.getpid():
+            pid = int(fields[pid][1])
+        return pid == os.getpid()
+
+    return {pid: of_process for pid, of_process in fields.items() if is_below(pid)}
+
+
 def memory_mib(pid: int) -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):

@@ -25,6 +25,7 @@ from rich.progress import track
 from rich.table import Table
 
 import ottla.spark
+from benchmarks.brokers import process_tree
 from ottla import Broker
 from ottla.client import KafkaClient, NewRecord
 from ottla.pipeline.generate import Workload, purchases
@@ -277,24 +278,14 @@ def measured_run(spark: Any, job: Any, options: StreamOptions, rows: int, what: 
 
 def resident_bytes() -> dict[str, int]:
     """Return the resident memory of the driver's Python process, of the JVM (also the executor), and of all Python workers."""
-    parents: dict[int, int] = {}
-    kinds: dict[int, str] = {}
-    sizes: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                command = (entry / "cmdline").read_bytes()
-                pid = int(entry.name)
-                parents[pid] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                sizes[pid] = int((entry / "statm").read_text().split()[1]) * resource.getpagesize()
-                kinds[pid] = "Python workers" if b"pyspark.daemon" in command else "JVM" if b"SparkSubmit" in command else ""
-    totals_by_kind = {"driver": sizes[os.getpid()], "JVM": 0, "Python workers": 0}
-    for pid, kind in kinds.items():
-        above = pid
-        while above in parents and above != os.getpid():
-            above = parents[above]
-        if kind and above == os.getpid():
-            totals_by_kind[kind] += sizes[pid]
+    totals_by_kind = {"driver": 0, "JVM": 0, "Python workers": 0}
+    for pid in process_tree():
+        with contextlib.suppress(OSError):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            kind = "Python workers" if b"pyspark.daemon" in command else "JVM" if b"SparkSubmit" in command else ""
+            kind = "driver" if pid == os.getpid() else kind
+            if kind:
+                totals_by_kind[kind] += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
     return totals_by_kind
 
 

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import ottla.spark
-from benchmarks.brokers import wait_for_metadata
+from benchmarks.brokers import process_tree, wait_for_metadata
 from ottla import Broker
 from ottla.pipeline.topics import create
 from ottla.spark.session.session import session
@@ -69,22 +69,9 @@ def fill(bootstrap: str, topic: str, rows: int, size_bytes: int, partitions: int
 
 def processor_s() -> float:
     """Return the processor time, in seconds, of this process and those below it: Spark's JVM and workers, and the broker."""
-    parents: dict[int, int] = {}
-    ticks: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                values = (entry / "stat").read_text().rpartition(")")[2].split()
-                parents[int(entry.name)] = int(values[1])
-                # utime, stime, and the same of children that have ended.
-                ticks[int(entry.name)] = sum(map(int, values[11:15]))
-    total = 0
-    for pid, used in ticks.items():
-        above = pid
-        while above in parents and above != os.getpid():
-            above = parents[above]
-        total += used if above == os.getpid() else 0
-    return total / os.sysconf("SC_CLK_TCK")
+    # utime, stime, and the same of children that have ended.
+    ticks = sum(sum(map(int, fields[11:15])) for fields in process_tree().values())
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def copied(spark: Any, bootstrap: str, source: str, rows: int, *, has_keys: bool) -> Any:
