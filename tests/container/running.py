@@ -12,9 +12,11 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.container.image import OF_THE_MACHINE, ROOT, USER_ID, Image, build
 from tools.kafka import Unavailable
@@ -218,3 +220,23 @@ class Container:
                 time.sleep(0.01)
         for server in self._listening.values():
             server.close()
+
+
+Started = Callable[..., Container]
+"""Creates and starts a container with the options of `Container`."""
+
+
+@contextmanager
+def started_containers(directory: Path) -> Iterator[Started]:
+    """Yield a function that creates and starts containers, which are removed at the end."""
+    containers: list[Container] = []
+
+    def start(**options: Any) -> Container:
+        container = Container(directory / f"container-{len(containers)}", **options)
+        containers.append(container)
+        container.start()
+        return container
+
+    yield start
+    for container in containers:
+        container.remove()

@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -23,32 +22,9 @@ from ottla.client.wire.transport import SocketTransport
 from tests.client.security.certificates import pkcs12_store
 from tests.container.committing import commit
 from tests.container.launches import CLUSTER_ID, LAUNCHES, Launch, Where
-from tests.container.running import Container, unshare
-from tools.kafka import Unavailable
+from tests.container.running import Container, Started
 
 pytestmark = pytest.mark.wire
-
-Started = Callable[..., Container]
-
-
-@pytest.fixture
-def started(tmp_path: Path) -> Iterator[Started]:
-    """Function that creates and starts a container. All of its containers are removed when the test ends."""
-    try:
-        unshare()
-    except Unavailable as missing:
-        pytest.skip(str(missing))
-    containers: list[Container] = []
-
-    def start(**options: Any) -> Container:
-        container = Container(tmp_path / str(len(containers)), **options)
-        containers.append(container)
-        container.start()
-        return container
-
-    yield start
-    for container in containers:
-        container.remove()
 
 
 def ready(container: Container) -> dict[str, Any]:
