@@ -42,22 +42,11 @@ from shop.schemas import (
     SHIPMENTS,
     SOURCE,
     TOTAL,
+    WRITTEN,
 )
 from shop.settings import Settings
 from shop.topics import client
 
-WRITTEN: Final = (
-    CLEAN_ORDERS,
-    INVOICES,
-    SHIPMENTS,
-    REVENUE,
-    SETTLEMENTS,
-    LATE_ORDERS,
-    LATE_INVOICES,
-    LATE_SETTLEMENTS,
-    DEAD_LETTERS,
-)
-"""The topics whose records have a receipt."""
 ROUNDING_MS: Final = 1_000
 OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 

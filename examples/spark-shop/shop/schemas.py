@@ -13,9 +13,7 @@ DEAD_LETTERS: Final = "dead-letters"
 RECEIPTS: Final = "receipts"
 """One record for each transaction, written in that transaction: how many records it has in each topic."""
 
-TOPICS: Final = (
-    ORDERS,
-    PAYMENTS,
+WRITTEN: Final = (
     CLEAN_ORDERS,
     INVOICES,
     SHIPMENTS,
@@ -25,8 +23,9 @@ TOPICS: Final = (
     LATE_INVOICES,
     LATE_SETTLEMENTS,
     DEAD_LETTERS,
-    RECEIPTS,
 )
+"""The topics that the jobs write, whose records have a receipt."""
+TOPICS: Final = (ORDERS, PAYMENTS, *WRITTEN, RECEIPTS)
 """All topics but ``products``, which is compacted."""
 
 ORDER: Final = "id STRING, customer STRING, product STRING, quantity INT, cents LONG, at_ms LONG"
