@@ -6,6 +6,8 @@ and `NotServed` means that the broker is too old or too new for a request.
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla.client.errors import ClientError as PipelineError
 from ottla.client.errors import KafkaAnswered as BrokerRefused
 from ottla.client.errors import NotKafka, TimedOut, UnknownTopic, Unreachable
@@ -25,6 +27,8 @@ __all__ = [
     "refusal",
 ]
 
+TASK_FAILED: Final = "a task of this transaction has failed, so the whole transaction is aborted"
+"""Reason for which the other tasks and attempts of a transaction write nothing."""
 _LOST = ("failOnDataLoss", "KAFKA_DATA_LOSS", "may have been lost")
 
 

@@ -14,7 +14,7 @@ from ottla.client.security.client_config import Connecting
 from ottla.spark.checkpoint.query import RunningQuery
 from ottla.spark.cluster.batch_limits import small_batches
 from ottla.spark.cluster.topics import partition_counts
-from ottla.spark.errors import MustAbort, PipelineError, label_of, raised_in_task
+from ottla.spark.errors import TASK_FAILED, MustAbort, PipelineError, label_of, raised_in_task
 from ottla.spark.progress.progress_topic import ProgressTopic
 from ottla.spark.rows.encoding import NULL_HEADER
 from ottla.spark.rows.rows import WRITTEN, Outgoing, written_type
@@ -165,7 +165,7 @@ def _write(
         assert context is not None
         if context.attemptNumber() > 0:
             # The task's first attempt has used the sequences, so the records can only be written in a new transaction.
-            raise MustAbort("a task of this transaction has failed, so the whole transaction is aborted")
+            raise MustAbort(TASK_FAILED)
         now_ms = time.time_ns() // 1_000_000
         written: list[Written] = []
         error: str | None = None

@@ -22,7 +22,7 @@ from typing import Protocol
 import msgspec
 
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.spark.errors import MustAbort, PipelineError
+from ottla.spark.errors import TASK_FAILED, MustAbort, PipelineError
 
 KEY_BYTES = 32
 """Length of the key that tasks must know, as long as the digest that proves it."""
@@ -34,8 +34,6 @@ RETRY_S = 0.05
 """Pause after a failed accept, in seconds."""
 BACKLOG = 1_000
 """Number of tasks that may wait to be connected."""
-LOST = "a task of this transaction has failed, so the whole transaction is aborted"
-"""Reason of the failure of all other tasks."""
 
 
 class Sequences(Protocol):
@@ -102,7 +100,7 @@ class SharedSequences:
         try:
             self._connection = Client((address.host, address.port), authkey=address.key)
         except (EOFError, AuthenticationError, ConnectionResetError):
-            raise MustAbort(LOST) from None
+            raise MustAbort(TASK_FAILED) from None
         except OSError as error:
             raise PipelineError(
                 f"the task cannot connect to the driver at {address.host}:{address.port} for its sequences ({error})"
@@ -122,9 +120,9 @@ class SharedSequences:
             self._connection.send_bytes(msgspec.msgpack.encode(request))
             reply = msgspec.msgpack.decode(self._connection.recv_bytes(MAX_MESSAGE_BYTES), type=_Reply)
         except (EOFError, OSError):
-            raise MustAbort(LOST) from None
+            raise MustAbort(TASK_FAILED) from None
         if reply.is_lost:
-            raise MustAbort(LOST)
+            raise MustAbort(TASK_FAILED)
         return reply
 
 

@@ -21,7 +21,7 @@ from ottla.spark.checkpoint.checkpoint_files import input_in, last_batch_in, que
 from ottla.spark.cluster.batch_limits import small_batches
 from ottla.spark.cluster.client import cluster_client
 from ottla.spark.cluster.topics import partition_counts
-from ottla.spark.errors import Fenced, MustAbort, PipelineError
+from ottla.spark.errors import TASK_FAILED, Fenced, MustAbort, PipelineError
 from ottla.spark.progress.input_topics import InputTopics
 from ottla.spark.progress.marks import CommittedMark, group_of, read_committed
 from ottla.spark.progress.progress_topic import ProgressTopic
@@ -151,7 +151,7 @@ def write_task(
     writer = TaskWriter(options.connecting, producer, options.compression, batch_bytes)
     try:
         if context is not None and context.attemptNumber() > 0:
-            raise MustAbort("a task of this transaction has failed, so the whole transaction is aborted")
+            raise MustAbort(TASK_FAILED)
         for batch in rows:
             writer.write(batch, time.time_ns() // 1_000_000)
         return writer.finish()
