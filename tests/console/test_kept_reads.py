@@ -1,4 +1,4 @@
-"""What an open page reads of a cluster with 10,000 topics and 1,000 groups: bounded by time, not by the number of page views."""
+"""Pages of a cluster with 10,000 topics and 1,000 groups read it at a bounded rate, however often they refresh."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ TIMEOUT_S = 60
 
 
 def written(bootstrap: str, transactional_id: str) -> Producer:
-    """Return a producer with an open transaction that has written a record."""
+    """Write a record in a new transaction, and return the producer without ending the transaction."""
     producer = Producer({"bootstrap.servers": bootstrap, "client.id": "app", "transactional.id": transactional_id})
     producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()

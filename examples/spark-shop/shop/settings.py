@@ -53,7 +53,7 @@ class Settings:
 
     @property
     def connection(self) -> dict[str, str]:
-        """The options of the connection for Spark's source and for the sinks."""
+        """The ``kafka.*`` options that both Spark's Kafka source and the sinks need to connect to the brokers."""
         options = {f"kafka.{name}": value for name, value in self.kafka.items()}
         return {**options, "kafka.bootstrap.servers": self.bootstrap}
 

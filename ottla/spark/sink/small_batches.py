@@ -73,7 +73,7 @@ def gathered(rows: DataFrame) -> pa.Table | None:
 
 
 def _arrow_table(rows: DataFrame) -> pa.Table:
-    """Return ``rows.toArrow()``, which Spark 3.5 does not have."""
+    """Collect the rows as an Arrow table. `DataFrame.toArrow` exists since Spark 4.0; Spark 3.5 has only an internal method."""
     if hasattr(rows, "toArrow"):
         return rows.toArrow()
     classic: Any = rows

@@ -47,6 +47,7 @@ def remove(owner: object, names: list[str]) -> None:
 
 
 def refuse(*arguments: object, **options: object) -> None:
+    """Raise the error that asyncio's event loops on Windows raise for these methods."""
     raise NotImplementedError
 
 
@@ -59,5 +60,5 @@ remove(socket, ["AF_UNIX", "SO_REUSEPORT", "TCP_QUICKACK", "TCP_USER_TIMEOUT"])
 remove(time, [name for name in dir(time) if name.startswith(("CLOCK_", "clock_"))])
 asyncio.unix_events._UnixSelectorEventLoop.add_signal_handler = refuse
 asyncio.unix_events._UnixSelectorEventLoop.create_unix_server = refuse
-# On Windows both end a process at once.
+# On Windows, kill() and terminate() are the same: both call TerminateProcess, which the process cannot handle.
 subprocess.Popen.kill = subprocess.Popen.terminate = lambda self: self.send_signal(9)
