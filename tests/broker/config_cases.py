@@ -175,6 +175,8 @@ TOPIC_CASES = [
 ]
 
 MOST = "2147483647"
+RATE, PER_IP = "max.connection.creation.rate", "max.connections.per.ip"
+OF_LISTENER = "listener.name.plaintext.max.connections"
 
 
 def broker_cases(name: str) -> list[Case]:
@@ -184,6 +186,18 @@ def broker_cases(name: str) -> list[Case]:
     return [
         *_policies(B, name, BROKER_POLICY, REFUSED),
         _broker(name, "a limit", one("max.connections", SET, "1000"), max_connections="1000"),
+        _broker(name, "no connections", one("max.connections", SET, "0"), code=REFUSED, says="Invalid max.connections 0"),
+        _broker(name, "a negative limit", one("max.connections", SET, "-1"), code=REFUSED, says="Value must be at least 0"),
+        _broker(name, "no connections a second", one(RATE, SET, "0"), code=REFUSED, says=f"Invalid {RATE} 0"),
+        _broker(name, "no connections by address", one(PER_IP, SET, "0"), code=REFUSED, says="can be set to zero only if"),
+        _broker(
+            name,
+            "only some addresses",
+            ((f"{PER_IP}.overrides", SET, "1.2.3.4:9"), (PER_IP, SET, "0")),
+            max_connections_per_ip="0",
+        ),
+        _broker(name, "no connections of a listener", one(OF_LISTENER, SET, "0"), code=REFUSED, says="Invalid max.connections 0"),
+        _broker(name, "connections of a listener", one(OF_LISTENER, SET, "1000")),
         _broker(name, "too low", one("message.max.bytes", SET, "-5"), code=REFUSED, says="Value must be at least 0"),
         _broker(name, "not a number", one("message.max.bytes", SET, "x"), code=REFUSED, message_max_bytes="1048588"),
         _broker(name, "no retention", one("log.retention.ms", SET, "0"), code=REFUSED, says="must be unlimited (-1)"),

@@ -33,6 +33,13 @@ case "$*" in
     *) echo "pip $*: not known" >&2; exit 1 ;;
 esac
 """
+RUNNER = """#!/bin/sh
+# Replaces uvx and pipx, which tests/wire/test_tool_runners.py runs.
+case "$*" in
+    "--from dist/"*.whl" ottla serve"|"run --spec dist/"*.whl" ottla serve") ;;
+    *) echo "uvx or pipx $*: unexpected arguments" >&2; exit 1 ;;
+esac
+"""
 PRELUDE = """\
 trap 'jobs -p | xargs -r kill; wait' EXIT
 # For the plugin it would be a Kafka that is there already.
@@ -81,8 +88,9 @@ def test_documented_commands_run(session: Session, lines: list[str], page: str, 
 
     tools = tmp_path / "bin"
     tools.mkdir()
-    (tools / "pip").write_text(PIP)
-    (tools / "pip").chmod(0o755)
+    for name, script in (("pip", PIP), ("uvx", RUNNER), ("pipx", RUNNER)):
+        (tools / name).write_text(script)
+        (tools / name).chmod(0o755)
     directory = tmp_path / "page"
     directory.mkdir()
     left_out = shutil.ignore_patterns("__pycache__", "node_modules", ".ottla")

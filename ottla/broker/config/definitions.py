@@ -32,7 +32,12 @@ RELOADABLE = frozenset(
 
 
 CREATION_RATE = "max.connection.creation.rate"
-"""A key whose values with a listener's prefix may change while the broker runs."""
+MAX_CONNECTIONS = "max.connections"
+LISTENER_LIMITS = (MAX_CONNECTIONS, CREATION_RATE)
+"""Keys whose values may change while the broker runs, also with the prefix of a listener. A client cannot set them to 0
+(SocketServer.validateReconfiguration)."""
+CLUSTER_LISTENER_KEYS = frozenset({*LISTENER_LIMITS, "num.network.threads"})
+"""Keys that may have a listener's prefix in the configs of all brokers (DynamicBrokerConfig.ClusterLevelListenerConfigs)."""
 
 
 def reloadable_of(listener: str) -> frozenset[str]:

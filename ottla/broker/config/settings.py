@@ -10,7 +10,7 @@ import msgspec
 
 from ottla.addresses import is_ipv6
 from ottla.broker.config.definitions import (
-    CREATION_RATE,
+    LISTENER_LIMITS,
     LISTENER_PREFIX,
     RELOADABLE,
     ConfigError,
@@ -267,7 +267,10 @@ class BrokerConfig:
         self.settings = Settings(**values)
         self.static = {**OWN_DEFAULTS, "broker.id": str(self.settings.node_id), **self.given}
         """The configs with which the broker was started, including ottla's defaults (DynamicBrokerConfig.staticBrokerConfigs)."""
-        connection_limits(self.settings.max_connections_per_ip_overrides)
+        overrides = connection_limits(self.settings.max_connections_per_ip_overrides)
+        if not self.settings.max_connections_per_ip and not overrides:
+            key = "max.connections.per.ip"
+            raise ConfigError(f"{key} can be set to zero only if {key}.overrides property is set.")
 
     def _check_retention(self) -> None:
         """Raise `ConfigError` for 0 and for negative values other than -1, as KafkaConfig does."""
@@ -307,7 +310,7 @@ class BrokerConfig:
         known = broker_definitions()
         for name, text in dynamic.items():
             if name in known:
-                known[name].check(text)
+                _check_limit(name, known[name].check(text))
                 _check_supported(name)
         return BrokerConfig(self.given, dynamic)
 
@@ -355,15 +358,24 @@ class BrokerConfig:
             text = self.dynamic.get(f"{prefix}{name}", text)
         return None if text is None else broker_definitions()[name].parse(text)
 
-    def creation_rate_of(self, listener: str) -> int:
-        """The ``max.connection.creation.rate`` of a listener, which may change while the broker runs. Raises `ConfigError`."""
-        key = f"{LISTENER_PREFIX}{listener.lower()}.{CREATION_RATE}"
-        text = self.dynamic.get(key, self.given.get(key, self.text(CREATION_RATE)))
-        return cast(int, broker_definitions()[CREATION_RATE].check(str(text)))
+    def limit_of(self, listener: str, name: str) -> int:
+        """The value of one of `LISTENER_LIMITS` for a listener, which may change while the broker runs. Raises `ConfigError`."""
+        key = f"{LISTENER_PREFIX}{listener.lower()}.{name}"
+        text = self.dynamic.get(key, self.given.get(key, self.text(name)))
+        limit = cast(int, broker_definitions()[name].check(str(text)))
+        if key in self.dynamic:
+            _check_limit(name, limit)
+        return limit
 
     def value(self, name: str) -> Value:
         text = self.text(name)
         return None if text is None else broker_definitions()[name].parse(text)
+
+
+def _check_limit(name: str, value: Value) -> None:
+    """Raise `ConfigError` for a limit of 0 that a client sets while the broker runs: then no client could connect again."""
+    if name in LISTENER_LIMITS and value == 0:
+        raise ConfigError(f"Invalid {name} {value}")
 
 
 def _check_supported(name: str) -> None:

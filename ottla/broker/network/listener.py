@@ -11,7 +11,7 @@ import structlog
 
 from ottla.addresses import joined_address, split_address
 from ottla.arguments import BadArgument
-from ottla.broker.config.definitions import CREATION_RATE, LISTENER_PREFIX, ConfigError
+from ottla.broker.config.definitions import CREATION_RATE, LISTENER_LIMITS, LISTENER_PREFIX, MAX_CONNECTIONS, ConfigError
 from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import BrokerConfig, Settings, connection_limits
 from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
@@ -134,10 +134,11 @@ class Accepted(Protocol):
     def abort(self, reason: str) -> None: ...
 
 
-class CreationRates:
-    """``max.connection.creation.rate`` of the server and of its listeners. Implements `live_config.Reconfigurable`.
+class ListenerLimits:
+    """The connections and new connections per second that each listener may have. Implements `live_config.Reconfigurable`.
 
-    Without limits nothing is measured, and the modules that measure are not imported.
+    The limits are `LISTENER_LIMITS`, for the server and for its listeners. Without a limit on the rate, nothing is measured, and
+    the modules that measure are not imported.
     """
 
     def __init__(self, clock: Clock, config: BrokerConfig, listeners: Collection[str], protected: str | None) -> None:
@@ -145,16 +146,27 @@ class CreationRates:
         self._clock = clock
         self._listeners, self._protected = listeners, protected
         self._limits: AcceptLimits | None = None
-        self.reloads = frozenset({CREATION_RATE, *(f"{LISTENER_PREFIX}{name.lower()}.{CREATION_RATE}" for name in listeners)})
+        self.max_connections: dict[str, int] = {}
+        """Limits on the number of open connections, by listener."""
+        prefixes = ("", *(f"{LISTENER_PREFIX}{name.lower()}." for name in listeners))
+        self.reloads = frozenset(f"{prefix}{name}" for prefix in prefixes for name in LISTENER_LIMITS)
         self.use(config)
 
     def check(self, config: BrokerConfig) -> None:
-        for name in self._listeners:
-            config.creation_rate_of(name)
+        self._of_listeners(config, MAX_CONNECTIONS)
+        self._of_listeners(config, CREATION_RATE)
+
+    def _of_listeners(self, config: BrokerConfig, name: str) -> dict[str, int]:
+        return {listener: config.limit_of(listener, name) for listener in self._listeners}
 
     def use(self, config: BrokerConfig) -> None:
         settings = config.settings
-        limits = {name: config.creation_rate_of(name) for name in self._listeners}
+        try:
+            self.max_connections = self._of_listeners(config, MAX_CONNECTIONS)
+            limits = self._of_listeners(config, CREATION_RATE)
+        except ConfigError as error:
+            log.error("dynamic_config_ignored", reason=str(error))
+            return
         if min(settings.max_connection_creation_rate, *limits.values()) == UNLIMITED_RATE:
             self._limits = None
             return
@@ -193,7 +205,7 @@ class Connections:
         self._by_peer: Counter[str] = Counter()
         self._next_id = 0
         self._on_closed = on_closed
-        self.rates: CreationRates | None = None
+        self.of_listeners: ListenerLimits | None = None
         self.set_limits(settings)
 
     def set_limits(self, settings: Settings) -> None:
@@ -219,20 +231,28 @@ class Connections:
         self._next_id += 1
         connection.connection_id = self._next_id
         peer = connection.peer
-        # A local connection has no address, so no limit of listeners or addresses applies to it. It is also exempt from
-        # max.connections, so that the broker's console can raise a limit that lets no client in.
-        is_full = len(self._open) >= (self.limit if peer else self._most)
-        if is_full or (peer and self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer)):
+        # A local connection has no address and is limited only by the file descriptors: the broker's console must be able to raise
+        # a limit that clients have reached.
+        if len(self._open) >= self._most or (peer and self._is_full(listener, peer)):
             connection.close("there are too many connections")
             return
         self._open[connection] = listener
         self.opened_by_listener[listener] += 1
         self._by_peer[peer] += 1
-        if peer and self.rates is not None and (delay_ms := self.rates.accepted_after_ms(listener)):
+        if peer and self.of_listeners is not None and (delay_ms := self.of_listeners.accepted_after_ms(listener)):
             throttle(delay_ms)
         if peer and quotas.entities and (delay_ms := quotas.refuse_connection_after_ms(peer)):
             self._timers.call_by_clock(delay_ms, lambda: connection.close("its address exceeds connection_creation_rate"))
             throttle(delay_ms + 1)
+
+    def _is_full(self, listener: str, peer: str) -> bool:
+        """Whether the number of connections of all clients, of a listener's clients or of the address ``peer`` is at its limit."""
+        if len(self._open) >= self.limit or self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer):
+            return True
+        if self.of_listeners is None:
+            return False
+        count = self.opened_by_listener[listener] - self.closed_by_listener[listener]
+        return count >= self.of_listeners.max_connections.get(listener, self.limit)
 
     def close_idle(self) -> None:
         """Close connections that were idle for connections.max.idle.ms. Called every `IDLE_TICK_MS`.

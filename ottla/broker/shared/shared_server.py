@@ -17,7 +17,7 @@ from ottla.broker.loop.descriptors import share_out
 from ottla.broker.loop.env import Env
 from ottla.broker.metrics.metrics_endpoint import MetricsEndpoint, ServedMetrics, ServeMetrics
 from ottla.broker.network.addresses import Addresses
-from ottla.broker.network.listener import Connections, CreationRates, Endpoint
+from ottla.broker.network.listener import Connections, Endpoint, ListenerLimits
 from ottla.broker.partitions.kernel import make_kernel
 from ottla.storage.identity import DirectoryError, DirectoryIdentity, identify
 
@@ -85,8 +85,8 @@ class SharedServer:
             interception=host.interception,
             listener=host.transaction_listener,
         )
-        self.connections.rates = CreationRates(env, config, self.addresses.names, self.addresses.protected)
-        self.kernel.config.parts.append(self.connections.rates)
+        self.connections.of_listeners = ListenerLimits(env, config, self.addresses.names, self.addresses.protected)
+        self.kernel.config.parts.append(self.connections.of_listeners)
 
     def identify(self, cluster_id: str | None = None) -> DirectoryIdentity:
         """Read the identity of the locked directory. A new directory gets an identity, with ``cluster_id`` if given."""

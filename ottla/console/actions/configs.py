@@ -16,12 +16,6 @@ DEFAULT_NAME = "default"
 """The name of all brokers together in ``ottla config``."""
 HIDDEN = "(hidden)"
 """Replaces the value of a sensitive config, also in the equivalent command."""
-LOCK_OUT = {("max.connections", "0"), ("max.connections.per.ip", "0")}
-"""Configs after which a broker accepts no connections of clients. Its own console has local connections, which are exempt."""
-LOCKED_OUT = (
-    "no client will be able to connect, so no command can undo it; the console of an ottla broker itself (ottla serve --console)"
-    " can, also after a restart"
-)
 
 
 class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,8 +48,7 @@ class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             command = ["config", "set", *option("--unset", self.key), *name]
         else:
             command = ["config", "set", *name, f"{self.key}={value}"]
-        warning = LOCKED_OUT if self.kind == "broker" and (self.key, (self.value or "").strip()) in LOCK_OUT else ""
-        return Effects(command=command, columns=["config", "before", "after"], rows=[[self.key, before, after]], warning=warning)
+        return Effects(command=command, columns=["config", "before", "after"], rows=[[self.key, before, after]])
 
     def run(self, brokers: BrokerConnections) -> Effects:
         set_configs(brokers, ConfigKind[self.kind.upper()], self.name, {self.key: self.value})

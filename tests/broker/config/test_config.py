@@ -100,6 +100,7 @@ def test_unknown_key_is_refused_with_a_suggestion() -> None:
         ("log.retention.ms", "0"),
         ("listeners", ""),
         ("max.connections.per.ip.overrides", "nonsense"),
+        ("max.connections.per.ip", "0"),
         ("num.partitions", "many"),
         ("auto.create.topics.enable", "yes"),
         ("node.id", "99999999999"),

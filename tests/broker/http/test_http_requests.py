@@ -13,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from ottla.broker.http import http_requests, http_server
-from ottla.broker.http.http_requests import MAX_TOLD
+from ottla.broker.http.http_requests import MAX_TOLD, HttpExchange
 from ottla.broker.http.http_server import CLOSE_TIMEOUT_S, MAX_CONNECTIONS, BoundedHttpServer
 from tests.support.waiting import wait_until
 
@@ -172,18 +172,41 @@ def test_http_server_closes_while_a_request_waits(served: Served) -> None:
         assert answer_of(client)[0] == 200
 
 
-@pytest.mark.full
-def test_slow_reader_gets_the_whole_response(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+class SlowReader:
+    """A connection whose client reads one part of the response after the other, each just before the connection's timeout."""
+
+    def __init__(self, request: bytes, part_bytes: int) -> None:
+        self._requests = iter([request])
+        self._part_bytes = part_bytes
+        self._timeout_s = 0.0
+        self.read = b""
+        self.elapsed_s = 0.0
+
+    def settimeout(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+
+    def recv(self, _: int) -> bytes:
+        return next(self._requests)
+
+    def send(self, data: memoryview) -> int:
+        self.elapsed_s += 0.9 * self._timeout_s
+        self.read += data[: self._part_bytes]
+        return min(len(data), self._part_bytes)
+
+
+def test_slow_reader_gets_the_whole_response() -> None:
     """The timeout applies to each part that the client reads: all parts together may take longer."""
-    monkeypatch.setattr(http_requests, "IDLE_TIMEOUT_S", SILENCE_S)
-    with served.connect() as client:
-        client.sendall(MUCH)
-        read, begun_s = 0, time.monotonic()
-        while piece := client.recv(MUCH_BYTES // 30):
-            read += len(piece)
-            if time.monotonic() - begun_s < 3 * SILENCE_S:
-                time.sleep(SILENCE_S / 5)
-    assert read > MUCH_BYTES
+
+    def app(environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [("Content-Length", "1000")])
+        return [b"x" * 1_000]
+
+    client = SlowReader(GET + b"\r\n", 10)
+    connection: Any = client
+    exchange = HttpExchange(connection, app, lambda: pytest.fail("a bug"), lambda status, text: {}, lambda environ: None)
+    exchange.run()
+    assert client.read.endswith(b"x" * 1_000)
+    assert client.elapsed_s > 50 * http_requests.IDLE_TIMEOUT_S
 
 
 @pytest.mark.smoke

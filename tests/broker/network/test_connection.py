@@ -118,7 +118,7 @@ def test_too_many_connections_are_refused(broker: Any, setting: int, descriptors
     assert [t.closed for t in transports] == [False, True]
 
 
-def test_local_connections_can_raise_a_limit_that_lets_no_client_in(broker: Any) -> None:
+def test_local_connections_can_raise_a_limit_that_clients_have_reached(broker: Any) -> None:
     """The console sets max.connections through a local connection, which has no address."""
     broker.connections = Connections(broker.env, limits(max_connections=0, max_connections_per_ip=0), 1)
     remote, first, second = Transport(), Transport(), Transport()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from ottla.broker.config.client_metrics import validate_client_metrics
-from ottla.broker.config.definitions import LISTENER_PREFIX, RELOADABLE, ConfigError, broker_definitions
+from ottla.broker.config.definitions import CLUSTER_LISTENER_KEYS, LISTENER_PREFIX, RELOADABLE, ConfigError, broker_definitions
 from ottla.broker.config.groups import validate_group
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.topics import validate_all
@@ -210,7 +210,7 @@ def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str], names: Col
     if unprefixed:
         reason = "These security configs can be dynamically updated only per-listener using the listener prefix"
         raise KafkaError(Code.INVALID_REQUEST, f"{reason}: [{', '.join(unprefixed)}]")
-    single = [key for key in wanted if key.startswith(LISTENER_PREFIX) or (key in known and known[key].is_per_broker)]
+    single = [key for key in wanted if _is_per_listener(key) or (key in known and known[key].is_per_broker)]
     if single and not name:
         reason = "Cannot update these configs at default cluster level, broker id must be specified"
         raise KafkaError(Code.INVALID_REQUEST, f"{reason}: [{', '.join(single)}]")
@@ -225,6 +225,11 @@ def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str], names: Col
             ports.live_config.current.with_dynamic({**state.config_of(BROKER_RESOURCE, ""), **wanted})
         else:
             ports.live_config.current.with_dynamic(wanted)
-            ports.live_config.current.with_dynamic({**wanted, **state.config_of(BROKER_RESOURCE, str(state.node_id))})
+            ports.live_config.check({**wanted, **state.config_of(BROKER_RESOURCE, str(state.node_id))}, names)
     except ConfigError as error:
         raise KafkaError(Code.INVALID_REQUEST, str(error)) from None
+
+
+def _is_per_listener(key: str) -> bool:
+    """Whether a key has a listener's prefix and may be set only for a single broker."""
+    return key.startswith(LISTENER_PREFIX) and key.removeprefix(LISTENER_PREFIX).partition(".")[2] not in CLUSTER_LISTENER_KEYS

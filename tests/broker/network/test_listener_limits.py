@@ -1,16 +1,20 @@
-"""``max.connection.creation.rate``: connections beyond it are read later, as those that wait for Kafka's acceptor (KIP-612)."""
+"""``max.connections`` and ``max.connection.creation.rate``, also of single listeners (KIP-402, KIP-612).
+
+Connections beyond the rate are read later, like connections that wait for Kafka's acceptor.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.definitions import LISTENER_LIMITS, MAX_CONNECTIONS, ConfigError
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.network.connection import Connection
-from ottla.broker.network.listener import CreationRates
+from ottla.broker.network.listener import ListenerLimits
 from ottla.protocol.messages.heartbeat import HeartbeatResponse
 from tests.broker.network.connected import Transport, beats, feed, serve
 
@@ -22,8 +26,8 @@ FREE = 10
 def limited(broker: Any, *listeners: str, protected: str | None = None, **given: int) -> LiveConfig:
     config = BrokerConfig({name.replace("__", ".").replace("rate", RATE): str(rate) for name, rate in given.items()})
     live_config = LiveConfig(config)
-    broker.connections.rates = CreationRates(broker.env, config, listeners, protected)
-    live_config.parts.append(broker.connections.rates)
+    broker.connections.of_listeners = ListenerLimits(broker.env, config, listeners, protected)
+    live_config.parts.append(broker.connections.of_listeners)
     broker.connections.limit = broker.connections._limit_per_peer = 1_000
     return live_config
 
@@ -92,4 +96,28 @@ def test_local_connections_are_not_limited(broker: Any, monkeypatch: pytest.Monk
 
 def test_broker_without_a_rate_measures_nothing(broker: Any) -> None:
     limited(broker, "IN", rate=2**31 - 1)
-    assert broker.connections.rates._limits is None
+    assert broker.connections.of_listeners._limits is None
+
+
+def test_listener_may_have_fewer_connections_than_the_broker(broker: Any) -> None:
+    key = f"listener.name.in.{MAX_CONNECTIONS}"
+    live_config = limited(broker, "IN", "OUT")
+    live_config.set_dynamic({key: "2"}, [key])
+    (first, _), *_ = [connect(broker) for _ in range(2)]
+    assert [connect(broker, name)[1].closed for name in ("IN", "OUT")] == [True, False]
+    first.connection_lost(None)
+    assert [connect(broker)[1].closed for _ in range(2)] == [False, True]
+    live_config.set_dynamic({}, [key])
+    assert not connect(broker)[1].closed
+
+
+def test_client_cannot_set_a_limit_of_a_listener_to_zero(broker: Any) -> None:
+    live_config = limited(broker, "IN")
+    for name in LISTENER_LIMITS:
+        dynamic = {f"listener.name.in.{name}": "0"}
+        with pytest.raises(ConfigError, match=f"Invalid {name} 0"):
+            live_config.check(dynamic, dynamic)
+        with capture_logs() as logs:
+            live_config.set_dynamic(dynamic)
+        assert logs == [{"event": "dynamic_config_ignored", "reason": f"Invalid {name} 0", "log_level": "error"}]
+    assert not connect(broker)[1].closed
