@@ -9,7 +9,7 @@ import click
 
 from ottla.cli.commands import CommandGroup, Refused
 from ottla.cli.options import COUNT, KEY_VALUE, TOPIC_PARTITION, asks, cluster_at, seen_by
-from ottla.cli.output import note, printable, progress, show_json, show_line, show_pairs, show_table
+from ottla.cli.output import NOTHING, note, printable, progress, show_json, show_line, show_pairs, show_table
 from ottla.protocol.internal_topics import INTERNAL_STATE
 
 if TYPE_CHECKING:
@@ -95,12 +95,10 @@ def describe(name: str, all_configs: bool, bootstrap: str, timeout_s: float, as_
         [
             (
                 p.partition,
-                p.leader,
+                p.leader if p.leader >= 0 else "none",
                 ",".join(map(str, p.replicas)),
                 ",".join(map(str, p.in_sync)),
-                p.log_start_offset,
-                p.last_stable_offset,
-                p.high_watermark,
+                *(NOTHING if offset is None else offset for offset in (p.log_start_offset, p.last_stable_offset, p.high_watermark)),
             )
             for p in topic.partitions
         ],
@@ -108,7 +106,10 @@ def describe(name: str, all_configs: bool, bootstrap: str, timeout_s: float, as_
     if configs:
         click.echo()
         show_pairs((config.name, "(hidden)" if config.sensitive else config.value) for config in configs)
-    waiting = [p for p in topic.partitions if p.last_stable_offset < p.high_watermark]
+    leaderless = sum(p.leader < 0 for p in topic.partitions)
+    if leaderless:
+        note(f"{leaderless} of {len(topic.partitions)} partitions have no leader; ottla cluster says why, and what to do")
+    waiting = [p for p in topic.partitions if p.last_stable_offset != p.high_watermark]
     if waiting:
         note(f"open transactions hold read_committed consumers in {len(waiting)} of them; ottla txn list shows the transactions")
 

@@ -69,16 +69,19 @@ class TopicListing:
 
 @dataclass(slots=True, frozen=True)
 class PartitionDescription:
-    """A partition of a topic. ``last_stable_offset`` is the offset up to which read_committed consumers read."""
+    """A partition of a topic. ``last_stable_offset`` is the offset up to which read_committed consumers read.
+
+    Without a leader, ``leader`` is -1 and the offsets are None.
+    """
 
     partition: int
     leader: int
     leader_epoch: int
     replicas: list[int]
     in_sync: list[int]
-    log_start_offset: int
-    last_stable_offset: int
-    high_watermark: int
+    log_start_offset: int | None
+    last_stable_offset: int | None
+    high_watermark: int | None
 
 
 @dataclass(slots=True, frozen=True)
@@ -202,7 +205,7 @@ def describe(brokers: BrokerConnections, name: str) -> TopicDescription:
     metadata = brokers.until_final(f"looking for topic {name!r}", lambda: brokers.metadata([name]))
     topic = brokers.topic_of(metadata, name)
     partitions = sorted(topic.partitions, key=lambda p: p.partition_index)
-    indexes = [p.partition_index for p in partitions]
+    indexes = [p.partition_index for p in partitions if p.leader_id >= 0]
     starts = list_offsets(brokers, name, indexes, EARLIEST)
     stable = list_offsets(brokers, name, indexes, LATEST, committed=True)
     ends = list_offsets(brokers, name, indexes, LATEST)
@@ -217,9 +220,9 @@ def describe(brokers: BrokerConnections, name: str) -> TopicDescription:
                 leader_epoch=p.leader_epoch,
                 replicas=p.replica_nodes,
                 in_sync=p.isr_nodes,
-                log_start_offset=starts[p.partition_index],
-                last_stable_offset=stable[p.partition_index],
-                high_watermark=ends[p.partition_index],
+                log_start_offset=starts.get(p.partition_index),
+                last_stable_offset=stable.get(p.partition_index),
+                high_watermark=ends.get(p.partition_index),
             )
             for p in partitions
         ],
