@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -286,10 +287,14 @@ def test_next_tls_handshakes_of_a_listener_fail(broker: Broker) -> None:
         broker.faults.fail_handshake(listener="OTHER") as other,
         broker.faults.fail_handshake(listener="SASL_*", times=2) as failed,
     ):
+        host, _, port = broker.bootstrap.rpartition(":")
+        with socket.create_connection((host, int(port)), CALL_S):
+            pass  # A probe of the port is no handshake.
         admin = AdminClient(config)
         # librdkafka connects again, and its third handshake succeeds.
         assert "orders" in admin.list_topics(timeout=CALL_S).topics
         assert (failed.hits, other.hits) == (2, 0)
+        assert "orders" in AdminClient(config).list_topics(timeout=CALL_S).topics, "OTHER is still watched, and fails no handshake"
         assert failed.view()["newest_hits"][0]["listener"] == "SASL_SSL"
         control = broker.ready["control"]
         asking = Request(f"{control['url']}/metrics", headers={"Authorization": f"Bearer {control['token']}"})

@@ -8,7 +8,6 @@ import socket
 import ssl
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -178,15 +177,16 @@ class Echo(asyncio.BufferedProtocol):
         self._transport.write(bytes(self._buffer[:nbytes]))
 
 
+@pytest.mark.parametrize("is_watched", [False, True], ids=["without faults", "watched by a fault"])
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def test_both_event_loops_upgrade_connections(new_loop: Any, broker: SecuredBroker, tmp_path: Path) -> None:
+def test_both_event_loops_upgrade_connections(new_loop: Any, is_watched: bool, broker: SecuredBroker) -> None:
     settings = BrokerConfig({"ssl.keystore.type": "PEM", "ssl.keystore.location": broker.strange})
     context = server_context(tls_settings(settings, "SSL", SecurityProtocol.SSL, b"secret"))
     handshakes = Handshakes(RepeatedErrors(RealEnv(), structlog.get_logger("connection")))
 
     async def run() -> bytes:
         def accept() -> asyncio.BufferedProtocol:
-            return TlsHandshake(context, handshakes, lambda transport: Echo())
+            return TlsHandshake(context, handshakes, lambda transport: Echo(), lambda: is_watched)
 
         server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
         trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -124,16 +124,20 @@ class SecuredListener:
     def connection(self) -> asyncio.BufferedProtocol:
         if self._tls is not None:
             failed = partial(self.count, "failed_authentication")
-            return TlsHandshake(self._tls.context, self._handshakes, self._after_handshake, self._is_failed_by_fault, failed)
+            return TlsHandshake(
+                self._tls.context, self._handshakes, self._after_handshake, self._is_watched, self._is_failed_by_fault, failed
+            )
         return Connection(self.ports, self.name, self)
 
     def count(self, outcome: str) -> None:
         """Count the outcome of a client's authentication (`Counters.authentications`)."""
         self.ports.counters.authentications[self.name, outcome] += 1
 
+    def _is_watched(self) -> bool:
+        return self.ports.interception is not None and bool(self.ports.interception.watched_handshakes)
+
     def _is_failed_by_fault(self, peer: str) -> bool:
-        interception = self.ports.interception
-        return interception is not None and bool(interception.watched_handshakes) and interception.fails_handshake(self.name, peer)
+        return self.ports.interception is not None and self.ports.interception.fails_handshake(self.name, peer)
 
     def _after_handshake(self, transport: asyncio.Transport) -> asyncio.BufferedProtocol | None:
         """The protocol of a connection after its handshake; None to refuse a client because of its certificate."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Coroutine
+from functools import partial
 from tempfile import NamedTemporaryFile
 from typing import Any, cast
 
@@ -110,20 +111,35 @@ class Handshakes:
         self._errors.failed("tls_handshake_failed", reason, key=peer, level="info", peer=peer)
 
 
-class FailedHandshake(asyncio.Protocol):
-    """The protocol of a connection whose handshake a fault fails: it answers the client's first bytes with an alert."""
+class WatchedHandshake(asyncio.Protocol):
+    """The protocol of a connection whose handshake a fault may fail: the client's first bytes decide.
 
-    def __init__(self, transport: asyncio.Transport, ended: Callable[[], None]) -> None:
+    So a client that connects and sends nothing, such as a port probe, does not count. ``begin`` continues the handshake with the
+    bytes that were read. ``ended`` is called if the connection is lost before.
+    """
+
+    def __init__(
+        self, transport: asyncio.Transport, is_failed: Callable[[], bool], begin: Callable[[bytes], None], ended: Callable[[], None]
+    ) -> None:
         self._transport = transport
+        self._is_failed = is_failed
+        self._begin = begin
         self._ended = ended
+        self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_TIMEOUT_S, transport.abort)
 
     def data_received(self, data: bytes) -> None:
-        # After the ClientHello was read: closing a socket with unread bytes could discard the alert.
-        if not self._transport.is_closing():
+        if self._transport.is_closing():
+            return
+        if self._is_failed():
+            # After the ClientHello was read: closing a socket with unread bytes could discard the alert.
             self._transport.write(HANDSHAKE_FAILURE)
             self._transport.close()
+        else:
+            self._timer.cancel()
+            self._begin(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
         self._ended()
 
 
@@ -131,9 +147,9 @@ class TlsHandshake(asyncio.BufferedProtocol):
     """The protocol of an accepted connection during its handshake.
 
     ``connection_of`` makes the protocol for the time after the handshake, or returns None to close the connection. Clients may send
-    data together with the last message of the handshake; this object receives the data and passes it on. ``is_failed`` says, for
-    the address of a client, whether a fault fails its handshake. ``count_failure`` is called for a handshake that TLS has failed,
-    but not for a client that closed the connection.
+    data together with the last message of the handshake; this object receives the data and passes it on. ``is_watched`` says if
+    faults may fail handshakes, and ``is_failed``, for the address of a client, if a fault fails this one. ``count_failure`` is
+    called for a handshake that TLS or a fault has failed, but not for a client that closed the connection.
     """
 
     def __init__(
@@ -141,9 +157,11 @@ class TlsHandshake(asyncio.BufferedProtocol):
         context: ssl.SSLContext,
         handshakes: Handshakes,
         connection_of: Callable[[asyncio.Transport], asyncio.BufferedProtocol | None],
+        is_watched: Callable[[], bool] = lambda: False,
         is_failed: Callable[[str], bool] = lambda peer: False,
         count_failure: Callable[[], None] = lambda: None,
     ) -> None:
+        self._is_watched = is_watched
         self._is_failed = is_failed
         self._count_failure = count_failure
         self._context = context
@@ -162,11 +180,22 @@ class TlsHandshake(asyncio.BufferedProtocol):
         self._peer = client_address(peer[0]) if peer else "unknown"
         raw = cast(asyncio.Transport, transport)
         self._handshakes.begin(raw, self._peer)
-        if self._is_failed(self._peer):
+        if self._is_watched():
+            ended = partial(self._handshakes.end, raw)
+            raw.set_protocol(WatchedHandshake(raw, self._is_failed_now, partial(self._begin, raw), ended))
+        else:
+            self._begin(raw, b"")
+
+    def _is_failed_now(self) -> bool:
+        is_failed = self._is_failed(self._peer)
+        if is_failed:
             self._count_failure()
-            raw.set_protocol(FailedHandshake(raw, lambda: self._handshakes.end(raw)))
-            return
-        starting = asyncio.get_running_loop().start_tls(
+        return is_failed
+
+    def _begin(self, raw: asyncio.Transport, data: bytes) -> None:
+        """Begin the handshake. ``data`` are bytes of the client that were already read."""
+        loop = asyncio.get_running_loop()
+        starting = loop.start_tls(
             raw,
             self,
             self._context,
@@ -175,6 +204,9 @@ class TlsHandshake(asyncio.BufferedProtocol):
             ssl_shutdown_timeout=SHUTDOWN_TIMEOUT_S,
         )
         self._drive(raw, starting)
+        if data:
+            # `start_tls` has scheduled the begin of the TLS protocol as a callback.
+            loop.call_soon(_feed, raw, data)
 
     def _drive(self, raw: asyncio.Transport, starting: Coroutine[Any, Any, asyncio.Transport | None]) -> None:
         """Run the upgrade up to its first wait. A task would begin too late, and lose bytes that arrive earlier."""
@@ -218,6 +250,18 @@ class TlsHandshake(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         self._is_lost = True
         return False
+
+
+def _feed(transport: asyncio.Transport, data: bytes) -> None:
+    """Give bytes that were already read to the transport's protocol."""
+    protocol = cast(asyncio.BufferedProtocol, transport.get_protocol())
+    left = memoryview(data)
+    while left and not transport.is_closing():
+        buffer = memoryview(protocol.get_buffer(len(left)))
+        count = min(len(buffer), len(left))
+        buffer[:count] = left[:count]
+        protocol.buffer_updated(count)
+        left = left[count:]
 
 
 def _described(error: Exception) -> str:
