@@ -19,8 +19,8 @@ OUTSIDE = {"time", "os", "socket", "random", "uuid", "secrets", "subprocess", "t
 OUTSIDE_OF = {
     "ottla/broker/loop/env.py": {"time", "os", "socket", "uuid"},
     "ottla/broker/loop/local_sockets.py": {"socket"},
-    "ottla/broker/http/http_requests.py": {"socket", "time"},
-    "ottla/broker/http/http_server.py": {"socket", "threading"},
+    "ottla/http/http_requests.py": {"socket", "time"},
+    "ottla/http/http_server.py": {"socket", "threading"},
     "ottla/storage/real_filesystem.py": {"os"},
     # A fault may end the process, and draws random numbers with a seed of its own.
     "ottla/control/faults/added_fault.py": {"random"},

@@ -42,7 +42,7 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.storage.identity import check_formatted
 
 if TYPE_CHECKING:
-    from ottla.broker.transports.coordinators import OtherCoordinators
+    from ottla.broker.peers.other_coordinators import OtherCoordinators
 
 DIRECTORY_CHECK_MS = 1_000
 """How often the broker checks that the data directory was not moved or removed, in ms."""
@@ -198,7 +198,7 @@ class BrokerServer:
     def _join(self) -> tuple[MetadataSource, OtherCoordinators]:
         # Imported here, because a broker that is its own controller does not need these modules.
         from ottla.broker.membership.joined_metadata import JoinedMetadata
-        from ottla.broker.transports.coordinators import OtherCoordinators
+        from ottla.broker.peers.other_coordinators import OtherCoordinators
 
         joined = JoinedMetadata(self.kernel, self.identity, self.addresses, self.connections.buffers, self._host.give_up)
         self.apis = BROKER_APIS.changed_by(joined.forwarding.through)

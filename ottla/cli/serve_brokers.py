@@ -99,8 +99,8 @@ class _NodeRun:
 def _import_shared_modules(config: BrokerConfig) -> None:
     """Import modules that all processes need before the fork, so that the processes share their memory."""
     from ottla.broker.membership import joined_metadata  # noqa: F401
+    from ottla.broker.peers import other_coordinators  # noqa: F401
     from ottla.broker.process import controller_main, main  # noqa: F401
-    from ottla.broker.transports import coordinators  # noqa: F401
 
     if config.settings.ottla_console:
         from ottla.console import site  # noqa: F401

@@ -15,13 +15,13 @@ import msgspec
 
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings
-from ottla.broker.http.http_server import BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
 from ottla.broker.loop.lifecycle import Lifecycle, count_from_thread
 from ottla.broker.network.listener import Endpoint
 from ottla.control.command import CommandRefused
 from ottla.control.http_api import READ_TIMEOUT_S
 from ottla.control.page_requests import REASONS, TOKEN_BYTES, check_token
+from ottla.http.http_server import BoundedHttpServer
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment

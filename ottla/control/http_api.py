@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote
 
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.http.http_server import MAX_CONNECTIONS, BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
 from ottla.broker.loop.lifecycle import count_from_thread
 from ottla.broker.network.listener import Endpoint, advertised_hosts
@@ -32,6 +31,7 @@ from ottla.control.page_requests import (
     path_of,
 )
 from ottla.control.pages import NO_PAGES, Pages, Reach, read_only_token
+from ottla.http.http_server import MAX_CONNECTIONS, BoundedHttpServer
 from ottla.protocol.steps import Pause, Steps
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError

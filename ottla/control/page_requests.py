@@ -44,7 +44,7 @@ class PageRequests(msgspec.Struct, frozen=True, kw_only=True):
     def show(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Return a page's file or its events. Files need no token, because they contain no data of the broker."""
         # Imported at the first request, so that the broker starts faster.
-        from ottla.broker.http.http_requests import HAS_LEFT
+        from ottla.http.http_requests import HAS_LEFT
 
         method, path = str(environ["REQUEST_METHOD"]), path_of(environ)
         if method == "GET" and (file := self.pages.file(path)) is not None:
@@ -60,7 +60,7 @@ class PageRequests(msgspec.Struct, frozen=True, kw_only=True):
 
     def command(self, environ: WSGIEnvironment) -> Any:
         """Carry out the POST request of a page. Raises `CommandRefused`."""
-        from ottla.broker.http.http_requests import HAS_LEFT
+        from ottla.http.http_requests import HAS_LEFT
 
         check_origin(str(environ.get("HTTP_ORIGIN", "")), str(environ.get("HTTP_HOST", "")))
         self.check_access(environ)

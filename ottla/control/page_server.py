@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from ottla.addresses import LOOPBACK, joined_address
-from ottla.broker.http.http_server import BoundedHttpServer
 from ottla.control.command import CommandRefused
 from ottla.control.page_requests import TOKEN_BYTES, PageRequests, check_token, error_document, json_response, path_of
 from ottla.control.pages import Pages, Reach
+from ottla.http.http_server import BoundedHttpServer
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment

@@ -19,13 +19,13 @@ import msgspec
 
 from ottla.addresses import Address
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.http.http_server import BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
 from ottla.broker.loop.lifecycle import count_from_thread
 from ottla.broker.network.listener import Endpoint, advertised_hosts
 from ottla.client.errors import ClientError
 from ottla.client.kafka_client import KafkaClient
 from ottla.client.wire.transport import SocketTransport
+from ottla.http.http_server import BoundedHttpServer
 from ottla.registry.errors import RegistryCode, RegistryError
 from ottla.registry.formats.types import identity
 from ottla.registry.request import RegistryRequest, parsed_target

@@ -15,7 +15,6 @@ import msgspec
 import pytest
 
 import ottla.console
-from ottla.broker.http.http_requests import HAS_LEFT
 from ottla.console import site
 from ottla.console.paging import ROWS_SHOWN, matching, part_of
 from ottla.console.site import MAX_PAGES, Console, all_files
@@ -24,6 +23,7 @@ from ottla.control import http_api as control_api
 from ottla.control.command import CommandRefused
 from ottla.control.http_api import ControlServer
 from ottla.control.pages import query_of
+from ottla.http.http_requests import HAS_LEFT
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.steps import in_thread, next_turn
 from tests.console.asking import asked_with

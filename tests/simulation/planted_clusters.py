@@ -7,8 +7,8 @@ from tests.mutants.mutants import Mutant
 LEADER = "ottla/coordinator/replication/leader.py"
 FOLLOWER = "ottla/coordinator/replication/follower.py"
 BARRIER = "ottla/broker/partitions/barrier.py"
-MARKERS = "ottla/broker/transports/marker_transport.py"
-VERIFICATION = "ottla/broker/transports/remote_verification.py"
+MARKERS = "ottla/broker/peers/marker_transport.py"
+VERIFICATION = "ottla/broker/peers/remote_verification.py"
 
 
 def planted(name: str, file: str, function: str, old: str, new: str) -> Mutant:

@@ -17,11 +17,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla import Broker, Cluster
-from ottla.broker.http.http_server import MAX_CONNECTIONS
 from ottla.client.kafka_client import KafkaClient
 from ottla.console.actions.registry import carried_out
 from ottla.console.site import MAX_PAGES
 from ottla.control.faults.fault import Fault
+from ottla.http.http_server import MAX_CONNECTIONS
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.wire

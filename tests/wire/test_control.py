@@ -20,13 +20,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from ottla import Broker, ControlError
-from ottla.broker.http.http_server import MAX_CONNECTIONS
 from ottla.broker.loop.env import free_port
 from ottla.client import ClientError, KafkaClient
 from ottla.control.faults.registry import Fault, FaultError
 from ottla.control.http_api import MAX_WAITING
 from ottla.control.page_requests import MAX_ERROR_CHARS
 from ottla.control.remote import Remote
+from ottla.http.http_server import MAX_CONNECTIONS
 from tests.wire.test_cli import TIMEOUT_S, serving
 
 pytestmark = pytest.mark.wire

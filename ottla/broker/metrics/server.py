@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.core import Metric
 
-from ottla.broker.http.http_server import BoundedHttpServer
+from ottla.http.http_server import BoundedHttpServer
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment

@@ -7,9 +7,9 @@ from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.coordinators.verification import Verification
 from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.transports.leaders import Peers
-from ottla.broker.transports.marker_transport import LeaderTransport
-from ottla.broker.transports.remote_verification import CoordinatorVerification
+from ottla.broker.peers.leaders import Peers
+from ottla.broker.peers.marker_transport import LeaderTransport
+from ottla.broker.peers.remote_verification import CoordinatorVerification
 from ottla.coordinator.metadata.cluster import ClusterState
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
+from ottla.broker.peers import marker_transport
 from ottla.broker.peers.requests import Failure, PeerFailure
-from ottla.broker.transports import marker_transport
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
@@ -21,7 +21,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from tests.broker.transports.cluster_world import ONE, TOPIC, TWO, ClusterWorld, HeldPeer
+from tests.broker.peers.cluster_world import ONE, TOPIC, TWO, ClusterWorld, HeldPeer
 
 
 @pytest.fixture

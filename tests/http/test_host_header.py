@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.http.host_header import HostRefused, check_host
+from ottla.http.host_header import HostRefused, check_host
 
 
 @pytest.mark.parametrize("host", ["evil.example:9095", "", "127.0.0.1.evil.example", "[::1", "localhost.evil", "a@b"])

@@ -17,8 +17,8 @@ import structlog
 from ottla.broker.coordinators.markers import MarkerTransport
 from ottla.broker.loop.env import Clock
 from ottla.broker.loop.repeated_errors import RepeatedErrors
+from ottla.broker.peers.leaders import Peers, leader_of
 from ottla.broker.peers.requests import PeerFailure
-from ottla.broker.transports.leaders import Peers, leader_of
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.metadata.partition_registration import NO_LEADER
 from ottla.protocol.errors import Code

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.directory import BrokerListener, BrokerPeers
+from ottla.broker.peers.other_coordinators import OtherCoordinators
 from ottla.broker.peers.peer import PeerEnv, PeerLimits
-from ottla.broker.transports.coordinators import OtherCoordinators
 from ottla.coordinator.metadata.broker_registration import BrokerRegistration, ListenerEndpoint
 from ottla.coordinator.metadata.metadata_records import metadata_record
 from ottla.coordinator.metadata.partition_registration import PartitionRegistration

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from ottla.broker.peers import remote_verification
 from ottla.broker.peers.requests import Failure, PeerFailure
-from ottla.broker.transports import remote_verification
 from ottla.protocol.errors import Code
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.messages.add_partitions_to_txn import (
@@ -23,7 +23,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.broker.transports.cluster_world import IDS, ONE, TOPIC, TWO, ClusterWorld, HeldPeer
+from tests.broker.peers.cluster_world import IDS, ONE, TOPIC, TWO, ClusterWorld, HeldPeer
 
 VERIFIED, ADDED = 11, 12
 """Versions of Produce. With `VERIFIED` the batch's partition must already be part of the transaction; `ADDED` adds it

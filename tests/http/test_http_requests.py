@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.broker.http import http_requests, http_server
-from ottla.broker.http.http_requests import MAX_TOLD, HttpExchange
-from ottla.broker.http.http_server import CLOSE_TIMEOUT_S, MAX_CONNECTIONS, BoundedHttpServer
+from ottla.http import http_requests, http_server
+from ottla.http.http_requests import MAX_TOLD, HttpExchange
+from ottla.http.http_server import CLOSE_TIMEOUT_S, MAX_CONNECTIONS, BoundedHttpServer
 from tests.support.waiting import wait_until
 
 SILENCE_S = 0.5

@@ -18,7 +18,7 @@ import h11
 import msgspec
 import structlog
 
-from ottla.broker.http.host_header import HostRefused
+from ottla.http.host_header import HostRefused
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication

@@ -128,7 +128,7 @@ class BoundedHttpServer:
             self._end(client)
 
     def _serve_client(self, client: socket, check: Callable[[Mapping[str, Any]], None]) -> None:
-        from ottla.broker.http.http_requests import HttpExchange
+        from ottla.http.http_requests import HttpExchange
 
         try:
             HttpExchange(client, self._app, self._on_bug, self._error_fields, check).run()
@@ -138,12 +138,12 @@ class BoundedHttpServer:
     def _check_host(self, environ: Mapping[str, Any]) -> None:
         if self._own_names is None:
             return
-        from ottla.broker.http.host_header import check_host
+        from ottla.http.host_header import check_host
 
         check_host(environ.get("HTTP_HOST", ""), self._host, self._own_names)
 
     def _refuse(self, environ: Mapping[str, Any]) -> None:
-        from ottla.broker.http.http_requests import HttpRefused
+        from ottla.http.http_requests import HttpRefused
 
         self._check_host(environ)
         text = f"{self._max_connections} connections are open, which is the maximum; close one or try again later"

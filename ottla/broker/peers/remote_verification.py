@@ -19,8 +19,8 @@ from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.coordinators.verification import Verification
 from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.peers.leaders import Peers, leader_of
 from ottla.broker.peers.requests import Failure, PeerFailure
-from ottla.broker.transports.leaders import Peers, leader_of
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError, known_code
