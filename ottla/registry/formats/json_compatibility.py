@@ -239,7 +239,8 @@ class _Comparison:
         (new_if, *new), (old_if, *old) = reader.parts, writer.parts
         if not (self.accepts(new_if, old_if, path) and self.accepts(old_if, new_if, path)):
             return [f"{path}/if: changed"]
-        return [reason for mine, theirs in zip(new, old, strict=True) for reason in self.reasons(mine, theirs, f"{path}/then")]
+        branches = zip(("then", "else"), new, old, strict=True)
+        return [reason for name, mine, theirs in branches for reason in self.reasons(mine, theirs, f"{path}/{name}")]
 
 
 _RULES: Final[dict[str, Callable[[_Comparison, SchemaNode, SchemaNode, str], list[str]]]] = {

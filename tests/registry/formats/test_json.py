@@ -103,6 +103,13 @@ def test_rules_of_confluents_documentation(reader: Any, writer: Any, is_accepted
     assert (_unreadable(reader, writer) == []) is is_accepted
 
 
+@pytest.mark.parametrize("branch", ["then", "else"])
+def test_reason_names_the_branch_of_a_condition(branch: str) -> None:
+    wide, narrow = {"type": ["string", "integer"]}, {"type": "string"}
+    condition = {"if": {"const": 1}, "then": wide, "else": wide}
+    assert [reason.partition(":")[0] for reason in _unreadable({**condition, branch: narrow}, condition)] == [f"#/{branch}"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
