@@ -8,7 +8,7 @@ below contain functions that take a `cluster.BrokerConnections`.
 - `durations`: formats durations for people.
 - `errors`: the client's exceptions.
 - `explain`: explains why consumers and groups do not advance.
-- `finding`: the result of one check of a doctor.
+- `finding`: the result of one check of ``ottla doctor``.
 - `kafka_client`: `KafkaClient`, the interface: all operations on one cluster.
 - `ready_line`: reads the file that ``ottla serve --ready-file`` writes, for programs that look for that broker.
 - `real_time`: the machine's clocks, which work even if a test has frozen Python's time functions.

@@ -108,7 +108,7 @@ class BrokerConnections:
         try:
             answer = connection.call(request, at_most)
         except (OSError, ClientError):
-            # The response may arrive later, and would be read as the response to the next request.
+            # After an error the response may still arrive, and would be read as the response to the next request.
             self._drop(connection.address)
             raise
         self._has_answered = True
@@ -201,7 +201,7 @@ class BrokerConnections:
                 self._bootstrap.append(self._bootstrap.pop(0))
                 last = error
         assert last is not None
-        # All addresses failed, so the error does not name the last one.
+        # All addresses failed, so the error does not name only the last address.
         raise OSError(last.errno, last.strerror or str(last))
 
     def node(self, node: BrokerNode) -> BrokerConnection:
@@ -270,7 +270,7 @@ class BrokerConnections:
         return self.node(node)
 
     def coordinator_id(self, kind: int, key: str) -> int:
-        """Look up the node id of a coordinator, with the errors of `coordinator`."""
+        """Look up the node id of a coordinator. Raises the errors of `coordinator`."""
         return self._coordinator(kind, key).node_id
 
     def _coordinator(self, kind: int, key: str) -> BrokerNode:
@@ -310,7 +310,7 @@ class BrokerConnections:
         if described is None or described.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             message = f"create it first: ottla topic create {quote(topic)}"
             raise UnknownTopic(f"unknown topic {topic!r} at {self.bootstrap}", Code.UNKNOWN_TOPIC_OR_PARTITION, message)
-        # In old versions of Metadata LEADER_NOT_AVAILABLE is the topic's error code; later it is the partition's.
+        # In old versions of Metadata LEADER_NOT_AVAILABLE is the topic's error code, in newer versions the partition's.
         if described.error_code != Code.LEADER_NOT_AVAILABLE:
             check(f"topic {topic!r}", described.error_code)
         return described

@@ -64,7 +64,7 @@ class KafkaAnswered(ClientError):
         super().__init__(f"{what}: {detail}")
 
     def __reduce__(self) -> tuple[type[KafkaAnswered], tuple[str, int, str | None]]:
-        # Spark pickles the error of a task to send it to the driver; the default would pass only the message.
+        # Spark pickles the error of a task to send it to the driver; by default only the message would be pickled.
         return type(self), (self.what, self.number, self.message)
 
 

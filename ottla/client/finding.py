@@ -1,4 +1,4 @@
-"""The result of one check of a doctor: `ottla doctor` and `ottla spark doctor`."""
+"""The result of one check of `ottla doctor` or `ottla spark doctor`."""
 
 from __future__ import annotations
 

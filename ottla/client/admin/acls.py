@@ -55,7 +55,7 @@ def resources(
     *,
     has_cluster: bool = False,
 ) -> Resources:
-    """Return the resources of ACLs by their types and names."""
+    """Return resources of ACLs as pairs of type and name."""
     found = [(ResourceType.TOPIC, name) for name in topics]
     found += [(ResourceType.GROUP, name) for name in groups]
     found += [(ResourceType.TRANSACTIONAL_ID, name) for name in transactional_ids]
@@ -65,7 +65,8 @@ def resources(
 
 
 def check_operations(wanted: Resources, operations: Iterable[AclOperation]) -> None:
-    """Raise `BadArgument` for an operation that a resource does not have: its ACL could never match (AclCommand of Kafka)."""
+    """Raise `BadArgument` for an operation that the type of a resource does not have: such an ACL could never match
+    (AclCommand)."""
     for kind in dict(wanted):
         supported = SUPPORTED_OPERATIONS[kind]
         for operation in operations:
@@ -79,7 +80,7 @@ def _words(kind: ResourceType) -> str:
 
 
 def list_acls(brokers: BrokerConnections, selected: AclBindingFilter) -> list[AclBinding]:
-    """Return the ACLs that the filter selects, in the order of their resources. Raises `KafkaAnswered`."""
+    """Return the ACLs that the filter selects, ordered by resource. Raises `KafkaAnswered`."""
     what = "asking for the ACLs"
     request = DescribeAclsRequest(
         resource_type_filter=selected.resource_type,
@@ -101,20 +102,20 @@ def list_acls(brokers: BrokerConnections, selected: AclBindingFilter) -> list[Ac
 
 
 def has_authorizer(brokers: BrokerConnections) -> bool:
-    """Whether the cluster has ACLs. Its responses then leave out topics, groups and transactional ids that this user may not
-    describe, without an error."""
+    """Whether the cluster has an authorizer. If so, its responses omit, without an error, topics, groups and transactional ids that
+    this user may not describe."""
     try:
         list_acls(brokers, AclBindingFilter(resource_type=ResourceType.CLUSTER))
     except KafkaAnswered as error:
         return error.code is not Code.SECURITY_DISABLED
     except ClientError:
-        # What the caller shows is complete without this answer.
+        # An unknown result must not fail the caller's command.
         return False
     return True
 
 
 def add_acls(brokers: BrokerConnections, acls: Sequence[AclBinding]) -> None:
-    """Create ACLs; one that exists is left as it is. Raises `KafkaAnswered` for the first that is refused."""
+    """Create ACLs; existing ACLs do not change. Raises `KafkaAnswered` for the first refused ACL."""
     request = CreateAclsRequest(
         creations=[
             AclCreation(
@@ -180,7 +181,7 @@ def _binding(resource: DescribeAclsResource | DeleteAclsMatchingAcl, acl: AclDes
 
 
 def named(code: AclOperation | PatternType | PermissionType | ResourceType) -> str:
-    """Return the name of a code as commands write it: ``transactional-id``."""
+    """Return the name of a code as commands write it, such as ``transactional-id``."""
     return code.name.lower().replace("_", "-")
 
 

@@ -26,7 +26,7 @@ MANY_GROUPS_FROM: Final = 8
 MAX_DESCRIBED: Final = 20
 """Maximum number of open transactions that are described."""
 AGES_MS: Final = (3_600_000, 600_000, 60_000, 10_000, 1_000)
-"""Durations, in ms, by which brokers select the oldest open transactions."""
+"""Minimum ages, in ms, by which brokers select the oldest open transactions, tried in this order."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -50,7 +50,7 @@ class TransactionSample:
 
 @dataclass(slots=True, frozen=True)
 class Sample:
-    """The state of a cluster at a time. ``ends`` has high watermarks; partitions without a leader are missing there."""
+    """The state of a cluster at a time. ``ends`` has the high watermarks of partitions with a leader."""
 
     taken_s: float
     cluster_id: str
@@ -88,9 +88,10 @@ def sample(brokers: BrokerConnections) -> Sample:
 
 
 def oldest(brokers: BrokerConnections, listings: list[TransactionListing]) -> list[TransactionListing]:
-    """Return the oldest open transactions, at most `MAX_DESCRIBED`. A listing has no time, so brokers select by duration.
+    """Return the oldest open transactions, at most `MAX_DESCRIBED`.
 
-    Within one of `AGES_MS`, and on brokers that cannot select by duration, the order is that of the ids.
+    ListTransactions returns no start times, but selects by age. Transactions between the same two ages of `AGES_MS`, and all of
+    brokers that cannot select by age, are ordered by id.
     """
     if len(listings) <= MAX_DESCRIBED:
         return listings
@@ -121,7 +122,8 @@ def _groups(brokers: BrokerConnections, ends: dict[TopicPartition, int]) -> list
 
 
 def committed_offsets(brokers: BrokerConnections, listings: Iterable[GroupListing]) -> dict[str, dict[TopicPartition, int]]:
-    """Return the committed offsets of groups. Groups that have moved, or whose offsets this user may not see, are missing."""
+    """Return the committed offsets of groups. Groups whose coordinator has moved, or whose offsets this user may not see, are
+    missing."""
     committed: dict[str, dict[TopicPartition, int]] = {}
     by_coordinator: dict[int, list[str]] = {}
     for listing in listings:
@@ -156,7 +158,6 @@ def _share_offsets(brokers: BrokerConnections, group: str) -> dict[TopicPartitio
 
 
 def _committed(brokers: BrokerConnections, node: BrokerNode, groups: list[str]) -> dict[str, dict[TopicPartition, int]]:
-    """Return the committed offsets of a coordinator's groups. A group that has moved or is not allowed is missing."""
 
     def request_for(names: Iterable[str]) -> OffsetFetchRequest:
         asked = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]

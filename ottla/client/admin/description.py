@@ -72,7 +72,7 @@ def _brokers(brokers: BrokerConnections, known: dict[int, BrokerNode]) -> tuple[
 
 
 def _controller(brokers: BrokerConnections) -> Controller | None:
-    """Ask for the leader of the quorum, because in KRaft the controller id in Metadata and DescribeCluster is any broker's id."""
+    """Request the leader of the quorum, because in KRaft the controller id in Metadata and DescribeCluster is any broker's id."""
     request = DescribeQuorumRequest(topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData(partition_index=0)])])
     try:
         answer = brokers.ask(brokers.anyone(), request)
@@ -80,7 +80,7 @@ def _controller(brokers: BrokerConnections) -> Controller | None:
         partition = answer.topics[0].partitions[0]
         check("the controller", partition.error_code, partition.error_message)
     except (KafkaAnswered, TimedOut, UnsupportedRequest, OSError):
-        # A broker that cannot reach a controller responds only after 30 s.
+        # A broker that cannot reach a controller responds only after 30 s, so the request may time out.
         return None
     except IndexError:
         raise ClientError("the broker does not describe a metadata quorum") from None

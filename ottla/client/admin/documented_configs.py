@@ -49,7 +49,7 @@ def documented_configs(brokers: BrokerConnections, kind: ConfigKind, name: str) 
     def default_of(config: Config, described: DescribeConfigsResourceResult) -> str | None:
         if not config.own:
             return config.value
-        # The synonyms are ordered by precedence, and begin with the own value.
+        # A config's synonyms are ordered by precedence, so its own value is the first.
         return of_topics.get(config.name) or next((synonym.value for synonym in described.synonyms[1:]), None)
 
     return [
@@ -64,8 +64,8 @@ def documented_configs(brokers: BrokerConnections, kind: ConfigKind, name: str) 
 
 
 def _topic_defaults(brokers: BrokerConnections) -> dict[str, str | None]:
-    """Return the configs of a new topic (KIP-525). The synonyms in DescribeConfigs do not contain all of them: the default of
-    retention.ms comes from log.retention.hours. Returns nothing if the client may not create topics."""
+    """Return the configs of a new topic (KIP-525). DescribeConfigs does not return all defaults: that of retention.ms comes from
+    log.retention.hours. Returns nothing if the client may not create topics."""
     topic = CreatableTopic(name=PROBE, num_partitions=1, replication_factor=BROKER_DEFAULT)
     request = CreateTopicsRequest(topics=[topic], timeout_ms=round(1_000 * brokers.timeout_s), validate_only=True)
     what = "asking for the defaults of topics"

@@ -108,7 +108,7 @@ def find(brokers: BrokerConnections, group: str) -> GroupListing:
 
 def _unknown(brokers: BrokerConnections, group: str) -> KafkaAnswered:
     """Return the error for a group that is not listed. Raises `KafkaAnswered` if this user may not describe the group."""
-    # A listing leaves out groups without an error, but only coordinators that a user may know are shown.
+    # ListGroups omits groups that this user may not describe; FindCoordinator returns an error for them.
     brokers.until_final(f"describing group {group!r}", lambda: brokers.coordinator(GROUP, group))
     message = "ottla group list shows the groups"
     return KafkaAnswered(f"unknown group {group!r} at {brokers.bootstrap}", Code.GROUP_ID_NOT_FOUND, message)
@@ -157,7 +157,7 @@ def _member(kind: str, member: Any, described: Any) -> GroupMember:
         tasks = {task.subtopology_id: sorted(task.partitions) for task in member.assignment.active_tasks}
         return make(assignment=tasks, partitions=_of_tasks(tasks, described.topology))
     if kind == CLASSIC:
-        # Only consumers use this format; Kafka Connect, which also uses the classic protocol, has its own.
+        # Only consumers encode assignments in this way. Kafka Connect, which also uses the classic protocol, has its own format.
         is_consumer = described.protocol_type in ("", CONSUMER)
         assignment = _classic_assignment(member.member_assignment) if is_consumer else {}
     else:
@@ -183,8 +183,8 @@ def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
 
 
 def lag(brokers: BrokerConnections, group: str) -> dict[TopicPartition, int]:
-    """Return the lag of a group by partition: offsets from the committed offset to the high watermark. For an owned partition
-    without a committed offset, the lag counts from the log start. Raises `KafkaAnswered`."""
+    """Return the lag of a group by partition: the number of offsets from the committed offset to the high watermark. For an owned
+    partition without a committed offset, the lag counts from the log start. Raises `KafkaAnswered`."""
     return {(p.topic, p.partition): p.unread for p in positions(brokers, find(brokers, group))}
 
 

@@ -28,11 +28,12 @@ def list_offsets(
     committed: bool = False,
     skips_missing: bool = False,
 ) -> dict[int, int]:
-    """Return offsets by partition: of `EARLIEST`, of `LATEST`, or of the first record with at least a timestamp in ms.
+    """Return an offset by partition: that of `EARLIEST`, of `LATEST`, or of the first record with this timestamp in ms or a later
+    one.
 
     `LATEST` is the high watermark, with ``committed`` the last stable offset. The offset of `LATEST` is also returned if all
-    records are older than the timestamp. A partition that does not exist is omitted with ``skips_missing``, and else raises
-    `UnknownTopic`.
+    records are older than the timestamp. Raises `UnknownTopic` for a partition that does not exist; with ``skips_missing`` omits
+    it.
     """
     wanted = list(indexes)
 
@@ -65,7 +66,7 @@ def offsets_by_leader(
 ) -> dict[TopicPartition, int]:
     """Return offsets of all partitions in ``metadata`` with one request to each leader; for other arguments see `list_offsets`.
 
-    Partitions without a leader are missing, and those that have just moved or are deleted.
+    Partitions that have no leader, have just moved or are deleted are missing.
     """
     nodes = nodes_of(metadata)
     led: dict[int, dict[str, list[int]]] = {}

@@ -15,11 +15,11 @@ from ottla.client.cluster import BrokerConnections
 MAX_OFFSET: Final = (1 << 63) - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_TIME_MS: Final = 253_402_300_799_999
-"""The last millisecond of the year 9999, the last that `place` accepts."""
+"""The last millisecond of the year 9999, the latest time that `place` accepts."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``number`` is the offset, or the time in ms since 1970."""
+    """A position in a topic. ``number`` is the offset, or the time in ms since 1970."""
 
     kind: Literal["beginning", "end", "offset", "time"]
     number: Annotated[int, msgspec.Meta(ge=0, le=MAX_OFFSET)] = 0
@@ -60,7 +60,7 @@ def time_ms(text: str) -> int | None:
     """Parse a time in ISO 8601 as ms since 1970, in UTC unless it has a zone. Returns None if the text is not a time."""
     try:
         time = datetime.fromisoformat(text)
-        # ISO 8601 also allows dates of digits alone, but here digits are a number.
+        # ISO 8601 also allows dates of digits alone, but `place` parses digits as an offset.
         if not text.isdigit():
             return round((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1_000)
     except (ValueError, OverflowError):

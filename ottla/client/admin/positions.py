@@ -38,7 +38,7 @@ class GroupPosition:
 
     @property
     def unread(self) -> int:
-        """The lag. Without a committed offset, all offsets from ``start`` to the end."""
+        """The lag; without a committed offset, the number of offsets from ``start`` to the end."""
         return self.lag if self.lag is not None else max(0, self.end - (self.start or 0))
 
 
@@ -68,7 +68,7 @@ class _Commit:
 
 
 _Commits = dict[TopicPartition, _Commit | None]
-"""Committed offsets by partition; None for a partition that the group knows but has not committed."""
+"""Committed offsets by partition; None for a partition that the group knows but has no offset in."""
 
 
 def positions_of(brokers: BrokerConnections, group: str, *, is_share: bool, owned: Iterable[TopicPartition]) -> list[GroupPosition]:

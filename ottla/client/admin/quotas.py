@@ -13,7 +13,7 @@ from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from ottla.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
 Entity = Mapping[str, str | None]
-"""The names by type, where None is the default of the type: all users, client ids or addresses without quotas of their own."""
+"""Names by type (user, client id, address). None stands for all names of the type without quotas of their own."""
 
 _DEFAULTS: Final = {USER: "users by default", CLIENT_ID: "client ids by default", IP: "addresses by default"}
 
@@ -47,7 +47,7 @@ def alter_quotas(brokers: BrokerConnections, entity: Entity, values: Mapping[str
 
 
 def list_quotas(brokers: BrokerConnections, entity: Entity, *, is_strict: bool = False) -> list[EntityQuotas]:
-    """List the quotas of all entities that have these names; with ``is_strict`` of no other than this entity.
+    """List the quotas of all entities that have these names; with ``is_strict`` of the entity that has no others.
 
     Raises `KafkaAnswered`.
     """

@@ -23,7 +23,7 @@ class PlannedDeletion:
 
 
 def planned_deletions(brokers: BrokerConnections, topic: str, indexes: Iterable[int], before: Place) -> list[PlannedDeletion]:
-    """Return what deleting the records before a place means in each partition."""
+    """Return for each partition the planned deletion of the records before a place."""
     indexes = list(indexes)
     starts = list_offsets(brokers, topic, indexes, EARLIEST)
     ends = list_offsets(brokers, topic, indexes, LATEST)
@@ -35,7 +35,7 @@ def delete_records(brokers: BrokerConnections, topic: str, offsets: Mapping[int,
     """Delete the records before an offset in each partition. Returns the new log start offsets by partition.
 
     Partitions of one broker are deleted by one request. Raises `KafkaAnswered`, for instance for an offset after the high watermark
-    or for a topic that is only compacted; records of other partitions may be deleted then.
+    or for a topic that is only compacted; other partitions' records may already be deleted.
     """
     what = f"deleting records of topic {topic!r}"
 

@@ -1,4 +1,4 @@
-"""Plans the reset of a group's offsets: what each partition's offset is and will be."""
+"""Plans the reset of a group's offsets: the current and the new offset of each partition."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class NewOffset:
 def plan_reset(
     brokers: BrokerConnections, group: str, resolve: Resolve, topics: Sequence[tuple[str, int | None]] = ()
 ) -> list[NewOffset]:
-    """Return the new offsets in ``topics``, each with one partition or None for all, by default wherever the group has committed.
+    """Return the new offsets in ``topics``, each with one partition or None for all; by default in all partitions with a committed
+    offset.
 
-    Returns nothing if the group has not committed and there are no ``topics``. Raises `KafkaAnswered`, also for a group with
-    members.
+    Raises `KafkaAnswered`, also for a group with members.
     """
     listing = next((known for known in list_groups(brokers) if known.group_id == group), None)
     known = [] if listing is None else positions(brokers, listing)

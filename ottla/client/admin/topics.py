@@ -144,7 +144,7 @@ def _check_leaders(brokers: BrokerConnections, name: str, count: int) -> None:
         if len(brokers.leaders(name)) < count:
             raise KafkaAnswered(f"topic {name!r}", Code.LEADER_NOT_AVAILABLE)
     except UnknownTopic:
-        # Treat this like a missing leader, which is retriable.
+        # An unknown topic is retried like a missing leader.
         raise KafkaAnswered(f"topic {name!r}", Code.LEADER_NOT_AVAILABLE) from None
 
 
@@ -238,7 +238,7 @@ def get_configs(brokers: BrokerConnections, kind: ConfigKind, name: str) -> list
 def described_configs(
     brokers: BrokerConnections, kind: ConfigKind, name: str, *, is_documented: bool = False
 ) -> list[tuple[Config, DescribeConfigsResourceResult]]:
-    """As `get_configs`, with the responses; with ``is_documented`` these have synonyms and documentation."""
+    """As `get_configs`, but with each config's response, which with ``is_documented`` has synonyms and documentation."""
     request = DescribeConfigsRequest(
         resources=[DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)],
         include_synonyms=is_documented,

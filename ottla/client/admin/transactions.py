@@ -191,8 +191,8 @@ def open_transactions(brokers: BrokerConnections, topic: str, indexes: Iterable[
 def abort_in_partition(brokers: BrokerConnections, topic: str, partition: int, start_offset: int) -> OpenTransaction:
     """Write an abort marker for the transaction that begins at an offset, like ``kafka-transactions abort --start-offset``.
 
-    Only for hanging transactions, because the coordinator's state does not change. Raises `ClientError` if no open transaction
-    begins at the offset.
+    Use it only for hanging transactions, because the coordinator's state does not change. Raises `ClientError` if no open
+    transaction begins at the offset.
     """
     transactions = open_transactions(brokers, topic, [partition])
     transaction = next((t for t in transactions if t.start_offset == start_offset), None)
@@ -236,8 +236,8 @@ def abort(brokers: BrokerConnections, transactional_id: str, known: TransactionD
     """Abort the open transaction of a transactional id and fence its producer. Returns the description from before the abort, which
     is ``known`` if it is given.
 
-    EndTxn gets the described producer id and epoch, so that a newer transaction is not aborted. (Before transaction.version 2 all
-    transactions of a producer have the same epoch.) Raises `KafkaAnswered` for an unknown transactional id, or if another
+    EndTxn contains the described producer id and epoch, so that a newer transaction is not aborted. (Before transaction.version 2
+    all transactions of a producer have the same epoch.) Raises `KafkaAnswered` for an unknown transactional id, or if another
     transaction has begun meanwhile.
     """
     before = describe(brokers, transactional_id) if known is None else known
@@ -286,7 +286,7 @@ def _fence(brokers: BrokerConnections, before: TransactionDescription, owner: tu
 
     def attempt() -> None:
         if describe(brokers, name).is_ongoing:
-            # InitProducerId would abort the new transaction.
+            # InitProducerId would abort this transaction, which is newer than the one to abort.
             done = "the earlier one was aborted" if before.is_ongoing else "there was no earlier one"
             message = f"the id has begun another transaction meanwhile, which is still open; {done}"
             raise KafkaAnswered(what, Code.INVALID_TXN_STATE, message)

@@ -1,7 +1,7 @@
 """Finds out why a client cannot connect, from the name of the first broker to the addresses that all brokers advertise.
 
 The checks are in the order in which a client connects: name, TCP, protocol of the listener (TLS, SASL), the client's settings, API
-versions, and then Metadata and each advertised listener. A check that fails ends the examination, except those of brokers.
+versions, and then Metadata and each advertised listener. A failed check ends the examination, except the check of one broker.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_BROKERS: Final = 50
 AT_ONCE: Final = 10
 """Number of brokers that are tried at the same time."""
 KAFKA_4_MIN_FETCH: Final = 4
-"""The first version of Fetch that Kafka 4 supports (KIP-896). Clients before Kafka 2.1 may need older ones."""
+"""The first version of Fetch that Kafka 4 supports (KIP-896). Clients before Kafka 2.1 may need older versions."""
 KAFKA_2_1_FETCH: Final = 10
 """The newest version of Fetch in Kafka 2.1, which clients of Kafka 4 need at least."""
 
@@ -100,7 +100,7 @@ def _listener(address: Address, connecting: Connecting) -> Finding:
 
 
 def _stranger(address: Address) -> str:
-    """Say how a server that is not Kafka behaves: the start of its response to HTTP, or that it closes the connection."""
+    """Say how a server that is not Kafka behaves: it speaks HTTP, closes the connection, or does not respond."""
     try:
         with socket.create_connection(address, PROBE_TIMEOUT_S) as raw:
             raw.sendall(b"GET / HTTP/1.0\r\n\r\n")

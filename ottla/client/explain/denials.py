@@ -46,7 +46,7 @@ def merged(nodes: Iterable[Iterable[Mapping[str, Any]]]) -> list[Mapping[str, An
 
 
 def denied_on(denials: Iterable[Mapping[str, Any]], group: str, topics: Iterable[str]) -> list[Mapping[str, Any]]:
-    """Return the denials on a group and on its topics."""
+    """Return the denials of access to a group and to its topics."""
     resources = {("GROUP", group), *(("TOPIC", topic) for topic in topics)}
     return [denial for denial in denials if (denial["resource_type"], denial["resource"]) in resources]
 

@@ -22,8 +22,8 @@ class StableOffset:
     """The last stable offset of a partition, and the transaction that holds it back.
 
     ``holder`` is the open transaction that begins at the last stable offset, if any. ``transaction`` is the coordinator's
-    description of this transaction; None if no coordinator has the producer id or the coordinator's transaction is complete, or
-    with ``may_be_hidden`` if this user may not describe it.
+    description of this transaction. It is None if no coordinator has an open transaction of the producer, or, with
+    ``may_be_hidden``, perhaps because this user may not describe it.
     """
 
     topic: str
@@ -41,7 +41,8 @@ class StableOffset:
 
 
 def stable_offsets(brokers: BrokerConnections, topic: str, indexes: Iterable[int] | None = None) -> list[StableOffset]:
-    """Return the last stable offset of each partition in ``indexes``, or of all partitions, ordered. Raises `ClientError`."""
+    """Return the last stable offset of each partition in ``indexes``, or of all partitions, ordered by partition. Raises
+    `ClientError`."""
     wanted = sorted(brokers.partitions(topic) if indexes is None else indexes)
     stable = list_offsets(brokers, topic, wanted, LATEST, committed=True)
     ends = list_offsets(brokers, topic, wanted, LATEST)

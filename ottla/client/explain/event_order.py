@@ -1,7 +1,7 @@
 """Orders events of a transactional id that have the same time.
 
-A transaction may take less than a millisecond, and with a frozen clock many transactions have the same time. Within a log or list
-of requests the order is known. Between two of them, a request precedes the record that it causes.
+A transaction may take less than a millisecond, and with a frozen clock many transactions have the same time. Within one log, or one
+list of requests, the order is known. A request precedes the record that it causes.
 """
 
 from __future__ import annotations
@@ -112,6 +112,6 @@ def _caused(log: Sequence[TimedEvent], start: int, event: TimedEvent, step: str)
 def _step(event: TimedEvent) -> str:
     if event.kind not in ("request", "refused"):
         return event.kind
-    # The text of a request begins with the name of its API. Only a rejected marker begins with another word.
+    # The text of a request begins with the name of its API. Only the text of a rejected marker does not.
     api = event.what.partition(" ")[0]
     return api if api in STEPS else "marker"

@@ -69,7 +69,7 @@ def is_ip(host: str) -> bool:
 
 
 def reached(check: str, what: str, address: Address, found: Reachability) -> Finding | None:
-    """Return a finding about a connection that cannot be opened, or only to some of the IP addresses; else None.
+    """Return a finding if connections to all or some of the IP addresses cannot be opened, else None.
 
     ``what`` is the subject of the sentence: the address that was given, or a broker with the address that it advertises.
     """

@@ -37,7 +37,7 @@ def why_held(held: StableOffset, now_ms: int, clients: Mapping[str, str] = NO_CL
     if transaction is None and held.may_be_hidden:
         return [
             f"{summary}: a transaction of {producer}, whose transactional id this user may not describe, or which hangs; {behind}",
-            "ask a user who may describe all transactional ids, and do not abort it before: ottla txn why shows then which it is",
+            "before aborting it, ask a user who may describe all transactional ids to run ottla txn why",
         ]
     if transaction is None:
         return [
@@ -89,8 +89,8 @@ def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, st
     for held in waiting.held:
         if held.topic == OFFSETS_TOPIC:
             lines.append(
-                f"an open transaction has pending offsets in {held.topic}:{held.partition}, which has this group's offsets; "
-                "if they are of this group, its consumers wait for the transaction"
+                f"an open transaction has pending offsets in {held.topic}:{held.partition}, which stores this group's offsets; "
+                "if they are offsets of this group, its consumers wait for the transaction"
             )
         lines += why_held(held, now_ms, clients)
     told = {(held.topic, held.partition) for held in waiting.held}
@@ -107,7 +107,7 @@ def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, st
         more = counted(len(others) - MAX_PARTITIONS_NAMED, "more partition")
         lines.append(f"and {more}; {command_for('ottla group describe', group.group_id)} shows all")
     if not behind and not waiting.held:
-        lines.append("it has read all records")
+        lines.append("the group has read all records")
     return lines
 
 

@@ -29,7 +29,7 @@ from ottla.protocol.transaction_states import TxnState
 _DECIDED: Final = {TxnState.PREPARE_COMMIT.label: "commit", TxnState.PREPARE_ABORT.label: "abort"}
 _COMPLETE: Final = {TxnState.COMPLETE_COMMIT.label: "committed", TxnState.COMPLETE_ABORT.label: "aborted"}
 PRODUCER_LEAD_MS: Final = 120_000
-"""Maximum time, in ms, from a record's timestamp to the begin of its transaction.
+"""Maximum time, in ms, from a record's timestamp to the beginning of its transaction.
 
 A producer sets the timestamp and then buffers the record for at most delivery.timeout.ms, by default 2 min."""
 MAX_DATA_RECORDS: Final = 200_000
@@ -90,7 +90,6 @@ def logged(transactional_id: str, key: bytes | None, value: bytes | None, offset
 
 
 def _state_name(status: int) -> str:
-    """Return the name that Kafka's tools print for a state, or the number of an unknown state."""
     return TxnState(status).label if status in set(TxnState) else str(status)
 
 
@@ -106,7 +105,8 @@ def events(states: Iterable[Logged], log_name: str, data: Iterable[ConsumedRecor
 
 
 def _after_joining(event: TimelineEvent, joined: list[TimelineEvent]) -> TimelineEvent:
-    """Give data the time of the event that added the partition, if that is later: records may have the producer's earlier time."""
+    """Give data the time of the event that added the partition, if that event is later: records may have an earlier time, the
+    producer's."""
     if event.kind != "data":
         return event
     earlier = [j for j in joined if j.time_ms <= event.time_ms and event.partitions[0] in j.partitions]

@@ -1,8 +1,8 @@
 """Copies a topic to another cluster, each committed record exactly once, with its partition, key, headers and timestamp.
 
-A transaction at the target contains the copied records, and the offsets of the source up to which they are copied, as offsets
-of a group (`TopicCopy.group`). So a copy that ends at any point, even by SIGKILL, continues after the last record that it has
-committed: records after it belong to a transaction that the next copy aborts. Two copies at once do not double records either,
+A transaction at the target contains the copied records, and the offsets of the source up to which they are copied, as offsets of a
+group (`TopicCopy.group`). So a copy that ends at any point, even by SIGKILL, continues after the last record that it has committed:
+records after it belong to a transaction that the next copy aborts. Two copies at the same time do not duplicate records either,
 because both use the same transactional id, and the newer one fences the older one.
 
 The offsets have the name and partitions of the topic at the target, so that they are deleted with it. Their metadata has the ids of
@@ -49,8 +49,9 @@ OF_THE_CLUSTER: Final = frozenset(
 timestamps, because a copy keeps those of the source."""
 
 _NOT_WRITTEN: Final = frozenset({Code.KAFKA_STORAGE_ERROR, Code.NOT_COORDINATOR})
-"""Errors of a broker that cannot write to its disk, if they last. A coordinator that cannot write its log returns NOT_COORDINATOR
-(TransactionStateManager.appendTransactionToLog, CoordinatorOperationExceptionHelper), although clients still find it as such."""
+"""Error codes that, if retries do not help, mean that a broker cannot write to its disk. A coordinator that cannot write its log
+returns NOT_COORDINATOR (TransactionStateManager.appendTransactionToLog, CoordinatorOperationExceptionHelper), although
+FindCoordinator still returns it."""
 _DELETED: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
@@ -88,11 +89,11 @@ class TopicCopy:
         """Ids of the source's and the target's topic."""
         self._producer: TransactionalProducer | None = None
         self.group = ""
-        """Transactional id, and group whose offsets are the progress."""
+        """Name of the transactional id, and of the group whose committed offsets are the copy's progress."""
         self.is_created = False
         self.skipped: list[Skipped] = []
         self.positions: dict[int, int] = {}
-        """Next offset to copy by partition; what lies before it is committed at the target."""
+        """Next offset to copy by partition. Earlier records are committed at the target."""
         self.ends: dict[int, int] = {}
         """Last stable offsets of the source when the copy was prepared, by partition."""
         self.held = 0
@@ -102,7 +103,7 @@ class TopicCopy:
 
     def prepare(self) -> None:
         """Check both topics, create the target's topic if it does not exist, fence other copies, and find the progress. May be
-        called again between two rounds.
+        called again between two transactions.
 
         Raises `ClientError`, and `KafkaAnswered` if a broker refuses a request.
         """
@@ -131,7 +132,7 @@ class TopicCopy:
                 create(self.target, self.target_topic, partitions, {**own, TIMESTAMP_TYPE: "CreateTime"})
                 self.is_created = True
             except KafkaAnswered as refused:
-                # A copy that was killed may have created the topic a moment ago.
+                # A copy that was killed may have created the topic a moment ago, and its leaders may still be missing.
                 if refused.code != Code.TOPIC_ALREADY_EXISTS:
                     raise
                 wait_for_leaders(self.target, self.target_topic)
@@ -184,7 +185,7 @@ class TopicCopy:
         """Copy until the last stable offsets that `prepare` has found, with ``follow`` without end. Yields the number of offsets
         that each transaction has covered, after its commit.
 
-        Raises `Fenced` once another copy of the topic runs, and `ClientError`.
+        Raises `FencedProducer` once another copy of the topic runs, and `ClientError`.
         """
         fruitless = 0
         looked_s = monotonic_s()
@@ -246,8 +247,7 @@ class TopicCopy:
         )
 
     def _failed_broker(self, what: str) -> str:
-        """Return the name of the broker that an error is from: a partition's leader, or else the coordinator of the group
-        or the transaction."""
+        """Return the name of the broker that sent an error."""
         index = next((index for index in self.positions if what == f"writing to {self.target_topic}-{index}"), None)
         try:
             if index is None:
@@ -264,7 +264,7 @@ class TopicCopy:
         ends = {index: one.next_offset for index, one in fetched.items()}
         try:
             with producer.transaction(self.target):
-                # A Produce request has one batch per partition.
+                # A Produce request may have only one batch per partition.
                 for at in range(max(len(one.batches) for one in fetched.values())):
                     batches = {index: one.batches[at] for index, one in fetched.items() if at < len(one.batches)}
                     producer.write(self.target, self.target_topic, batches)
@@ -302,7 +302,6 @@ class TopicCopy:
 
 
 def _described(brokers: BrokerConnections, topic: str) -> MetadataResponseTopic:
-    """Return the description of a topic. Raises `UnknownTopic`."""
     return brokers.topic_of(brokers.until_final(f"looking for topic {topic!r}", lambda: brokers.metadata([topic])), topic)
 
 
@@ -327,7 +326,7 @@ class _Joined:
 
 
 def _goes_whole(batch: Buffer, header: BatchHeader, position: int) -> bool:
-    """Whether a batch can be written as it is: brokers accept only consecutive offsets, and the producer's timestamps."""
+    """Whether a batch is worth writing as it is, and brokers accept it: with consecutive offsets and the producer's timestamps."""
     return (
         (header.size_bytes >= MIN_WHOLE_BYTES or header.record_count >= MIN_WHOLE_RECORDS)
         and header.magic == 2
@@ -339,7 +338,8 @@ def _goes_whole(batch: Buffer, header: BatchHeader, position: int) -> bool:
 
 
 def _stable_offsets(brokers: BrokerConnections, group: str, topic: str) -> dict[int, tuple[int, str]]:
-    """Return a group's committed offsets and metadata in a topic, by partition, once no open transaction has others (KIP-447)."""
+    """Return a group's committed offsets and metadata in a topic, by partition, once no open transaction has newer ones
+    (KIP-447)."""
     request = OffsetFetchRequest(
         group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)], require_stable=True
     )

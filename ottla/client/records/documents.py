@@ -33,7 +33,7 @@ COLUMNS: Final = (
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠", "'")
 """First characters by which a spreadsheet takes a text for a formula, and the apostrophe that is put before them."""
 MAX_TIME_MS: Final = 253_402_300_800_000
-"""The year 10,000, which Python's times do not have."""
+"""The year 10,000 in ms since 1970. Python's `datetime` ends before it."""
 
 
 class Formatted(NamedTuple):
@@ -102,7 +102,7 @@ def csv_row(record: ConsumedRecord, key: Formatted, value: Formatted) -> Sequenc
 
 
 def csv_line(cells: Sequence[Any]) -> str:
-    """Encode a row as RFC 4180 does."""
+    """Encode a row of CSV (RFC 4180)."""
     stream = StringIO()
     csv.writer(stream).writerow(cells)
     return stream.getvalue()

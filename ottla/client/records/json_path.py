@@ -50,7 +50,7 @@ class _Budget:
 
 class _BoundedSelector:
     """A selector that counts the nodes that it looks at. A descendant segment calls its selectors for each object and array that it
-    visits. Further work for nodes is in comparisons (`_Environment`) and functions (`_Pattern`)."""
+    visits. Comparisons (`_Environment`) and functions (`_Pattern`) count their work themselves."""
 
     def __init__(self, selector: Any, budget: _Budget, *, takes_one: bool) -> None:
         self._selector = selector
@@ -106,7 +106,8 @@ def _size(value: object) -> int:
 
 
 class _Pattern(FilterFunction):
-    """The function ``match`` or ``search`` with RE2. Each instance keeps the last expression, which is nearly always constant."""
+    """The function ``match`` or ``search`` with RE2. Each instance caches the last compiled expression, because most filters have
+    only one."""
 
     arg_types = [ExpressionType.VALUE, ExpressionType.VALUE]
     return_type = ExpressionType.LOGICAL
@@ -150,7 +151,7 @@ class JsonPath:
     def values(self, document: Any) -> Iterator[Any]:
         """Yield the selected values of a document. Raises `ClientError` if the document needs too much work."""
         if not isinstance(document, dict | list):
-            # The library takes a text for JSON. A scalar has no children, so only the root is selected.
+            # The library would parse a text as JSON. A scalar has no children, so only the root can be selected.
             if self._path.empty():
                 yield document
             return

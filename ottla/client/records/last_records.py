@@ -1,7 +1,7 @@
 """Reads the newest records of a topic, from its end backwards.
 
-Offsets do not count records: markers, aborted records and compacted records leave gaps. So each partition is read in windows before
-its end, each twice as large as the one after it, until there are enough matching records or the log start is reached.
+Offsets do not count records: markers, aborted records and compacted records leave gaps. So each partition is read backwards in
+windows, each twice as large as the previous one, until there are enough matching records or the log start is reached.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from ottla.protocol.records import (
 from ottla.protocol.topic_partition import TopicPartition
 
 BATCH_BYTES: Final = 256 << 10
-"""A batch of at least this many bytes is sent."""
+"""Size, in bytes, from which a batch is sent before `flush`."""
 BATCH_RECORDS: Final = 10_000
 ALL_IN_SYNC: Final = -1
 TRANSACTION_TIMEOUT_MS: Final = 60_000
@@ -78,7 +78,7 @@ class IdempotentProducer:
         was lost.
 
         The batches' producer, sequence and offsets are replaced, and their CRC is set. Their offsets must be consecutive, and their
-        timestamps the producer's. A repeated request writes nothing twice, because its sequence numbers are the same.
+        timestamps set by a producer. A repeated request writes nothing twice, because its sequence numbers are the same.
         """
         left = {index: self._owned(topic, index, batch) for index, batch in batches.items()}
         written: dict[int, int] = {}
@@ -96,7 +96,7 @@ class IdempotentProducer:
                 for answered in brokers.ask(connection, request).responses[0].partition_responses:
                     index = answered.index
                     if answered.error_code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
-                        # A duplicate was written by an earlier attempt, whose response was lost.
+                        # The error means that an earlier attempt wrote the batch, and its response was lost.
                         written[index] = -1 if answered.error_code else answered.base_offset
                         count = read_header(left.pop(index)).record_count
                         self._sequences[topic, index] = advance_sequence(self._sequences.get((topic, index), 0), count)

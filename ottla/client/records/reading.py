@@ -28,7 +28,7 @@ MAX_RECORDS: Final = 1_000_000
 FETCH_WAIT_MS: Final = 500
 """Time, in ms, that a broker waits for new data (fetch.max.wait.ms)."""
 FRUITLESS_ROUNDS: Final = 10
-"""Number of consecutive Fetch rounds without records after which reading up to an end fails."""
+"""Number of consecutive fetches without records after which reading up to an end fails."""
 _NO_SESSION: Final = -1
 
 Positions = Mapping[int, int]
@@ -162,8 +162,8 @@ def _records_of(
 
 
 def classified(topic: str, data: PartitionData, isolation: Isolation) -> Iterator[tuple[memoryview, BatchHeader, bool]]:
-    """Yield each batch of a response to a fetch, and whether it matches ``isolation``. Control batches match like the other
-    batches of their producer; only they are decoded."""
+    """Yield each batch of a response to a fetch, and whether it matches ``isolation``. Control batches match like the other batches
+    of their producer. Only control batches are decoded."""
     starts = sorted((a.first_offset, a.producer_id) for a in data.aborted_transactions or [])
     aborting: set[int] = set()
     raw = memoryview(data.records or b"")

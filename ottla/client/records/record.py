@@ -142,7 +142,6 @@ def _record(topic: str, partition: int, header: BatchHeader, record: DefaultReco
 
 
 def _control(key: bytes | None) -> str:
-    """Return the name of a control record's type, or the number of an unknown type."""
     if key is None or len(key) < _CONTROL_KEY.size:
         return "UNKNOWN"
     _, number = _CONTROL_KEY.unpack_from(key)

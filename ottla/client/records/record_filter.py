@@ -1,9 +1,9 @@
 """Selects records by conditions such as ``key=order-7``, ``value.status!=paid``, ``header.trace`` and ``offset>=100``.
 
-A condition has a field, and an operator with a text. Without an operator it holds for records that have the field; with ``!``
-before the field, for records that do not have it. A path after key or value selects a member of a document; a JSONPath may select
-several, and then one that fulfils the condition is enough. ``ottla consume --filter`` and the console's pages of records share
-this filter.
+A condition has a field, and an operator with a text. A condition without an operator holds for records that have the field; with
+``!`` before the field, for records without it. A path after key or value selects a member of a document; a JSONPath may select
+several, and then one that fulfils the condition is enough. ``ottla consume --filter`` and the console's pages of records share this
+filter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.client.records.json_path import JsonPath
 
 MISSING: Final = object()
-"""The document of bytes that are not JSON."""
+"""Takes the place of a document if bytes are not JSON."""
 ANY: Final = "any"
 """The field whose values are the key, the value, and the names and values of the headers."""
 _CONDITION = re.compile(r"(!?)([^=!~<>]+)(!=|!~|<=|>=|=|~|<|>)?(.*)", re.DOTALL)
@@ -136,8 +136,8 @@ class RecordFilter:
 
 
 def contains(field: str, text: str) -> Condition:
-    """Return the condition that a field contains a text, compared as UTF-8 bytes, regardless of case if they are ASCII. The field
-    is ``key``, ``value``, ``any`` or ``header.NAME``."""
+    """Return the condition that a field contains a text, compared as UTF-8 bytes, ignoring the case of ASCII letters. The field is
+    ``key``, ``value``, ``any`` or ``header.NAME``."""
     wanted = text.encode("utf-8", "surrogateescape").lower()
     name, _, header = field.partition(".")
     return Condition(
@@ -209,7 +209,7 @@ def _json_path_condition(text: str, negation: str, field: str, rest: str) -> Con
 
 
 def _split(text: str) -> tuple[str, str, str]:
-    """Split a text into a JSONPath, an operator and what it compares with. Operators in brackets and quotes belong to the path."""
+    """Split a text into a JSONPath, an operator and the compared value. Operators in brackets and quotes belong to the path."""
     depth, quote, at = 0, "", 0
     while at < len(text):
         char = text[at]

@@ -27,7 +27,8 @@ from ottla.protocol.records import NO_PRODUCER_ID
 from ottla.protocol.topic_partition import TopicPartition
 
 COMMITTING_OFFSETS: Final = "committing offsets of group"
-"""The beginning of errors of a group's coordinator; other errors are of the transaction's coordinator or of partitions."""
+"""The beginning of messages of errors from a group's coordinator. Other errors are from the transaction's coordinator or partition
+leaders."""
 
 
 class FencedProducer(KafkaAnswered):
@@ -36,11 +37,11 @@ class FencedProducer(KafkaAnswered):
 
 class TransactionalProducer:
     """The producer of a transactional id. The constructor fences the id's other producers, and waits until their open transaction
-    is complete. Then the caller calls `write` and `commit_offsets` in any number and order, and `end`, for each transaction.
+    is complete. For each transaction the caller calls `write` and `commit_offsets` any number of times, and then `end`.
 
-    Each method is given the connections to use, so that a transaction that stays open for long keeps none. Methods raise
-    `FencedProducer`, and `KafkaAnswered` for other errors. After an error the transaction is undecided: `end` may abort it, and the
-    next producer of the id does.
+    Each method is given the connections to use, so that a long transaction keeps no connection open. Methods raise
+    `FencedProducer`, and `KafkaAnswered` for other errors. After an error the transaction is undecided: `end` may abort it, and
+    otherwise the next producer of the id aborts it.
     """
 
     def __init__(self, brokers: BrokerConnections, transactional_id: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS) -> None:
@@ -58,7 +59,7 @@ class TransactionalProducer:
         try:
             yield self
         except BaseException:
-            # If the abort fails, the broker aborts after the timeout.
+            # If the abort fails, the coordinator aborts the transaction after its timeout.
             with suppress(ClientError):
                 self.end(brokers, commit=False)
             raise
@@ -146,7 +147,8 @@ class TransactionalProducer:
         check_answer: Callable[[Any], None] | None = None,
         also: Iterable[Code] = (),
     ) -> Any:
-        """Send a request to a coordinator. ``check_answer`` raises the errors of its parts, and those in ``also`` are retried."""
+        """Send a request to a coordinator. ``check_answer`` raises errors in parts of the response; codes in ``also`` are
+        retried."""
         what = f"{what} the transaction of {self.transactional_id!r}"
 
         def attempt() -> Any:
@@ -178,7 +180,8 @@ class TransactionalProducer:
 def transaction_of(
     brokers: BrokerConnections, transactional_id: str | None, *, commit: bool
 ) -> AbstractContextManager[TransactionalProducer | None]:
-    """Return a block with one transaction of an id, as `TransactionalProducer.transaction`; with None without an id."""
+    """Return a context manager for one transaction of an id, as `TransactionalProducer.transaction`; for None one without
+    effect."""
     if transactional_id is None:
         return nullcontext()
     return TransactionalProducer(brokers, transactional_id).transaction(brokers, commit=commit)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 MAX_OBJECTS_PER_BYTE: Final = 4
 MAX_OBJECTS: Final = 10_000
-"""Maximum number of objects of a value without arrays, maps and unions."""
+"""Maximum number of objects of a value, not counting the contents of arrays, maps and unions."""
 _BYTES: Final = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 """The smallest encoding of each primitive type, in bytes."""
 
@@ -40,7 +40,7 @@ class _Walk:
         self._known: dict[str, tuple[int, int] | None] = {}
         """Measured records by name; None for those that are being measured."""
         self.parts: list[tuple[Any, int]] = []
-        """Types that a value repeats or chooses, and the number of bytes before each."""
+        """Types of elements and of branches of unions, and the number of bytes before each."""
 
     def measured(self, schema: Any) -> tuple[int, int]:
         """Return the number of objects and the smallest number of bytes, without the contents of arrays, maps and unions."""

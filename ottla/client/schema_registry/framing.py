@@ -1,7 +1,7 @@
 """Confluent's wire format: a zero byte, the schema's id in four bytes, and the encoded value.
 
-Before a Protobuf value there are the indexes that lead to its message in the schema: zigzag varints, with their number first. The
-first message, the most frequent one, is a single zero.
+Before a Protobuf value, the indexes that lead to its message in the schema follow the id as zigzag varints, their count first. A
+single zero stands for the first message, the most frequent one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Framed(msgspec.Struct, frozen=True):
 
 
 def framed(schema_id: int, payload: bytes) -> bytes:
-    """Return a payload with the header of its schema."""
+    """Prepend the header with a schema's id to a payload."""
     return MAGIC + schema_id.to_bytes(HEAD_BYTES - 1, "big") + payload
 
 

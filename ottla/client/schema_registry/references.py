@@ -1,4 +1,4 @@
-"""The schemas to which a schema refers, directly or through others: one walk for clients of a registry and for ottla's registry."""
+"""The schemas to which a schema refers, directly or through others, for clients of a registry and for ottla's registry."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class TooManyReferences(Exception):
 def resolved(references: Sequence[R], resolve: Callable[[R], tuple[S, Sequence[R]]]) -> dict[str, S]:
     """Return the schemas to which references lead, by the names of the references; schemas without references come first.
 
-    ``resolve`` returns a schema and its references; it is called once for each name, so that the walk ends at a cycle. Raises
-    `TooManyReferences` before it resolves one schema too many.
+    ``resolve`` returns a schema and its references; it is called once for each name, so that cycles end. Raises `TooManyReferences`
+    before it resolves one schema too many.
     """
     found: dict[str, S] = {}
     schemas: dict[str, S] = {}

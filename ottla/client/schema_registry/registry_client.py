@@ -26,7 +26,7 @@ UNKNOWN_S: Final = 60.0
 SUBJECTS_S: Final = 60.0
 """Time, in seconds, after which the subjects of a schema are requested again, because a schema may get further subjects."""
 MAX_CLIENTS: Final = 32
-"""Maximum number of clients that the tasks of a process share; a client with new credentials is a further one."""
+"""Maximum number of cached clients of a process. Each pair of registry and credentials has its own client."""
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 """The types of schemas in the registry's interface."""
 _KIND: Final = "application/vnd.schemaregistry.v1+json"

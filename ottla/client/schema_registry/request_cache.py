@@ -24,8 +24,8 @@ class RequestCache(Generic[K, V]):
         self._pending: dict[K, Future[V]] = {}
 
     def get(self, key: K, request: Callable[[], V], keep_s: Callable[[V], float]) -> V:
-        """Return the cached result, or that of ``request``, which is kept for ``keep_s`` seconds. Raises what ``request`` raises;
-        an error is not kept."""
+        """Return the cached result, or call ``request`` and cache its result for ``keep_s`` seconds. Errors of ``request`` are
+        raised, not cached."""
         with self._lock:
             kept = self._kept.pop(key, None)
             if kept is not None and self._now_s() < kept[1]:

@@ -35,7 +35,7 @@ class HttpResponse(msgspec.Struct, frozen=True):
 
 def check_url(what: str, url: str, instead: str) -> None:
     """Raise `ClientError` for a URL that is not HTTP or contains a password, because errors show URLs. ``what`` is the URL's name
-    in the error, ``instead`` tells how to give the password."""
+    in the error, ``instead`` the way to give the password."""
     try:
         parts = urllib.parse.urlsplit(url)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)

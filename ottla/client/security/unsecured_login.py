@@ -16,7 +16,6 @@ from ottla.client.errors import ClientError
 from ottla.client.security.client_config import Secret, Token
 
 OPTIONS = "unsecuredLogin"
-"""Prefix of the options."""
 LIFETIME_S = 3_600
 
 
@@ -29,7 +28,7 @@ def unsecured_login(options: Mapping[str, str], now_s: Callable[[], float]) -> C
 
     claims: dict[str, Any] = {**of("StringClaim_")}
     for name, value in of("ListClaim_").items():
-        # The first character separates the elements.
+        # The first character of the value separates the list's elements.
         claims[name] = value[1:].split(value[0]) if value else []
     for name, value in of("NumberClaim_").items():
         claims[name] = _number(f"{OPTIONS}NumberClaim_{name}", value)

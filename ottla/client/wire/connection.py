@@ -1,7 +1,7 @@
 """A connection to one broker: versions, correlation ids, several requests in flight, and authentication.
 
 ApiVersions is the first request. A broker that does not support the client's version of ApiVersions responds in version 0 with its
-versions (KIP-511), and the client asks again. Each request is sent in the newest version that both sides support.
+versions (KIP-511), and the client repeats the request. Each request is sent in the newest version that both sides support.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CLIENT_ID: Final = "ottla-client"
 SOFTWARE_VERSION: Final = "1"
 MAX_ANSWER_BYTES: Final = 128 << 20
-"""Maximum size of a response, in bytes. Fetch asks for less, but a single batch may be larger."""
+"""Maximum size of a response, in bytes. Fetch requests less, but a single batch may be larger."""
 MAX_STRANGERS_ANSWER_BYTES: Final = 1 << 20
 """Maximum size of a response, in bytes, until ApiVersions and authentication have succeeded."""
 NEWEST_BY_NAME: Final = {"Produce": 12, "Fetch": 12, "OffsetCommit": 9, "OffsetFetch": 9, "TxnOffsetCommit": 5}

@@ -65,7 +65,7 @@ def test_transaction_that_acls_may_hide_is_not_called_hanging() -> None:
     """Aborting it could lose records of a producer that is running."""
     stands, do = why_held(held(holder=holder(), may_be_hidden=True), NOW_MS)
     assert "whose transactional id this user may not describe, or which hangs" in stands
-    assert "do not abort it" in do and "--partition" not in do
+    assert "before aborting it" in do and "--partition" not in do
 
 
 def test_timed_out_transaction_is_explained() -> None:
@@ -161,7 +161,7 @@ def test_rebalance_waiting_for_a_member_is_explained() -> None:
 def test_group_without_lag_is_explained() -> None:
     assert why_group_waits(group(lags=(0,)), NOW_MS) == [
         "group billing is Stable with 1 member",
-        "it has read all records",
+        "the group has read all records",
     ]
 
 
@@ -212,8 +212,8 @@ def test_transaction_with_pending_offsets_of_a_group_is_explained() -> None:
     )
     _, offsets, who, do = why_group_waits(waiting, NOW_MS)
     assert offsets == (
-        "an open transaction has pending offsets in __consumer_offsets:7, which has this group's offsets; "
-        "if they are of this group, its consumers wait for the transaction"
+        "an open transaction has pending offsets in __consumer_offsets:7, which stores this group's offsets; "
+        "if they are offsets of this group, its consumers wait for the transaction"
     )
     assert "transactional id checkout-1" in who
     assert do.startswith("wait for it, or abort it")
