@@ -65,5 +65,5 @@ async def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _
             if not log.is_deleted:
                 on_refused(log, refused[log])
         elif log.truncations == truncations:
-            # After a truncation, the synced offsets may belong to new batches that are not synced.
+            # After a truncation the synced offsets may belong to new batches, which are not synced, so the point stays.
             log.recovery_point = max(log.recovery_point, point)

@@ -37,7 +37,7 @@ class CheckpointWriter:
         return [f"{self._path}/{name}" for name in (RECOVERY_POINTS, LOG_STARTS, FIRST_DIRTY, HIGH_WATERMARKS)]
 
     async def write(self, last_stop: LastStop) -> None:
-        """Write all checkpoints that are written while the broker runs, one file in each step."""
+        """Write all checkpoints except that of aborted transactions, one file in each step."""
         self.write_log_starts(last_stop)
         await next_turn()
         self.write_recovery_points(last_stop)

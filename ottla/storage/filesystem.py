@@ -184,8 +184,8 @@ def sync_dir(fs: Filesystem, path: str) -> None:
 def sync_names(fs: Filesystem, path: str) -> None:
     """Call `sync_dir`, but ignore a directory that cannot be synced.
 
-    Some file systems cannot sync directories, and some parent directories may not be opened. There a power cut may lose any new
-    file.
+    Some file systems cannot sync directories, and some parent directories may not be opened. In both cases a power cut may lose any
+    new file.
     """
     with suppress(SyncFailed, Damaged):
         sync_dir(fs, path)

@@ -25,15 +25,15 @@ def append_as_follower(log: Log, records: Buffer, leader_epoch: int, now_ms: int
 
     The first batch of a leader epoch above ``leader_epoch`` and all later batches are ignored as well, because a later leader wrote
     them (KAFKA-18723). Offsets may have gaps, which compaction left on the leader. All batches are checked before the first batch
-    is written. Raises CORRUPT_MESSAGE for a wrong CRC or a leader epoch below the log's latest, `UnexpectedOffset`, and OSError,
-    after which the log may have the batches before the rejected batch.
+    is written. Raises CORRUPT_MESSAGE for a wrong CRC or a leader epoch below the log's latest, `UnexpectedOffset`, and OSError.
+    Batches that were appended before the error stay in the log.
     """
     view = memoryview(records)
     sound = _checked(log, view, leader_epoch)
     if not sound:
         return 0
     if sound[0][1].base_offset < log.log_end_offset == log.log_start_offset <= sound[0][1].last_offset:
-        # The leader's log start offset is inside a batch, and this log is empty.
+        # This empty log begins at the leader's log start offset, which is inside a batch.
         truncate_fully_and_start_at(log, sound[0][1].base_offset, now_ms)
     expected = log.log_end_offset
     for _, header in sound:

@@ -63,7 +63,7 @@ def read_identity(fs: Filesystem, path: str) -> DirectoryIdentity | None:
 
 
 def check_not_kafkas(fs: Filesystem, path: str) -> None:
-    """Raise `DirectoryError` for a directory that Apache Kafka has run on, or that was handed over to it."""
+    """Raise `DirectoryError` for a directory that Apache Kafka has run on, or that was handed over to Kafka."""
     try:
         names, beside = fs.list_dir(f"{path}/{METADATA_DIRECTORY}"), fs.list_dir(path)
     except OSError:

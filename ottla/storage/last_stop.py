@@ -108,7 +108,7 @@ class LastStop:
         return any(where in known for known in self._by_name)
 
     def forget_all_but(self, logs: set[TopicPartition]) -> None:
-        """Remove the entries of all logs but these."""
+        """Remove the entries of all logs that are not in ``logs``."""
         for known in self._by_name:
             for key in known.keys() - logs:
                 del known[key]

@@ -54,14 +54,14 @@ class LogDirectory:
         self._last_stop = LastStop()
         self.checkpoints = CheckpointWriter(fs, path, self.logs)
         self._is_loaded = False
-        # New logs whose names the checkpoints still have, with offsets of deleted logs.
+        # New logs whose names the checkpoints still contain with the offsets of deleted logs.
         self._misnamed: list[Log] = []
         self.trash, self.strays = Trash(fs), StrayDirectories(fs, path)
         # Logs that this process has deleted and that the checkpoints may still contain.
         self._deleted: set[TopicPartition] = set()
         self.has_forgotten = False
         """Whether the checkpoints were written without the entries of deleted logs and are not synced yet. Before the broker
-        acknowledges an append to a new log of such a name, it syncs the checkpoints and sets this to False."""
+        acknowledges an append to a new log with a deleted log's name, it syncs the checkpoints and sets this to False."""
         # Partitions whose directory belongs to a deleted topic and could not be renamed.
         self._in_the_way: set[TopicPartition] = set()
 
@@ -163,7 +163,7 @@ class LogDirectory:
         """Fill a log from its directory. Raises OSError, and `KafkaError` or ValueError if the log's batches cannot be read."""
         key = (log.topic, log.partition)
         log.check_directory()
-        # Read here, so that a damaged partition.metadata takes only this log offline.
+        # partition.metadata is read here, so that damage to it takes only this log offline.
         topic_id = self.topic_id_on_disk(*key)
         report = open_log(
             log,
@@ -181,7 +181,7 @@ class LogDirectory:
                 write_partition_metadata(self.fs, log.directory, log.topic_id)
                 report.rebuilt.append(PARTITION_METADATA_FILE)
             if report.has_false_start:
-                # Written at once, because a start after a crash would empty a log that ends before its log start.
+                # The checkpoint is corrected at once, because a start after a crash empties a log that ends before its log start.
                 del self._last_stop.log_starts[key]
                 write_offsets(self.fs, f"{self.path}/{LOG_STARTS}", self._last_stop.log_starts)
         return report
@@ -292,7 +292,7 @@ class LogDirectory:
             self.checkpoints.write_log_starts(self._last_stop)
 
     async def write_checkpoints(self) -> None:
-        """Write all checkpoints that are written while the broker runs, one file in each step. Raises OSError."""
+        """Write all checkpoints except that of aborted transactions, one file in each step. Raises OSError."""
         return await self.checkpoints.write(self._last_stop)
 
     def write_high_watermarks(self) -> None:
@@ -321,7 +321,7 @@ class LogDirectory:
         """Empty a follower's log and restart it at an offset. The checkpoint is lowered first, as in `truncate`. Raises OSError."""
         self._lower_recovery_point(log, 0)
         truncate_fully_and_start_at(log, offset, now_ms)
-        # Otherwise a start would find the old log start beyond the log end, and restart the log there.
+        # Without this write a start may find the old log start beyond the log end, and restart the log there.
         self.checkpoints.write_log_starts(self._last_stop)
 
     def _lower_recovery_point(self, log: Log, offset: int) -> None:

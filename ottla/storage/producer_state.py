@@ -19,7 +19,7 @@ from ottla.protocol.transaction_states import TV2
 
 DUPLICATE_WINDOW_BATCHES = 5
 MAX_UNVERIFIED = 200
-"""Maximum number of producers whose rejected batches a partition remembers (`note_unverified`). Clients choose producer ids."""
+"""Maximum number of producers whose unverified batches a partition remembers, because clients choose producer ids."""
 
 
 class BatchMetadata(msgspec.Struct, gc=False, frozen=True):
@@ -116,7 +116,7 @@ class CompletedTxn(msgspec.Struct, gc=False, frozen=True):
 
 
 class Unverified(msgspec.Struct, gc=False, frozen=True):
-    """The lowest sequence of an epoch among the batches that were verified and are not appended (VerificationStateEntry).
+    """The lowest sequence of an epoch among a producer's batches that are not verified and appended yet (VerificationStateEntry).
 
     ``implicit_add`` is that of the producer's first such batch, in any epoch (``supportsEpochBump``).
     """
@@ -140,7 +140,7 @@ class ProducerState:
         # Each producer id once, in the order in which expiry checks them, so that producers may be added while expiry is paused.
         self._rounds: deque[int] = deque()
         self.open_txns: dict[int, int] = {}
-        # By producer id, ordered by each producer's first rejected batch.
+        # By producer id, ordered by each producer's first unverified batch.
         self._unverified: dict[int, Unverified] = {}
         # Verification guards by producer id, oldest first.
         self._verifying: dict[int, object] = {}
@@ -226,8 +226,8 @@ class ProducerState:
             )
 
     def note_unverified(self, header: BatchHeader, now_ms: int, *, implicit_add: bool) -> None:
-        """Remember a batch before its verification. If it is not appended, no later batch may be appended before the producer sends
-        it again (KAFKA-14359, VerificationStateEntry).
+        """Remember a batch before its verification. If the batch is not appended, no later batch is accepted until the producer
+        sends it again (KAFKA-14359, VerificationStateEntry).
         """
         known = self._unverified.get(header.producer_id)
         if known is None or header.producer_epoch > known.epoch or header.base_sequence < known.sequence:

@@ -32,8 +32,7 @@ class Slice(msgspec.Struct, gc=False):
     """Batches, beginning with the batch that contains the fetch offset. ``aborted`` is None for read_uncommitted.
 
     The last batch may be cut off by the size limit of the read, as in Kafka. ``has_more``: the read stopped before its bound and
-    its size limit, and another read can continue there: the next segment begins at or below the bound, or the next batches were not
-    checked yet, or they are damaged.
+    its size limit, because the segment ended, or the next batches are damaged or not checked yet; another read can continue.
     """
 
     data: Buffer
@@ -227,7 +226,7 @@ async def _first_at(
 ) -> TimestampedOffset | None:
     """The first record of a batch at or after a timestamp, up to ``bound``, exclusive.
 
-    Begins at the log start offset, or with ``also_deleted`` at the start of the batch.
+    The search begins at the log start offset, or with ``also_deleted`` at the start of the batch.
     """
 
     def lowest() -> int:
@@ -313,7 +312,7 @@ def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
         try:
             records = read_records(batch)
         except KafkaError:
-            # The stream can read header keys that are not UTF-8, and reports other faults.
+            # `RecordStream` can read header keys that are not UTF-8, and reports any other fault.
             pass
         else:
             yield from records

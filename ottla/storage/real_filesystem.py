@@ -23,7 +23,7 @@ not wait for the other end of the pipe."""
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 """The request of macOS that also empties the drive's cache, which fsync does not do there. Java's FileChannel.force uses it too."""
 _HAS_DATA_SYNC = hasattr(os, "fdatasync")
-"""False on macOS."""
+"""Whether the system has fdatasync; macOS has not."""
 
 
 def _sync(fd: int) -> None:
@@ -31,7 +31,7 @@ def _sync(fd: int) -> None:
         try:
             fcntl.fcntl(fd, _FULL_SYNC)
         except OSError as error:
-            # Network file systems, for example, do not support the request.
+            # Network file systems, for example, do not support F_FULLFSYNC.
             if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
                 raise
         else:
@@ -296,7 +296,7 @@ class RealFilesystem:
 
     def remove_dir(self, path: str) -> None:
         if os.path.islink(path):
-            # Remove the link only, because its target is not a directory of the broker.
+            # Remove only the symbolic link, because its target is not a directory of the broker.
             os.unlink(path)
         else:
             shutil.rmtree(path, ignore_errors=False)

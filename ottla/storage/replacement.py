@@ -50,7 +50,7 @@ def finish_replacement(fs: Filesystem, directory: str) -> None:
         _move_data(fs, f"{base}/arriving", directory)
     sync_names(fs, directory)
     with suppress(OSError):
-        # The data left here is no longer needed, and the next start retries.
+        # The data in this directory is no longer needed, and the next start retries its removal.
         fs.remove_dir(base)
 
 
@@ -135,7 +135,7 @@ def move_names(fs: Filesystem, source: str, target: str, names: Iterable[str]) -
             if error.errno not in (errno.EXDEV, errno.ENOTEMPTY, errno.EEXIST) or not fs.is_dir(old):
                 raise
             # Overlay file systems refuse to rename a directory of a container's image, but not the files in it. A crash between
-            # these renames leaves the directory on both sides.
+            # these renames leaves the directory in both places.
             fs.make_dir(new)
             move_names(fs, old, new, fs.list_dir(old))
             fs.remove_empty_dir(old)

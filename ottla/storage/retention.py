@@ -41,7 +41,6 @@ def delete_old(log: Log, now_ms: int, at_most: int) -> list[str]:
 
 
 def _removable(log: Log, now_ms: int) -> int:
-    """Number of the oldest segments that are to be removed."""
     if not log.segments:
         return 0
     gone = 0

@@ -366,8 +366,8 @@ class Segment:
     def truncate(self, position: int, end_offset: int, now_ms: int) -> None:
         """Cut the file at a batch, and remove the index entries at or above ``end_offset`` (LogSegment.truncateTo).
 
-        The indexes are truncated first: a start after a crash rebuilds the last segment's indexes, but an old entry would point
-        into a later batch. After an OSError the next start must recover the segment.
+        The indexes are truncated before the log: a start after a crash can rebuild missing entries, but a remaining entry would
+        point into a later batch. After an OSError the next start must recover the segment.
         """
         self.time_index.truncate(end_offset)
         self.offset_index.truncate(end_offset)

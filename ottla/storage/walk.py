@@ -37,8 +37,8 @@ SEARCHED_BYTES = 256 << 20
 """Number of bytes that look like batches but are not, after which `whole_batches_behind` stops the search."""
 
 PLACE_BYTES = 1 << 12
-"""Minimum number of bytes that the search counts for each position that it examines: examining a position takes longer than the CRC
-of that many bytes."""
+"""Minimum number of bytes that count towards `SEARCHED_BYTES` for an examined position: examining it takes longer than the CRC of
+that many bytes."""
 
 _LENGTH_AND_MAGIC = Struct(">8xi4xb")
 _MAGIC_AT = 16
@@ -101,8 +101,8 @@ def pieces(
 
     A damaged length may make a batch appear as long as the rest of the file. So ``may_read`` is called before a batch that is
     larger than a piece is read. With ``must_reach_end`` an incomplete batch raises `Damaged`, for callers that must not ignore the
-    bytes after it. The loop ends: each turn passes a batch or reads more than the turn before, because a read returns all requested
-    bytes, or raises.
+    bytes after it. The loop ends: each iteration passes a batch or reads more than the previous one, because a read returns all
+    requested bytes, or raises.
     """
     end = file.size if end is None else end
     wanted, is_readable = max(piece_bytes, HEADER_BYTES), True
@@ -141,7 +141,8 @@ def batches(
     may_read: MayRead | None = None,
     must_reach_end: bool = False,
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Yield position, header and bytes of each batch, as `pieces` reads them. A batch is a view that keeps its piece in memory."""
+    """Yield position, header and bytes of each batch, as `pieces` reads them. A batch is a memoryview, which keeps its piece in
+    memory."""
     for start, data, bounds in pieces(
         file, position, end, piece_bytes=piece_bytes, may_read=may_read, must_reach_end=must_reach_end
     ):
@@ -153,8 +154,8 @@ def batches(
 def headers(file: File, base_offset: int, position: int, window_bytes: int) -> Iterator[tuple[int, BatchHeader]]:
     """Yield position and header of each batch of a segment from a file position. Reads windows, and skips large batches.
 
-    Raises `DamagedBatch` for bytes that are not a batch, as far as its header shows. The loop ends: each turn reads at least one
-    header, because a read returns all requested bytes, or raises.
+    Raises `DamagedBatch` for bytes that are not a batch, as far as its header shows. The loop ends: each iteration reads at least
+    one header.
     """
     end, next_offset = file.size, base_offset
     while position < end:
@@ -205,7 +206,7 @@ class SoundBatches:
         """
         self.file = file
         self._limit = base_offset + MAX_RELATIVE_OFFSET + 1 if limit is None else limit
-        # A broker may append to the file while the batches are read in steps.
+        # The size is read once: a broker may append to the file while the batches are read in steps.
         self._stop = file.size
         self.next_offset = self.damaged_offset = base_offset
         self.end = self._position = position
@@ -260,7 +261,7 @@ def _wrong_crc(header: BatchHeader) -> str:
 
 
 class WholeBatches(NamedTuple):
-    """Number and total size of the whole batches with correct CRCs after a damaged place."""
+    """Number and total size of the whole batches with correct CRCs after damaged bytes."""
 
     batch_count: int
     size_bytes: int
@@ -269,7 +270,7 @@ class WholeBatches(NamedTuple):
 def whole_batches_behind(file: File, position: int, offset: int) -> WholeBatches:
     """Count the whole batches at or above ``offset`` in a file from a position. Any bytes may be between the batches.
 
-    A write that a crash tore is the last write to its file. So whole batches after a damaged place mean that the place was damaged
+    A write that a crash tore is the last write to its file. So whole batches after damaged bytes mean that the bytes were damaged
     later, or that a power cut lost bytes in the middle of the file. In both cases the lost batches had been acknowledged.
     """
     count = size_bytes = 0
@@ -281,7 +282,7 @@ def whole_batches_behind(file: File, position: int, offset: int) -> WholeBatches
 def whole_batches(file: File, position: int, offset: int, limit: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
     """Yield position and header of each batch that `whole_batches_behind` counts.
 
-    With ``limit``, only batches whose offsets are all below it.
+    With ``limit``, yield only batches whose offsets are all below it.
     """
     wasted = 0
     while wasted < SEARCHED_BYTES:
