@@ -19,7 +19,8 @@ _TRAILER = Struct("<II")
 _BUFFER_BYTES = 8192
 """Size in bytes of the buffer with which Kafka creates Java's reader (GzipCompression)."""
 _LEAST_AFTER_MEMBER = 26
-"""Number of bytes after a member's compressed data: a trailer of 8 bytes, and 18 bytes, which are too few for another member."""
+"""If at most this many bytes follow a member's compressed data in Java's buffer, no member follows: 8 bytes are the trailer, and 18
+are too few."""
 _TEXT_BYTES = 256
 """Number of bytes of a file name or comment that are searched at a time."""
 

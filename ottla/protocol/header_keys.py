@@ -11,7 +11,7 @@ _READABLE_AT_ONCE, _RECORD_WORK = 2_000, 4
 
 
 async def with_readable_headers(records: bytes, *, keeps_headers: bool) -> bytes:
-    """Whole records without headers or, with ``keeps_headers``, with U+FFFD for bytes in header keys that are not UTF-8.
+    """Return whole records without headers or, with ``keeps_headers``, with U+FFFD for invalid bytes in header keys.
 
     Kafka stores header keys unchanged, and Java replaces such bytes when it reads them. Raises INVALID_RECORD.
     """

@@ -148,7 +148,7 @@ def _parts(payload: memoryview, size: int) -> Iterator[memoryview]:
 
 
 def _lz4(stream: Any, payload: memoryview) -> Iterator[bytes]:
-    """Decompress one frame. As in Java, neither the content's size nor its checksum is checked."""
+    """Decompress one lz4 frame. As in Java, neither the content's size nor its checksum is checked."""
     from ottla.protocol import lz4_frames
 
     head, begin = lz4_frames.without_content_fields(payload)
@@ -191,11 +191,11 @@ def _snappy(payload: memoryview) -> Iterator[memoryview]:
         (size,) = _BLOCK.unpack_from(payload, at)
         if size == _XERIAL_MAGIC_NUMBER:
             if at + _XERIAL_HEADER_BYTES > len(payload):
-                raise ValueError("the header of a snappy stream after the first is incomplete")
+                raise ValueError("a later header in the snappy payload is incomplete")
             if bytes(payload[at : at + 8]) != _XERIAL_MAGIC:
                 return
             if _BLOCK.unpack_from(payload, at + 8)[0] < _XERIAL_LEAST_VERSION:
-                raise ValueError("a snappy stream after the first has an unknown version")
+                raise ValueError("a later header in the snappy payload has an unknown version")
             at += _XERIAL_HEADER_BYTES
             continue
         at += _BLOCK.size

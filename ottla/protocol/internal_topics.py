@@ -14,5 +14,5 @@ INTERNAL_STATE: Final = {
     TRANSACTION_TOPIC: "the state of all transactional ids",
     SHARE_STATE_TOPIC: "the state of all share groups",
 }
-"""The state that the cluster loses with an internal topic."""
+"""The state that a cluster loses if an internal topic is deleted, by topic name."""
 INTERNAL_TOPICS: Final = frozenset(INTERNAL_STATE)

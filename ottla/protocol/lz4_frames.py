@@ -18,7 +18,7 @@ _INDEPENDENCE, _BLOCK_CHECKSUM, _CONTENT_SIZE, _CONTENT_CHECKSUM = 0x20, 0x10, 0
 _CONTENT_SIZE_BYTES = 8
 _UNUSED_OF_BD = 0x8F
 _FIRST_BYTES = 6
-"""Magic number, FLG and BD."""
+"""Size in bytes of magic number, FLG and BD."""
 _SMALLEST_BLOCK_CODE = 4
 _WORD = Struct("<I")
 _IS_STORED = 0x80000000
@@ -90,7 +90,6 @@ def blocks(payload: memoryview, at: int) -> Iterator[memoryview]:
 
 
 def _is_empty(payload: memoryview, at: int, word: int) -> bool:
-    """Whether a block decompresses to nothing."""
     return word == 1 and payload[at + _WORD.size] == 0
 
 

@@ -31,7 +31,7 @@ _ZSTD_STATES = ((9, 8 << 20, 4), (19, 32 << 20, 8), (22, _ZSTD_MAX_STATE_BYTES, 
 
 
 class CompressionTarget(NamedTuple):
-    """``compression`` is the number in a batch's attributes. ``level`` is None if the compression has no levels."""
+    """The number of a compression in a batch's attributes, and its level; None for a compression without levels."""
 
     compression: int
     level: int | None

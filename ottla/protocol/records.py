@@ -301,7 +301,7 @@ def build_batch_within(
         producer_id=NO_PRODUCER_ID,
         producer_epoch=NO_PRODUCER_EPOCH,
         base_sequence=NO_SEQUENCE,
-        # The builder rejects a record with which the batch would have this size.
+        # The builder rejects a record if the batch would reach this size.
         batch_size=size_bytes + 1,
     )
     count = 0

@@ -1,7 +1,7 @@
 """Classifies error codes by how a client reacts, for `ottla.client` and `ottla.spark`. A client does not retry after a code that is
 in none of the sets.
 
-Kafka classifies them by the exception classes of its `Errors` (RetriableException, TransactionAbortableException, KIP-1050).
+Kafka classifies codes by the exception classes of its `Errors` (RetriableException, TransactionAbortableException, KIP-1050).
 """
 
 from __future__ import annotations

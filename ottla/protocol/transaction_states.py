@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Final
 
 TV2: Final = 2
-"""transaction.version 2 (KIP-890): each transaction ends with a bumped producer epoch, which its markers have."""
+"""transaction.version 2 (KIP-890): each transaction ends with a bumped producer epoch, which its markers contain."""
 
 
 class TxnState(IntEnum):

@@ -25,7 +25,7 @@ def typeable_uuid(random_uuid: Callable[[], bytes]) -> bytes:
     """A UUID whose text does not begin with a dash.
 
     ``random_uuid`` returns 16 random bytes. Kafka never generates an id that begins with a dash, because its tools take such an
-    argument for an option: one in 64 cluster ids could not be passed to ``kafka-storage format -t``.
+    argument for an option: otherwise one in 64 cluster ids could not be passed to ``kafka-storage format -t``.
     """
     while True:
         uuid = random_uuid()

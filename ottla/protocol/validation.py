@@ -24,7 +24,7 @@ SMALL_BYTES = 1 << 18
 """Limits of a batch that is checked without a pause: records, and bytes both compressed and decompressed. The check usually takes
 one or two milliseconds, and up to ten if the records consist of two-byte headers."""
 BLAMED_AT_ONCE = 2_000
-"""A batch with bad records, and with more records than this, is checked again in steps: collecting each error takes longer."""
+"""Number of records above which a batch with bad records is checked again in steps: collecting each error takes longer."""
 MAX_RECORD_ERRORS = 10_000
 """Maximum number of bad records of one batch in a response. Further bad records are only counted."""
 _SHOWN_ERRORS = 3
@@ -180,7 +180,7 @@ def check_records(batch: Buffer, header: BatchHeader, rules: Rules, allowance: A
     if header.compression:
         payload = _small(memoryview(batch)[HEADER_BYTES:], header.compression)
         if payload is None or len(payload) > rules.max_record_bytes:
-            # A record may be too large, which `check_in_steps` checks.
+            # A record may be too large. `check_in_steps` finds out.
             return None
         try:
             allowance.take(len(payload))
@@ -237,7 +237,7 @@ async def check_in_steps(batch: Buffer, header: BatchHeader, rules: Rules, allow
 def _too_large(allowance: Allowance) -> KafkaError:
     return KafkaError(
         Code.MESSAGE_TOO_LARGE,
-        f"the batch inflates to more than is left of {allowance.limit_bytes} bytes (ottla.request.inflated.max.bytes)",
+        f"the request's batches decompress to more than {allowance.limit_bytes} bytes (ottla.request.inflated.max.bytes)",
     )
 
 

@@ -1,4 +1,4 @@
-"""The Python annotation and default of a field."""
+"""Maps a schema's field to its Python annotation and default."""
 
 from __future__ import annotations
 
