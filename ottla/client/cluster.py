@@ -214,7 +214,7 @@ class BrokerConnections:
             raise OSError(error.errno, error.strerror or str(error), where) from None
 
     def controller(self) -> BrokerConnection:
-        """Return a connection to the controller in Metadata, else to any broker: in KRaft brokers forward requests to the
+        """Return a connection to the controller that Metadata names, else to any broker: in KRaft brokers forward requests to the
         controller."""
         metadata = self.metadata([])
         node = nodes_of(metadata).get(metadata.controller_id)
@@ -276,7 +276,7 @@ class BrokerConnections:
     def _coordinator(self, kind: int, key: str) -> BrokerNode:
         request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
         answer = self.ask(self.anyone(), request)
-        # Before version 4 a request asks for one key, and the response has no list (KIP-699).
+        # Before version 4 FindCoordinator has one key, and its response no list (KIP-699).
         coordinator = answer.coordinators[0] if answer.coordinators else answer
         check(f"the coordinator of {key!r}", coordinator.error_code, coordinator.error_message)
         return BrokerNode(node_id=coordinator.node_id, host=coordinator.host, port=coordinator.port)

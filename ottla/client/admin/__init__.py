@@ -9,7 +9,7 @@
 - `leadership`: finds, moves and elects the leader of a partition.
 - `log_sizes`: returns the sizes of partitions on disk (DescribeLogDirs).
 - `offsets`: finds the first and last offsets of partitions, and the offsets of timestamps (ListOffsets).
-- `places`: a place in a topic that a user chooses: its beginning, its end, an offset, or a time.
+- `places`: a position in a topic that a user chooses: its beginning, its end, an offset, or a time.
 - `positions`: computes a group's positions and lag, for the command line, the console, ``ottla why`` and the test handle.
 - `quotas`: sets, lists and removes the quotas of users, client ids and addresses.
 - `record_deletion`: deletes the oldest records of partitions (DeleteRecords, KIP-107).

@@ -109,7 +109,7 @@ def has_authorizer(brokers: BrokerConnections) -> bool:
     except KafkaAnswered as error:
         return error.code is not Code.SECURITY_DISABLED
     except ClientError:
-        # An unknown result must not fail the caller's command.
+        # The result is only a hint for the user, so a failed request is ignored.
         return False
     return True
 
@@ -181,7 +181,7 @@ def _binding(resource: DescribeAclsResource | DeleteAclsMatchingAcl, acl: AclDes
 
 
 def named(code: AclOperation | PatternType | PermissionType | ResourceType) -> str:
-    """Return the name of a code as commands write it, such as ``transactional-id``."""
+    """Return an enum member's name as commands write it, such as ``transactional-id``."""
     return code.name.lower().replace("_", "-")
 
 

@@ -24,7 +24,7 @@ TYPES: Final = {
 }
 """The types of configs (DescribeConfigsResponse.ConfigType)."""
 PROBE: Final = "ottla-asks-for-defaults"
-"""The name of a topic that is validated and never created."""
+"""The name of a topic that is only validated, to get the defaults of topics."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -157,7 +157,8 @@ def _member(kind: str, member: Any, described: Any) -> GroupMember:
         tasks = {task.subtopology_id: sorted(task.partitions) for task in member.assignment.active_tasks}
         return make(assignment=tasks, partitions=_of_tasks(tasks, described.topology))
     if kind == CLASSIC:
-        # Only consumers encode assignments in this way. Kafka Connect, which also uses the classic protocol, has its own format.
+        # Only consumers encode assignments as ConsumerProtocolAssignment. Kafka Connect, which also uses the classic protocol, does
+        # not.
         is_consumer = described.protocol_type in ("", CONSUMER)
         assignment = _classic_assignment(member.member_assignment) if is_consumer else {}
     else:

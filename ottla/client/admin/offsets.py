@@ -28,8 +28,8 @@ def list_offsets(
     committed: bool = False,
     skips_missing: bool = False,
 ) -> dict[int, int]:
-    """Return an offset by partition: that of `EARLIEST`, of `LATEST`, or of the first record with this timestamp in ms or a later
-    one.
+    """Return by partition the log start offset (`EARLIEST`), the end (`LATEST`), or the offset of the first record at or after a
+    timestamp in ms.
 
     `LATEST` is the high watermark, with ``committed`` the last stable offset. The offset of `LATEST` is also returned if all
     records are older than the timestamp. Raises `UnknownTopic` for a partition that does not exist; with ``skips_missing`` omits

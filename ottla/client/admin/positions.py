@@ -68,7 +68,7 @@ class _Commit:
 
 
 _Commits = dict[TopicPartition, _Commit | None]
-"""Committed offsets by partition; None for a partition that the group knows but has no offset in."""
+"""Committed offsets by partition; None for a partition that the group knows, but in which it has committed nothing."""
 
 
 def positions_of(brokers: BrokerConnections, group: str, *, is_share: bool, owned: Iterable[TopicPartition]) -> list[GroupPosition]:
@@ -118,7 +118,7 @@ def _committed(brokers: BrokerConnections, group: str) -> _Commits:
 
     def attempt() -> _Commits:
         answer = brokers.ask(brokers.coordinator(GROUP, group), request)
-        # Before version 8 the response has one group only (KIP-709).
+        # Before version 8 an OffsetFetch response has one group only (KIP-709).
         answered = answer.groups[0] if answer.groups else answer
         check(what, answered.error_code)
         commits: _Commits = {}

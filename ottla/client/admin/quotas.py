@@ -47,7 +47,7 @@ def alter_quotas(brokers: BrokerConnections, entity: Entity, values: Mapping[str
 
 
 def list_quotas(brokers: BrokerConnections, entity: Entity, *, is_strict: bool = False) -> list[EntityQuotas]:
-    """List the quotas of all entities that have these names; with ``is_strict`` of the entity that has no others.
+    """List the quotas of all entities that have these names; with ``is_strict`` only of the entity with exactly these names.
 
     Raises `KafkaAnswered`.
     """

@@ -286,7 +286,7 @@ def _fence(brokers: BrokerConnections, before: TransactionDescription, owner: tu
 
     def attempt() -> None:
         if describe(brokers, name).is_ongoing:
-            # InitProducerId would abort this transaction, which is newer than the one to abort.
+            # InitProducerId would abort the newer transaction that has begun since the description.
             done = "the earlier one was aborted" if before.is_ongoing else "there was no earlier one"
             message = f"the id has begun another transaction meanwhile, which is still open; {done}"
             raise KafkaAnswered(what, Code.INVALID_TXN_STATE, message)
@@ -309,8 +309,8 @@ def find_hanging(
 ) -> list[HangingTransaction]:
     """Find open transactions that no coordinator knows, like ``kafka-transactions find-hanging``.
 
-    A candidate has had no write for ``max_timeout_ms``. It hangs if no transactional id has its producer id, or if the
-    transactional id has no open transaction in the partition. ``progress`` is called with each searched topic.
+    A candidate is a transaction without a write for ``max_timeout_ms``. It hangs if no transactional id has its producer id, or if
+    the transactional id has no open transaction in the partition. ``progress`` is called with each searched topic.
     """
     candidates: list[OpenTransaction] = []
     for topic in topics:

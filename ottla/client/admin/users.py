@@ -59,8 +59,8 @@ def set_password(
     """Add a user, or change the password. The brokers get salted hashes, never the password. Raises `KafkaAnswered`."""
     assert MIN_ITERATIONS <= iterations <= MAX_ITERATIONS
     made = [_upsertion(name, password, mechanism, iterations) for mechanism in mechanisms]
-    # A request may change only one credential of a user. All hashes are computed before the first request, so that requests of
-    # others seldom come between.
+    # A request may change only one credential of a user. All hashes are computed before the first request, so that other clients'
+    # requests seldom come between these requests.
     for upsertion in made:
         _alter(brokers, f"adding user {name!r}", AlterUserScramCredentialsRequest(upsertions=[upsertion]))
 

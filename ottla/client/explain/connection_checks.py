@@ -1,7 +1,8 @@
 """Finds out why a client cannot connect, from the name of the first broker to the addresses that all brokers advertise.
 
 The checks are in the order in which a client connects: name, TCP, protocol of the listener (TLS, SASL), the client's settings, API
-versions, and then Metadata and each advertised listener. A failed check ends the examination, except the check of one broker.
+versions, and then Metadata and each advertised listener. A failed check ends the examination, except that all advertised listeners
+are checked.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ def stable_offsets(brokers: BrokerConnections, topic: str, indexes: Iterable[int
 
 
 def _holders(brokers: BrokerConnections, topic: str, indexes: list[int], stable: dict[int, int]) -> dict[int, OpenTransaction]:
-    """Return the first open transaction of each partition. Transactions above the last stable offset began after it was
-    requested."""
+    """Return the first open transaction of each partition. Transactions above the last stable offset are ignored: they began after
+    its request."""
     holders: dict[int, OpenTransaction] = {}
     for transaction in transactions.open_transactions(brokers, topic, indexes):
         if transaction.start_offset <= stable[transaction.partition]:

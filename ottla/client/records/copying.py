@@ -35,12 +35,13 @@ from ottla.protocol.records import TIMESTAMP_TYPE_BIT, BatchHeader, crc_is_valid
 
 MIN_WHOLE_BYTES: Final = 16 << 10
 MIN_WHOLE_RECORDS: Final = 200
-"""A batch of at least this size or this number of records is copied as it is, with its compression. Smaller batches are joined,
-because each batch takes a request."""
+"""A batch of at least `MIN_WHOLE_BYTES` or this number of records is copied as it is, with its compression. Smaller batches are
+joined, because each batch takes a request."""
 TOPICS_CHECK_S: Final = 10.0
 """Interval, in seconds, in which a copy without end looks for new partitions of the source, and whether both topics still exist."""
 TRANSACTION_TIMEOUT_MS: Final = 120_000
-"""Time, in ms, after which the coordinator aborts an open transaction. A transaction of a copy has at most 16 MiB per broker."""
+"""Time, in ms, after which the coordinator aborts an open transaction. A copy's transaction is much shorter: it has at most 16 MiB
+per broker."""
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 OF_THE_CLUSTER: Final = frozenset(
     {TIMESTAMP_TYPE, "min.insync.replicas", "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
@@ -155,7 +156,7 @@ class TopicCopy:
         high_watermarks = {index: end for index, (_, end) in ranges(self.source, self.topic).items()}
         self.held = sum(max(0, high_watermarks[index] - end) for index, (_, end) in limits.items() if index in high_watermarks)
         known = {} if self._is_new else _stable_offsets(self.target, self.group, self.target_topic)
-        # Offsets of a topic that was deleted may still exist for a moment.
+        # Committed offsets of a deleted topic may still exist; they have its topic id.
         progress = {i: (offset, ids.split()) for i, (offset, ids) in known.items() if ids.split()[-1:] == self._topic_ids[-1:]}
         if any(ids != self._topic_ids for _, ids in progress.values()):
             raise ClientError(f"topic {self.topic!r} was created again after it was copied; give --new to copy the new topic, too")
@@ -326,7 +327,8 @@ class _Joined:
 
 
 def _goes_whole(batch: Buffer, header: BatchHeader, position: int) -> bool:
-    """Whether a batch is worth writing as it is, and brokers accept it: with consecutive offsets and the producer's timestamps."""
+    """Whether a batch is large enough to be written as it is, and brokers accept it: its offsets are consecutive, its timestamps
+    the producer's."""
     return (
         (header.size_bytes >= MIN_WHOLE_BYTES or header.record_count >= MIN_WHOLE_RECORDS)
         and header.magic == 2
@@ -347,7 +349,7 @@ def _stable_offsets(brokers: BrokerConnections, group: str, topic: str) -> dict[
 
     def attempt() -> dict[int, tuple[int, str]]:
         answer = brokers.ask(brokers.coordinator(GROUP, group), request)
-        # Before version 8 the response has one group only (KIP-709).
+        # Before version 8 an OffsetFetch response has one group only (KIP-709).
         answered = answer.groups[0] if answer.groups else answer
         check(what, answered.error_code)
         offsets: dict[int, tuple[int, str]] = {}

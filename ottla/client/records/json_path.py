@@ -27,7 +27,7 @@ MAX_VISITED: Final = 100_000
 """Maximum number of nodes that the selectors of an expression look at in one document. A selector looks at a node and, unless it
 selects a single member, at all its children."""
 CHARACTERS_A_NODE: Final = 100
-"""Number of characters of a compared or searched text that count like a node."""
+"""Number of characters of a compared or searched text that count as one node."""
 MAX_DEPTH: Final = 100
 """Maximum depth to which ``..`` descends."""
 

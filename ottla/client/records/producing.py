@@ -40,7 +40,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 class BatchProducer(Protocol):
-    """Writes batches: `IdempotentProducer`, or `transactional_producer.TransactionalProducer`."""
+    """Writes batches, as `IdempotentProducer` and `transactional_producer.TransactionalProducer` do."""
 
     def write(self, brokers: BrokerConnections, topic: str, batches: Mapping[int, Buffer]) -> dict[int, int]: ...
 

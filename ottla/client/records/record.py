@@ -82,7 +82,7 @@ def decoded(
 ) -> Iterator[ConsumedRecord]:
     """Decode one batch lazily, because a batch of a few KiB may contain forty million small records.
 
-    ``allowance`` limits the decompressed bytes of several batches. With None this batch may have `MAX_INFLATED_BYTES`.
+    ``allowance`` limits the decompressed bytes of several batches. With None the limit is `MAX_INFLATED_BYTES` for this batch.
     """
     where = _named(topic, partition, header)
     allowance = Allowance(MAX_INFLATED_BYTES) if allowance is None else allowance

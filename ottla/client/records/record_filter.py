@@ -47,7 +47,7 @@ FIELDS: Final = ("key", "value", "header.NAME", ANY, *_NUMBERS)
 EXAMPLES: Final = "key=order-7, value.status=paid, value$..price>100, value~ERROR, header.trace, !value or offset>=100"
 
 Document = Callable[[bytes], Any]
-"""Returns the document in a key or value, for paths; `MISSING` if there is none."""
+"""Decodes a key or value for conditions with a path; returns `MISSING` for undecodable bytes."""
 
 
 def json_document(data: bytes) -> Any:
@@ -70,7 +70,7 @@ class Condition:
     json_path: JsonPath | None = None
 
     def __call__(self, record: ConsumedRecord, document: Document = json_document) -> bool:
-        """Raises `ClientError` if a JSONPath needs too much work for the record."""
+        """Whether the record fulfils the condition. Raises `ClientError` if a JSONPath needs too much work for the record."""
         try:
             found = self._values(record, document)
             if not self.operator:

@@ -1,6 +1,6 @@
 """Writes records and offsets of groups in transactions (KIP-98).
 
-With ``transaction.version`` 2 (KIP-890) brokers add partitions and groups to the transaction; before it the client does.
+With ``transaction.version`` 2 (KIP-890) brokers add partitions and groups to the transaction; with older versions the client does.
 """
 
 from __future__ import annotations

@@ -38,12 +38,13 @@ class _Walk:
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
         self._known: dict[str, tuple[int, int] | None] = {}
-        """Measured records by name; None for those that are being measured."""
+        """Sizes of records by name; None while a record is being measured."""
         self.parts: list[tuple[Any, int]] = []
         """Types of elements and of branches of unions, and the number of bytes before each."""
 
     def measured(self, schema: Any) -> tuple[int, int]:
-        """Return the number of objects and the smallest number of bytes, without the contents of arrays, maps and unions."""
+        """Return the number of objects and the smallest number of bytes of a type's values, without the contents of arrays, maps
+        and unions."""
         if isinstance(schema, list):
             self.parts += [(branch, 1) for branch in schema]
             return 1, 1

@@ -20,7 +20,7 @@ _MAX_VARINT_BYTES: Final = 5
 
 
 class Framed(msgspec.Struct, frozen=True):
-    """A value in the wire format, split."""
+    """The parts of a value in the wire format."""
 
     schema_id: int
     payload: bytes
@@ -51,7 +51,6 @@ def message_indexes(payload: bytes) -> tuple[list[int], bytes]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a zigzag varint, and the position after it. Raises ValueError."""
     value = 0
     for i in range(_MAX_VARINT_BYTES):
         if at + i >= len(data):

@@ -63,7 +63,7 @@ class ProtobufMessages:
         return GetMessageClass(descriptor)
 
     def read(self, payload: bytes) -> Any:
-        """Decode a value after its header. Raises ValueError, IndexError or ``DecodeError``."""
+        """Decode the bytes after a value's header. Raises ValueError, IndexError or ``DecodeError``."""
         indexes, value = message_indexes(payload)
         message = self._message(indexes).FromString(value)
         return json_format.MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=self._pool)
@@ -81,7 +81,6 @@ def _checked(index: int) -> int:
 
 
 def _file(text: str) -> FileDescriptorProto:
-    """Decode a file descriptor. Raises `ClientError`."""
     try:
         return FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError, DecodeError):

@@ -10,7 +10,7 @@ MAX_REFERENCES: Final = 1_000
 
 
 class NamedSchema(Protocol):
-    """A reference."""
+    """A reference to a schema."""
 
     @property
     def name(self) -> str: ...

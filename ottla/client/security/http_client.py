@@ -67,7 +67,7 @@ def ask(
     timeout_s: float = TIMEOUT_S,
     now_s: Callable[[], float] = time.monotonic,
 ) -> HttpResponse:
-    """Send a POST if there is a body, else a GET. Raises `ClientError`, also for a redirect; its message begins with ``who``."""
+    """Send a POST if there is a body, else a GET. Raises `ClientError`, also for a redirect; error messages begin with ``who``."""
     request = urllib.request.Request(url, body, dict(headers))
     until_s = now_s() + timeout_s
     try:
