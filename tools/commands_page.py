@@ -18,9 +18,9 @@ HEAD = """# The command line
 
 <!-- Written by `python -m tools.commands_page`; tests/tools/test_pages.py compares. -->
 
-Every command prints this help by `--help`. Commands with `--bootstrap` work with any Kafka, and take `$OTTLA_BOOTSTRAP` where
-none is given. With `--command-config` they work with a [secured cluster](security.md#use-commands-with-a-secured-cluster). An error
-is one line, with exit code 2.
+Every command prints its help with `--help`. Commands with `--bootstrap` work with any Kafka cluster; the default address is
+`$OTTLA_BOOTSTRAP`. With `--command-config` they work with a [secured cluster](security.md#use-commands-with-a-secured-cluster). An
+error is one line, with exit code 2.
 
 """
 

@@ -33,7 +33,7 @@ _OF_EACH_NODE = (
 )
 """Settings that cannot be the same for all processes of a cluster."""
 _BETWEEN_BROKERS = ("inter.broker.listener.name", "security.inter.broker.protocol")
-"""Settings that name the listener for other brokers: the plain one or that of clients."""
+"""Settings that select the listener for other brokers: the plain listener or the listener for clients."""
 _PORTS_OF_BROKERS = ("ottla.metrics.port", "ottla.control.port")
 """Settings with the port of the first broker. Further brokers use the following ports."""
 _REGISTRY_PORT = "ottla.schema.registry.port"
@@ -124,7 +124,7 @@ def _check_count(config: BrokerConfig, broker_count: int) -> None:
 def _check_ports(
     broker_count: int, client_port: int, advertised_port: int, first_ports: dict[str, int], controller_port: int
 ) -> None:
-    """Raise `ConfigError` if consecutive ports of the brokers end above the largest one, or meet the controller's."""
+    """Raise `ConfigError` if consecutive ports of the brokers exceed the largest port or include the controller's port."""
     for port in (client_port, advertised_port, *first_ports.values()):
         if port + broker_count - (port != first_ports.get(_METRICS_PORT)) > LARGEST_PORT:
             raise ConfigError(f"--brokers {broker_count}: there are not enough ports from {port} on; give a lower port, or 0")
@@ -211,7 +211,7 @@ def format_directory(fs: Filesystem, path: str, node_id: int, new_uuid: Callable
         write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
     if cluster_id not in (None, identity.cluster_id):
         raise DirectoryError(
-            f"{path} belongs to the cluster {identity.cluster_id}, and the others to {cluster_id}; give directories of one cluster"
+            f"{path} belongs to cluster {identity.cluster_id}, the others to {cluster_id}; give directories of one cluster"
         )
     return identity.cluster_id
 
@@ -225,7 +225,7 @@ def prepare(fs: Filesystem, data_dir: str, nodes: list[PlannedNode], new_uuid: C
         check_not_growing(fs, data_dir)
         if fs.read_file(f"{data_dir}/{META_FILE}") is not None:
             raise DirectoryError(
-                f"{data_dir} has the data of a single broker; give another --data-dir for the cluster, or make this one a cluster's"
+                f"{data_dir} has the data of a single broker; give another --data-dir for the cluster, or convert this one"
                 f" with ottla cluster grow --data-dir {data_dir} --brokers {len(nodes) - 1}"
             )
         cluster_id: str | None = None

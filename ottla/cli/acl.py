@@ -22,7 +22,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 ADD_HELP = """Allow a principal operations on resources, or deny them with --deny. An ACL that exists is left as it is.
 
-An ACL for topic, group or transactional id "*" applies to all of them."""
+An ACL with the name "*" applies to all topics, groups or transactional ids."""
 REMOVE_HELP = """Remove the ACLs that match all given options, and print them. Names of resources are compared literally.
 
 Without --operation, --host and --deny or --allow, ACLs with all operations, hosts and permissions are removed."""
@@ -230,7 +230,7 @@ def remove(
 
 
 def document(acl: AclBinding) -> dict[str, str]:
-    """Return an ACL for JSON."""
+    """Convert an ACL to JSON values."""
     from ottla.client.admin.acls import named
 
     return {

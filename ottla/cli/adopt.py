@@ -9,8 +9,9 @@ from ottla.process import interrupt_on_ctrl_c
 
 HELP = """Import topics from a data directory of Apache Kafka, or from a directory that a broker has set aside.
 
-A directory TOPIC-N.ID-stray, which `ottla health` names, is imported with those beside it of the same topic id. DIR may then be the
-data directory that has it. With --as the topic gets another name and a new topic id. Nothing in the source is changed."""
+A stray directory TOPIC-N.ID-stray, which `ottla health` names, is imported with the topic's other stray directories beside it. The
+--data-dir may be the directory that contains it. With --as the topic gets another name and a new topic id. The source is not
+changed."""
 
 
 @click.command("adopt", help=HELP)
@@ -23,7 +24,9 @@ data directory that has it. With --as the topic gets another name and a new topi
 )
 @click.option("--data-dir", required=True, metavar="DIR", help="Data directory of a stopped ottla broker, or a new directory.")
 @click.option("--topic", "topics", multiple=True, metavar="T", help="Topic to import; repeatable (default: all topics).")
-@click.option("--as", "new_name", metavar="NAME", help="Name of the topic, for the directory of a partition or a stray directory.")
+@click.option(
+    "--as", "new_name", metavar="NAME", help="New name of the topic; only with the directory of a partition, or a stray one."
+)
 @json_option
 def command(source: str, data_dir: str, topics: tuple[str, ...], new_name: str | None, as_json: bool) -> int:
     from ottla.cli.directories import adopt

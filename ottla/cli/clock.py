@@ -30,7 +30,7 @@ def show(url: str | None, token: str | None, ready_file: Path | None, as_json: b
 
 @command.command(
     "advance",
-    help="Advance a manual clock by 61s, 1h30m or 7d. What is due in that time happens before the command returns.",
+    help="Advance a manual clock by a duration such as 61s, 1h30m or 7d. Timers due in that time fire before the command returns.",
 )
 @click.argument("duration", metavar="DURATION")
 @steers

@@ -21,7 +21,7 @@ REBUILD_HELP = """Create the directory of a controller that lost its disk, from 
 The most advanced copy of the metadata log is used. Without any copy, topics are made from the partition directories and their topic
 ids. Print what was used, what is unknown, and which directories to rename. The brokers' directories are not changed. Name all
 brokers of the cluster; then start the controller on DIR, at its old address, and the brokers."""
-GROW_HELP = """Make the data directory of one stopped broker that of a cluster of N brokers for `serve --brokers N`.
+GROW_HELP = """Convert the data directory of a stopped single broker to that of a cluster, for `serve --brokers N`.
 
 Broker 1 gets all data. Topics with their ids and configs, groups, transactions, producer ids and the cluster id stay. Files are
 renamed, not copied. Run the command again if it was interrupted; until then no broker starts on DIR."""
@@ -48,7 +48,7 @@ def command(ctx: click.Context, bootstrap: str, timeout_s: float, as_json: bool)
     "--from", "sources", required=True, multiple=True, metavar="BROKER_DIR", help="Data directory of a stopped broker; repeatable."
 )
 @click.option(
-    "--node-id", type=click.IntRange(0), metavar="N", help="Node id of the controller (default: that of the lost one, else 3000)."
+    "--node-id", type=click.IntRange(0), metavar="N", help="Node id of the controller (default: its previous id, else 3000)."
 )
 @json_option
 def rebuild_controller(data_dir: str, sources: tuple[str, ...], node_id: int | None, as_json: bool) -> int:

@@ -18,8 +18,8 @@ from ottla.cli.registry_values import REGISTRY_VARIABLE, USER_VARIABLE, registry
 if TYPE_CHECKING:
     from ottla.client.schema_registry.registry_client import Registry
 
-HELP = """Serve the web console for a cluster until SIGTERM or Ctrl-C; exit with 0. Its address, with the token that opens it, is
-printed.
+HELP = """Serve the web console for a cluster until SIGTERM or Ctrl-C; exit with 0. Print its URL, which contains the access
+token.
 
 The console shows and changes topics, records, groups, transactions and configs of any Kafka cluster. Faults, the clock and the
 history of clients are only in the console of an ottla broker itself (serve --console)."""
@@ -76,8 +76,7 @@ def command(host: str, port: int, read_only: bool, registry_url: str | None, boo
 
 
 def _registry(url: str | None) -> Registry | None:
-    """Return the schema registry. One that cannot be reached is reported in one line, and asked again by each page. Raises
-    `Refused` for an invalid URL."""
+    """Return the schema registry. Prints one line if it cannot be reached; pages try again. Raises `Refused` for an invalid URL."""
     from ottla.client.errors import ClientError
 
     try:

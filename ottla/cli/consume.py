@@ -27,11 +27,12 @@ HELP = """Print the records of a topic, one per line: partition and offset, time
 unless --follow is given. No offsets are committed and no group is joined.
 
 With --json, print one JSON document per record; bytes that are not UTF-8 are {"base64": ...}."""
-EPILOG = r"""Conditions of --filter: FIELD=TEXT, FIELD!=TEXT, FIELD~REGEX, FIELD!~REGEX, and < <= > >= for numbers and times; FIELD
-alone for records that have it, !FIELD for the others. Fields are key, value, header.NAME, partition, offset, time, producer, and
-any, which is key, value and headers. '!value' selects tombstones. A path after key or value selects a member of a JSON document:
-'value.items[0].price>100'. A JSONPath (RFC 9535) may select several, of which one is enough: 'value$..price>100',
-'value$.items[?@.price>100 && @.sku]'; it needs pip install 'ottla[console]'. With --decode, paths lead into the decoded values.
+EPILOG = r"""Conditions of --filter: FIELD=TEXT, FIELD!=TEXT, FIELD~REGEX, FIELD!~REGEX, and < <= > >= for numbers and times;
+FIELD alone for records with the field, !FIELD for records without it. Fields are key, value, header.NAME, partition, offset,
+time, producer, and any, which is key, value and headers. '!value' selects tombstones. A path after key or value selects a member
+of a JSON document: 'value.items[0].price>100'. A JSONPath (RFC 9535) may select several members, of which one must meet the
+condition: 'value$..price>100', 'value$.items[?@.price>100 && @.sku]'; JSONPath needs pip install 'ottla[console]'. With --decode,
+paths apply to decoded values.
 
 Letters of --format are those of kcat: %s or %v value, %S its length, %R its length as 4 bytes in big endian, %k key, %K its length,
 %T timestamp in ms, %h headers as NAME=VALUE,..., %t topic, %p partition, %o offset, %% a percent sign; \n \r \t \xNN \NNN are
@@ -71,7 +72,8 @@ class Wanted:
     "--isolation",
     type=click.Choice(ISOLATIONS),
     default="committed",
-    help="committed: records that read_committed consumers see; aborted: those of aborted transactions; all (default: committed).",
+    help="committed: records that read_committed consumers see; aborted: records of aborted transactions; all: all records"
+    " (default: committed).",
 )
 @click.option("--show-control", is_flag=True, help="Include transaction markers.")
 @click.option(
@@ -104,7 +106,7 @@ class Wanted:
 @click.option("--follow", is_flag=True, help="Wait for new records until Ctrl-C.")
 @click.option("--values", "values_only", is_flag=True, help="Print raw values only.")
 @click.option(
-    "--format", "layout", type=Checked("format", _format), metavar="TEXT", help=r"Print each record as '%k %s\n' does in kcat."
+    "--format", "layout", type=Checked("format", _format), metavar="TEXT", help=r"Format of each record, as in kcat: '%k %s\n'."
 )
 @decodes
 @asks

@@ -49,7 +49,7 @@ def remote(url: str | None, token: str | None, ready_file: Path | None) -> Remot
     """Return the control API that the options select. Raises `Refused`."""
     found = remotes(url, token, ready_file)
     if len(found) > 1:
-        raise Refused(f"{ready_file} has a control API for each broker; give --url and --token of one")
+        raise Refused(f"{ready_file} has a control API for each broker; give --url and --token of one broker")
     return found[0]
 
 
@@ -134,7 +134,7 @@ def _control_api_if_any(url: str | None, token: str | None, ready_file: Path | N
         return None
     brokers = said.get("brokers")
     if isinstance(brokers, dict) and any("control" in broker for broker in brokers.values()):
-        note(f"{ready_file} has a control API for each broker; give --url and --token of one to include its requests")
+        note(f"{ready_file} has a control API for each broker; give --url and --token of one broker to include its requests")
     return _control_api_in(said)
 
 

@@ -14,13 +14,14 @@ from ottla.cli.output import note, progress, show_json, show_line
 if TYPE_CHECKING:
     from ottla.client.records.copying import TopicCopy
 
-HELP = """Copy the committed records of a topic to another cluster, or to another topic of a cluster, each exactly once. Keys,
-values, headers, timestamps and partitions stay the same. Stop at the source's last stable offsets unless --follow is given.
+HELP = """Copy the committed records of a topic to another cluster or to another topic, each exactly once. Keys, values, headers,
+timestamps and partitions stay the same. Stop at the source's last stable offsets unless --follow is given.
 
 Records and progress are committed together at the target. If the copy ends early, even by a kill, the same command continues it.
 
-The topic is created at the target if it does not exist, with its partitions and configuration. The progress is the offsets of a
-group, which brokers delete after seven days without a copy (offsets.retention.minutes); the copy is refused then."""
+If the topic does not exist at the target, it is created with the source's partition count and configuration. Progress is stored
+as committed offsets of a group. After seven days without a copy brokers delete them (offsets.retention.minutes), and the command
+is refused."""
 
 
 @click.command("copy", help=HELP)
@@ -33,7 +34,7 @@ group, which brokers delete after seven days without a copy (offsets.retention.m
     "--new",
     "is_new",
     is_flag=True,
-    help="Begin at the beginning, even if records were copied before or the target has records. To continue, leave it out.",
+    help="Start at the beginning, even if records were copied before or the target has records. Omit it to continue a copy.",
 )
 @click.option("--from-config", type=PATH, metavar="FILE", help="Properties file for --from, in place of --command-config.")
 @click.option("--to-config", type=PATH, metavar="FILE", help="Properties file for --to, in place of --command-config.")
@@ -66,7 +67,7 @@ def command(
         ending = suppress(KeyboardInterrupt) if follow else nullcontext()
         with ending, progress(f"copying {topic} (offsets)", None if follow else left) as advance:
             if follow:
-                # Process managers end a command that has no end of its own by SIGTERM.
+                # With --follow, SIGTERM from a process manager is a regular end.
                 interrupt_on_sigterm()
             for covered in copy.rounds(follow=follow):
                 advance(covered)

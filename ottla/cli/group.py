@@ -175,7 +175,7 @@ def reset(
             raise Refused(f"group {group!r} has no committed offsets at {bootstrap}; give the topics with --topic")
         for p in planned:
             if p.after != p.wanted:
-                note(f"{p.topic}:{p.partition} has offsets {p.start:,} to {p.end:,}: {p.after:,} is used")
+                note(f"{p.topic}:{p.partition} has offsets {p.start:,} to {p.end:,}; offset {p.after:,} is used")
         if not dry_run:
             groups.commit(cluster.brokers, group, {(p.topic, p.partition): p.after for p in planned})
     if as_json:

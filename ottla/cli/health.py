@@ -30,8 +30,8 @@ WAIT_S = 30.0
 HELP = """Exit with 0 if a broker answers requests, reaches its controller and has a healthy log directory, else with 1 and the
 reason in one line. With --data-dir, exit with 0 if the directory of a stopped broker can be read.
 
-Directories that a broker has set aside are named in warnings, with the command that gives their records back. They do not change
-the exit code."""
+Warnings name directories that a broker has set aside, with the command that restores their records. Warnings do not change the
+exit code."""
 
 
 @click.command(
@@ -52,7 +52,7 @@ the exit code."""
 )
 @click.option("--data-dir", metavar="DIR", help="Data directory of a stopped broker, in place of a running broker.")
 @click.option("--timeout-s", type=SECONDS, metavar="S", help="Time to wait for a response (default: 5; 30 with --wait).")
-@click.option("--wait", "waits", is_flag=True, help="Retry until the broker is healthy or the time is over.")
+@click.option("--wait", "waits", is_flag=True, help="Retry until the broker is healthy or --timeout-s has passed.")
 @with_command_config
 @json_option
 def command(
@@ -72,7 +72,7 @@ def command(
 
         return check(data_dir, as_json=as_json)
     if ready_file is not None and click.get_current_context().get_parameter_source("bootstrap") is ParameterSource.DEFAULT_MAP:
-        # The file of --command-config has other addresses, too.
+        # The default is from the --command-config file. --ready-file takes precedence over it.
         bootstrap = None
     if bootstrap is not None and ready_file is not None:
         raise click.UsageError("--bootstrap and --ready-file exclude each other; give one of them")

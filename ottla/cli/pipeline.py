@@ -29,7 +29,7 @@ def running_job() -> Iterator[None]:
     In the block Ctrl-C raises KeyboardInterrupt, unless the job handles SIGINT itself.
     """
     try:
-        # The slow import comes first, because until then a signal ends the process at once.
+        # The slow import precedes the signal handlers, so that a signal during the import ends the process at once.
         import_module("ottla.pipeline.running")
         from ottla.pipeline.signals import Stopped
         from ottla.spark.errors import PipelineError
@@ -48,7 +48,7 @@ def running_job() -> Iterator[None]:
         raise Refused(f"the pipeline needs {missing.name}: pip install 'ottla[pipeline]'", exit_code=1) from None
 
 
-LAZY = {"demo": Lazy("ottla.demo.pipeline_command", "Run all of these jobs on a broker that is started for them.")}
+LAZY = {"demo": Lazy("ottla.demo.pipeline_command", "Run all jobs of the pipeline on a broker of their own.")}
 
 
 @click.group("pipeline", cls=CommandGroup, lazy=LAZY, help="Run Spark jobs from topic to topic, exactly once.")
@@ -102,7 +102,7 @@ def _stream(name: str, options: dict[str, Any]) -> int:
 @placed
 @click.option("--topic", default=PURCHASES, metavar="TOPIC", help=f"Topic to export (default: {PURCHASES}).")
 @click.option("--to", required=True, metavar="DIR", help="Directory for the Parquet files, on any filesystem that Spark supports.")
-@click.option("--data-dir", metavar="DIR", help="Data directory whose segment files are read instead of asking a broker.")
+@click.option("--data-dir", metavar="DIR", help="Data directory whose segment files are read instead of a broker.")
 @click.option(
     "--part-offsets",
     type=COUNT,
@@ -120,7 +120,7 @@ def export(**options: Any) -> int:
 
 
 @command.command(
-    "audit", help="Check that every purchase was handled once. Exit with 0 if so, else name the others and exit with 2."
+    "audit", help="Check that every purchase was handled once. Exit with 0 if so, else list the errors and exit with 2."
 )
 @placed
 @format_option

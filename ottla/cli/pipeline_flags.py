@@ -27,7 +27,6 @@ format_option = click.option(
 
 
 def _run_id(text: str) -> str:
-    """Check a run id."""
     if not text or len(text) > MAX_RUN_CHARACTERS:
         raise BadArgument(f"a run's id has 1 to {MAX_RUN_CHARACTERS} characters, because every record contains it")
     return text
@@ -65,7 +64,9 @@ def named_topics(command: C) -> C:
     packed = _packing(command, "topics", pack, [f"{part}_topic" for part in names])
     for part, name in reversed(names.items()):
         flag = f"--{part.replace('_', '-')}-topic"
-        packed = click.option(flag, default=name, metavar="TOPIC", help=f"Name of the topic (default: {name}).")(packed)
+        packed = click.option(
+            flag, default=name, metavar="TOPIC", help=f"Topic of the {name.replace('-', ' ')} (default: {name})."
+        )(packed)
     return packed
 
 
@@ -76,7 +77,7 @@ def on_terms(command: C) -> C:
     packed = click.option(
         "--deduplicate",
         is_flag=True,
-        help="Count purchases that are equal in all fields once. To be given from the first start of a checkpoint on.",
+        help="Count purchases that are equal in all fields once. Cannot change after the first batch of a checkpoint.",
     )(packed)
     packed = click.option(
         "--max-ahead-ms",
@@ -128,7 +129,7 @@ def streaming(name: str) -> Callable[[C], C]:
         click.option(
             "--progress-topic",
             metavar="TOPIC",
-            help="Compacted topic for the job's progress, created if missing; none: the group only (default: ottla-progress).",
+            help="Compacted topic for the job's progress, created if missing; none: use only the group (default: ottla-progress).",
         ),
         click.option(
             "--state-store",

@@ -14,8 +14,8 @@ from ottla.cli.positions import PLACE
 if TYPE_CHECKING:
     from ottla.client.admin.places import Place
 
-DELETE_HELP = """Delete the oldest records of topics or partitions: those before a position. The log start offset moves there, also
-in the replicas; positions of groups do not move."""
+DELETE_HELP = """Delete all records of topics or partitions before a position, which becomes the log start offset of all replicas.
+Committed offsets of groups do not change."""
 
 
 @click.group("record", cls=CommandGroup, help="Delete the oldest records of topics.")
@@ -30,7 +30,7 @@ def command() -> None:
     type=PLACE,
     required=True,
     metavar="PLACE",
-    help="First position to keep: end for none, an offset, or a time such as 2026-11-23T17:00Z.",
+    help="Position of the first record to keep: an offset, a time such as 2026-11-23T17:00Z, or end to delete all records.",
 )
 @click.option("--dry-run", is_flag=True, help="Show the new log start offsets without deleting.")
 @asks
@@ -48,12 +48,12 @@ def delete(
             planned = planned_deletions(cluster.brokers, topic, wanted, before)
             for one in planned if before.kind == "offset" else ():
                 if one.before > one.end:
-                    # A broker would refuse it with OFFSET_OUT_OF_RANGE, but only after other brokers have deleted records.
+                    # A broker would refuse the offset with OFFSET_OUT_OF_RANGE, but only after other brokers have deleted records.
                     raise Refused(
                         f"offset {one.before} is beyond the end of {topic}-{one.partition}, which has offsets {one.start} to"
                         f" {one.end}; nothing was deleted; give an offset up to the end, or --before end to delete all records"
                     )
-            # The log start never moves back, and the end may have moved since it was read.
+            # An offset below the log start changes nothing, because the log start never moves back.
             targets[topic] = {one.partition: max(one.before, one.start) for one in planned}
             changes.update({(topic, one.partition): (one.start, targets[topic][one.partition]) for one in planned})
         for topic, new_starts in targets.items() if not dry_run else ():

@@ -26,10 +26,10 @@ Exit with 0 if no damage is left, else with 2."""
     multiple=True,
     type=LOG,
     metavar="TOPIC:N",
-    help="Partition to look at; repeatable (default: all partitions).",
+    help="Partition to check; repeatable (default: all partitions).",
 )
 @click.option("--discard", is_flag=True, help="Replace the damaged parts. Without this option nothing is written.")
-@click.option("--only-replica", is_flag=True, help="With --discard: change logs although other brokers are said to have replicas.")
+@click.option("--only-replica", is_flag=True, help="With --discard: also change logs that have replicas on other brokers.")
 @json_option
 def command(data_dir: str, partitions: tuple[tuple[str, int], ...], discard: bool, only_replica: bool, as_json: bool) -> int:
     from ottla.cli.directories import recover

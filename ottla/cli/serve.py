@@ -32,10 +32,10 @@ listeners, process id and data directory; on a terminal it prints text. Log line
 
 EPILOG = """Settings are Kafka's server.properties keys. Later sources take precedence: the file, KAFKA_* variables by the rule of
 Kafka's image (KAFKA_NUM_PARTITIONS=3 is num.partitions=3), --set, the other flags. An unknown key is refused with a
-suggestion, an unknown KAFKA_* variable is named in a warning, as is a key that is known to Kafka and changes nothing here.
+suggestion. A warning names unknown KAFKA_* variables, and keys of Kafka that have no effect in ottla.
 
-Topics of --topic and of KAFKA_CREATE_TOPICS (NAME:PARTITIONS:REPLICATION[:CLEANUP],...) are made before the first request is
-answered; those that exist are left as they are."""
+Topics of --topic and of KAFKA_CREATE_TOPICS (NAME:PARTITIONS:REPLICATION[:CLEANUP],...) are created before the first request is
+answered; existing topics are not changed."""
 
 REGISTRY_PORT = 8081
 """The port of Confluent's registry, to which its clients connect by default."""
@@ -73,7 +73,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     "--users-file",
     type=PATH,
     metavar="FILE",
-    help="File with a NAME:PASSWORD per line, for users as of --user; a line with # at its beginning is a comment.",
+    help="File with one NAME:PASSWORD per line, as for --user; lines that begin with # are comments.",
 )
 @click.option(
     "--feature",
@@ -104,7 +104,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     "--console-read-only",
     "is_read_only",
     is_flag=True,
-    help="Serve the web console as with --console, but without anything that changes the cluster.",
+    help="Serve the web console, read-only.",
 )
 @click.option(
     "--schema-registry",
@@ -127,7 +127,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     "broker_count",
     type=int,
     metavar="N",
-    help="Run a cluster of N brokers on consecutive ports from that of --listen on (default: one broker).",
+    help="Run a cluster of N brokers on consecutive ports, beginning with the port of --listen (default: one broker).",
 )
 @click.option(
     "--controller-port",
@@ -140,7 +140,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     "--restart-nodes",
     "restarts_nodes",
     is_flag=True,
-    help="With --brokers, start a node again that ends by itself, after a delay that grows from 1 s to 60 s.",
+    help="With --brokers, restart nodes that end unexpectedly, after a delay that grows from 1 s to 60 s.",
 )
 # `ottla.Broker` passes these options to the broker that it starts.
 @click.option("--owner-pid", type=int, hidden=True)
@@ -235,7 +235,7 @@ def command(
 def _configuration(
     properties: Path | None, settings: Sequence[str], by_flags: dict[str, str], *, replaces_listeners: bool
 ) -> tuple[BrokerConfig, dict[str, str | None]]:
-    """Load the settings of all sources. Returns also those without effect. Raises `ConfigError` and `BadArgument`."""
+    """Load the settings of all sources. Also returns the settings that have no effect. Raises `ConfigError` and `BadArgument`."""
     from ottla.broker.config.effects import without_effect
     from ottla.broker.config.sources import load, variable_near
     from ottla.coordinator.metadata.cluster import BROKER_RESOURCE

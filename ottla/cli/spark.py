@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DOCTOR_HELP = """Check whether a stream can write exactly once, before it starts.
 
-Checks Python, Spark, packages and Java of this machine, and versions, rights, topics, timeouts and clocks of the cluster. Nothing
+Check Python, Spark, packages and Java of this machine, and versions, rights, topics, timeouts and clocks of the cluster. Nothing
 in the cluster is changed, and no running stream is fenced. Exit with 1 if a check fails."""
 
 

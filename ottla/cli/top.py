@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 INTERVAL_S: Final = 2.0
 HELP = """Watch a cluster: topics with the records written per second, groups with lag and the records read per second, and open
-transactions. In a terminal the view is renewed until q or Ctrl-C; otherwise it is printed once, after one interval.
+transactions. In a terminal the view is refreshed until q or Ctrl-C; otherwise it is printed once, after one interval.
 
 Rates are differences of offsets, which include the markers of transactions."""
 
@@ -45,7 +45,7 @@ def command(interval_s: float, once: bool, internal: bool, bootstrap: str, timeo
 
 
 def _views(cluster: KafkaClient, interval_s: float, *, internal: bool) -> Iterator[TopView]:
-    """Yield a view after each interval, first after two samples."""
+    """Yield a view after each interval, from the samples at its start and end."""
     from ottla.client.admin.activity import sample
 
     before = sample(cluster.brokers)
@@ -69,7 +69,7 @@ def _print(view: TopView) -> None:
 
 
 def _watch(cluster: KafkaClient, interval_s: float, *, internal: bool) -> None:
-    """Renew the view on the terminal's alternate screen until q is pressed."""
+    """Redraw the view on the terminal's alternate screen until q is pressed."""
     from rich.console import Console
     from rich.live import Live
 
@@ -84,7 +84,7 @@ def _watch(cluster: KafkaClient, interval_s: float, *, internal: bool) -> None:
             try:
                 now = sample(cluster.brokers)
             except ClientError as error:
-                # The cluster may come back, as after a restart.
+                # The cluster may be available again later, for example after a restart.
                 live.update(shown.drawn(rows=console.height, problem=printable(str(error))), refresh=True)
                 continue
             shown, before = compared(before, now, internal=internal), now

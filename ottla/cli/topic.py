@@ -111,7 +111,7 @@ def describe(name: str, all_configs: bool, bootstrap: str, timeout_s: float, as_
         note(f"{leaderless} of {len(topic.partitions)} partitions have no leader; ottla cluster says why, and what to do")
     waiting = [p for p in topic.partitions if p.last_stable_offset != p.high_watermark]
     if waiting:
-        note(f"open transactions hold read_committed consumers in {len(waiting)} of them; ottla txn list shows the transactions")
+        note(f"open transactions block read_committed consumers in {len(waiting)} of them; ottla txn list shows the transactions")
 
 
 def _document(topic: TopicDescription, configs: list[Config]) -> dict[str, Any]:

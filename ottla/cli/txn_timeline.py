@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 MAX_EVENTS: Final = 200
 """Number of newest events that are shown by default."""
-HELP = """Shows what became of a transactional id, in order: who took it, its transactions with their partitions and records, the
-decisions, the markers, and how each ended.
+HELP = """Show the history of a transactional id in order: its producers, its transactions with their partitions and records, the
+decisions, the markers and the outcomes.
 
-It is read from the coordinator's log, which keeps everything until it is compacted, and from the partitions; with --data-dir from
-their files, for which no broker need run.
+The history is read from the partitions and from the coordinator's log, of which compaction removes older events; with --data-dir
+from the files of a directory, without a broker.
 
-A broker of ottla with a control port, named by --ready-file or by --url and --token, also tells which clients have asked for what,
-what they were refused, and who has fenced whom."""
+With the control API of a broker of ottla (--ready-file, or --url and --token) the history also has the clients' requests, the
+errors that they received, and which producer fenced which."""
 
 
 @click.command("timeline", help=HELP)
@@ -38,9 +38,7 @@ what they were refused, and who has fenced whom."""
     metavar="N",
     help=f"Maximum number of events, newest first (default: {MAX_EVENTS}).",
 )
-@click.option(
-    "--data-dir", type=PATH, metavar="DIR", help="Data directory of ottla or Apache Kafka to read instead of asking a cluster."
-)
+@click.option("--data-dir", type=PATH, metavar="DIR", help="Data directory of ottla or Apache Kafka to read instead of a cluster.")
 @asks
 @finds_control_api
 def command(
@@ -80,7 +78,6 @@ def command(
 
 
 def _in_files(data_dir: Path, transactional_id: str) -> list[TimelineEvent]:
-    """Read the events in the files of a data directory."""
     from ottla.dump.timelines import timeline
     from ottla.storage.filesystem import described
     from ottla.storage.identity import DirectoryError

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.client.explain.diagnosis import StableOffset
 
 
-@click.command("why", help="Explain up to which offset read_committed consumers can read a topic, what holds them, and what to do.")
+@click.command("why", help="Explain up to which offset read_committed consumers can read a topic, what stops them, and what to do.")
 @click.argument("topic", type=TOPIC_OR_PARTITION, metavar="TOPIC[:P]")
 @asks
 @finds_control_api

@@ -18,7 +18,7 @@ ADD_HELP = """Add a user of SCRAM, or change the password. The password is read 
 from the first line of stdin, so that other users of the machine do not see it. The brokers get only salted hashes.
 
 The mechanisms are set one after the other, as Kafka requires. If two commands change the password of the same user at the same
-time, each mechanism may have the password of another command; run one of them again."""
+time, its mechanisms may end with different passwords; run one of the commands again."""
 
 mechanism_option = click.option(
     "--mechanism",

@@ -8,7 +8,7 @@ from ottla.cli.pipeline import rows_option, running_job
 from ottla.cli.pipeline_flags import format_option
 
 
-@click.command("demo", help="Run all of these jobs on a broker that is started for them.")
+@click.command("demo", help="Run all jobs of the pipeline on a broker of their own.")
 @rows_option
 @format_option
 def command(rows: int, format: str) -> int:

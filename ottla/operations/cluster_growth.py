@@ -100,8 +100,8 @@ def grow(
     if not was_interrupted:
         if has_controller:
             raise DirectoryError(
-                f"{directory} has the data of a cluster; ottla serve --data-dir {directory} --brokers {broker_count} starts it,"
-                " with new brokers where it has fewer"
+                f"{directory} has the data of a cluster; ottla serve --data-dir {directory} --brokers {broker_count} starts it"
+                " and creates missing brokers"
             )
         _build(fs, directory, broker_count, replication_factor, new_uuid, now_ms, on_read)
     _complete(fs, directory)
@@ -118,11 +118,11 @@ def _check(fs: Filesystem, directory: str, broker_count: int, replication_factor
     if identity is None:
         raise DirectoryError(
             f"{directory} has no data of a broker;"
-            f" ottla serve --data-dir {directory} --brokers {broker_count} begins a cluster there"
+            f" ottla serve --data-dir {directory} --brokers {broker_count} creates a cluster there"
         )
     check_not_kafkas(fs, directory)
     if fs.is_dir(f"{directory}/{CONTROLLER_DIRECTORY}") is not None:
-        raise DirectoryError(f"{directory}/{CONTROLLER_DIRECTORY} is where the controller's directory belongs; move it away")
+        raise DirectoryError(f"{directory}/{CONTROLLER_DIRECTORY} exists, but the controller needs this path; move it away")
     if replication_factor > broker_count:
         raise DirectoryError(
             f"{broker_count} brokers cannot have {replication_factor} replicas of a partition; give more brokers, or fewer replicas"
@@ -130,7 +130,7 @@ def _check(fs: Filesystem, directory: str, broker_count: int, replication_factor
     needed, (_, free) = data_bytes(fs, directory) * (replication_factor - 1), fs.space(directory)
     if needed > free:
         raise DirectoryError(
-            f"{directory} has room for {free:,} bytes, and the new replicas need {needed:,}; free some, or give fewer replicas"
+            f"{directory} has room for {free:,} bytes, and the new replicas need {needed:,}; free space, or give fewer replicas"
         )
     return identity
 
@@ -142,7 +142,7 @@ def _state(fs: Filesystem, directory: str, identity: DirectoryIdentity) -> Clust
     # A broker of a cluster gives its copy of the log a topic id, even before any broker has registered.
     is_copy = read_partition_metadata(fs, f"{directory}/{METADATA_DIRECTORY}") is not None
     if is_copy or state.registrations.controllers:
-        raise DirectoryError(f"{directory} belongs to a broker of several, or to their controller; name that of one broker alone")
+        raise DirectoryError(f"{directory} belongs to a node of a cluster; give the directory of a single broker")
     return state
 
 
@@ -193,7 +193,7 @@ def _build(
         sync_names(fs, f"{base}/{PARTIAL}")
         sync_names(fs, base)
     except BaseException:
-        # Also after Ctrl-C. The incomplete directories may have used the last free bytes of the disk.
+        # Remove incomplete directories, also after Ctrl-C: they may have used the last free bytes of the disk.
         with suppress(OSError):
             fs.remove_dir(base)
         raise

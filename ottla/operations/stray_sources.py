@@ -52,7 +52,7 @@ def strays_of_topic(fs: Filesystem, source: str) -> dict[TopicPartition, str]:
                 continue
             raise DirectoryError(
                 f"{found[where]} and {path} are both partition {where[1]} of the topic id {uuid_text(topic_id or b'')};"
-                " move the one away that you do not want"
+                " move one of them away"
             )
         found[where] = path
     return found

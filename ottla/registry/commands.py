@@ -234,7 +234,7 @@ def set_config(state: RegistryState, subject: str | None, given: Any) -> Registr
             )
     normalize = given.get("normalize")
     if normalize is not None and not isinstance(normalize, bool):
-        raise RegistryError(RegistryCode.INVALID_LEVEL, "normalize is true or false")
+        raise RegistryError(RegistryCode.INVALID_LEVEL, "normalize must be true or false")
     changed = {name: value for name, value in (("compatibilityLevel", level), ("normalize", normalize)) if value is not None}
     if not changed:
         raise RegistryError(RegistryCode.INVALID_LEVEL, f"give a compatibility level: {', '.join(LEVELS)}")

@@ -71,7 +71,7 @@ def test_missing_directory_and_invalid_broker_count_are_refused(tmp_path: Path, 
     assert "is not a directory" in capsys.readouterr().err
     assert not (tmp_path / "nothing").exists()
     assert grow(tmp_path) == 1
-    assert "begins a cluster there" in capsys.readouterr().err
+    assert "creates a cluster there" in capsys.readouterr().err
     assert main(["cluster", "grow", "--data-dir", str(tmp_path), "--brokers", "21"]) == 2
     assert "from 2 to 20" in capsys.readouterr().err
 

@@ -200,7 +200,7 @@ def test_directories_that_cannot_become_a_cluster_are_refused_unchanged() -> Non
     whole = dict(written(kill=False))
     refuses("no data of a broker", {f"{DATA_DIR}/notes.txt": b""})
     refuses("cannot have 4 replicas", whole, 3, 4)
-    refuses("where the controller's directory belongs", {**whole, f"{DATA_DIR}/controller/mine": b""})
+    refuses("but the controller needs this path", {**whole, f"{DATA_DIR}/controller/mine": b""})
     refuses("reset or restore", {**whole, f"{DATA_DIR}/.ottla-replacement/incoming/x": b""})
     refuses("Apache Kafka", {**whole, f"{DATA_DIR}/__cluster_metadata-0/quorum-state": b""})
     cluster = MemoryFilesystem(whole)

@@ -91,7 +91,7 @@ def test_strays_with_the_same_name_and_another_topic_id_are_not_adopted(fs: Memo
 def test_two_strays_of_one_partition_are_refused(fs: MemoryFilesystem) -> None:
     topic_id = with_strays(fs)
     write_partition_metadata(fs, f"{DATA_DIR}/{stray(1, 'b')}", topic_id)
-    with pytest.raises(DirectoryError, match=r"are both partition 1 of the topic id .*; move the one away"):
+    with pytest.raises(DirectoryError, match=r"are both partition 1 of the topic id .*; move one of them away"):
         adopt(fs)
     # The stray directory in the command wins over another stray directory of the same partition.
     write_partition_metadata(fs, f"{DATA_DIR}/{stray(0, 'b')}", topic_id)

@@ -393,7 +393,7 @@ def test_control_api_of_another_cluster_is_not_used(broker: Broker, tmp_path: Pa
         # The ready file of `serve --brokers` contains a control API for each broker.
         shown, said = timeline(*at_other, environment=ready_file("several", {"brokers": {"1": broker.ready}}))
         assert "commit is decided" in shown
-        assert "has a control API for each broker; give --url and --token of one" in said
+        assert "has a control API for each broker; give --url and --token of one broker" in said
 
 
 def ottla(*arguments: str, code: int = 0, given: str | None = None) -> str:

@@ -245,7 +245,7 @@ class JoinedMetadata:
         self.membership.become_ready()
         self.producer_ids.ask_ahead()
         if not await self._until(BrokerState.RUNNING, self._timeout_ms):
-            log.warning("broker_not_unfenced", hint="the controller does not let it lead partitions yet")
+            log.warning("broker_not_unfenced", hint="the controller does not let this broker lead partitions yet")
 
     async def leave(self) -> None:
         """Let the controller move this broker's leaderships to other brokers, for up to `CONTROLLED_SHUTDOWN_MS`."""

@@ -165,7 +165,7 @@ class MetadataCopy:
             "metadata_copy_not_written",
             directory=self._log.directory,
             reason=described(error),
-            hint="the next start of this broker writes it",
+            hint="the broker writes the copy at its next start",
         )
 
     def _take_out(self) -> None:
@@ -187,7 +187,7 @@ class MetadataCopy:
                     "metadata_copy_set_aside",
                     directory=renamed,
                     reason=reason,
-                    hint="it may have metadata that the controller has lost: ottla cluster rebuild-controller",
+                    hint="the copy may have metadata that the controller has lost; use it with ottla cluster rebuild-controller",
                 )
         except OSError as error:
             self._log = Log(directory.fs, before.directory, METADATA_TOPIC, 0, METADATA_CONFIG, METADATA_TOPIC_ID)

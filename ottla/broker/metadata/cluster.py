@@ -131,7 +131,7 @@ class ClusterCommands:
         """
         if METADATA_TOPIC in self.state.topics:
             self._execute(self.state.delete_topic(METADATA_TOPIC))
-            log.warning("metadata_topic_removed", topic=METADATA_TOPIC, hint="the records that clients wrote to it are not served")
+            log.warning("metadata_topic_removed", topic=METADATA_TOPIC, hint="records that clients wrote to it are not served")
 
     # topics
 

@@ -109,7 +109,7 @@ def controller_endpoints(settings: Settings) -> list[Endpoint]:
     endpoints = [e for e in parse_endpoints(settings.listeners, "listeners") if e.name in controllers]
     if not endpoints:
         names = ", ".join(sorted(controllers))
-        raise ConfigError(f"listeners: none of them is for a controller, whose names are {names} (controller.listener.names)")
+        raise ConfigError(f"listeners: no listener is in controller.listener.names, which are {names}")
     return endpoints
 
 

@@ -42,7 +42,7 @@ class ReloadedTls:
         try:
             settings, context = self._load(config)
         except ConfigError as error:
-            log.error("key_store_ignored", listener=self._listener, reason=str(error), hint="the previous one is still used")
+            log.error("key_store_ignored", listener=self._listener, reason=str(error), hint="the previous key store is still used")
             return
         # The PEM of an equal key in a PKCS12 file differs, because its encryption has a new salt.
         if (settings.keys.digest, settings.trusted) != (self.settings.keys.digest, self.settings.trusted):
@@ -56,11 +56,11 @@ class ReloadedTls:
             try:
                 doubt, subject = doubt_of(validity_of(certificate), self._now_ms()), subject_of(certificate)
             except MalformedCertificate as error:
-                log.warning("certificate_doubted", listener=self._listener, reason=f"it cannot be read: {error}")
+                log.warning("certificate_check_failed", listener=self._listener, reason=f"it cannot be read: {error}")
                 continue
             if doubt is not None:
                 hint = f"set listener.name.{self._listener.lower()}.ssl.keystore.location to load another certificate"
-                log.warning("certificate_doubted", listener=self._listener, subject=subject, reason=doubt, hint=hint)
+                log.warning("certificate_check_failed", listener=self._listener, subject=subject, reason=doubt, hint=hint)
 
     def _load(self, config: BrokerConfig) -> tuple[TlsSettings, ssl.SSLContext]:
         """Read the key stores. Raises `ConfigError` with a message that begins as Kafka's."""

@@ -90,7 +90,7 @@ class SecuredListener:
         try:
             if sasl.key_set is None:
                 log.warning(
-                    "unsecured_tokens_accepted", listener=self.name, hint="every client can make them; use them in tests only"
+                    "unsecured_tokens_accepted", listener=self.name, hint="every client can create such tokens; use them in tests"
                 )
                 return UnsecuredTokens(sasl.modules[OAUTHBEARER].options)
             source = KeySource(self.ports.env, sasl.key_set.url, sasl.key_set.refresh_ms)

@@ -65,7 +65,7 @@ class PeerSecurity:
         try:
             self._connecting, self.tls = self._load(config)
         except ConfigError as error:
-            log.error("key_store_ignored", reason=str(error), hint="the previous one is still used for connections to other nodes")
+            log.error("key_store_ignored", reason=str(error), hint="the previous key store is still used")
 
     def authentication(self, address: Address, versions: Versions, client_id: str) -> Authentication | None:
         """Begin to authenticate on a connection; None without SASL. Raises `AuthenticationRefused`."""

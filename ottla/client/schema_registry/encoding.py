@@ -25,7 +25,7 @@ def kind_of(file: PurePath) -> str:
     kind = KINDS.get(file.suffix.lower())
     if kind is None:
         endings = ", ".join(f"{ending} ({FORMATS[of]})" for ending, of in KINDS.items())
-        raise ClientError(f"{file}: the name of a schema's file ends with {endings}")
+        raise ClientError(f"{file}: the name of a schema file must end with {endings}")
     return kind
 
 

@@ -208,7 +208,7 @@ class Connecting(msgspec.Struct, frozen=True):
         has_tls, has_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
         for name in given:
             if (name.startswith("ssl.") and not has_tls) or (name.startswith("sasl.") and not has_sasl):
-                # Java's client ignores such options, but the user probably expects TLS or SASL.
+                # Java's client ignores options that the protocol does not use, but the user probably expects TLS or SASL.
                 raise ClientError(
                     f"{prefix}{name} is given, but {prefix}{PROTOCOL} is {protocol}, which does not use it: give"
                     f" {' or '.join(_protocols_for(name, protocol))}"
@@ -365,7 +365,7 @@ def _token(given: Mapping[str, Any], login: Mapping[str, str], prefix: str) -> T
     if function is not None:
         module, _, name = str(function).partition(":")
         if not module or not name.isidentifier():
-            raise ClientError(f"{prefix}{FUNCTION} must be a function, or the place to import one from, as in my.module:function")
+            raise ClientError(f"{prefix}{FUNCTION} must be a function or its import path, as in my.module:function")
         return str(function)
     if ENDPOINT not in given:
         raise ClientError(

@@ -87,14 +87,14 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return Effects(said=said, page="messages", parameters=parameters)
 
     def _check(self) -> None:
-        """Raise `ClientError` for what no broker would accept."""
+        """Raise `ClientError` for a record that no broker would accept."""
         if self.value is None and self.key is None:
             raise ClientError("a tombstone needs the key of the records that it deletes; give a key")
         if self.transaction is not None and not self.transaction.id:
             raise ClientError("the transactional id is empty; give one")
 
     def _command(self) -> tuple[list[str], str]:
-        """Return the arguments of the equivalent command, or none and why there is none."""
+        """Return the arguments of the equivalent command, or no arguments and the reason."""
         options: list[str] = []
         if self.transaction is not None:
             options += option("--transactional-id", self.transaction.id)
@@ -145,5 +145,5 @@ class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         planned = [(row.partition, row.start, min(row.before, row.end), row.end) for row in rows]
         planned = [row for row in planned if row[2] > row[1]]
         if not planned:
-            raise ClientError("there is nothing to delete: every partition begins there or later")
+            raise ClientError("there is nothing to delete: every partition begins at this position or later")
         return planned

@@ -40,5 +40,5 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         if not known.is_ongoing:
             raise ClientError(f"transactional id {self.id!r} has no open transaction: it is {known.state}")
         if (known.producer_id, known.epoch) != (self.producer_id, self.producer_epoch):
-            raise ClientError(f"transactional id {self.id!r} has begun another transaction meanwhile; look at it first")
+            raise ClientError(f"transactional id {self.id!r} has begun another transaction meanwhile; reload the page to see it")
         return known

@@ -136,7 +136,7 @@ class DelegationTokens:
         if left >= MAX_TOKENS or of_requester >= MAX_TOKENS_OF_REQUESTER:
             raise KafkaError(
                 Code.POLICY_VIOLATION,
-                f"at most {MAX_TOKENS} tokens are allowed, and {MAX_TOKENS_OF_REQUESTER} that one principal has created",
+                f"at most {MAX_TOKENS} tokens are allowed, at most {MAX_TOKENS_OF_REQUESTER} of them created by one principal",
             )
         return expired.records
 

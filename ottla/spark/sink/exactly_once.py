@@ -106,7 +106,7 @@ class ExactlyOnce(Generic[P]):
         before, even if earlier batches have no progress record.
         """
         if not self._is_settled:
-            raise RuntimeError("call start before a batch whose transaction may still be open")
+            raise RuntimeError("call start() before the next batch: the previous transaction may still be open")
         self._check_inputs(ends)
         mark = Mark(
             query,

@@ -57,7 +57,7 @@ def renewed(cluster: BrokerConnections, transactional_id: str, stream: ExactlyOn
         has_all = in_group is not None and all(str(index) in in_group.ends.get(topic, {}) for topic, index in ends.offsets)
         if in_group is None or not has_all or (in_group.mark.query, in_group.mark.batch) != (mark.query, mark.batch):
             logger.warning(
-                "%s: the group lacks what was committed with batch %d, so its progress record is not renewed",
+                "%s: the group lacks offsets that batch %d committed, so the progress record is not renewed",
                 transactional_id,
                 mark.batch,
             )

@@ -175,5 +175,5 @@ def test_certificate_is_checked_at_the_start(tmp_path: Path) -> None:
     listener.store("first", named(2, days_left=-400) + pem(certificate(common_name("issuer"))))
     with capture_logs() as lines:
         ReloadedTls(BrokerConfig(listener.given), "IN", SecurityProtocol.SSL, b"secret", lambda: NOW_MS)
-    assert [(line["event"], line["reason"][:13]) for line in lines] == [("certificate_doubted", "it expired on")]
+    assert [(line["event"], line["reason"][:13]) for line in lines] == [("certificate_check_failed", "it expired on")]
     assert "listener.name.in.ssl.keystore.location" in lines[0]["hint"]

@@ -30,7 +30,7 @@ def create_first_users(ports: Ports, users: Iterable[FirstUser]) -> None:
 
         if ports.cluster.state.is_member:
             raise ConfigError(
-                f"--user {user.name}: the controller of the cluster creates users; give it --user, or use AlterUserScramCredentials"
+                f"--user {user.name}: the cluster's controller creates users; give it this option, or use AlterUserScramCredentials"
             )
         known = ports.cluster.state.credentials.by_user.get(user.name, {})
         for mechanism, number in NUMBERS.items():
