@@ -65,5 +65,5 @@ async def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _
             if not log.is_deleted:
                 on_refused(log, refused[log])
         elif log.truncations == truncations:
-            # After a truncation the synced offsets may belong to new batches, which are not synced, so the point stays.
+            # After a truncation the offsets below this point may belong to new, unsynced batches.
             log.recovery_point = max(log.recovery_point, point)

@@ -29,16 +29,16 @@ def _lines(raw: bytes | None) -> list[str] | None:
 
 
 def read_offsets(fs: Filesystem, path: str) -> dict[tuple[str, int], int]:
-    """``(topic, partition) -> offset`` of an offset checkpoint; empty if the file is missing or damaged.
+    """The offsets in an offset checkpoint by topic and partition; empty if the file is missing or damaged.
 
-    Do not write the result back with changes: a damaged file would be replaced by a sound file without the earlier entries. For
-    changes use `parse_offsets`, which reports damage.
+    Do not write a changed result back: the entries of a damaged file would be lost. For changes use `parse_offsets`, which reports
+    damage.
     """
     return parse_offsets(fs.read_file(path)) or {}
 
 
 def parse_offsets(raw: bytes | None) -> dict[tuple[str, int], int] | None:
-    """``(topic, partition) -> offset`` of an offset checkpoint's content; None if the file is missing or damaged."""
+    """The offsets in an offset checkpoint's content by topic and partition; None if the file is missing or damaged."""
     lines = _lines(raw)
     if lines is None:
         return None

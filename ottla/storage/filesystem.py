@@ -59,7 +59,8 @@ class File(Protocol):
         ...
 
     def read(self, size: int, offset: int) -> bytes:
-        """``size`` bytes from ``offset``, fewer only at ``self.size``. Raises `Damaged` if the file ends before ``self.size``."""
+        """``size`` bytes from ``offset``; fewer only at the end, ``self.size``. Raises `Damaged` if the file ends before
+        ``self.size``."""
         ...
 
     def check(self) -> None:

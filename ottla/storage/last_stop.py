@@ -70,7 +70,7 @@ class LastStop:
         """The epoch of the broker that has stopped cleanly here; -1 after a crash."""
         # Whether a broker has run on the directory before.
         self.was_used = False
-        # False if the checkpoint of recovery points is damaged or lost.
+        # Whether the checkpoint of recovery points is neither damaged nor lost.
         self.knows_recovery_points = True
         self.recovery_points: dict[TopicPartition, int] = {}
         """The offset up to which each log was synced. A log that has never been written has no entry. 0 means that the offset is
@@ -79,7 +79,8 @@ class LastStop:
         self.log_starts: dict[TopicPartition, int] = {}
         self.first_dirty: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
-        """A log without an entry begins with its log start offset as high watermark, until a leader sends a higher value."""
+        """The high watermark of each log. A log without an entry begins with its log start offset, until a leader sends a higher
+        value."""
         self.unreadable: list[str] = []
         """A line for each checkpoint that is damaged or lost, with the consequence."""
         self.aborted: dict[TopicPartition, int] = {}
@@ -150,7 +151,7 @@ def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
     is_used = stop.was_used = stop.was_clean or _has_logs(fs, directory)
     stop.recovery_points, stop.knows_recovery_points = take(RECOVERY_POINTS, through, is_expected=is_used)
     if not is_used and stop.knows_recovery_points:
-        # From now on a missing checkpoint means that it was lost.
+        # From now on a missing checkpoint counts as lost.
         write_offsets(fs, f"{directory}/{RECOVERY_POINTS}", stop.recovery_points)
     # Without the recovery points the ends of the logs at the last stop are unknown.
     stop.was_clean = stop.was_clean and stop.knows_recovery_points

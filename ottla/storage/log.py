@@ -47,7 +47,8 @@ class Appended(msgspec.Struct, gc=False, frozen=True):
 
 
 class Log:
-    """The log of one partition. Raises `KafkaError` for errors that a client sees, and OSError for errors of the file system."""
+    """The log of one partition. Its methods raise `KafkaError` for errors that a client sees, and OSError for errors of the file
+    system."""
 
     def __init__(
         self, fs: Filesystem, directory: str, topic: str, partition: int, config: LogConfig, topic_id: bytes = NO_UUID
@@ -66,7 +67,7 @@ class Log:
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0
-        """All records below it are committed. The owner of the replication state moves it; an append never does."""
+        """All records below this offset are committed. The owner of the replication state moves it; an append never does."""
         self.unreplicated: deque[CompletedTxn] = deque()
         """Transactions whose marker may be at or above the high watermark, in the order of their markers. Such a marker may still
         be lost with this replica, so the transaction limits the last stable offset as if it were open
@@ -83,7 +84,7 @@ class Log:
         self.renames = OwedRenames()
         self.truncations = 0
         """Number of truncations. Work in steps compares it before and after a pause, because a truncated log reuses offsets."""
-        # Why the log is neither read nor written until the next start, which checks its files. None for a log in service.
+        # The reason that the log is neither read nor written until a start checks its files; None for a log in service.
         self.offline_reason: str | None = None
         self.logged_damage: DamagedBatch | None = None
         """The last `damage` that the broker has logged."""

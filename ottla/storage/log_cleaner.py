@@ -162,7 +162,7 @@ def _guarded(log: Log, sources: list[Segment], steps: Steps[T]) -> Generator[Ste
 
 
 def _are_there(log: Log, sources: list[Segment]) -> bool:
-    """Whether adjacent segments are still in the log. Compares slices, which is fast for thousands of segments."""
+    """Whether adjacent segments are still in the log. Comparing slices is fast for thousands of segments."""
     if not sources or sources[0] not in log.segments:
         return not sources
     at = log.segments.index(sources[0])

@@ -85,7 +85,7 @@ class ProducerEntry(msgspec.Struct, gc=False):
 
     @property
     def batches(self) -> list[BatchMetadata]:
-        """The last five batches, oldest first."""
+        """The producer's last five batches, oldest first."""
         return [BatchMetadata(*fields) for fields in _BATCH.iter_unpack(memoryview(self.packed)[_SEEN.size :])]
 
     @property
@@ -137,10 +137,10 @@ class ProducerState:
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
-        # Each producer id once, in the order in which expiry checks them, so that producers may be added while expiry is paused.
+        # Each producer id once, in the order in which expiry checks them, so that producers may be added during expiry.
         self._rounds: deque[int] = deque()
         self.open_txns: dict[int, int] = {}
-        # By producer id, ordered by each producer's first unverified batch.
+        # Unverified batches by producer id, in the order of each producer's first.
         self._unverified: dict[int, Unverified] = {}
         # Verification guards by producer id, oldest first.
         self._verifying: dict[int, object] = {}

@@ -46,7 +46,7 @@ class Slice(msgspec.Struct, gc=False):
 
 
 class ReadOptions(TypedDict):
-    """The options of `read`."""
+    """Keyword arguments of `read`."""
 
     committed: bool
     min_one_batch: bool

@@ -32,7 +32,7 @@ def history_up_to(log: Log, at_most: int, now_ms: int) -> TransactionHistory:
     """
     start = snapshot.load_newest(log.fs, log.directory, log.producers, at_most)
     # Begin with the first segment, not with the log start: batches that DeleteRecords has deleted are still in the file, and a
-    # client may send the last of them again.
+    # client may send the last of these batches again.
     position = log.segments[0].base_offset if start is None else start
     is_contiguous = start is not None or position == 0
     history = TransactionHistory(log.producers, position, is_contiguous=is_contiguous, read_ms=now_ms)

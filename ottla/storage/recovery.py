@@ -154,7 +154,7 @@ def _other_end(log: Log, recovery_point: int, *, clean: bool) -> Damaged:
 def _finish_swaps(fs: Filesystem, directory: str, now_ms: int) -> None:
     """Finish or undo replacements by cleaned segments that a crash interrupted (LogLoader.load, first three passes).
 
-    A cleaned segment whose log is still called ``*.cleaned`` is removed. A segment whose log is called ``*.swap`` replaces all
+    A cleaned segment whose log is still named ``*.cleaned`` is removed. A segment whose log is named ``*.swap`` replaces all
     segments in its range of offsets.
     """
     names = [n for n in fs.list_dir(directory) if n.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))]
@@ -176,7 +176,7 @@ def _finish_swaps(fs: Filesystem, directory: str, now_ms: int) -> None:
                     fs.unlink(f"{directory}/{old}")
         swapped.rename("")
     for name in fs.list_dir(directory):
-        # `Segment.rename` renames the indexes first and the log last. A file that is still called *.swap here is an index whose log
+        # `Segment.rename` renames the indexes first and the log last. A file that is still named *.swap here is an index whose log
         # already has its final name.
         if name.endswith(SWAP_SUFFIX):
             fs.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")

@@ -59,7 +59,8 @@ def truncate_to(log: Log, offset: int, now_ms: int) -> None:
 
 
 def truncate_fully_and_start_at(log: Log, offset: int, now_ms: int) -> None:
-    """Remove all batches and continue at ``offset``, because the leader no longer has the next batch, or its log ends before it.
+    """Remove all batches and continue at ``offset``, because the leader no longer has the next batch, or its log ends before this
+    log begins.
 
     Raises OSError and takes the log offline if the truncation fails.
     """
@@ -81,7 +82,8 @@ def truncate_fully_and_start_at(log: Log, offset: int, now_ms: int) -> None:
 
 
 def _forget_behind(log: Log, end: int) -> None:
-    """Remove the producer snapshots above the new end first: later batches at the same offsets would make them wrong."""
+    """Remove the producer snapshots above the new end before the batches: new batches at these offsets would make the snapshots
+    wrong."""
     drop_snapshots(log, end)
     log.high_watermark = min(log.high_watermark, end)
 

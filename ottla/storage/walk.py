@@ -62,7 +62,7 @@ class DamagedBatch(KafkaError):
         self.reason = reason
 
     def as_lasting(self) -> Damaged:
-        """The error that takes the partition offline, for readers that cannot continue without the bytes."""
+        """The error that takes the partition offline, for readers that cannot continue without the damaged bytes."""
         return Damaged(self.path, f"the file is damaged at byte {self.position}, offset {self.offset}: {self.reason}")
 
 
@@ -206,7 +206,7 @@ class SoundBatches:
         """
         self.file = file
         self._limit = base_offset + MAX_RELATIVE_OFFSET + 1 if limit is None else limit
-        # The size is read once: a broker may append to the file while the batches are read in steps.
+        # Read once, because a broker may append to the file between two steps.
         self._stop = file.size
         self.next_offset = self.damaged_offset = base_offset
         self.end = self._position = position
