@@ -1,7 +1,7 @@
 """Handles for a broker and for a cluster in tests (`ottla.Broker`, `ottla.Cluster`), and the pytest plugin.
 
-- `async_operations`: the requests of the handles as coroutines.
-- `broker_clock`: the clock and the snapshots of a broker, as `ottla.Broker` has them.
+- `async_operations`: coroutines for the requests of the handles.
+- `broker_clock`: the clock of a broker, and snapshots of its data.
 - `broker_process`: a child process that runs ``ottla serve``, with its output, logs and exit.
 - `client_fixtures`: fixtures with producers and consumers of the installed client library.
 - `cluster_handle`: a handle for several brokers and their controller, for tests of broker failures.
@@ -11,8 +11,7 @@
 - `failure_hook`: adds `report` to the report of a failed test.
 - `handle`: a handle for one broker, for tests.
 - `operations`: the requests of the handles: produce, consume and expect records, and manage topics, groups and configs.
-- `pytest_plugin`: fixtures for tests against a broker: ``ottla``, ``ottla_bootstrap``, ``ottla_records``, ``ottla_topic``,
-  ``ottla_group``, ``ottla_schema_registry``; and ``ottla_cluster`` for tests against several brokers.
+- `pytest_plugin`: fixtures for tests against a broker (``ottla``) or several brokers (``ottla_cluster``).
 - `python_path`: PYTHONPATH for processes that start in another directory than this process.
 - `recipes`: named failures, each of which a fault or a request causes.
 - `registry_fixture`: the fixture ``ottla_schema_registry``.

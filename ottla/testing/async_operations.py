@@ -1,6 +1,6 @@
-"""The requests of a handle as coroutines, for tests with asyncio: the request runs in a thread, so that the event loop goes on.
+"""Coroutines for the requests of a handle, for tests with asyncio. A request runs in a thread and does not block the event loop.
 
-A cancelled call stops to wait, but its request continues in the thread until its timeout. A transaction that begins after the
+A cancelled call stops waiting, but its request continues in the thread until its timeout. A transaction that begins after the
 cancellation is aborted.
 """
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @checks_argument_types
 class AsyncOperations:
-    """The requests that wait, as coroutines. `ottla.Broker.aio` and `ottla.Cluster.aio` return it."""
+    """Coroutines for the requests that wait for a broker. `ottla.Broker.aio` and `ottla.Cluster.aio` return it."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -155,12 +155,13 @@ class AsyncTransaction:
 
 
 async def _in_thread(function: Callable[..., object], *arguments: object) -> None:
-    """Run a function in a thread, also if the caller is cancelled before a thread is free, unlike with `asyncio.to_thread`."""
+    """Run a function in a thread, even if the caller is cancelled before a thread is free. `asyncio.to_thread` would not run it."""
     await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, function, *arguments))
 
 
 async def _begin(transaction: Transaction) -> None:
-    """Begin a transaction. If the caller is cancelled meanwhile, a thread aborts the transaction, as the block does not run."""
+    """Begin a transaction. If the caller is cancelled meanwhile, a thread aborts the transaction, because the ``async with`` block
+    does not run."""
     lock = threading.Lock()
     is_cancelled = False
 

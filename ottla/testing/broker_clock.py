@@ -1,4 +1,4 @@
-"""The clock and the snapshots of a broker, as `ottla.Broker` has them."""
+"""The clock of a broker, and snapshots of its data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BrokerClock:
 
     @property
     def now_ms(self) -> int:
-        """The time in ms since 1970. Raises `ControlError`."""
+        """The broker's time in ms since 1970. Raises `ControlError`."""
         shown: int = self._control().get("/v1/clock")["now_ms"]
         return shown
 

@@ -28,8 +28,8 @@ CLOSE_TIMEOUT_S = 10.0
 LONGEST_PAUSE_S = 0.02
 """Longest pause, in seconds, between two checks whether a process has ended."""
 NOT_INHERITED = ("KAFKA_", "OTTLA_", "PYTEST_")
-"""Prefixes of environment variables that are for another broker or for the test. PYTEST_CURRENT_TEST contains the test's id, and
-Linux starts no process with a variable above 128 KiB."""
+"""Prefixes of environment variables that are not passed to the process, because they are for another broker or for the test.
+PYTEST_CURRENT_TEST contains the test's id, and Linux starts no process with a variable above 128 KiB."""
 
 
 SAFE_PATH = ("-P",)
@@ -100,7 +100,7 @@ class ServedProcess:
         return os.getpid() != self.creator_pid
 
     def copy_error(self, what: str) -> str:
-        """Return the error text for a copy that is asked to control ``what``."""
+        """Return the error text for an attempt to control ``what`` through a copy."""
         return (
             f"Process {os.getpid()} was forked from process {self.creator_pid}, which controls {what}: only that process can start,"
             " stop, kill or restart it."
@@ -131,7 +131,7 @@ class ServedProcess:
         """Start the process in the working directory in which this object was created, so that relative paths in settings keep
         their meaning. A thread calls ``ended`` at the end of the process's stdout."""
         if self._process is not None:
-            # The process has ended without `stop` or `kill`.
+            # The previous process ended without `stop` or `kill`.
             self._ended(self._process, CLOSE_TIMEOUT_S)
         environment = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
         if environment.get("PYTHONPATH"):

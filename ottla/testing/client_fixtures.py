@@ -1,6 +1,6 @@
 """Fixtures with a producer and a consumer of the client library that is installed, and their variants for asyncio.
 
-The marker's ``client`` selects the library: ``confluent`` or ``kafka-python``. ``producer`` and ``consumer`` are further settings.
+The ``client`` of ``@pytest.mark.ottla`` is ``confluent`` or ``kafka-python``; ``producer`` and ``consumer`` are further settings.
 Clients connect to the test's cluster, or to its broker, as a super user. The asyncio variants are clients of aiokafka.
 """
 
@@ -68,7 +68,7 @@ def ottla_producer(request: pytest.FixtureRequest) -> Iterator[Any]:
         with suppress(KafkaException):
             producer.purge()
             producer.flush(CLOSE_TIMEOUT_S)
-            # Older versions have no `close`, and log that the broker is stopped while a test refers to the producer.
+            # Without `close` the producer logs that the broker has stopped. Old versions of the library have no `close`.
             getattr(producer, "close", bool)()
     else:
         from kafka import KafkaProducer

@@ -39,7 +39,6 @@ STOP_TIMEOUT_S = 60.0
 EXIT_GRACE_S = 1.0
 """Timeout, in seconds, for the exit of a process that has closed its stdout."""
 CHANGE_TIMEOUT_S = 30.0
-"""Timeout for changes of the cluster, in seconds."""
 CONTROLLER = 3000
 """The node id of the controller, which can be paused, killed and restarted like a broker."""
 
@@ -365,7 +364,7 @@ class Cluster:
 
     @property
     def aio(self) -> AsyncOperations:
-        """The requests that wait, as coroutines, as `ottla.Broker.aio`."""
+        """Coroutines for the requests that wait for a broker."""
         return AsyncOperations(self)
 
     # events of the parent process

@@ -159,7 +159,7 @@ def pause_until(deadline_s: float) -> bool:
 def wait_for(condition: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:
     """Wait until ``condition`` returns a true value, and return that value. Raises TimeoutError with the last value.
 
-    If the condition raises because a topic, group or transactional id does not exist yet, it is retried. Other errors are raised.
+    ``condition`` is called again if it raises because a topic, group or transactional id does not exist. Other errors are raised.
     """
     from ottla.client.errors import KafkaAnswered
 

@@ -20,9 +20,9 @@ from ottla.testing.serialization import Record, as_json, deserialize, header_lis
 MAX_LINES: Final = 10
 """Maximum number of lines with records in a difference."""
 WINDOW: Final = 200
-"""Number of records after the first difference that are aligned with each other."""
+"""Maximum number of expected, and of actual, records after the first difference that are aligned."""
 MAX_MOVED: Final = 300
-"""Maximum number of expected records among which patterns are assigned in the best way: each takes a level of recursion."""
+"""Maximum number of expected values for which `_assign` reassigns values, because each may take a level of recursion."""
 CONTEXT: Final = 3
 """Number of equal records that are shown before the first difference."""
 
@@ -92,8 +92,8 @@ class Expectation:
         )
 
     def _aligned(self, expected: list[Any], records: list[ConsumedRecord]) -> list[_Block]:
-        """Align two lists. Each block has missing, unexpected and equal records, in this order."""
-        # A record has the number of the first expected record that it matches, or a number of its own.
+        """Align two lists. Returns blocks of missing, unexpected and equal records, in this order."""
+        # The number of a record is that of the first expected value that it matches, or a unique number.
         numbers = [next(i for i, other in enumerate(expected) if other is one or _same(other, one)) for one in expected]
         found = [
             next((i for i, one in enumerate(expected) if self.matches(one, record)), -1 - at) for at, record in enumerate(records)
@@ -116,7 +116,7 @@ class Expectation:
         )
 
     def _matched(self, records: Sequence[ConsumedRecord]) -> tuple[list[Any], list[ConsumedRecord]]:
-        """Return the expected records without a record, and the records that are not expected."""
+        """Return the expected values that no record matches, and the records that match no expected value."""
         missing: list[Any] = []
         rest, left = self._without_exact(records)
         owner: dict[int, int] = {}
@@ -126,8 +126,7 @@ class Expectation:
         return missing, [record for at, record in enumerate(left) if at not in owner]
 
     def _without_exact(self, records: Sequence[ConsumedRecord]) -> tuple[list[Any], list[ConsumedRecord]]:
-        """Leave out the expected values that are found by their bytes or JSON, without comparing each with each. Returns the other
-        expected values and records."""
+        """Pair expected values with records of equal bytes or JSON, by lookup. Returns the values and records without a pair."""
         if self._deserializer is not None:
             return self.expected, list(records)
         by_value: dict[bytes | str | None, list[ConsumedRecord]] = {}
@@ -152,8 +151,8 @@ class Expectation:
     def _assign(
         self, number: int, expected: list[Any], records: list[ConsumedRecord], owner: dict[int, int], tried: set[int]
     ) -> bool:
-        """Find a record for an expected one, and move other expected ones to other records if that helps (Kuhn's algorithm).
-        Otherwise a pattern that matches many records could take the only record of another one."""
+        """Assign a record to an expected value, reassigning other expected values if needed (Kuhn's algorithm). Otherwise a pattern
+        that matches many records could take the only record that another pattern matches."""
         for at, record in enumerate(records):
             if at in tried or not self.matches(expected[number], record):
                 continue
@@ -184,7 +183,7 @@ def _canonical(value: Any) -> bytes | str:
     try:
         return b"json " + json.dumps(value, sort_keys=True).encode()
     except (TypeError, ValueError):
-        # A value that only compares, such as `unittest.mock.ANY`.
+        # The value can only be compared, such as `unittest.mock.ANY`.
         return ""
 
 

@@ -39,7 +39,7 @@ class External:
 
     @property
     def aio(self) -> AsyncOperations:
-        """The requests that wait, as coroutines."""
+        """Coroutines for the requests that wait for a broker."""
         return AsyncOperations(self)
 
     def client_config(self, client: str, user: str | None = None) -> dict[str, Any]:

@@ -29,11 +29,11 @@ class Before:
 
 
 BROKER = pytest.StashKey[Before]()
-"""The broker of a test."""
+"""Key of a test's broker in the test's stash."""
 
 
 def _report_section(item: pytest.Item, phase: str, before: Before) -> tuple[str, str] | None:
-    """Return what happened on the broker since the test's start. All of it is in a file of pytest's temporary directory."""
+    """Return the newest events on the broker since the test's start. A file in pytest's temporary directory has all of them."""
     from ottla.testing.report import failure_report
 
     name = re.sub(r"[^A-Za-z0-9.-]+", "_", item.nodeid)[-MAX_FILE_NAME:]

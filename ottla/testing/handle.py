@@ -147,7 +147,7 @@ class Broker:
 
     @property
     def schema_registry_token(self) -> str | None:
-        """The password, for any user, of the schema registry; None if it needs none. Raises ValueError."""
+        """The schema registry's password, valid with any user name; None if no password is needed. Raises ValueError."""
         token: str | None = self._schema_registry().get("token")
         return token
 
@@ -215,7 +215,7 @@ class Broker:
         try:
             self._served.start(command, self._answered.set)
             self._wait_until_ready()
-            # The broker chooses a free port itself, so that no other process can take it in between.
+            # The broker chooses a free port itself, so that no other process can bind the port first.
             self._port = split_address(next(iter(self.ready["listening"].values())))[1]
             if self._registry_port is not None:
                 self._registry_port = urlsplit(self.schema_registry_url).port
@@ -323,14 +323,14 @@ class Broker:
         """Return the settings with which a client library connects: ``confluent`` (librdkafka), ``kafka-python``, ``aiokafka``,
         ``java``, ``franz-go``, ``sarama`` or ``kafkajs``.
 
-        ``user`` is one of the handle's users, by default a super user. Another ``password`` is for tests of refused clients.
-        ``mechanism`` is SCRAM-SHA-512 unless it is given. Raises ValueError.
+        ``user`` is one of the handle's users, by default a super user. A wrong ``password`` is for tests of refused clients. The
+        default ``mechanism`` is SCRAM-SHA-512. Raises ValueError.
         """
         return self._security.client_config(self.bootstrap, client, user, mechanism, password)
 
     def client_properties(self, user: str | None = None, *, mechanism: str | None = None) -> Path:
-        """Write the settings of ``java`` to a file for Kafka's tools and ``ottla --command-config``, which only this user can read.
-        It exists as long as the broker's directory. Raises ValueError."""
+        """Write the ``java`` settings to a file for Kafka's tools and ``ottla --command-config``. Only this user can read the file,
+        which exists as long as the broker's directory. Raises ValueError."""
         return self._security.client_properties(self.bootstrap, user, mechanism)
 
     def present_certificate(self, certificate: str) -> Self:
@@ -363,7 +363,7 @@ class Broker:
 
     @property
     def aio(self) -> AsyncOperations:
-        """The requests that wait, as coroutines that do not block the event loop."""
+        """Coroutines for the requests that wait for a broker."""
         return AsyncOperations(self)
 
     def history(self, transactional_id: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 These functions are methods of `ottla.Broker` and `ottla.Cluster`, and of the broker of ``--ottla-bootstrap``. They need no client
 library, connect as a super user, and are not hit by faults unless a fault names the client id ``ottla-handle``. All timeouts are in
-seconds of the machine's clock, also if the broker's clock is manual. `ottla.Broker.aio` has the functions that wait as coroutines.
+seconds of the machine's clock, also if the broker's clock is manual. `ottla.Broker.aio` has coroutines for the functions that wait.
 """
 
 from __future__ import annotations
@@ -79,9 +79,10 @@ def produce(
 ) -> list[WrittenRecord]:
     """Write a value, or a list of values, and wait until all are acknowledged. Returns partition and offset of each.
 
-    Bytes are written as they are, text as UTF-8, None as a tombstone, and all else as JSON; or as ``serializer`` returns it.
-    ``key`` is one key for all records or a function of the value. A `Record` has a key, headers, partition or timestamp of its own.
-    Without a partition the key selects it as in Java's producer. ``timestamp`` is a time with time zone, or milliseconds.
+    Bytes are written as they are, text as UTF-8, None as a tombstone, and all else as JSON. With ``serializer`` its result is
+    written. ``key`` is one key for all records or a function of the value. A `Record` may have its own key, headers, partition and
+    timestamp. Without a partition the key selects it as in Java's producer. ``timestamp`` is a time with time zone, or
+    milliseconds.
 
     The topic must exist, or the broker creates it (``auto.create.topics.enable``).
     """
@@ -94,9 +95,9 @@ def produce(
 def transaction(self: Handle, transactional_id: str | None = None, *, timeout_s: float = 60.0) -> Transaction:
     """Return a transaction, for a ``with`` block that commits it, or aborts it after an exception.
 
-    Its `produce` and `commit_offsets` are those of the handle. It begins with the block: an open transaction of the same
-    ``transactional_id`` is aborted, and its producer is fenced. Without an id the transaction has one of its own. ``timeout_s`` is
-    the transaction timeout of the broker's clock, in seconds.
+    Its `produce` and `commit_offsets` work like the handle's. When the block begins, an open transaction of the same
+    ``transactional_id`` is aborted, and its producer is fenced. The default is a new id. ``timeout_s`` is the transaction timeout
+    in seconds of the broker's clock.
     """
     from ottla.testing.transactions import Transaction
 
@@ -132,7 +133,7 @@ def consume(
     partition: int | None = None,
     start: int = 0,
 ) -> list[Consumed[Any]]:
-    """Wait until a topic has ``n`` committed records, and return the first ``n``; without ``n`` return those that it has.
+    """Wait until a topic has ``n`` committed records, and return the first ``n``; without ``n`` return all current records.
 
     Each call begins at offset ``start`` of each partition, or of the given one. Records of several partitions are ordered by
     timestamp. ``deserializer`` is applied to the values, such as ``str`` (UTF-8) or ``json.loads``; tombstones stay None.
@@ -160,8 +161,9 @@ def expect(
 ) -> None:
     """Wait until a topic has these committed records and no others. Raises AssertionError with the difference.
 
-    An expected value of bytes is compared with the bytes of a record, text with its UTF-8, and all else with its JSON; or with what
-    ``deserializer`` returns. A `Record` is also compared by key, headers, partition and timestamp, as far as it has them.
+    Expected bytes are compared with a record's bytes, text with its UTF-8, and all else with its JSON. With ``deserializer``,
+    expected values are compared with its results. A `Record` is also compared by those of key, headers, partition and timestamp
+    that it sets.
 
     Fails at once if an unexpected record is there, and after ``timeout_s`` if a record is missing. Several records of a topic with
     several partitions have no common order: give ``in_any_order=True`` or a ``partition``.
@@ -224,7 +226,7 @@ def alter_config(self: Handle, *, configs: Mapping[str, ConfigValue]) -> None: .
 def alter_config(
     self: Handle, topic: str | None = None, configs: Mapping[str, ConfigValue] | None = None, *, group: str | None = None
 ) -> None:
-    """Set configs of a topic or of a ``group``; without both those of all brokers. The value None restores the default."""
+    """Set configs of a topic or of a ``group``, or without both of all brokers. The value None restores the default."""
     from ottla.client.admin.topics import ConfigKind, set_configs
 
     if topic is not None and group is not None:
@@ -256,14 +258,14 @@ def describe_transaction(self: Handle, transactional_id: str) -> TransactionDesc
 
 def lag(self: Handle, group: str) -> dict[tuple[str, int], int]:
     """Return the lag of a group by topic and partition, up to the high watermark and including transaction markers. Without a
-    committed offset the lag of an owned partition counts from the log start."""
+    committed offset the lag of a member's partition counts from the log start."""
     return self._questions.lag(group)
 
 
 def wait_for(self: Handle, condition: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:
     """Wait until ``condition`` returns a true value, and return that value. Raises TimeoutError with the last value.
 
-    If the condition raises because a topic, group or transactional id does not exist, it is retried.
+    ``condition`` is called again if it raises because a topic, group or transactional id does not exist.
     """
     return wait_until_true(condition, timeout_s)
 

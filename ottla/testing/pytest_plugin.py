@@ -85,7 +85,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _pairs(lines: list[str], where: str) -> dict[str, str]:
-    """Parse ``KEY=VALUE`` lines."""
     pairs = {}
     for line in lines:
         name, equals, value = line.partition("=")
@@ -255,7 +254,7 @@ def _external(config: pytest.Config, options: Mapping[str, Any], what: str) -> E
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, object, object]:
-    """Record the faults that a fixture with a wider scope adds, because these faults stay until the fixture ends."""
+    """Record the faults that a higher-scoped fixture adds, because these faults stay until the fixture ends."""
     if fixturedef.scope == "function":
         return (yield)
     _check_marker(fixturedef, request)
@@ -276,7 +275,7 @@ def pytest_fixture_post_finalizer(fixturedef: pytest.FixtureDef[Any], request: p
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """Remove a test's remaining faults on the brokers of wider fixtures."""
+    """Remove a test's remaining faults on the brokers of higher-scoped fixtures."""
     try:
         return (yield)
     finally:
@@ -290,8 +289,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fail a test with an invalid marker, or whose marker selects another broker than that of a class, module or session fixture
     which the test uses.
 
-    A test that names both ``ottla`` and the wider fixture uses two brokers, and does not fail. Autouse fixtures do not count,
-    because the test did not choose them.
+    A test that names both ``ottla`` and such a fixture uses two brokers, and does not fail. Autouse fixtures do not count, because
+    the test did not choose them.
     """
     options = _marked(item)
     fixtures = getattr(item, "_fixtureinfo", None)
@@ -321,7 +320,7 @@ def _users(named: list[str], definitions: Mapping[str, Sequence[pytest.FixtureDe
 
 
 def _given(node: pytest.Item | pytest.Collector) -> dict[str, BrokerRequest]:
-    """Return the brokers that the wider fixtures use for a test or class."""
+    """Return the brokers that higher-scoped fixtures use for a test or class."""
     module = node.getparent(pytest.Module)
     of_the_module = {} if module is None else _marked(module)
     return {
@@ -392,7 +391,7 @@ def ottla_topic(request: pytest.FixtureRequest) -> Iterator[str]:
     handle.create_topic(name, **options)
     yield name
     if isinstance(handle, External):
-        # The broker is not the test's own.
+        # An existing broker outlives the test.
         with suppress(Exception):
             handle.delete_topic(name)
 

@@ -35,7 +35,7 @@ def _faults(broker: Broker | RemoteFaults) -> RemoteFaults:
 
 def produce_response_lost(broker: Broker | RemoteFaults, topic: str = _ANY, *, times: int = 1) -> RemoteFault:
     """The records are written, but the connection breaks before the response. An idempotent producer sends them again without a
-    duplicate; another producer writes duplicates."""
+    duplicate; a producer that is not idempotent writes duplicates."""
     return _faults(broker).cut("after", api=Api.PRODUCE, topic=topic, times=times)
 
 
@@ -56,7 +56,7 @@ def record_too_large(broker: Broker | RemoteFaults, topic: str = _ANY, *, times:
 
 
 def too_few_replicas(broker: Broker | RemoteFaults, topic: str = _ANY, *, times: int = 3) -> RemoteFault:
-    """Fewer replicas are in sync than min.insync.replicas. A producer with acks=all retries until they are back."""
+    """Fewer replicas are in sync than min.insync.replicas. A producer with acks=all retries until enough are in sync."""
     return _faults(broker).error(api=Api.PRODUCE, topic=topic, code=Code.NOT_ENOUGH_REPLICAS, times=times)
 
 
@@ -76,7 +76,7 @@ def topic_forbidden(broker: Broker | RemoteFaults, topic: str = _ANY, *, times: 
 
 def commit_response_lost(broker: Broker | RemoteFaults, transactional_id: str = _ANY, *, times: int = 1) -> RemoteFault:
     """The commit takes effect, but the connection breaks before the response. A producer commits again, and succeeds; an
-    application that aborts instead, and repeats the work, writes it twice."""
+    application that aborts instead, and repeats the work, writes its records twice."""
     return _faults(broker).cut("after", api=Api.END_TXN, transactional_id=transactional_id, times=times)
 
 
@@ -99,8 +99,8 @@ def markers_delayed(broker: Broker | RemoteFaults, transactional_id: str = _ANY)
 
 
 def zombie(broker: Broker | Cluster, transactional_id: str) -> None:
-    """Another producer takes the transactional id. The first one is fenced: its open transaction is aborted, and its next request
-    fails for good. The application must close the producer, and not repeat the work."""
+    """A second producer initializes the transactional id, which fences the first producer: its open transaction is aborted, and its
+    next request fails with an error that is not retriable. The application must close the producer, and not repeat the work."""
     broker.transaction(transactional_id).begin()
 
 
@@ -114,8 +114,8 @@ def transaction_timeout(broker: Broker, seconds: int = 61) -> None:
 
 
 def rebalance(broker: Broker | RemoteFaults, group: str, *, times: int = 1) -> RemoteFault:
-    """A rebalance begins while the consumer processes a batch, as its next heartbeat learns. The consumer joins again, and may get
-    other partitions. Records that are not committed by then are read again."""
+    """A rebalance begins while the consumer processes a batch, as the next heartbeat response says. The consumer joins again, and
+    may get other partitions. Records that are not committed before are read again."""
     return _faults(broker).error(api=Api.HEARTBEAT, group=group, code=Code.REBALANCE_IN_PROGRESS, times=times)
 
 
@@ -131,8 +131,8 @@ def offset_commit_lost(broker: Broker | RemoteFaults, group: str, *, times: int 
 
 
 def group_coordinator_moved(broker: Broker | RemoteFaults, group: str, *, times: int = 1) -> RemoteFault:
-    """The group has moved to another coordinator: its commit is refused with NOT_COORDINATOR. A consumer finds the new coordinator
-    and commits again."""
+    """The group has moved to another coordinator: an offset commit is refused with NOT_COORDINATOR. A consumer finds the new
+    coordinator and commits again."""
     return _faults(broker).error(api=Api.OFFSET_COMMIT, group=group, code=Code.NOT_COORDINATOR, times=times)
 
 
@@ -151,7 +151,7 @@ def fetch_connection_lost(broker: Broker | RemoteFaults, topic: str = _ANY, *, t
 
 
 def slow_broker(broker: Broker | RemoteFaults, ms: float = 500, **which: Unpack[Conditions]) -> RemoteFault:
-    """Each response of matching requests, by default of all, is late. An application must not take slowness for a failure, unless a
-    timeout has passed."""
+    """Each response of matching requests, by default of all, is late. An application must not treat a late response as a failure
+    before a timeout."""
     which.setdefault("times", None)
     return _faults(broker).delay(answer_ms=ms, **which)

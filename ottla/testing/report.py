@@ -22,7 +22,7 @@ MAX_FILE_EVENTS = 1_000
 MAX_IDS_READ = 200
 _IN_LINES = frozenset({"event", "level", "timestamp"})
 _IN_TIMELINE = "producer_fenced "
-"""Begins log lines about an event that the timeline of the transactional id shows as well."""
+"""Beginning of log lines that are omitted if a timeline shows the same events."""
 
 Timed = tuple[int, str]
 """A time in ms and a line."""
@@ -78,12 +78,12 @@ def log_line(line: str) -> Timed:
         level = "" if said["level"] in ("info", "debug") else f"{said['level'].upper()} "
         return at_ms, printable(f"{level}{said['event']} {fields}".rstrip())
     except (ValueError, KeyError, TypeError, AttributeError):
-        # Python's own messages, such as the traceback of a crash, are no JSON.
+        # Python's own messages, such as the traceback of a crash, are not JSON.
         return _LAST_MS, printable(line)
 
 
 _LAST_MS = 1 << 62
-"""The time of lines without a time, which are shown last."""
+"""The time, in ms, of lines without a time, so that they are shown last."""
 
 
 def _time(at_ms: int) -> str:

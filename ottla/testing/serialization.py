@@ -1,4 +1,4 @@
-"""Converts the values of tests to the bytes of records: bytes stay, text is UTF-8, None is a tombstone, all else is JSON.
+"""Converts the values of tests to the bytes of records: bytes are unchanged, text is UTF-8, None is a tombstone, all else is JSON.
 
 `Record` is a value with a key, headers, a partition or a timestamp of its own.
 """
@@ -27,7 +27,8 @@ _SHOWN_CHARACTERS: Final = 100
 
 @dataclass(slots=True, frozen=True)
 class Record:
-    """A record to produce, or one to expect. Fields that are not given are chosen by Kafka, or are not compared.
+    """A record to produce or to expect. Fields that are not given are chosen by Kafka when producing, and not compared when
+    expecting.
 
     ``timestamp`` is a time with time zone, or milliseconds since 1970.
     """
@@ -58,7 +59,7 @@ def serialize(value: Any) -> bytes | None:
 
 
 def each(values: Any) -> list[Any]:
-    """Return a list of values. Text, bytes, a mapping, a `Record` and all other single values are one value."""
+    """Return a collection as a list, and any other value, also text, bytes or a mapping, as a list of one value."""
     if isinstance(values, str | bytes | bytearray | memoryview):
         return [values]
     is_many = isinstance(values, Sequence | Set | Iterator | MappingView)

@@ -1,7 +1,7 @@
 """The brokers and clusters of one pytest session and worker.
 
-Tests with equal options share a broker. A wider fixture (class, module or session scope) holds its broker, which is not closed
-before the fixture ends.
+Tests with equal options share a broker. A higher-scoped fixture (class, module or session scope) holds its broker, which is not
+closed before the fixture ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ottla.testing.security.acls import Acl
 
 MAX_BROKERS = 8
-"""Maximum number of running brokers of a session, unless wider fixtures hold more. A broker takes about 45 MiB."""
+"""Maximum number of running brokers of a session, unless higher-scoped fixtures hold more. A broker takes about 45 MiB."""
 MAX_CLUSTERS = 2
 MACHINE, MANUAL = "machine", "manual"
 """The clocks of a broker."""
@@ -44,7 +44,7 @@ class BrokerRequest:
     has_registry: bool = False
     """Whether the broker has a schema registry; a cluster has none."""
     number: int = 0
-    """Distinguishes brokers with equal options. A second broker is started if a wider fixture holds the first."""
+    """Distinguishes brokers with equal options. A second broker is started if a higher-scoped fixture holds the first."""
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that `ottla.Broker` and `ottla.Cluster` have in common."""
@@ -62,16 +62,17 @@ class BrokerRequest:
 class SessionBrokers:
     running: dict[BrokerRequest, Broker] = field(default_factory=dict)
     held: Counter[BrokerRequest] = field(default_factory=Counter)
-    """Number of wider fixtures that hold each broker."""
+    """Number of higher-scoped fixtures that hold each broker."""
     _kept: dict[object, set[FaultName]] = field(default_factory=dict)
-    """The faults that wider fixtures have added, by fixture."""
+    """The faults that higher-scoped fixtures have added, by fixture."""
     _begun_ms: dict[BrokerRequest, int] = field(default_factory=dict)
-    """The start times of manual clocks."""
+    """The start times of manual clocks, in ms."""
 
     def get(self, wanted: BrokerRequest, *, is_fresh: bool, shared: Collection[object] = ()) -> Broker:
-        """Return a running broker. ``shared`` has the brokers of the test's wider fixtures, which are preferred if they match.
+        """Return a running broker. ``shared`` has the brokers of the test's higher-scoped fixtures, which are preferred if they
+        match.
 
-        With ``is_fresh`` the broker is reset, so a broker that the wider fixtures of other tests hold is not used.
+        With ``is_fresh`` the broker is reset, so a broker that higher-scoped fixtures of other tests hold is not used.
         """
         from ottla.testing.handle import Broker
 
@@ -105,13 +106,13 @@ class SessionBrokers:
         return next((equal[id(broker)] for broker in shared if id(broker) in equal), None)
 
     def _not_held(self, wanted: BrokerRequest) -> BrokerRequest:
-        """Return the request of the first broker with the wanted options that no wider fixture holds."""
+        """Return the request of the first broker with the wanted options that no higher-scoped fixture holds."""
         while self.held[wanted] > 0:
             wanted = replace(wanted, number=wanted.number + 1)
         return wanted
 
     def _make_room(self) -> None:
-        """Close the least recently used broker that no wider fixture holds."""
+        """Close the least recently used broker that no higher-scoped fixture holds."""
         if len(self.running) >= MAX_BROKERS:
             oldest = next((request for request in self.running if not self.held[request]), None)
             if oldest is not None:
@@ -120,7 +121,7 @@ class SessionBrokers:
 
     @contextmanager
     def hold(self, wanted: BrokerRequest, *, is_fresh: bool, shared: Collection[object] = ()) -> Iterator[Broker]:
-        """Yield a broker that is not closed during the block, for a wider fixture."""
+        """Yield a broker that is not closed during the block, for a higher-scoped fixture."""
         broker = self.get(wanted, is_fresh=is_fresh, shared=shared)
         # `get` has moved the broker to the end of the dictionary.
         request = next(reversed(self.running))
@@ -131,7 +132,7 @@ class SessionBrokers:
             self.held[request] -= 1
 
     def _held_brokers(self) -> list[Broker]:
-        """Return the brokers that tests may use through a wider fixture."""
+        """Return the brokers that tests may use through a higher-scoped fixture."""
         return [broker for request, broker in self.running.items() if self.held[request] > 0]
 
     def faults(self) -> set[FaultName]:
@@ -146,7 +147,7 @@ class SessionBrokers:
         return names
 
     def keep_faults(self, owner: object, names: set[FaultName]) -> None:
-        """Record faults that the wider fixture ``owner`` has added. The faults stay until `let_faults_go`."""
+        """Record faults that the higher-scoped fixture ``owner`` has added. The faults stay until `let_faults_go`."""
         if names:
             self._kept.setdefault(owner, set()).update(names)
 
@@ -154,7 +155,7 @@ class SessionBrokers:
         self._kept.pop(owner, None)
 
     def remove_faults(self, brokers: Iterable[Broker] | None = None) -> None:
-        """Resume brokers, by default all held brokers, and remove their faults, except the faults of wider fixtures."""
+        """Resume brokers, by default all held brokers, and remove their faults, except those of higher-scoped fixtures."""
         from ottla.control.remote import ControlError
 
         kept = set().union(*self._kept.values())

@@ -127,7 +127,7 @@ class TopicReader:
             )
 
     def _read(self) -> list[ConsumedRecord]:
-        """Read the new records. Returns all, ordered by timestamp, and within each partition by offset."""
+        """Read the new records. Returns all records read so far, ordered by timestamp, and within each partition by offset."""
         start = {index: records[-1].offset + 1 for index, records in self._records.items()}
         try:
             indexes = self._partitions or self._client.brokers.partitions(self._topic)
@@ -144,7 +144,7 @@ class TopicReader:
         return f"topic {self._topic!r}" if self._partitions is None else f"{self._topic}-{self._partitions[0]}"
 
     def _hidden(self) -> str:
-        """Say how many records are not committed."""
+        """Return a text with the number of records that are not committed."""
         if not self._exists:
             return ", and does not exist"
         everything = [

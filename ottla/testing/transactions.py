@@ -126,5 +126,5 @@ class Transaction:
         try:
             self.abort()
         except ClientError as failed:
-            # The exception of the block is more important than that of the abort, which the broker does after the timeout.
+            # The block's exception is raised, not the abort's error: the broker aborts the transaction after its timeout.
             error.add_note(f"the transaction of {self.transactional_id!r} could not be aborted: {failed}")

@@ -18,7 +18,7 @@ class Acl:
 
     ``principal`` is ``User:alice`` or ``alice``; ``User:*`` is everyone. ``operation`` is a name of Kafka's: ``read``, ``write``,
     ``describe``, ``all`` and so on. Exactly one of ``topic``, ``group``, ``transactional_id`` and ``cluster`` is given; the name
-    ``*`` is every resource of that kind. With ``prefixed`` it is the beginning of names.
+    ``*`` is every resource of that kind. With ``prefixed`` the name is a prefix of names.
     """
 
     principal: str
@@ -32,11 +32,11 @@ class Acl:
     host: str = "*"
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an ACL that does not exist."""
+        """Raise ValueError for an invalid ACL."""
         self.binding()
 
     def binding(self) -> AclBinding:
-        """Return the ACL as requests have it. Raises ValueError."""
+        """Convert the ACL for requests. Raises ValueError."""
         from ottla.client.admin.acls import operation_of, principal_of, resources
         from ottla.security.acl.bindings import AclBinding
         from ottla.security.acl.codes import PatternType, PermissionType
@@ -58,7 +58,7 @@ class Acl:
 
 
 def acl_of(binding: AclBinding) -> Acl:
-    """Return the value of an ACL that a broker has described."""
+    """Convert an ACL from a broker's response."""
     from ottla.client.admin.acls import named
     from ottla.security.acl.codes import PatternType, PermissionType, ResourceType
 
@@ -95,7 +95,7 @@ class BrokerAcls:
                 add_acls(cluster.brokers, [acl.binding() for acl in acls])
 
     def remove(self, *acls: Acl) -> None:
-        """Remove ACLs. Raises ValueError for one that the broker does not have."""
+        """Remove ACLs. Raises ValueError for an ACL that the broker does not have."""
         from ottla.client.admin.acls import remove_acls
         from ottla.security.acl.bindings import AclBindingFilter
 

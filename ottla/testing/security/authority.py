@@ -58,7 +58,7 @@ class Authority:
         from cryptography.hazmat.primitives import hashes
         from cryptography.x509.oid import ExtendedKeyUsageOID
 
-        # Not the time that a test may have frozen: clients compare with the machine's.
+        # Read the machine's time, which clients use; a test may have frozen Python's clock.
         now = datetime.fromtimestamp(now_ms() / 1_000, UTC)
         own = self._key.public_key()
         builder = (

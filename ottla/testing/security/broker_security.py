@@ -31,7 +31,7 @@ ADMIN: Final = "ottla-handle"
 """The super user as whom the handle itself connects."""
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 COMMON_NAME: Final = "RULE:^CN=(.*?)(?:,.*)?$/$1/"
-"""The rule by which the common name of a client's certificate is the name of its principal."""
+"""The ssl.principal.mapping.rules that make a certificate's common name the name of the principal."""
 CERTIFICATES: Final = ("valid", "expired", "other-host", "untrusted")
 OTHER_HOST: Final = "other-host.invalid"
 
@@ -92,9 +92,8 @@ class BrokerSecurity:
     # the brokers
 
     def prepare(self, settings: Mapping[str, object], *, has_users: bool = True) -> list[str]:
-        """Write the files, and return the arguments of ``ottla serve`` for them: with ``has_users`` also for users of SCRAM.
-
-        ``settings`` are the settings of the handle's user.
+        """Write the files, and return the arguments of ``ottla serve`` that name them. With ``has_users`` the broker creates the
+        SCRAM users. ``settings`` are the caller's settings.
         """
         if self.is_plain:
             return []
@@ -108,7 +107,7 @@ class BrokerSecurity:
         arguments = [str(self._write("server.properties", properties(given)))]
         if has_users and self._has_sasl and self._users:
             lines = "".join(f"{name}:{password}\n" for name, password in self._users.items())
-            # A file, because other users of the machine can see arguments.
+            # Passwords are in a file, because other users of the machine can see arguments.
             arguments += ["--users-file", str(self._write("users", lines))]
         return arguments
 
@@ -158,7 +157,7 @@ class BrokerSecurity:
     # the clients
 
     def connecting(self, bootstrap: str) -> Connecting | None:
-        """Return how the handle itself connects; None for plain connections."""
+        """Return the handle's own credentials; None without TLS and SASL."""
         if self.is_plain:
             return None
         from ottla.client.security.client_config import Connecting
@@ -174,7 +173,7 @@ class BrokerSecurity:
         return CLIENTS[client](self._credentials(bootstrap, user, mechanism, password))
 
     def client_properties(self, bootstrap: str, user: str | None, mechanism: str | None) -> Path:
-        """Write the settings of Kafka's own tools, and return the file. Raises ValueError."""
+        """Write the settings of Kafka's own tools to a file, and return its path. Raises ValueError."""
         settings = java(self._credentials(bootstrap, user, mechanism, None))
         self._directory.mkdir(mode=0o700, exist_ok=True)
         number = 1 + len(list(self._directory.glob("client-*.properties")))
@@ -204,7 +203,7 @@ class BrokerSecurity:
         if user is None:
             if mechanism not in (None, PLAIN):
                 raise ValueError(f"mechanism: the handle's own user has {PLAIN} only; give user= as well")
-            # The handle's user exists before those of SCRAM.
+            # The handle authenticates with PLAIN, because SCRAM users do not exist at first.
             return replace(made, mechanism=PLAIN, user=ADMIN, password=self._password)
         known_password = self._users.get(user, "") if password is None else password
         return replace(made, mechanism=mechanism or DEFAULT_MECHANISM, user=user, password=known_password)

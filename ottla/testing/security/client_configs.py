@@ -15,7 +15,8 @@ LOGIN: Final = "org.apache.kafka.common.security"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCredentials:
-    """How one client connects. ``trusted`` is a PEM file with the authority, ``own`` one with the client's key and certificate."""
+    """The security of one client. ``trusted`` is a PEM file with the authority, ``own`` a PEM file with the client's key and
+    certificate."""
 
     bootstrap: str
     protocol: str
@@ -97,7 +98,7 @@ def _of_python(client: ClientCredentials) -> dict[str, Any]:
 
 
 def kafkajs(client: ClientCredentials) -> dict[str, Any]:
-    """The argument of kafkajs' class Kafka, in values that JSON has."""
+    """The argument of kafkajs' class Kafka, in JSON's types."""
     settings: dict[str, Any] = {"brokers": client.bootstrap.split(",")}
     if client.trusted is not None:
         settings["ssl"] = {"ca": [client.trusted.read_text()]}
@@ -109,7 +110,7 @@ def kafkajs(client: ClientCredentials) -> dict[str, Any]:
 
 
 def go(client: ClientCredentials) -> dict[str, Any]:
-    """The values for the options of franz-go and for the fields of sarama's Config, as JSON has them."""
+    """The values for franz-go's options and for the fields of sarama's Config, in JSON's types."""
     settings: dict[str, Any] = {"seeds": client.bootstrap.split(",")}
     if client.trusted is not None:
         settings["tls"] = {"ca": str(client.trusted), "own": None if client.own is None else str(client.own)}
@@ -129,7 +130,7 @@ CLIENTS: Final[Mapping[str, Callable[[ClientCredentials], dict[str, Any]]]] = Ma
         "kafkajs": kafkajs,
     }
 )
-"""The settings by the name of the client library."""
+"""Functions that return the settings, by client library."""
 
 
 def properties(settings: Mapping[str, str]) -> str:
