@@ -5,7 +5,7 @@
 - `clock`: a clock that advances only on command.
 - `command`: the declaration of a command, the objects that commands use, and the error of a refused command.
 - `commands`: the list of commands.
-- `controller_api`: the control API of a controller in a process of its own: which requests ACLs have denied.
+- `controller_api`: the control API of a controller in a process of its own, which lists denied requests.
 - `durations`: parses durations: ``61s``, ``1h30m``, or a timedelta.
 - `fault_commands`: the commands for faults.
 - `history`: the newest events of each transactional id since the start of the broker's process.

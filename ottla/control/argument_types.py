@@ -17,14 +17,14 @@ C = TypeVar("C")
 
 
 class _Expected(NamedTuple):
-    """A plain type: how a message names it, and whether a value has it."""
+    """A plain type: its name in messages, and a check whether a value has the type."""
 
     text: str
     has: Callable[[Any], bool]
 
 
 _PLAIN = {
-    # numpy's numbers are accepted too. A bool is a number only by Python's history.
+    # numpy's numbers are accepted too. A bool is refused, although it is an int for Python.
     "int": _Expected("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
     "float": _Expected("a number", lambda value: isinstance(value, Real) and not isinstance(value, bool)),
     "str": _Expected("a text", lambda value: isinstance(value, str)),
@@ -74,7 +74,7 @@ def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _expected(annotation: Any) -> tuple[_Expected, ...]:
-    """Return the plain types of an annotation, which is a text; none if it has other types as well."""
+    """Return the types in the text of an annotation, or nothing if not all are plain."""
     if not isinstance(annotation, str):
         return ()
     names = _names(ast.parse(annotation, mode="eval").body)

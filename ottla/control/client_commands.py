@@ -12,11 +12,11 @@ from ottla.control.command import Command, CommandRefused, Steered
 from ottla.control.faults.matching import OWN_CLIENT_IDS, is_like
 
 CLOSED = "the control API has ended the connection"
-"""The reason in the log."""
+"""The reason in log lines about closed connections."""
 
 
 class ClientParameters(msgspec.Struct, forbid_unknown_fields=True):
-    """Which clients. Both must match if both are given. Names are exact, or patterns with ``*``, ``?`` and ``[...]``."""
+    """Selects clients by user, client id or both. Names are exact, or patterns with ``*``, ``?`` and ``[...]``."""
 
     user: str | None = None
     """The name of the principal: ``alice`` for ``User:alice``."""
@@ -24,7 +24,7 @@ class ClientParameters(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _selected(steered: Steered, clients: ClientParameters) -> Iterator[Accepted]:
-    """Yield the connections of clients. Those of ottla itself are selected only by their exact client id, as by faults."""
+    """Yield the connections of the selected clients. As for faults, ottla's own clients match only by their exact client id."""
     if clients.user is None and clients.client_id is None:
         raise CommandRefused(400, 'give user, client_id or both, as in {"user": "alice"}; * selects every user')
     for connection in steered.serving.broker.connections.all():

@@ -29,7 +29,7 @@ class CommandRefused(Exception):
 
 
 class NoParameters(msgspec.Struct, forbid_unknown_fields=True):
-    """Parameters of a command that has none."""
+    """The value of a command without parameters."""
 
 
 class Steered(msgspec.Struct, frozen=True, kw_only=True):

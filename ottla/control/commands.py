@@ -136,4 +136,4 @@ COMMANDS = (
     *CLIENT_COMMANDS,
     *FAULT_COMMANDS,
 )
-"""All commands except pause and resume. `http_api` carries these out, because a paused event loop runs no command."""
+"""All commands except pause and resume, which `http_api` carries out, because a paused event loop runs no command."""

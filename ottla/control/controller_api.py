@@ -1,7 +1,6 @@
-"""The control API of a controller in another process than its brokers: which requests ACLs have denied.
-
-The controller decides about requests that brokers forward to it, so only it knows their denials. It has no other command, because
-faults, the clock and the history belong to brokers.
+"""The control API of a controller in another process than its brokers. Its only command lists requests that ACLs have denied: the
+controller decides about requests that brokers forward, so only it knows their denials. Faults, the clock and the history belong to
+brokers.
 """
 
 from __future__ import annotations

@@ -77,7 +77,6 @@ async def _wait(steered: Steered, parameters: WaitParameters, number: int) -> An
 
 
 def _parsed(raw: bytes) -> list[Fault]:
-    """Parse the faults in a request's body."""
     try:
         return parse_faults(raw)
     except FaultError as error:

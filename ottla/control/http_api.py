@@ -120,7 +120,7 @@ class ControlServer:
         self._own_names = advertised_hosts(settings)
         kept: Access | None = None
         if pages is not NO_PAGES:
-            # Imported here, because a control API without pages keeps neither port nor token.
+            # Imported here, because a control API without pages does not store its port and token.
             from ottla.control import kept_access
 
             kept = kept_access.read_access(steered.serving.directory)
@@ -148,7 +148,7 @@ class ControlServer:
         self.pages_url = None if pages is NO_PAGES else f"{self.url}{pages.prefix}#token={quote(self._pages_token, safe='')}"
 
     def _bound(self, where: Endpoint, kept: Access | None) -> BoundedHttpServer:
-        """Return a server at an address, or at the port of the last start if that is free. Raises `ConfigError`."""
+        """Return a server at an address, or at the port of the previous start if that port is free. Raises `ConfigError`."""
         if kept is not None:
             with suppress(OSError, ValueError):
                 return BoundedHttpServer(where.host, kept.port, self._answer, self._count_bug, own_names=self._own_names)
@@ -242,7 +242,6 @@ class ControlServer:
         return {}
 
     def _check_token(self, environ: WSGIEnvironment) -> None:
-        """Raise `CommandRefused` without the token of the control API."""
         if self._pages.is_read_only and has_token(environ, self._pages_token):
             raise CommandRefused(403, "the console is read-only, and so is its token; use the control API's token")
         check_token(environ, self.token)
@@ -265,7 +264,6 @@ class ControlServer:
         return self._read(lambda: _stepped(self._steered, read))
 
     def _read(self, reading: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return the result of a coroutine on the event loop."""
         self._check_running()
         done = asyncio.run_coroutine_threadsafe(reading(), self._loop)
         try:

@@ -1,4 +1,4 @@
-"""The port and the token of the console in a file of the data directory, so that an open page goes on after a restart.
+"""The port and the token of the console in a file of the data directory, so that an open page still works after a restart.
 
 Only the user of the broker can read the file. Apache Kafka ignores it.
 """
@@ -23,10 +23,10 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_access(directory: str) -> Access | None:
-    """Return the access of the last start; None without a readable file, because new access does little harm."""
+    """Return port and token of the last start; None without a readable file, because new ones do little harm."""
     try:
         file = Path(directory, FILE)
-        # A file that others may have written or read is not used.
+        # A file that other users may have written or read is not used.
         if file.is_symlink() or file.stat().st_mode & 0o077 or file.stat().st_size > MAX_BYTES:
             return None
         return msgspec.json.decode(file.read_bytes(), type=Access)
@@ -35,7 +35,7 @@ def read_access(directory: str) -> Access | None:
 
 
 def write_access(directory: str, access: Access) -> None:
-    """Keep the access for the next start. Does nothing if the directory cannot be written."""
+    """Store port and token for the next start. Does nothing if the directory cannot be written."""
     temporary = Path(directory, f"{FILE}.tmp")
     with suppress(OSError):
         temporary.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Answers the requests of browsers for pages, and what both servers of pages need: tokens and errors.
+"""Answers the requests of browsers for pages; checks tokens and formats errors for both servers of pages.
 
 The control API serves the pages of its broker (`http_api`); `page_server` serves pages without a broker in the process.
 """
@@ -34,8 +34,8 @@ REASONS: Final = {
 
 
 class PageRequests(msgspec.Struct, frozen=True, kw_only=True):
-    """``check_access`` raises `CommandRefused` for a request without a token, ``reach`` gets a function that returns whether the
-    browser has closed the connection."""
+    """Answers requests for ``pages``. ``check_access`` raises `CommandRefused` for a request without a token. ``reach`` gets a
+    function that returns whether the browser has closed the connection."""
 
     pages: Pages
     check_access: Callable[[WSGIEnvironment], None]

@@ -27,8 +27,8 @@ HOST: Final = "127.0.0.1"
 class PageServer:
     """Serves ``pages`` on a port of ``host`` from `serve` until `close`, with a token of its own.
 
-    ``reach`` creates the means by which a page reads, from the event that is set when the server closes, and a function that
-    returns whether the browser has left. Raises OSError if the port cannot be bound.
+    ``reach`` creates a page's `Reach` from the event that is set when the server closes, and a function that returns whether the
+    browser has left. Raises OSError if the port cannot be bound.
 
     `url` is the address for a browser on this machine, also if the server listens on all interfaces.
     """

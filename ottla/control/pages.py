@@ -60,9 +60,9 @@ class LoopReader(Protocol):
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """The means by which a page reads from the broker: state on the event loop, and records as a Kafka client.
 
-    ``own_addresses`` are the broker's advertised addresses. They may be reachable only from outside, and clients may need
-    credentials there, so ``open_connection`` opens a connection inside the process. ``is_closed`` is set when the control API
-    closes. ``has_left`` returns whether the browser has closed the connection.
+    ``own_addresses`` are the broker's advertised addresses. They may be reachable only from other machines, or only with
+    credentials, so ``open_connection`` opens a connection inside the process. ``is_closed`` is set when the control API closes.
+    ``has_left`` returns whether the browser has closed the connection.
     """
 
     bootstrap: str
@@ -130,7 +130,7 @@ def check_origin(origin: str, host: str) -> None:
 
 
 def read_only_token(token: str) -> str:
-    """Derive the token of read-only pages, which must not reveal the control API's. It is the same after a restart."""
+    """Derive the token of read-only pages from the control API's token, without revealing that token."""
     return hmac.new(token.encode(), b"read-only pages", "sha256").hexdigest()[:TOKEN_DIGITS]
 
 

@@ -69,7 +69,7 @@ class Remote:
         raise ControlError(f"{self.url!r} is not the address of a control API; give one such as http://127.0.0.1:9095")
 
     def _ask(self, method: str, path: str, parameters: Any) -> Any:
-        # A header cannot contain other characters.
+        # An HTTP header cannot contain other characters.
         if not (self._token.isascii() and self._token.isprintable()):
             raise ControlError(f"{self._token!r} is not a token; use the one in the broker's ready line")
         with closing(self._connection()) as connection:

@@ -33,8 +33,8 @@ Matches = Callable[[NamedPlace], bool]
 
 
 class Refusal(NamedTuple):
-    """``request`` is the part of the request to carry out; its handler's response becomes final by ``complete``. If ``request`` is
-    None, ``response`` is final."""
+    """A refused request. If a part is handled, it is ``request``, and ``complete`` adds the errors to the handler's response.
+    Otherwise ``request`` is None, and ``response`` is sent."""
 
     request: Any
     response: Any

@@ -68,8 +68,8 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     nth: int = 1
     """The number of the first matching request that is hit, from 1. Earlier requests pass."""
     times: int | UnsetType | None = UNSET
-    """The maximum number of hits, or None for no limit. The default is no limit with a probability and for freeze, hold, observe,
-    throttle and rates, otherwise 1."""
+    """The maximum number of hits, or None for no limit. The default is 1; there is no limit with a probability, and for freeze,
+    hold, observe, throttle and rates."""
     probability: float = 1.0
     seed: int = 0
     """The seed of the fault's own random numbers. The same seed hits the same requests."""

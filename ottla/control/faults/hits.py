@@ -17,14 +17,14 @@ ELEMENTS_SHOWN = 20
 """Maximum number of stored elements of each array of a request. Further elements are only counted."""
 CHARACTERS_SHOWN = 200
 SECRET_FIELDS = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
-"""Fields of requests with passwords, and with what passwords can be guessed from."""
+"""Fields of requests that contain passwords, or data from which passwords can be guessed."""
 HIDDEN = "(hidden)"
 _SECRET_CONFIG = re.compile(r"password|secret|jaas|token|\.key$")
 """Matches the names of configs whose values are secrets."""
 
 
 class Hit(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One hit: of a request; with a ``point`` of a transaction; with a ``listener`` of a TLS handshake."""
+    """One hit of a fault: with a ``point`` on a transaction, with a ``listener`` on a TLS handshake, otherwise on a request."""
 
     api: str = ""
     version: int = 0

@@ -57,7 +57,7 @@ class Matcher:
         return not self.names_places or any(map(self.matches_place, places(incoming)))
 
     def matches_place(self, place: NamedPlace) -> bool:
-        """Whether a topic or partition of a request matches. A place for all topics always matches."""
+        """Whether a topic or partition of a request matches. None, which means all topics or partitions, always matches."""
         fault = self._fault
         if place.topic is not None and not is_like(place.topic, fault.topic):
             return False

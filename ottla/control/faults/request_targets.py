@@ -27,7 +27,7 @@ _WITHIN = ("groups", "transactions", "markers", "dirs")
 
 
 class NamedPlace(NamedTuple):
-    """A topic or one of its partitions. None means all."""
+    """A topic or one of its partitions. None means all topics or all partitions."""
 
     topic: str | None
     partition: int | None = None

@@ -18,7 +18,7 @@ NOTHING = Refusal(None, None, None)
 
 
 def verdict(incoming: IncomingRequest, triggered: list[AddedFault], kill: Callable[[], None]) -> Verdict:
-    """Combine the delays and throttles of all faults that hit with the outcome that the last of them determines, if any."""
+    """Combine the delays and throttles of all ``triggered`` faults with the outcome, which only the last fault may determine."""
     last, fault = triggered[-1], triggered[-1].fault
     throttle_ms = max(added.fault.throttle_ms for added in triggered)
     held = {"before": None, "after": None} | ({str(fault.hold): last.latch} if fault.hold else {})
