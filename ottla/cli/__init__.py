@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return interrupted_exit(signal.SIGINT)
     except BrokenPipeError:
-        # The reader has exited, such as `head`. Python ignores the signal and raises this error.
+        # The program that reads the output, such as `head`, has exited. Python ignores SIGPIPE and raises this error.
         _forget_output()
         return interrupted_exit(signal.SIGPIPE)
     except OSError as error:

@@ -57,18 +57,18 @@ def _read(path: Path, option: str) -> dict[str, str]:
 
 
 def has_command_config() -> bool:
-    """Whether the current command has such a file."""
+    """Whether the current command has a ``--command-config`` file."""
     return _SETTINGS in click.get_current_context().meta
 
 
 def command_config_path() -> Path | None:
-    """Return the current command's file; None without the option."""
+    """Return the path of the ``--command-config`` file; None without the option."""
     path: Path | None = click.get_current_context().meta.get(_SETTINGS, (None, {}))[0]
     return path
 
 
 def command_config_properties() -> dict[str, str]:
-    """Return the properties in the current command's file; none without the option."""
+    """Return the properties in the ``--command-config`` file; an empty dictionary without the option."""
     given: dict[str, str] = click.get_current_context().meta.get(_SETTINGS, (None, {}))[1]
     return given
 

@@ -106,7 +106,7 @@ def graduate(
 
     # Names of temporary directories are derived from these paths, so the paths must not end with a slash.
     source, target = normpath(source), None if target is None else normpath(target)
-    # `reading` also works with a directory that is not writable.
+    # `reading` opens files read-only, so that they need not be writable.
     fs, reading = RealFilesystem(), RealFilesystem(read_only=True)
 
     def work() -> int:

@@ -21,7 +21,7 @@ STATUS_COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
 
 
 def show_findings(bootstrap: str, findings: Iterable[Finding], *, as_json: bool) -> list[str]:
-    """Show findings, each as soon as it is there, and return the names of the failed checks."""
+    """Show each finding as soon as the doctor reports it, and return the names of the failed checks."""
     found: list[Finding] = []
     for finding in findings:
         found.append(finding)

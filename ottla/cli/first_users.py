@@ -22,8 +22,8 @@ def first_user(text: str) -> FirstUser:
 
 
 def users_of_file(path: Path | None) -> list[FirstUser]:
-    """Read a user per line. Spaces around a name are left out, and so are blank lines and lines that begin with ``#``. A password
-    is used as it is. Raises `BadArgument`, without passwords."""
+    """Read a user from each line, except blank lines and lines that begin with ``#``. Spaces around a name are removed, those of a
+    password are kept. Raises `BadArgument` without showing passwords."""
     if path is None:
         return []
     try:
@@ -49,7 +49,7 @@ def _of_line(text: str) -> FirstUser:
 
 
 def check_names(users: Iterable[FirstUser]) -> None:
-    """Raise `BadArgument` for a user who is given twice, perhaps with two passwords."""
+    """Raise `BadArgument` for a user name that is given twice."""
     for name, count in Counter(user.name for user in users).items():
         if count > 1:
             raise BadArgument(f"--user {name} is given twice; give each user once")

@@ -71,7 +71,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 
 
 class FileBeforeVariable(click.Option):
-    """An option whose value in a config file takes precedence over its environment variable; click's own order is the reverse."""
+    """An option whose value in a config file takes precedence over its environment variable; click itself prefers the variable."""
 
     def value_from_envvar(self, ctx: click.Context) -> Any:
         return None if self.name in (ctx.default_map or ()) else super().value_from_envvar(ctx)
@@ -135,7 +135,7 @@ def cluster_at(bootstrap: str, timeout_s: float, config: Path | None = None) -> 
 
 
 def seen_by(cluster: KafkaClient, listed: Collection[object]) -> str:
-    """Return the words to add to "there are no topics": a cluster with ACLs does not show a user what it may not describe."""
+    """Return a suffix for "there are no topics", because a cluster with ACLs hides topics that the user may not describe."""
     from ottla.client.admin.acls import has_authorizer
 
     return " that this user may describe" if not listed and has_authorizer(cluster.brokers) else ""

@@ -37,7 +37,6 @@ QUOTA = Checked("quota", quota_value)
 
 
 def _of_entity(command: C) -> C:
-    """Add the options that name an entity."""
     for option, text in (
         ("--ip-defaults", "The addresses without quotas of their own."),
         ("--client-defaults", "The client ids without quotas of their own."),
@@ -83,14 +82,15 @@ def _text(values: dict[str, float]) -> str:
 
 
 def _number(value: float) -> str:
-    """Format a value without an exponent, because most are bytes."""
+    """Format a value without an exponent, because most quotas are bytes per second."""
     if not math.isfinite(value):
         return str(_json_number(value))
     return f"{value:.0f}" if value.is_integer() else repr(value)
 
 
 def _json_number(value: float) -> float | str:
-    """The value; its name in Kafka's commands if JSON has no such number. A client may store infinity, and NaN in Apache Kafka."""
+    """Return the value, or its name in Kafka's commands for infinity, and for NaN, which only Apache Kafka stores: JSON has
+    neither."""
     return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity"
 
 

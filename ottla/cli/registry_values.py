@@ -90,7 +90,7 @@ def record_filter(conditions: tuple[Condition, ...], registry: str | None, *, de
 
 
 def value_encoder(topic: str, schema: Path | None, registry: str | None) -> Callable[[bytes], bytes]:
-    """Register the schema in a file, and return a function that encodes values; without a file they stay as they are. Raises
+    """Register the schema in a file, and return a function that encodes values; without a file values are unchanged. Raises
     `Refused` and `ClientError`."""
     if schema is None:
         return lambda value: value
@@ -130,7 +130,7 @@ def registry_of(url: str | None, properties: Mapping[str, str]) -> Registry | No
     def given(name: str) -> str:
         return properties.get(f"schema.registry.{name}") or properties.get(name) or ""
 
-    # Of several registries the first is asked.
+    # Of several URLs the first is used.
     url = url or properties.get("schema.registry.url", "").partition(",")[0].strip()
     if not url:
         return None
@@ -142,7 +142,7 @@ def registry_of(url: str | None, properties: Mapping[str, str]) -> Registry | No
 
 
 def _of_ready_file() -> tuple[str, str | None]:
-    """Return address and token of the registry of the broker with the ready file; the default address if there is none."""
+    """Return URL and token of the registry in the ready file that the environment names; the default URL without either."""
     from ottla.client.ready_line import NotReady, read_ready_file
 
     path = os.environ.get(READY_FILE_VARIABLE)

@@ -316,7 +316,6 @@ def _settings_of_flags(
     has_console: bool,
     is_read_only: bool,
 ) -> dict[str, str]:
-    """Return the settings of server.properties that options set."""
     given = {
         "listeners": None if listen is None else f"PLAINTEXT://{listen}",
         "log.dirs": data_dir,

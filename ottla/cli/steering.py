@@ -36,7 +36,7 @@ class Start:
     config: BrokerConfig
     features: dict[str, int]
     warnings: dict[str, str | None]
-    """Settings without effect, and the setting that was probably meant."""
+    """Settings without effect, each with the setting that was probably meant."""
     first_users: list[FirstUser]
     faults_file: Path | None
     owner: OwnerProcess | None
@@ -132,7 +132,6 @@ def _clock(text: str) -> ManualClock | None:
 
 
 def _first_faults(file: Path | None) -> list[Fault]:
-    """Read the faults in a file."""
     from ottla.control.faults.registry import MAX_FAULTS, FaultError, parse_faults
 
     if file is None:

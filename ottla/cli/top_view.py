@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HEADER_LINES: Final = 3
 TABLE_LINES: Final = 3
-"""Lines that a table takes beside its rows: an empty line, the names of the columns, and the line that counts what is not shown."""
+"""Lines of a table besides its rows: an empty line, the names of the columns, and the line that counts omitted rows."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -91,7 +91,7 @@ class TopView:
         }
 
     def drawn(self, rows: int | None, problem: str = "") -> RenderableType:
-        """Return the view for a terminal with this number of rows; for None with everything."""
+        """Return the view for a terminal with this number of rows, or everything for None."""
         from rich.console import Group
         from rich.text import Text
 
@@ -192,7 +192,7 @@ def _header(now: Sample, topics: list[TopicRow]) -> RenderableType:
 
 
 def _table(columns: list[str], rows: Sequence[tuple[str, ...]], most: int) -> list[RenderableType]:
-    """Return a table of the first ``most`` rows, with a line that says how many there are besides."""
+    """Return a table of the first ``most`` rows, and a line that counts the omitted rows."""
     from rich.table import Table
     from rich.text import Text
 
