@@ -12,7 +12,7 @@
 - `finding`: finds topics, groups and transactional ids by a part of their name.
 - `group_reasons`: explains why a group does not advance, in the words of ``ottla why``.
 - `groups`: the pages ``groups`` and ``group``: the lag of groups, and its reasons.
-- `kept_reads`: keeps what was read of a whole cluster, for a time in proportion to its size.
+- `kept_reads`: caches values of a whole cluster, for a time in proportion to its size.
 - `message_filter`: the filter of a page of records, from the fields of its form.
 - `messages`: the page ``messages``: the records of a topic's partitions, as readers of each isolation level see them.
 - `overview`: the page ``overview``: the broker as a whole.

@@ -35,9 +35,8 @@ from ottla.protocol.topic_partition import TopicPartition
 class ClientView:
     """Implements `ClusterView`. One instance serves one reading of a page, and requests the list of topics at most once.
 
-    ``client`` returns the page's client. ``kept`` has what was read of the whole
-    cluster, for all pages of the console. Sizes are those of the largest replica of each partition, and 0 if the user may not see
-    sizes.
+    ``client`` returns the page's client. ``kept`` caches values of the whole cluster for all pages of the console. Sizes are those
+    of the largest replica of each partition, and 0 if the user may not see sizes.
     """
 
     def __init__(self, client: Callable[[], KafkaClient], kept: KeptReads) -> None:
@@ -140,8 +139,8 @@ class ClientView:
             place, part = (topic, index), described[index]
             detail = None
             if place in starts and place in stable and place in ends:
-                # The log end offset of a leader is in no response to a client. Markers and aborted transactions are left out:
-                # they come with the records.
+                # No response to a client contains a leader's log end offset. Only Fetch responses contain markers and aborted
+                # transactions.
                 detail = LogDetail(
                     log_start_offset=starts[place],
                     last_stable_offset=min(stable[place], ends[place]),
@@ -163,7 +162,8 @@ class ClientView:
         return details
 
     def log_states(self, of: Sequence[TopicPartition]) -> list[LogState | None]:
-        """The log end offset is the high watermark, and the size is 0: changes of these do not change what a client reads."""
+        """Return high watermarks as log end offsets, and sizes of 0, because neither value affects the records that a client
+        reads."""
         try:
             starts, stable, ends = self._offsets(self._metadata_of(sorted({topic for topic, _ in of})))
         except KafkaAnswered:
@@ -195,7 +195,7 @@ class ClientView:
         return Listed(rows=rows, missing=[str(error) for error in silent])
 
     def lags(self, group_ids: Sequence[str]) -> list[GroupLag]:
-        """Count partitions with a committed offset, and the partitions of members only in groups that have committed nothing:
+        """Sum the lag of partitions with a committed offset. Members are requested only for groups without committed offsets:
         describing each group of a list would take long."""
         wanted = set(group_ids)
         listings = {one.group_id: one for one in self._groups[0] if one.group_id in wanted}

@@ -12,7 +12,7 @@ from ottla.control.command import CommandRefused
 
 KINDS: Final = ("topic", "broker", "group")
 INTERVAL_S: Final = 5.0
-"""Interval, in seconds, at which an open page asks for the configs. An action on the page opens it again."""
+"""Interval, in seconds, at which an open page requests the configs. After an action the page requests them at once."""
 
 
 def configs(asked: Asked) -> dict[str, Any]:

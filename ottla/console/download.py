@@ -32,7 +32,7 @@ RECORDS_AT_ONCE: Final = 200
 """Maximum number of records of an event."""
 FORMATS: Final = ("jsonl", "csv")
 DECODED: Final = ("json", "text", "hex")
-"""Formats of `decoding` in which a download has the bytes themselves."""
+"""Formats of `decoding` for which a download contains the bytes as they are."""
 
 
 def download(asked: Asked) -> Iterator[bytes]:
@@ -88,7 +88,7 @@ def _line(record: ConsumedRecord, form: str, asked: Asked, as_key: str, as_value
         return csv_line(csv_row(record, key, value))
     found = document(record)
     for name, part in (("key", key), ("value", value)):
-        # A text that was decoded from another format is not what the record contains.
+        # Text that was decoded from another format replaces the record's bytes, so the format is named.
         if record.control is None and part.format not in ("", "text", "base64"):
             found[name] = part.text
             found[f"{name}_format"] = part.format

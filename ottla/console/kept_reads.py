@@ -1,4 +1,4 @@
-"""Keeps values whose reading costs work in proportion to the size of a cluster, so that open pages read them seldom."""
+"""Caches values whose reading takes work in proportion to the size of a cluster, so that open pages read them seldom."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class KeptReads:
         self._changes = 0
 
     def get(self, name: str, read: Callable[[], T], items: Callable[[T], int]) -> T:
-        """Return a value, or call ``read``. ``items`` returns how many topics, partitions or groups a value was read from."""
+        """Return the cached value, or call ``read``. ``items`` returns how many topics, partitions or groups a value was read
+        from."""
         with self._lock:
             until_s, value = self._kept.get(name, (0.0, None))
             if self._now_s() < until_s:
@@ -34,7 +35,7 @@ class KeptReads:
             changes = self._changes
         found = read()
         with self._lock:
-            # A value that was read before a change may lack it.
+            # A value whose reading began before an action may lack its change.
             if changes == self._changes:
                 self._kept[name] = self._now_s() + min(items(found) / ITEMS_PER_S, LONGEST_S), found
         return found

@@ -72,7 +72,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     ranges: dict[int, tuple[int, int]]
     matches: Matches
     unfiltered: list[str]
-    """Why records are omitted for which the filter needs too much work."""
+    """Reasons why the filter omitted records, because they need too much work."""
 
     def search(self, asked: Asked, ranges: dict[int, tuple[int, int]]) -> Search:
         return Search(

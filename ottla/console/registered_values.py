@@ -17,7 +17,7 @@ from ottla.client.schema_registry.registry_client import MAX_SCHEMAS, Registry, 
 from ottla.console.decoding import Decoded
 
 FAILURE_S: Final = 5.0
-"""Time, in seconds, after which a value is decoded again whose schema could not be read."""
+"""Time, in seconds, after which a schema that could not be read is requested again."""
 SLOW_S: Final = 1.0
 """A failed request of at least this time, in seconds, counts for all schemas, because a page may have values of many schemas."""
 ALL: Final = -1
@@ -36,7 +36,7 @@ class RegistryValues:
         self._lock = threading.Lock()
         self._decoder: RegistryDecoder | None = None
         self._failures: dict[int, tuple[float, str]] = {}
-        """The end of `FAILURE_S` and the reason, by schema id."""
+        """The time, in seconds, until which a failure counts, and its reason, by schema id."""
 
     def decode(self, data: bytes) -> Decoded | None:
         split = unframed(data)
@@ -65,5 +65,5 @@ def _json(value: Any) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (OverflowError, ValueError):
-        # Integers of more than 64 bits, and texts that are not UTF-8.
+        # msgspec encodes neither integers of more than 64 bits nor texts that are not UTF-8.
         return json.dumps(value)

@@ -27,7 +27,7 @@ time the page reads it."""
 BYTES_FETCHED: Final = 64 << 20
 """Maximum size, in bytes, of the responses of one page. The last response may exceed it."""
 FIRST_CHUNK: Final = 32
-"""Number of offsets of a partition's first chunk. A search is often satisfied with the first."""
+"""Number of offsets of a partition's first chunk. Often the first chunk has enough records."""
 LARGEST_CHUNK: Final = 2_000
 CHUNK_BYTES: Final = 8 << 20
 """Size, in bytes, from which a chunk is made smaller. A chunk has at least one batch."""
@@ -79,11 +79,11 @@ class SearchedPartition:
         return self._chunk[0]
 
     def take(self, topic: str, isolation: Isolation, data: PartitionData, at: int) -> int | None:
-        """Take a response of the chunk that was fetched at an offset. Returns the offset to fetch next; None at the end."""
+        """Add a response for offset ``at`` to the chunk. Returns the offset to fetch next; None if the chunk is complete."""
         low, high = self._chunk
         for batch, header, is_visible in classified(topic, data, isolation):
             if header.base_offset >= high:
-                # Compaction has removed all records between.
+                # Compaction has removed all further records of the chunk.
                 at = header.base_offset
                 break
             if header.next_offset <= at:
@@ -93,7 +93,7 @@ class SearchedPartition:
                 self._batches.append((header, batch))
         self._read_bytes += len(data.records or b"")
         if at < high and self._read_bytes >= CHUNK_BYTES and self.newest_first and high - low > 1:
-            # The newest records are beyond what may be held in memory, so begin again with the last batch alone.
+            # The chunk exceeds `CHUNK_BYTES` before its newest records, so begin again with the last batch alone.
             self._batches.clear()
             self._size = 1
             return self.begin_chunk()
@@ -105,7 +105,7 @@ class SearchedPartition:
     def _end_chunk(self, reached: int) -> None:
         if self.newest_first:
             self._batches.reverse()
-            # The first batch may begin before the chunk, and is not read again for the chunk before.
+            # The first batch may begin before the chunk, and is not read again for the next chunk.
             self.high = min(reached, self._batches[-1][0].base_offset) if self._batches else reached
             self.high = max(self.low, self.high)
         else:
@@ -209,14 +209,13 @@ class Search:
         for part in parts:
             while part.has_batches and not part.found and not self.is_spent:
                 self._check()
-                # One record more than the page shows remains, from which the next page continues.
+                # Collect one more record than the page shows: the next page continues from its offset.
                 problem = part.decode_next(self._topic, self._matches, most + 1, self._inflated)
                 if problem is not None:
                     self.problems.append(problem)
                     self.is_spent = self._inflated.left_bytes < 0
 
     def _fill(self, hungry: Iterable[SearchedPartition]) -> None:
-        """Fetch the next chunk of each partition."""
         parts = {part.index: part for part in hungry}
         wanted = {index: part.begin_chunk() for index, part in parts.items()}
         before = sum(part.high - part.low for part in parts.values())

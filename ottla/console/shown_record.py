@@ -125,7 +125,7 @@ def shown(
 
 
 def _bytes(data: bytes | None, form: str, most: int, registered: RegisteredValues | None = None) -> dict[str, Any] | None:
-    """Decode bytes for display; None for null. Of bytes that are too large to decode, only the beginning is looked at."""
+    """Decode bytes for display; None for null. If there are too many bytes to decode, only the first are shown."""
     if data is None:
         return None
     if len(data) > INSPECTED_BYTES:

@@ -32,7 +32,7 @@ PREVIEWS_PREFIX: Final = f"{PREFIX}previews/"
 ACTION_TIMEOUT_S: Final = 10.0
 """Timeout, in seconds, of each step of an action, such as the wait for the leaders of a new topic."""
 DOWNLOAD: Final = "download"
-"""The name of the events that are a file of records."""
+"""Name of the event stream that transfers a file of records."""
 MODE: Final = "mode.js"
 """The name of a generated file that tells the pages whether the console is read-only, and whether its broker is in this process."""
 MAX_PAGES: Final = 5
@@ -135,7 +135,7 @@ class OpenPage:
         return not self._reach.is_closed.is_set()
 
     def asked(self) -> Asked:
-        """Return the request of one reading of the page."""
+        """Return the arguments for one reading of the page's values."""
         return Asked(
             query=self._query,
             view=self._view_of(self._connected),
@@ -245,7 +245,7 @@ class Console:
         name = path.removeprefix(PREFIX) or "index.html"
         if name != MODE:
             return all_files().get(name)
-        # How the console was started. Elsewhere there are no faults, no clock and no history of clients.
+        # Pages hide faults, the clock and the history of clients for a cluster elsewhere, which has none.
         mode = {"isReadOnly": self.is_read_only, "isElsewhere": self._view_of is not None}
         lines = [f"export const {variable} = {json.dumps(is_set)};\n" for variable, is_set in mode.items()]
         return PageFile(kind=KINDS["js"], content="".join(lines).encode())

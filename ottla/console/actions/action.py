@@ -15,7 +15,7 @@ ROWS_SHOWN: Final = 200
 """Maximum number of rows of a preview or a result."""
 
 Name = Annotated[str, msgspec.Meta(max_length=8_000)]
-"""A topic, group, transactional id and so on. Kafka's requests hold at most 32,767 bytes, and a character has up to four."""
+"""The name of a topic, group and so on. In requests a name has at most 32,767 bytes, and a character has up to four."""
 Offset = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Partition = Annotated[int, msgspec.Meta(ge=0, le=MAX_PARTITION)]
 
@@ -54,7 +54,7 @@ class Action(Protocol):
 
 
 def shortened(rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """Return the fields ``rows`` and ``more_rows`` of `Effects` for rows of any number."""
+    """Return the fields ``rows`` and ``more_rows`` of `Effects`, with at most `ROWS_SHOWN` of the rows."""
     return {"rows": rows[:ROWS_SHOWN], "more_rows": max(0, len(rows) - ROWS_SHOWN)}
 
 

@@ -57,6 +57,6 @@ class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def _is_sensitive(brokers: BrokerConnections, key: str) -> bool:
-    """Whether a config of all brokers, which is not set, is sensitive. Only the configs of a single broker tell."""
+    """Whether a config that is not set for all brokers is sensitive. Only the configs of a single broker say so."""
     known = get_configs(brokers, ConfigKind.BROKER, str(brokers.nodes()[0].node_id))
     return any(config.name == key and config.sensitive for config in known)

@@ -1,4 +1,4 @@
-"""The arguments of the ``ottla produce`` command that writes a record, and why there are none for some records."""
+"""The arguments of the ``ottla produce`` command that writes a record, or the reason why no command can."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ ACTIONS: Final[Mapping[str, type[Action]]] = {
 MAX_AT_ONCE: Final = 4
 """Maximum number of actions and previews at the same time. Each occupies a connection of the control server."""
 WAIT_S: Final = 5.0
-"""Time in seconds that a request waits for earlier ones."""
+"""Maximum time, in seconds, that an action waits for earlier actions."""
 
 _places: Final = threading.BoundedSemaphore(MAX_AT_ONCE)
 

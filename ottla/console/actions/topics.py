@@ -22,7 +22,7 @@ MAX_REPLICAS: Final = (1 << 15) - 1
 
 
 class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Create a topic. Without numbers the brokers' defaults apply."""
+    """Create a topic. The brokers' defaults apply to unset numbers of partitions and replicas."""
 
     topic: Name
     partitions: Annotated[int, msgspec.Meta(ge=1, le=MAX_PARTITION)] | None = None

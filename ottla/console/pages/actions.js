@@ -1,4 +1,4 @@
-// Actions: a dialog with the parameters, what will happen, and the equivalent command. Its last button is the only question.
+// Actions: a dialog with the parameters, a preview of the effects, the equivalent command, and a button that confirms the action.
 
 import { el, table } from "./dom.js";
 import { command } from "./control.js";
@@ -6,11 +6,11 @@ import { isReadOnly } from "./mode.js";
 
 const PREVIEW_AFTER_MS = 200;
 
-// A button that opens an action's dialog; nothing in a read-only console. An action has
-// - name: its name on the server; title and confirm: the texts of the dialog and of its last button;
-// - fields: each with name, label, kind (text, number, long, choice, check), and where needed value, options, hint,
-//   when (whether the field is shown, from the values) and isRequired;
-// - request: the parameters, from the values of the fields; isDanger; goes: whether to go to the page that the server names.
+// Returns a button that opens an action's dialog, or null in a read-only console. An action has
+// - name: its name on the server; title and confirm: the texts of the dialog and of its confirming button;
+// - fields: each with name, label, kind (text, number, long, choice, check, time), and optional value, options, hint,
+//   isRequired, and when (a function of all values that returns whether to show the field);
+// - request: a function from the values to the parameters; isDanger; goes: whether to go to the page in the response.
 export function act(text, action, label = null) {
   if (isReadOnly) return null;
   return el("button", { type: "button", "data-act": action.name, "aria-label": label, onclick: () => open(action) }, text);
@@ -30,7 +30,7 @@ function open(action) {
   const rows = [...inputs].map(([field, made]) => el("div", { class: "field" }, el("label", { for: made.id }, field.label), el("div", {}, made, hint(field))));
   const form = el("form", { onsubmit: submit, oninput: changed },
     el("h2", { id: "act-title" }, action.title), rows, refused, warning, preview,
-    el("div", {}, el("span", { class: "note" }, "the same as a command"), shown), el("div", { class: "acts" }, cancel, confirm));
+    el("div", {}, el("span", { class: "note" }, "equivalent command"), shown), el("div", { class: "acts" }, cancel, confirm));
   const dialog = el("dialog", { "aria-labelledby": "act-title", id: "act", onclose: closed }, form);
   const opener = nameOf(document.activeElement);
   let asked = 0;
@@ -57,8 +57,8 @@ function open(action) {
     timer = setTimeout(ask, PREVIEW_AFTER_MS);
   }
 
-  // The button works once the preview of what is in the fields is shown, and sends what was previewed, with what the server had looked
-  // up for it, such as the offset of a time. An answer to earlier values is dropped.
+  // The confirming button is enabled after the preview of the current values, and sends the previewed parameters with values that the
+  // server has looked up, such as the offset of a time.
   async function ask() {
     const mine = asked;
     if ([...inputs].some(([field, made]) => field.isRequired && made.value === "")) {
@@ -104,7 +104,7 @@ function open(action) {
     clearTimeout(timer);
     asked += 1;
     dialog.remove();
-    // The page may have drawn the button anew meanwhile.
+    // The page may have replaced the button meanwhile.
     [...document.querySelectorAll("[data-act]")].find((one) => nameOf(one) === opener)?.focus();
   }
 
@@ -132,7 +132,7 @@ function input(field) {
 
 const hint = (field) => field.hint ? el("div", { class: "note", id: `hint-${field.name}` }, field.hint) : null;
 
-// Where a page of another machine may not write to the clipboard, the command is selected.
+// Copies the command, or selects it if the browser denies access to the clipboard, as it does for HTTP pages of other machines.
 async function copy(code) {
   try {
     await navigator.clipboard.writeText(code.textContent);
@@ -143,7 +143,7 @@ async function copy(code) {
 
 export const numberOrNull = (text) => (text === "" ? null : Number(text));
 
-// The fields of a place in a topic, and the place in them. Times are those of the reader's clock.
+// `placeFields` returns the fields for a place in a topic, and `placeOf` their value. Times are in the browser's time zone.
 export const placeFields = (first) => [
   { name: "place", label: "to", kind: "choice", options: { beginning: "the beginning", end: "the end", offset: "an offset", time: "a time" }, value: first },
   { name: "offset", label: "offset", kind: "number", value: 0, when: (v) => v.place === "offset" },

@@ -1,4 +1,4 @@
-// Shows the page that the address's fragment names, and draws it anew whenever the broker sends other values.
+// Shows the page that the address's fragment names, and redraws the page whenever the broker sends new values.
 
 import { el, link } from "./dom.js";
 import { Live, Refused, WRONG_TOKEN, askOtherTabs, hasToken, keepToken, onTokenOfOtherTab, setToken } from "./control.js";
@@ -27,11 +27,11 @@ const notice = document.getElementById("notice");
 let live = null;
 let timer = null;
 let pauseMs = FIRST_PAUSE_MS;
-// Asks for the page that is shown; null where nothing is to be asked any more.
+// Requests the values of the shown page; null if they must not be requested again.
 let listening = null;
 let isPressed = false;
 let later = null;
-// What an action has done, until the page that the browser goes to is shown.
+// The effects of an action, until the browser shows the page to which the action leads.
 let news = null;
 
 function address() {
@@ -39,7 +39,7 @@ function address() {
   return { page: Object.hasOwn(PAGES, page) ? page : "overview", parameters: Object.fromEntries(new URLSearchParams(query)) };
 }
 
-// What an address holds behind percent signs; a text that somebody has typed there may be none of this kind, and stays as it is.
+// Decodes percent escapes. Text with invalid escapes, which a user may have typed, is returned unchanged.
 function unquoted(text) {
   try {
     return decodeURIComponent(text);
@@ -48,7 +48,7 @@ function unquoted(text) {
   }
 }
 
-// The token comes in the fragment, which a browser sends to nobody, and is taken out of the address at once.
+// Moves the token from the address to the tab's storage. It is in the fragment, which browsers send to no server.
 function takeToken() {
   const name = "#token=";
   if (!location.hash.startsWith(name)) return;
@@ -93,14 +93,14 @@ function show() {
   askOtherTabs();
 }
 
-// A page behind others asks nothing. What was typed into its forms is there when somebody comes back.
+// A hidden page requests no values. It keeps the input in its forms.
 function pauseOrGoOn() {
   live?.close();
   clearTimeout(timer);
   if (!document.hidden && hasToken()) listening?.();
 }
 
-// What was on the screen stays there while a broker is paused or restarted.
+// Shows a problem, such as a broker that is paused or restarted, and leaves the old values on the screen.
 function complain(drawn, text) {
   later = null;
   say(text, true);
@@ -108,9 +108,9 @@ function complain(drawn, text) {
 }
 
 function refuse(drawn, error) {
-  // What does not exist is not shown.
+  // Status 404 means that the page's topic, group or transactional id does not exist.
   if (error.status === 404) drawn.replaceChildren();
-  // To ask again for a page that has failed is to have the same error in the broker's log again.
+  // Status 500 means a bug. Another request would only log the same error again.
   if (error.status === 500) listening = null;
   complain(drawn, error.message);
 }
@@ -138,7 +138,7 @@ function listen(page, parameters, drawn) {
   live = mine;
 }
 
-// Whoever presses a button or marks text keeps what is under the pointer; the newest values are drawn afterwards.
+// Returns why the page must not be redrawn now, which would replace a pressed button or selected text; else null.
 function whyHeld(drawn) {
   if (isPressed) return "a button is pressed";
   const selection = document.getSelection();
@@ -157,7 +157,7 @@ function draw(page, values, parameters, drawn) {
   try {
     elements = PAGES[page].draw(values, parameters, { say });
   } catch (error) {
-    // An error of the page, and none of the connection, which goes on: the next values may be such as can be drawn.
+    // This error is a bug of the page. The connection stays open, because the next values may cause no error.
     console.error(error);
     complain(drawn, `this page cannot be drawn: ${error.message}`);
     return;
@@ -176,7 +176,7 @@ function draw(page, values, parameters, drawn) {
   document.body.dataset.draws = String(Number(document.body.dataset.draws) + 1);
 }
 
-// Who has no pointer scrolls with the arrow keys.
+// Makes a wide element focusable, so that it can be scrolled with the arrow keys.
 function reachable(wide, at) {
   for (const [name, value] of Object.entries({ tabindex: 0, role: "region", "aria-label": `${wide.dataset.name} ${at + 1}` })) {
     wide.setAttribute(name, value);
@@ -192,7 +192,7 @@ function askForToken(why) {
   const field = el("input", { type: "password", id: "token", autocomplete: "off", size: 40 });
   const taken = (event) => {
     event.preventDefault();
-    // What is pasted often has blanks around it.
+    // Pasted text often has spaces around it.
     setToken(field.value.trim());
     show();
   };
@@ -200,14 +200,14 @@ function askForToken(why) {
   main.replaceChildren(el("form", { onsubmit: taken }, label, field, el("button", {}, "continue")));
 }
 
-// A tab that asks for no token keeps its own.
+// A tab that has a token ignores other tokens.
 onTokenOfOtherTab((token) => {
   if (!document.getElementById("token")) return;
   keepToken(token);
   show();
 });
 
-// What an action has done is said until the reader goes to another page, or until the next action.
+// Shows the result of an action until the user goes to another page or carries out another action.
 function tell({ said, page, parameters, goes }) {
   const more = page && !goes ? link("show it", page, parameters) : "";
   notice.replaceChildren(el("span", {}, `${said[0].toUpperCase()}${said.slice(1)}. `, more), el("button", { type: "button", onclick: hush }, "close"));
@@ -222,11 +222,11 @@ document.addEventListener("acted", ({ detail }) => {
   const before = location.href;
   if (detail.goes && detail.page) location.hash = `${detail.page}?${new URLSearchParams(detail.parameters)}`;
   if (location.href !== before) {
-    // The page that comes now tells of it.
+    // The handler of hashchange shows the result on the new page.
     news = detail;
     return;
   }
-  // What was typed into the page's forms stays.
+  // Request new values without `show`, which would clear the page's forms.
   live?.close();
   clearTimeout(timer);
   listening?.();
@@ -243,7 +243,7 @@ document.addEventListener("keydown", (event) => {
 document.getElementById("find").addEventListener("click", () => hasToken() && find());
 document.getElementById("mode").hidden = !isReadOnly;
 document.querySelector(".skip").addEventListener("click", (event) => {
-  // The fragment of the address is the page.
+  // Following the link would replace the fragment, which names the page.
   event.preventDefault();
   main.parentElement.focus();
 });
@@ -256,11 +256,11 @@ function letGo() {
 }
 
 document.addEventListener("pointerdown", (event) => {
-  // A menu, which other buttons open, and a list to choose from keep the end of the press to themselves.
+  // Only the main button counts, and only in the live part: context menus and select lists send no pointerup.
   isPressed = event.button === 0 && Boolean(document.getElementById("live")?.contains(event.target));
 });
 for (const end of ["pointerup", "pointercancel"]) {
-  // The click comes after the pointer's end.
+  // Browsers send the click after pointerup, and redrawing first would remove its target.
   document.addEventListener(end, () => setTimeout(letGo));
 }
 window.addEventListener("blur", letGo);

@@ -3,7 +3,7 @@ import { act } from "./actions.js";
 
 const WHOSE = { topic: "topics", broker: "overview", group: "groups" };
 
-// What the reader types narrows the rows at once; the next values are drawn with it.
+// The text that names of shown configs must contain. It also applies when new values are drawn.
 let match = "";
 
 export const configs = {
@@ -24,17 +24,17 @@ export const configs = {
     return [
       el("h1", {}, "Configs of ", owner),
       kind === "broker" && name ? el("p", {}, link("dynamic configs of all brokers", "configs", { kind, name: "" })) : null,
-      rows.length === 0 ? el("p", { class: "note" }, "none are set") : table(["config", "value", "default", "set by", "", "documentation"], shown.map((row) => ({
+      rows.length === 0 ? el("p", { class: "note" }, "no configs are set") : table(["config", "value", "default", "set by", "", "documentation"], shown.map((row) => ({
         kind: row.is_own ? "ongoing" : null,
         cells: [el("code", { "data-config": row.name }, row.name), value(row, row.value), row.is_own ? value(row, row.default) : "",
           row.is_own ? row.source : "", edits(kind, name, row), el("span", { class: "note doc" }, plain(row.documentation))],
       })), "wide"),
-      kind === "broker" && !name ? act("set another", set(kind, name, null)) : null,
+      kind === "broker" && !name ? act("set another config", set(kind, name, null)) : null,
     ].filter(Boolean);
   },
 };
 
-// Kafka's documentation is HTML.
+// Removes HTML tags, which Kafka's documentation contains.
 const plain = (text) => text.replace(/<[^>]*>/g, "");
 
 function narrow() {

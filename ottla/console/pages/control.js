@@ -1,4 +1,4 @@
-// Asks the broker's control API. The token goes along in a header, so that no other site's page can ask in this one's name.
+// Sends requests to the broker's control API. The token is in a header, so that pages of other sites cannot send such requests.
 
 const TOKEN = "ottla-console-token";
 export const WRONG_TOKEN = "the token is wrong";
@@ -10,7 +10,7 @@ export class Refused extends Error {
   }
 }
 
-// Each tab keeps the token until it is closed, and gives it to other tabs of the same address that have none.
+// Each tab stores the token until the tab is closed, and sends it to tabs of the same origin that have no token.
 const tabs = new BroadcastChannel(TOKEN);
 
 export function setToken(token) {
@@ -18,7 +18,7 @@ export function setToken(token) {
   tabs.postMessage({ token });
 }
 
-// Calls back with a token that another tab has taken from a person, or has been asked for.
+// Calls `received` with the token of another tab, and sends this tab's token to tabs that request one.
 export function onTokenOfOtherTab(received) {
   tabs.onmessage = ({ data }) => {
     const own = sessionStorage.getItem(TOKEN);
@@ -31,7 +31,7 @@ export const askOtherTabs = () => tabs.postMessage({ isWanted: true });
 export const keepToken = (token) => sessionStorage.setItem(TOKEN, token);
 export const hasToken = () => Boolean(sessionStorage.getItem(TOKEN));
 
-// The token as it is. One that no header can hold is no broker's, which fetch would not tell from a broker that does not answer.
+// Throws Refused for a token that is invalid in a header. fetch would raise the error for a broker that does not respond.
 function authorized() {
   try {
     return new Headers({ Authorization: `Bearer ${sessionStorage.getItem(TOKEN) ?? ""}` });
@@ -48,14 +48,14 @@ async function refusal(response) {
   return new Refused(response.status, answer.error ?? `the control API returned ${response.status}`);
 }
 
-// A command of the control API. Throws Refused, or TypeError where the broker does not answer.
+// Sends a command to the control API. Throws Refused, or TypeError if the broker does not respond.
 export async function command(method, path, body) {
   const response = await request(method, path, body === undefined ? {} : { body });
   if (!response.ok) throw await refusal(response);
   return response.json();
 }
 
-// The server-sent events of a path. EventSource sends no header, so they are read with fetch.
+// Reads the server-sent events of a path with fetch, because EventSource cannot send headers.
 export class Live {
   constructor(path, { refused, ended, ...others }) {
     this.abort = new AbortController();
@@ -80,7 +80,7 @@ export class Live {
     const response = await request("GET", path, { signal: this.abort.signal });
     if (!response.ok) throw await refusal(response);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    // The pieces of the line that has not ended yet: they are put together once, however many there are.
+    // The pieces of the incomplete line. They are joined only once, because joining at each piece would take quadratic time.
     let pieces = [];
     for (;;) {
       const { done, value } = await reader.read();
@@ -94,7 +94,7 @@ export class Live {
     }
   }
 
-  // An event is some lines, and an empty one at its end.
+  // An event consists of lines and ends with an empty line.
   line(text) {
     if (text !== "") {
       const colon = text.indexOf(": ");

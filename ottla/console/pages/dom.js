@@ -1,4 +1,4 @@
-// Makes elements. Everything that a client has named is set as text, and never parsed as HTML.
+// Creates elements. Names chosen by clients are set as text and never parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -17,16 +17,16 @@ export const el = (tag, properties = {}, ...children) => fill(document.createEle
 export const svg = (tag, properties = {}, ...children) => fill(document.createElementNS(SVG, tag), properties, children);
 export const number = (value) => (value < 0 ? "-" : value.toLocaleString("en"));
 
-// A client may give its records any time: one that no date can hold is shown as its number. -1 stands for no time.
+// Formats a timestamp. Clients may set any number; numbers outside the range of Date are shown as they are. -1 means no timestamp.
 export function time(ms) {
   if (ms === null || ms === -1) return "-";
   const date = new Date(ms);
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString();
 }
 
-// Names the parts of the cluster whose rows are missing on the page, and the command that shows all.
+// Lists the parts of the cluster whose rows are missing, and the command that shows the rows of all brokers.
 export const notShown = (missing, command) =>
-  missing.length ? el("p", { class: "note" }, `not shown: ${missing.join("; ")}. ${command} shows those of all brokers.`) : "";
+  missing.length ? el("p", { class: "note" }, `not shown: ${missing.join("; ")}. ${command} shows the rows of all brokers.`) : "";
 
 export function duration(ms) {
   const s = Math.max(0, ms) / 1000;
@@ -42,7 +42,7 @@ export function size(bytes) {
   return `${at === 0 ? bytes : bytes.toFixed(1)} ${units[at]}`;
 }
 
-// The address of a page of the console, in the fragment: nothing of it reaches a server's log.
+// Creates a link to a page of the console. The page is in the fragment, which does not reach a server's log.
 export const link = (text, page, parameters = {}, kind = null) =>
   el("a", { href: `#${page}?${new URLSearchParams(parameters)}`, class: kind }, text);
 
@@ -53,7 +53,7 @@ export function table(columns, rows, kind = null) {
   return scroll(el("table", { class: kind }, head, el("tbody", {}, rows.map(line))), "table");
 }
 
-// What may be wider than a screen scrolls by itself.
+// Wraps an element that may be wider than the screen, so that it scrolls without the page.
 export const scroll = (wide, name) => el("div", { class: "scroll", "data-name": name }, wide);
 
 export function pairs(rows) {

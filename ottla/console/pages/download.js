@@ -1,10 +1,10 @@
-// Downloads the records that a page of messages selects: all of them, and not only those that the page shows.
+// Downloads all records that the query of the page `messages` selects, not only the records on the page.
 
 import { el, number } from "./dom.js";
 import { Live } from "./control.js";
 
 const KINDS = { jsonl: ["JSON lines", "application/x-ndjson"], csv: ["CSV", "text/csv"] };
-// A byte order mark: without it spreadsheets read CSV in the encoding of the machine.
+// A byte order mark. Without it, spreadsheets read CSV in the machine's encoding.
 const UTF_8 = "\ufeff";
 
 let running = null;
@@ -14,7 +14,7 @@ export function downloads(p) {
   const stop = el("button", { type: "button", hidden: true, onclick: () => finish("stopped") }, "stop the download");
   const buttons = Object.entries(KINDS).map(([format, [name]]) =>
     el("button", { type: "button", id: `download-${format}`, onclick: () => start(p, format, say, finish) }, `download ${name}`));
-  // The form is made anew for another page, whose records the download does not have.
+  // The form is created again when the page changes. Stop the download of the previous page.
   running?.close();
   running = null;
   const say = (text) => {
@@ -52,6 +52,6 @@ function start({ at, ...p }, format, say, finish) {
 function save(blob, name) {
   const address = URL.createObjectURL(blob);
   el("a", { href: address, download: name }).click();
-  // The browser reads the blob after the click.
+  // The browser reads the blob after `click` has returned.
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }

@@ -1,4 +1,4 @@
-// The search of all pages (key /): topics, groups and transactional ids whose name contains a text.
+// The search dialog of all pages (key /), for topics, groups and transactional ids whose name contains a text.
 
 import { el, link } from "./dom.js";
 import { Live } from "./control.js";
@@ -12,7 +12,7 @@ const KINDS = {
 
 export function find() {
   if (document.querySelector("dialog[open]")) return;
-  // Escape closes the dialog; in a field of the type search it would only empty the field.
+  // The field is not of the type search, in which Escape would empty the field instead of closing the dialog.
   const field = el("input", { id: "match", autocomplete: "off", spellcheck: "false", maxlength: 249 });
   const results = el("div", { role: "status" });
   const dialog = el("dialog", { id: "found", "aria-labelledby": "find-title", onclose: closed, onkeydown: step },
@@ -27,7 +27,7 @@ export function find() {
 
   function ask() {
     live?.close();
-    // An answer to an earlier text may still come. One answer is enough: a page of the console asks again and again.
+    // Ignore a late response for an earlier text. Close after the first values, because the server would send new values forever.
     const mine = new Live(`v1/found?${new URLSearchParams({ match: field.value })}`, {
       values: (found) => {
         mine.close();
@@ -48,7 +48,7 @@ export function find() {
       ...found.missing.map((line) => el("p", { class: "note" }, `not searched: ${line}`)));
     const links = [...results.querySelectorAll("a")];
     for (const each of links) each.addEventListener("click", () => dialog.close());
-    // A late answer must not take the focus from a person who has moved to the results.
+    // Restore the focus of a user who has moved to the results before this response.
     if (chosen !== null) (links.find((each) => each.textContent === chosen) ?? field).focus();
   }
 

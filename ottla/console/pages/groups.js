@@ -23,7 +23,7 @@ export const group = {
     pairs([["type", g.type], ["state", g.state], ["assignor", g.assignor || "-"]]),
     el("h2", {}, "Why it has this lag"),
     el("ul", { id: "why" }, g.why.map((line) => el("li", {}, line))),
-    g.holders.length ? el("p", {}, "Transactions that hold it: ", g.holders.map((id) => [link(id, "transaction", { id }), " "]),
+    g.holders.length ? el("p", {}, "Transactions that hold back the group: ", g.holders.map((id) => [link(id, "transaction", { id }), " "]),
       g.more_holders ? `and ${number(g.more_holders)} more` : "") : null,
     el("h2", {}, "Positions"),
     pager("group", p, g.part),
@@ -44,11 +44,11 @@ const remove = (group) => ({ name: "delete-group", title: `Delete group ${group}
 
 const reset = (group) => ({
   name: "reset-group", title: `Reset the offsets of ${group}`, confirm: "Reset", isDanger: true,
-  fields: [...placeFields("beginning"), { name: "topics", label: "topics", hint: "TOPIC or TOPIC:PARTITION, with blanks between; empty: all that have an offset" }],
+  fields: [...placeFields("beginning"), { name: "topics", label: "topics", hint: "TOPIC or TOPIC:PARTITION, separated by spaces; empty: all with a committed offset" }],
   request: (v) => ({ group, to: placeOf(v), topics: v.topics.split(/\s+/).filter(Boolean).map(topicOrPartition) }),
 });
 
-// Topics have no colons in their names.
+// Splits at a colon, which topic names cannot contain.
 function topicOrPartition(text) {
   const [topic, partition] = text.split(":");
   if (partition !== undefined && !/^[0-9]+$/.test(partition)) throw new Error(`expected TOPIC or TOPIC:PARTITION: ${text}`);

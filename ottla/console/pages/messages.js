@@ -4,7 +4,8 @@ import { FORMATS, bytes, headers, producer } from "./records.js";
 
 const ISOLATIONS = { committed: "read_committed", all: "read_uncommitted", aborted: "aborted records only" };
 const ORDERS = { newest: "newest first", oldest: "oldest first" };
-// The fields of the form that are texts: name, label, placeholder, width. Those in MORE are folded on a narrow screen.
+// The text fields of the form: name, label, placeholder, width. On a narrow screen, fields in MORE are hidden until the user opens
+// them.
 const FIELDS = [
   ["partition", "partitions", "all, or 0,2-5"], ["from", "from", "offset, -N or time"], ["to", "up to", "offset or time"],
   ["text", "with text", "in key, value, header"], ["key", "key has", ""], ["value", "value has", ""], ["header", "header", "name or name=text"],
@@ -55,9 +56,9 @@ export const messages = {
   draw: (m, p) => [
     el("h1", {}, link(m.topic, "topic", { name: m.topic }), p.partition ? ` : ${p.partition}` : null),
     el("p", { class: "note" }, range(m)),
-    m.records.length === 0 ? el("p", { class: "note" }, "no such records here") : null,
+    m.records.length === 0 ? el("p", { class: "note" }, "no matching records") : null,
     pages(m, p),
-    m.is_partial ? el("p", { class: "note", id: "partial" }, `${number(m.searched)} offsets were searched; next continues there`) : null,
+    m.is_partial ? el("p", { class: "note", id: "partial" }, `${number(m.searched)} offsets were searched; next continues the search`) : null,
     m.problems.map((problem) => el("p", { class: "note problem" }, problem)),
     table(["partition : offset", "time", "producer", "key", "value", "headers"], m.records.map((record) => row(m.topic, record, p)), "wide records"),
   ].flat().filter(Boolean),

@@ -22,14 +22,14 @@ export const overview = {
     ].filter(Boolean)),
     ...(o.strays.count === 0 ? [] : [
       el("h2", {}, "Stray directories"),
-      table(["directory", "size", "partition", "topic id", "hidden by a topic", "way back"], o.strays.named.map((stray) => [
+      table(["directory", "size", "partition", "topic id", "hidden by a topic", "recovery"], o.strays.named.map((stray) => [
         stray.directory, stray.size_bytes === null ? "unknown" : size(stray.size_bytes), `${stray.topic}:${stray.partition}`,
         stray.topic_id || "none", stray.is_hidden ? "yes" : "no", stray.way_back,
       ])),
       o.strays.count > o.strays.named.length
         ? el("p", { class: "note" }, `and ${number(o.strays.count - o.strays.named.length)} more, ${size(o.strays.size_bytes)} in all`) : null,
     ]),
-    el("h2", {}, "Partitions with records behind an open transaction"),
+    el("h2", {}, "Partitions whose records wait for an open transaction"),
     o.held.length === 0 ? el("p", { class: "note" }, "none")
       : table(["partition", "last stable offset", "high watermark", "held back"], o.held.map((held) => [
         link(`${held.topic}:${held.partition}`, "messages", { topic: held.topic, partition: held.partition, isolation: "all" }),

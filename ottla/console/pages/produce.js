@@ -1,5 +1,3 @@
-// The action that writes one record.
-
 import { numberOrNull } from "./actions.js";
 
 const IN = { none: "no transaction", committed: "a transaction that is committed", aborted: "a transaction that is aborted" };
@@ -11,7 +9,7 @@ export const produce = (topic) => ({
     { name: "isTombstone", label: "tombstone", kind: "check", hint: "no value: compaction deletes the records of the key" },
     { name: "value", label: "value", kind: "long", when: (v) => !v.isTombstone },
     { name: "headers", label: "headers", kind: "long", rows: 2, hint: "one NAME=VALUE per line" },
-    { name: "partition", label: "partition", kind: "number", hint: "empty: the key decides" },
+    { name: "partition", label: "partition", kind: "number", hint: "empty: selected by the key" },
     { name: "transaction", label: "in", kind: "choice", options: IN },
     { name: "id", label: "transactional id", value: "ottla-console", when: (v) => v.transaction !== "none" },
   ],

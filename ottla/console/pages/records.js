@@ -1,16 +1,16 @@
-// Shows keys, values and headers of records. Everything in them is set as text; characters that would hide or reorder text are named.
+// Shows keys, values and headers of records as text. Characters that would hide or reorder text are shown as escape sequences.
 
 import { el, number } from "./dom.js";
 
 const MOST_DEPTH = 60;
 const OPEN_CHILDREN = 30;
-// Control characters except tab and line ends, and those that change the direction of the text after them.
+// Control characters except tab and line ends, invisible characters, and characters that change the direction of text.
 const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 export const FORMATS = { auto: "recognised", json: "JSON", text: "text", msgpack: "MessagePack", cbor: "CBOR", int: "integer", hex: "hexadecimal", schema: "schema" };
 
 export const visible = (text) => text.replace(HIDDEN, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
-// A number keeps the digits that its producer has written, where the browser can say them.
+// A JSON number as the producer has written it. Browsers without `context.source` show the parsed number.
 class Digits {
   constructor(text) {
     this.text = text;
@@ -25,7 +25,7 @@ function parsed(text) {
   }
 }
 
-// A tree whose parts can be closed.
+// Shows a JSON value as a tree whose lists and objects can be collapsed.
 function tree(value, depth = 0) {
   if (value instanceof Digits) return el("span", {}, value.text);
   if (value === null || typeof value !== "object") return el("span", {}, visible(JSON.stringify(value)));
@@ -33,17 +33,17 @@ function tree(value, depth = 0) {
   const entries = Object.entries(value);
   const [open, close] = isList ? ["[", "]"] : ["{", "}"];
   if (entries.length === 0) return el("span", {}, open + close);
-  if (depth >= MOST_DEPTH) return el("span", { class: "note" }, `${open} nested more than ${MOST_DEPTH} deep ${close}`);
+  if (depth >= MOST_DEPTH) return el("span", { class: "note" }, `${open} nested more than ${MOST_DEPTH} levels deep ${close}`);
   const lines = () => entries.map(([name, one]) => el("div", {}, isList ? null : `${visible(JSON.stringify(name))}: `, tree(one, depth + 1)));
   const isOpen = depth === 0 || entries.length <= OPEN_CHILDREN;
   const shown = el("details", { open: isOpen }, el("summary", {}, `${open} ${number(entries.length)} ${close}`));
   if (isOpen) shown.append(...lines());
-  // The parts of a closed list are made when it is opened: it may have a hundred thousand.
+  // A collapsed list may have a hundred thousand elements, which are created only when the user expands the list.
   else shown.addEventListener("toggle", () => shown.childElementCount === 1 && shown.append(...lines()));
   return shown;
 }
 
-// A value as the list of records shows it, or as a whole.
+// Shows a value on one line, or with `isWhole` as a tree if it is JSON.
 export function bytes(value, isWhole = false) {
   if (value === null) return el("span", { class: "note" }, "null");
   const note = el("span", { class: "kind note" }, [value.kind, value.is_cut ? `the first part of ${number(value.size_bytes)} bytes` : null, value.problem || null].filter(Boolean).join(", "));

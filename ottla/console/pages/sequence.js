@@ -1,4 +1,4 @@
-// The events of a transactional id as a sequence diagram: its producer, the coordinator, the partitions, and other clients.
+// Draws the events of a transactional id as a sequence diagram of clients, the coordinator and partitions.
 
 import { svg, time } from "./dom.js";
 
@@ -48,7 +48,8 @@ function row(event, y, x, of, first, writer) {
     svg("circle", { cx: coordinator, cy: y, r: 4 }), svg("text", { x: coordinator + 9, y: y + 4 }, text));
 }
 
-// Who has written is not in the log: it is the client that asked with the same producer id and epoch, else the last that asked.
+// Returns the client that has written each event, which no log contains: the client that sent a request with the same producer id
+// and epoch, else the client of the last request.
 function writersOf(events, first) {
   const key = (event) => `${event.producer_id} ${event.producer_epoch}`;
   const asking = events.filter((event) => event.kind === "request" && event.where.startsWith("from "));

@@ -4,7 +4,7 @@ import { isReadOnly } from "./mode.js";
 
 const EXAMPLE = "api: EndTxn\ndrop_answer: true\ntransactional_id: shop";
 
-// A command's refusal is said where it was asked for.
+// Sends a command, and shows its error in the element `said`.
 async function asked(said, method, path, body) {
   said.textContent = "";
   try {

@@ -1,4 +1,4 @@
-// The theme: the system's, or the one that the reader has chosen for this browser.
+// The theme: the system's, or a theme that the user has chosen for this browser.
 
 const KEY = "ottla-console-theme";
 const CHOICES = ["auto", "dark", "light"];
@@ -16,7 +16,7 @@ function choose(name) {
     if (name === "auto") localStorage.removeItem(KEY);
     else localStorage.setItem(KEY, name);
   } catch {
-    // A browser that keeps nothing has the theme for this page.
+    // Without storage, the chosen theme lasts until the page is closed.
   }
 }
 

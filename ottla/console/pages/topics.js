@@ -85,7 +85,7 @@ function legend() {
     entry("uncommitted", "above the high watermark"));
 }
 
-// A partition from its start to its end, with the offsets that part what readers may see.
+// Draws a partition's offsets from log start to log end. Colours show which offsets consumers can read.
 function ribbon(row) {
   const length = Math.max(1, row.log_end_offset - row.log_start_offset);
   const x = (offset) => ((Math.min(Math.max(offset, row.log_start_offset), row.log_end_offset) - row.log_start_offset) * WIDTH) / length;
