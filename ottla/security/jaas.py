@@ -108,7 +108,7 @@ def _module(tokens: list[_Token], at: int) -> tuple[LoginModule, int]:
     while at < len(tokens) and not tokens[at].is_(";"):
         key, equals, value = tokens[at].text, tokens[at + 1 : at + 2], tokens[at + 2 : at + 3]
         if tokens[at].is_sign or not equals or not equals[0].is_("=") or not value or value[0].is_sign:
-            # Kafka's message has the key, which is a part of a password if quotes are missing.
+            # Unlike Kafka's, the message omits the key, which is a part of a password if quotes are missing.
             raise JaasError(f"Value not specified for key {len(options) + 1} in JAAS config; give NAME=VALUE, with quotes")
         options[key] = value[0].text
         at += 3

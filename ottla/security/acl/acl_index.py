@@ -39,7 +39,7 @@ PartKey: TypeAlias = tuple[ResourceType, KafkaPrincipal, AclOperation]
 
 
 class AclIndex:
-    """ACLs by the actions that they decide about. Each ACL is in it at most once."""
+    """An index of ACLs by the actions that they decide about. It contains each ACL at most once."""
 
     __slots__ = ("_by_type", "_parts", "changes")
 
@@ -100,12 +100,12 @@ class AclIndex:
 
 def _keys(acl: AclBinding) -> list[PartKey]:
     if acl.permission not in (PermissionType.DENY, PermissionType.ALLOW):
-        # A later release of Kafka may store such an ACL. It decides about nothing.
+        # A later release of Kafka may store ACLs with other permissions. They decide about nothing.
         return []
     try:
         principal = KafkaPrincipal.parse(acl.principal)
     except ValueError:
-        # Kafka before 4.0 stored such an ACL, and could then not check anything. It applies to no principal.
+        # Kafka before 4.0 stored an ACL with a malformed principal, and could then not check anything. It applies to no principal.
         return []
     operations = granted_operations(acl.operation, acl.permission)
     return [(acl.resource_type, principal, operation) for operation in operations]
@@ -114,7 +114,7 @@ def _keys(acl: AclBinding) -> list[PartKey]:
 def _position(acl: AclBinding) -> tuple[int, int, int, int, str, str]:
     """Return the position of an ACL in Kafka's walk, among the ACLs that match one resource."""
     is_wildcard = acl.resource_name == WILDCARD and acl.pattern_type is PatternType.LITERAL
-    # The names that match one resource are its prefixes, so the longer one comes first.
+    # The names that match one resource are its prefixes, so the longer name comes first.
     return int(is_wildcard), -len(acl.resource_name), acl.pattern_type, acl.operation, acl.principal, acl.host
 
 
@@ -137,7 +137,7 @@ class _Part:
         self._prefixes: list[str] | None = None
         """The names of PREFIXED patterns in order, or None after a change; made at the next look-up."""
         self._parents: list[int] = []
-        """For each of `_prefixes` the position of the longest other that is a prefix of it, or -1."""
+        """For each name in `_prefixes`, the position of the longest other name that is its prefix, or -1."""
 
     def add(self, acl: AclBinding) -> None:
         by_name = self._named(acl)
@@ -195,7 +195,7 @@ class _Part:
                 if name.startswith(prefixes[at]):
                     found.append(self._prefixed[prefixes[at]])
                 at = self._parents[at]
-        # Kafka's walk takes the wildcard for an ordinary name if the resource's name begins with it.
+        # Kafka's walk treats the wildcard as an ordinary name if the resource's name begins with it.
         if name[:1] != WILDCARD:
             wildcard = self._literal.get(WILDCARD)
             if wildcard is not None:

@@ -71,7 +71,7 @@ E = TypeVar("E", bound=IntEnum)
 
 def of_code(kind: type[E], code: int) -> E:
     """Return the member with a code, or UNKNOWN for a code that Kafka does not have (``fromCode`` of Kafka's enumerations)."""
-    # A call of the enumeration takes five times as long, and a start may read four codes of each of 50,000 ACLs.
+    # Calling the enumeration would take five times as long, and a start may read four codes of each of 50,000 ACLs.
     member = kind._value2member_map_.get(code)
     return kind(0) if member is None else cast(E, member)
 
@@ -112,7 +112,7 @@ def granted_operations(operation: AclOperation, permission: PermissionType) -> t
     """Return the operations that an ACL with this operation decides about.
 
     An ACL that allows READ, WRITE, DELETE or ALTER also allows DESCRIBE, and one that allows ALTER_CONFIGS also allows
-    DESCRIBE_CONFIGS. An ACL that denies one of them denies nothing else.
+    DESCRIBE_CONFIGS. An ACL that denies an operation denies no other.
     """
     if operation is AclOperation.ALL:
         return DECIDED_OPERATIONS

@@ -103,7 +103,7 @@ def _ipv4(text: str) -> int:
 
 
 def _octets(found: re.Match[str]) -> int:
-    """Return the four numbers of an IPv4 address as one. They are decimal even with leading zeros."""
+    """Combine the four numbers of an IPv4 address, which are decimal even with leading zeros."""
     number = 0
     for group in range(1, 5):
         number = number << 8 | _within(int(found[group]), 255)

@@ -65,7 +65,7 @@ class StandardAuthorizer:
         self._super_users = super_users
         self._default = _DEFAULT_ALLOW if allows_without_acl else _DEFAULT_DENY
         self._decisions: dict[tuple[KafkaPrincipal, str, AclOperation, ResourceType, str], Decision] = {}
-        """Earlier decisions, which hold until an ACL changes: clients ask for the same few resources again and again."""
+        """Earlier decisions, which are valid until an ACL changes: clients ask for the same few resources again and again."""
         self._changes = index.changes
 
     def decide(
@@ -102,7 +102,7 @@ class StandardAuthorizer:
         """Whether the principal may perform an operation on at least one resource of a type (KIP-679).
 
         As in Kafka, an ACL with another operation that implies ``operation`` does not count here, and the first check, of an
-        arbitrary name, lets super users pass whatever is denied.
+        arbitrary name, allows super users in spite of ACLs that deny.
         """
         if self.decide(principal, host, operation, resource_type, _ANY_RESOURCE).is_allowed:
             return True

@@ -26,7 +26,7 @@ class Exchange(Protocol):
     """When the client's credential expires, in ms since 1970; None if it does not."""
 
     def respond(self, token: bytes, now_ms: int) -> bytes:
-        """The response to a token of the client. Raises `SaslRefused` or `SaslFailed`."""
+        """Return the response to a token of the client. Raises `SaslRefused` or `SaslFailed`."""
         ...
 
 

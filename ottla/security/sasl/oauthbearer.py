@@ -1,7 +1,7 @@
 """The mechanism OAUTHBEARER (RFC 7628, KIP-255; OAuthBearerSaslServer): a token in one message.
 
-A token that is refused gets a JSON text with the reason, and the client then sends one more byte, after which the authentication
-has failed.
+The server answers an invalid token with a JSON text that has the reason. The client then sends one more byte, and the
+authentication fails.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TokenValidator(Protocol):
     """Decides whether a token is valid (OAuthBearerValidatorCallback)."""
 
     def validated(self, token: str, now_ms: int) -> BearerToken:
-        """The content of a token. Raises `TokenRefused`."""
+        """Return the content of a token. Raises `TokenRefused`."""
         ...
 
 

@@ -9,7 +9,7 @@ from ottla.security.sasl.exchange import SaslRefused
 
 PLAIN = "PLAIN"
 _NO_PASSWORD = b"\0"
-"""Compared with the password of an unknown user. No client can send it, because NUL separates the parts of a token."""
+"""Compared with the password that an unknown user sends. No client can send it, because NUL separates the parts of a token."""
 
 
 class PlainMechanism:
@@ -42,7 +42,7 @@ class PlainExchange:
             raise SaslRefused("Authentication failed: username not specified")
         if not password:
             raise SaslRefused("Authentication failed: password not specified")
-        # An unknown user takes as long as a wrong password.
+        # Rejecting an unknown user takes as long as rejecting a wrong password.
         known = self._passwords.get(user, _NO_PASSWORD)
         if not hmac.compare_digest(known, password.encode()):
             raise SaslRefused("Authentication failed: Invalid username or password")

@@ -1,7 +1,7 @@
 """The mechanisms SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677, KIP-84; ScramSaslServer and ScramMessages).
 
-The client proves that it knows a password of which the server has only two derived keys. The server computes two HMACs for each
-client, whatever the number of iterations: only the client computes them.
+The client proves that it knows a password of which the server has only two derived keys. The server computes only two HMACs for
+each client, because the client computes the iterations.
 
 Unlike Kafka, which refuses an unknown user at its first message, this server sends an unknown user a salt as well, and refuses the
 proof. So neither the messages nor their timing tell whether a user exists (RFC 5802, section 7).
@@ -64,7 +64,7 @@ class TokenCredential(NamedTuple):
 def salt_of(seed: bytes) -> bytes:
     """Derive a salt in the form of Kafka's: a random number of 130 bits in base 36 (ScramFormatter.secureRandomString).
 
-    The salts of users and of unknown users have the same form, so that it does not tell which users exist.
+    Salts of unknown users have the same form, so that a salt does not show whether a user exists.
     """
     number = int.from_bytes(hashlib.sha256(seed).digest()) >> (256 - _SALT_BITS)
     digits = bytearray()
@@ -75,8 +75,8 @@ def salt_of(seed: bytes) -> bytes:
 
 
 def token_credential(name: str, hmac_bytes: bytes, salt: bytes) -> StoredCredential:
-    """The credential by which a client proves that it has the HMAC of a token; its password is the HMAC in base64. This takes about
-    a thousand times as long as the proof."""
+    """The credential by which a client proves that it has the HMAC of a token; its password is the HMAC in base64. Deriving it
+    takes about a thousand times as long as checking a proof."""
     digest, password = HASHES[name], base64.b64encode(hmac_bytes)
     salted = hashlib.pbkdf2_hmac(digest, password, salt, MIN_ITERATIONS)
     return StoredCredential(
@@ -88,7 +88,7 @@ def token_credential(name: str, hmac_bytes: bytes, salt: bytes) -> StoredCredent
 
 
 class StoredCredential(NamedTuple):
-    """A `Credential` that was computed here."""
+    """A `Credential` that this module has computed."""
 
     salt: bytes
     stored_key: bytes
@@ -100,8 +100,8 @@ class ScramMechanism:
     """One SCRAM mechanism. ``credential_of`` returns the credential of a user; None for an unknown user. ``token_of`` does the same
     for the id of a delegation token.
 
-    ``secret`` returns bytes that clients do not know. The salts of unknown users are derived from them, so that each of them
-    gets the same one from all brokers that have these bytes.
+    ``secret`` returns bytes that clients do not know. Salts of unknown users are derived from these bytes, so that all brokers with
+    the same bytes send an unknown user the same salt.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class ScramExchange:
         return self._server_first.encode()
 
     def _final(self, message: str) -> bytes:
-        """The server's last message: the proof that it knows the credential."""
+        """The server's last message: the proof that the server knows the credential."""
         found = _CLIENT_FINAL.fullmatch(message)
         if found is None:
             raise SaslFailed("Invalid SCRAM client final message format")

@@ -92,7 +92,7 @@ class SaslServer:
         return self.state is State.AUTHENTICATE
 
     def fail(self) -> None:
-        """The client has violated the protocol."""
+        """End the authentication, because the client has violated the protocol."""
         self.state = State.FAILED
 
     def versions_answered(self, code: int) -> None:
@@ -155,7 +155,7 @@ class SaslServer:
         self.principal, self.is_by_token = principal, exchange.is_token
 
     def _session_ms(self, exchange: Exchange, now_ms: int) -> int | None:
-        """How long the session may last; None without a limit. The shorter limit counts."""
+        """Return the maximum duration of the session; None for no limit. The credential's expiry may shorten it."""
         limits = [ms for ms in (self._terms.max_session_ms.get(self.mechanism, 0),) if ms > 0]
         if exchange.expires_ms is not None:
             limits.append(exchange.expires_ms - now_ms)
@@ -175,9 +175,8 @@ class SaslServer:
         return True
 
     def reauthenticate(self, steady_ms: int) -> bool:
-        """Begin a re-authentication. Returns False if the connection's session has no end, or if the last one began just before.
-
-        After False, SaslHandshake gets the error response of an authenticated connection (KafkaChannel).
+        """Begin a re-authentication. Returns False if the connection's session has no end, or if the last re-authentication began
+        too recently. After False, SaslHandshake gets the error response of an authenticated connection (KafkaChannel).
         """
         if self.ends_ms is None or (self._began_ms is not None and steady_ms - self._began_ms < MIN_REAUTHENTICATION_MS):
             return False

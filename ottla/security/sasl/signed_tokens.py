@@ -1,7 +1,7 @@
 """Signed tokens (RFC 7515, KIP-768; BrokerJwtValidator): JWTs that are verified by the keys of an identity provider.
 
 PyJWT parses tokens and keys and verifies signatures. It is the most used library for this, and takes the allowed algorithms as an
-argument; joserfc can the same, but needs a newer cryptography and has fewer users. Only asymmetric algorithms are allowed, so a
+argument; joserfc can do the same, but needs a newer cryptography and has fewer users. Only asymmetric algorithms are allowed, so a
 public key can never serve as the secret of an HMAC. The times in a token are compared with the broker's clock, not with PyJWT's.
 """
 

@@ -13,7 +13,7 @@ from enum import Enum
 
 
 class State(Enum):
-    """Names and meanings are Kafka's."""
+    """A state. Names and meanings are Kafka's."""
 
     INITIAL_REQUEST = "initial request"
     """No request was received. The next one is ApiVersions or SaslHandshake."""

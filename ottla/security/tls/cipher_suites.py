@@ -23,7 +23,7 @@ _CIPHERS = (
 
 
 def openssl_name(suite: str) -> str | None:
-    """OpenSSL's name of a cipher suite of TLS 1.2; None for a name that has not the form of such a suite.
+    """OpenSSL's name of a cipher suite of TLS 1.2; None for a name without the form of such a suite.
 
     ``TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`` is ``ECDHE-RSA-AES128-GCM-SHA256``.
     """
@@ -33,7 +33,7 @@ def openssl_name(suite: str) -> str | None:
     for pattern, name in _CIPHERS:
         cipher = pattern.fullmatch(found["cipher"])
         if cipher is not None:
-            # The key exchange by RSA itself has no name in OpenSSL.
+            # OpenSSL's names omit the key exchange RSA.
             exchange = "" if found["exchange"] == "RSA" else found["exchange"].replace("_", "-") + "-"
             return exchange + cipher.expand(name).replace("_", "")
     return None

@@ -60,13 +60,13 @@ def alternative_names_of(certificate: bytes) -> frozenset[bytes]:
 
 
 def fields_of(certificate: bytes) -> list[tuple[int, bytes, bytes]]:
-    """The fields of the signed part, without the version."""
+    """Return the fields of a certificate's signed part, without the version."""
     signed = next(elements_of(next(elements_of(certificate))[1]))[1]
     return [field for field in elements_of(signed) if field[0] != _EXPLICIT_VERSION]
 
 
 def elements_of(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Tag, content and whole encoding of each element of ASN.1 DER."""
+    """Return tag, content and whole encoding of each element of ASN.1 DER."""
     at = 0
     while at < len(data):
         start, tag, length = at, data[at], data[at + 1]

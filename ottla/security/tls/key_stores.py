@@ -28,7 +28,7 @@ class KeyStoreError(ValueError):
 
 
 class KeyMaterial(msgspec.Struct, frozen=True):
-    """The private key and the certificate chain of a server in PEM, and the password of the key; None if it has none."""
+    """The private key and the certificate chain of a server in PEM, and the password of the key; None for a plain key."""
 
     chain: bytes
     key: bytes
@@ -134,7 +134,7 @@ def _loaded(pkcs12: Any, data: bytes, password: str) -> Any:
 
 
 def _ordered(own: Any, others: list[Any]) -> list[Any]:
-    """The certificates from the issuer of the server's own certificate upwards. A file may have them in any order."""
+    """Return the certificates in order, from the issuer of the server's own certificate upwards. A file may have any order."""
     by_subject = {certificate.subject: certificate for certificate in others}
     ordered, current = [], own
     while (issuer := by_subject.pop(current.issuer, None)) is not None:

@@ -38,13 +38,13 @@ class MappingRule:
             raise RuleError(f"invalid pattern {pattern!r}: {error}") from None
 
     def name_of(self, subject: str) -> str | None:
-        """The name that the rule makes of a subject; None if it does not match."""
+        """Return the name that the rule makes of a subject; None if the rule does not match."""
         if self._pattern is None:
             return subject
         found = self._pattern.fullmatch(subject)
         if found is None:
             return None
-        # Java replaces every match within the subject, which is the whole subject, and the empty match after it if there is one.
+            # Java replaces the match of the whole subject, and also an empty match after it.
         name = "".join(self._replaced(match) for match in self._pattern.finditer(subject)) if found[0] else self._replaced(found)
         return name.lower() if self._case == "L" else name.upper() if self._case == "U" else name
 

@@ -1,4 +1,5 @@
-"""The time in which a certificate is valid, read from its DER encoding, because Python's ssl module has it of trusted ones only."""
+"""The time in which a certificate is valid, read from its DER encoding, because Python's ssl module parses trusted certificates
+only."""
 
 from __future__ import annotations
 
@@ -39,13 +40,13 @@ def _time(tag: int, text: str) -> datetime:
 
 
 def doubt_of(validity: Validity, now_ms: int) -> str | None:
-    """Why clients refuse the certificate, or will refuse it soon; None if they do not."""
+    """Return why clients refuse the certificate, or will refuse it soon; None if they accept it."""
     now = datetime.fromtimestamp(now_ms / 1_000, UTC)
     if now < validity.begin:
         return f"it is not valid before {_text(validity.begin)}"
     if now > validity.end:
         return f"it expired on {_text(validity.end)}"
-    # Subtracted, because the end of a certificate without expiry is the last second of the year 9999.
+    # Adding days to ``now`` or ``end`` could overflow: a certificate without expiry ends in the last second of the year 9999.
     return f"it expires on {_text(validity.end)}" if validity.end - now <= timedelta(days=SOON_DAYS) else None
 
 
