@@ -47,7 +47,7 @@ _MODULES = {
     "Snapshot": "ottla.testing.broker_clock",
     "recipes": "ottla.testing.recipes",
 }
-"""The module of each public name. They are imported on first use, so that the command line starts fast."""
+"""The module of each public name, which is imported on first use, so that the command line starts fast."""
 
 
 def __getattr__(name: str) -> Any:

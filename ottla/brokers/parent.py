@@ -175,7 +175,7 @@ class Parent:
             if is_ready:
                 self._say_started(node_id, child)
                 if self._is_up and all(child.ready is not None for child in self._children.values()):
-                    # Process ids and ports in the file may have changed.
+                    # Process ids and ports in the ready file may have changed.
                     self._write_ready_file(self.ready_line())
                 self._answer(node_id, event="started", node=node_id, name=child.name, pid=child.pid)
 
@@ -245,7 +245,7 @@ class Parent:
             "event": "ready",
             "bootstrap": ",".join(broker["bootstrap"] for broker in brokers.values()),
             "brokers": brokers,
-            # `ottla health` checks the first address. The last listener of a broker is the plain one.
+            # `ottla health` checks the first address. The last listener of a broker is the plain listener.
             "listening": {f"broker-{n}": at for n, broker in brokers.items() for at in broker["listening"].values()},
             "controller": {
                 "pid": controller.pid,

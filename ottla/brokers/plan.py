@@ -175,7 +175,6 @@ def _text(name: str, host: str, port: int) -> str:
 
 
 def _endpoint(texts: tuple[str, ...], key: str) -> Endpoint:
-    """Parse the endpoint of the first broker."""
     endpoints = parse_endpoints(texts, key)
     if len(endpoints) != 1:
         raise ConfigError(f"{key}: with --brokers give one listener, {CLIENT_LISTENER}://HOST:PORT of the first broker")

@@ -112,8 +112,8 @@ def _txn_index(file: File, base_offset: int) -> Iterator[Entry]:
 
 
 def _ascending(file: File, form: Struct, shown: Callable[[tuple[Any, ...]], Entry], by: int) -> Iterator[Entry]:
-    """Yield entries, and report an entry whose field number ``by`` does not grow. Zeros at the end, which a running Apache Kafka
-    preallocates, are ignored."""
+    """Yield entries, and report an entry whose field number ``by`` is not larger than the previous entry's. Zeros at the end, which
+    a running Apache Kafka preallocates, are ignored."""
     last, nothing = -1, form.unpack(bytes(form.size))
     for number, raw in enumerate(_unpacked(file, form)):
         if raw == nothing and (number or file.size > form.size):

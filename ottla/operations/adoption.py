@@ -271,7 +271,7 @@ def carry_out(
             metadata.append_own(build_batch(((r.key, r.value) for r in batch), now_ms), now_ms)
         metadata.close()
     except BaseException:
-        # Remove what was copied, also after Ctrl-C.
+        # Remove the copied directories, also after Ctrl-C.
         for segment in metadata.segments:
             segment.log.take_back(sizes_bytes.get(segment, 0))
         metadata.abandon()

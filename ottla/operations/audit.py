@@ -293,8 +293,8 @@ class DecisionAudit:
                     continue
                 producers = view.history.producers
                 entry = producers.entries.get(metadata.producer_id)
-                # A transaction's records have the epoch before its end's epoch. An open transaction of a lower epoch is an earlier
-                # one.
+                # Records of a transaction have the epoch before its end's epoch. An open transaction with a lower epoch is an
+                # earlier transaction.
                 is_written = entry is not None and (
                     entry.epoch >= metadata.producer_epoch
                     or (entry.epoch == metadata.producer_epoch - 1 and metadata.producer_id in producers.open_txns)

@@ -319,7 +319,6 @@ def _described(fs: Filesystem, directory: str, *, was_interrupted: bool) -> Grow
 
 
 def _notes(state: ClusterState) -> Iterator[str]:
-    """Describe how the cluster's configs differ from a new cluster's."""
     for name in (TRANSACTION_TOPIC, SHARE_STATE_TOPIC):
         if state.config_of(TOPIC_RESOURCE, name).get(MIN_INSYNC_REPLICAS) == "1":
             yield (

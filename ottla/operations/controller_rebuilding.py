@@ -146,7 +146,7 @@ def _stored(fs: Filesystem, path: str) -> Iterator[tuple[BatchHeader, Buffer]]:
 
 
 def _examined(fs: Filesystem, path: str) -> Copy | None:
-    """Return the copy; None if it has no records."""
+    """Read a copy of the metadata log; None if it has no records."""
     below = snapshot_end(fs, path)
     end_offset, last_epoch = (0, 0) if below is None else below
     for header, _ in _stored(fs, path):

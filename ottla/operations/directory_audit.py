@@ -68,7 +68,8 @@ class _Reader:
 
 
 def logs_of(fs: Filesystem, directory: str) -> dict[TopicPartition, list[int]]:
-    """Return the base offsets of each partition's segments, ascending. Raises `DirectoryError` for another directory."""
+    """Return the base offsets of each partition's segments, ascending. Raises `DirectoryError` if ``directory`` is not a data
+    directory."""
     logs: dict[TopicPartition, list[int]] = {}
     names = fs.list_dir(directory)
     for name in names:

@@ -176,7 +176,7 @@ def hand_over(fs: Filesystem, directory: str, plan: GraduationPlan) -> str:
             raise DirectoryError(f"{metadata} cannot be moved to {aside} {reason}") from error
         sync_names(fs, directory)
     except BaseException:
-        # Also after Ctrl-C, which may come after the move.
+        # Restore the file also after Ctrl-C, but not if the metadata has been moved.
         with suppress(OSError):
             if fs.is_dir(metadata):
                 fs.unlink(path) if before is None else fs.write_file(path, before)

@@ -82,7 +82,6 @@ def replicas_of(number: int, broker_count: int, replication_factor: int) -> tupl
 
 
 def _rename_broker(state: ClusterState) -> None:
-    """Assign the configs of the broker to broker 1."""
     for kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):
         own = state.configs.pop((kind, str(state.node_id)), None)
         if own:

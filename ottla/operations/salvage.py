@@ -120,7 +120,7 @@ def _holes(segment: Segment, following: int | None, known_end: int, epochs: dict
 def _sound_part(
     file: File, position: int, expected: int, following: int | None, known_end: int, epochs: dict[int, int]
 ) -> tuple[int, int, str | None]:
-    """Find the end of the valid batches from a file position on: position, offset, and the error there; None at the file's end.
+    """Return position and offset at which the valid batches from ``position`` on end, and the error there; None at the file's end.
 
     No CRC covers the offsets of a batch. So if a batch begins after a gap, and the offsets of the next batch would follow without
     the gap, the batch after the gap is damaged.
