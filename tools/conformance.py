@@ -1,8 +1,8 @@
 """Writes docs/conformance.md, the scoreboard of each broker in the test cases of the rules.
 
 ``make conformance`` runs the test cases, and passes the files that ``pytest --scoreboard FILE`` writes. With ``PARTS=T,V`` it runs
-only the cases of these parts of docs/rules.md, and the figures of the others stay. Without files (``make generate``) all figures on
-the page stay, and everything else is generated again.
+only the cases of these parts of docs/rules.md, and the figures of other parts stay. Without files (``make generate``) all figures
+on the page stay, and everything else is generated again.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def board_on(page: str) -> Board:
 
 
 def merged(board: Board, page: str, sections: list[str]) -> Board:
-    """Return the scores of a page with those of ``board`` in place of some sections. Raises `ValueError` if one has no result."""
+    """Return the scores of a page with those of ``board`` in place of some sections. Raises `ValueError` if a section has no
+    result."""
     without = [section for section in sections if section not in board.scores]
     if without:
         raise ValueError(f"no test of {without[0]!r} was run, so the page keeps its figures")

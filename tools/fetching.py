@@ -47,7 +47,6 @@ def _by_maven(artifacts: list[Artifact], target: Path) -> None:
 
 
 def _by_ivy(artifacts: list[Artifact], target: Path, java: str, home: Path) -> None:
-    """Download with the Ivy that pyspark ships."""
     ivy = next(home.glob("ivy-*.jar"), None)
     if ivy is None:
         home.mkdir(parents=True, exist_ok=True)

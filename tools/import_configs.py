@@ -40,7 +40,7 @@ def _rule(jvm: Any, name: str, validator: Any) -> str:
     text = validator.toString()
     inside = text.partition("[")[2].rstrip("]").replace(", ", "|")
     if kind == "Range":
-        # The text is [1,...] or [1,...,9].
+        # A Range validator is printed as [1,...] or [1,...,9].
         low, _, high = inside.partition(",...")
         return f"{low}..{high.lstrip(',')}"
     if kind == "ValidList":

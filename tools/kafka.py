@@ -176,7 +176,7 @@ SERVER_JVM = Jvm(
 """The options of Kafka's start script, for measurements."""
 _QUICK_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 QUICK_JVM = Jvm(_QUICK_OPTIONS, from_archive=True)
-"""Options for processes that a test starts. Until the broker responds they need a third of the processor time."""
+"""Options for processes that a test starts. They reduce the processor time of a start to a third."""
 
 
 @cache

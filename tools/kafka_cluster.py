@@ -27,7 +27,6 @@ from tools.ottla_node import OttlaNode
 T = TypeVar("T")
 
 CHANGE_TIMEOUT_S = 60.0
-"""Timeout for changes of the cluster, in seconds."""
 
 
 class SeveralBrokers(Protocol):

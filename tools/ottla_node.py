@@ -36,7 +36,7 @@ class OttlaNode:
     """A node of a cluster. For a broker ``under`` is the cluster's id, and the controller as ``ID@HOST:PORT``. For a controller it
     is None.
 
-    ``listeners`` are a broker's ports by security protocol, besides PLAINTEXT; ``settings`` configure the rest of them.
+    ``listeners`` are a broker's ports by security protocol, besides PLAINTEXT; ``settings`` must have the rest of their config.
 
     ``data_dir`` contains the log file (``broker.log``, JSON lines), the ready file of the newest process, and the log directory.
     """

@@ -67,7 +67,7 @@ def supported_pythons(wheel: Path, version: str) -> list[str]:
 
 
 def _candidates(minor: str) -> Iterable[str | Path]:
-    """Yield commands that may be this Python. A shim of pyenv may be one that only prints an error."""
+    """Yield commands that may be this Python. A command may be a shim of pyenv that only prints an error."""
     yield sys.executable
     if (found := shutil.which(f"python{minor}")) is not None:
         yield found
@@ -127,17 +127,17 @@ def write_sbom(wheel: Path, version: str, pyproject: Path, target: Path) -> str:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory:
         home = Path(directory)
-        # Without pip, which is no dependency.
+        # Omit pip, which is not a dependency of ottla.
         run([sys.executable, "-m", "venv", "--without-pip", str(home / "venv")], home)
         python = home / "venv" / "bin" / "python"
         run([sys.executable, "-m", "pip", "--python", str(python), "install", "-q", str(wheel)], home, PYTHONPATH="")
         for origin in (home / "venv").glob("lib/python*/site-packages/*.dist-info/direct_url.json"):
-            # It has the path of the wheel on this machine.
+            # The file has the path of the wheel on this machine.
             origin.unlink()
         describe = [sys.executable, "-m", "cyclonedx_py", "environment", "--pyproject", str(pyproject), "--mc-type", "application"]
         run([*describe, "--output-reproducible", "--of", "JSON", "-o", str(target), str(python)], home, PYTHONPATH="")
     described: dict[str, Any] = json.loads(target.read_text())
-    # pyproject.toml does not have the version.
+    # The tool reads the component from pyproject.toml, which does not have the version.
     described["metadata"]["component"] |= {"version": version, "purl": f"pkg:pypi/ottla@{version}"}
     target.write_text(json.dumps(described, indent=2) + "\n")
     return check_sbom(described, required_names(wheel, version), version, directory)

@@ -1,6 +1,6 @@
 """Runs a stream on each version of Spark in each way of starting it, kills it, and writes the matrix in docs/spark.md.
 
-``make spark-matrix`` runs all; ``--version`` and ``--way`` choose some. Each version has a virtual environment in the cache
+``make spark-matrix`` runs all; ``--version`` and ``--way`` select cells. Each version has a virtual environment in the cache
 directory (0.6 GB), which is made once. A run copies numbered records to another topic by `tools.spark_round_trip`. Its driver is
 killed with SIGKILL in the middle and started again; then each number must be there once. Cells that are not run keep their result
 on the page.
@@ -32,7 +32,7 @@ RECORDS: Final = 900
 KILL_AFTER: Final = 150
 """Number of committed records after which the driver is killed."""
 LARGE_EVERY: Final = 50
-"""Each record of this distance is so large that tasks write its batch, and not the driver (`small_batches.MAX_RECORD_BYTES`)."""
+"""One in this number of records is so large that tasks write its batch, and not the driver (`small_batches.MAX_RECORD_BYTES`)."""
 LARGE_BYTES: Final = 17 << 10
 SLOW_MS: Final = 3_000
 """Delay of the response to a write to one partition, so that a writing task is slow."""
@@ -84,7 +84,7 @@ def refusal_of(release: Release, way: str) -> str | None:
 
 @dataclass(slots=True)
 class Run:
-    """The runs of one cell: the release, the way, and where its files are."""
+    """The runs of one cell of the matrix."""
 
     release: Release
     way: str
