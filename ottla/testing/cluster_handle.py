@@ -275,7 +275,7 @@ class Cluster:
         self._resume_all()
         for node in sorted(self._partitioned):
             partition = self._partitioned.pop(node)
-            # A broker that has ended meanwhile has no faults.
+            # A broker that has just ended has no faults to remove.
             with suppress(ControlError):
                 partition.remove()
         for node in (CONTROLLER, *self.brokers):
@@ -288,7 +288,7 @@ class Cluster:
         self._resume_all()
         self._partitioned.clear()
         for broker in self.brokers:
-            # A broker that was killed meanwhile has no faults.
+            # A broker that was just killed has no faults to remove.
             with suppress(ControlError):
                 self.faults(broker).clear()
 

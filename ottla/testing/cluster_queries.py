@@ -149,7 +149,7 @@ def _create_automatically(client: KafkaClient, topic: str) -> None:
 
 
 def pause_until(deadline_s: float) -> bool:
-    """Sleep shortly before another attempt. Returns False if the deadline has passed."""
+    """Sleep briefly before another attempt. Returns False if the deadline has passed."""
     if monotonic_s() >= deadline_s:
         return False
     time.sleep(PAUSE_S)

@@ -20,7 +20,7 @@ from ottla.testing.serialization import Record, as_json, deserialize, header_lis
 MAX_LINES: Final = 10
 """Maximum number of lines with records in a difference."""
 WINDOW: Final = 200
-"""Maximum number of expected, and of actual, records after the first difference that are aligned."""
+"""Maximum number of expected and of actual records that are aligned after the first difference."""
 MAX_MOVED: Final = 300
 """Maximum number of expected values for which `_assign` reassigns values, because each may take a level of recursion."""
 CONTEXT: Final = 3
@@ -93,7 +93,7 @@ class Expectation:
 
     def _aligned(self, expected: list[Any], records: list[ConsumedRecord]) -> list[_Block]:
         """Align two lists. Returns blocks of missing, unexpected and equal records, in this order."""
-        # The number of a record is that of the first expected value that it matches, or a unique number.
+        # A record gets the number of the first expected value that it matches, or a unique number.
         numbers = [next(i for i, other in enumerate(expected) if other is one or _same(other, one)) for one in expected]
         found = [
             next((i for i, one in enumerate(expected) if self.matches(one, record)), -1 - at) for at, record in enumerate(records)
@@ -126,7 +126,7 @@ class Expectation:
         return missing, [record for at, record in enumerate(left) if at not in owner]
 
     def _without_exact(self, records: Sequence[ConsumedRecord]) -> tuple[list[Any], list[ConsumedRecord]]:
-        """Pair expected values with records of equal bytes or JSON, by lookup. Returns the values and records without a pair."""
+        """Pair expected values with records of equal bytes or JSON. Returns the values and records without a pair."""
         if self._deserializer is not None:
             return self.expected, list(records)
         by_value: dict[bytes | str | None, list[ConsumedRecord]] = {}

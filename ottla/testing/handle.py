@@ -230,7 +230,7 @@ class Broker:
             control = self.ready["control"]
             self._remote = Remote(control["url"], control["token"])
             if self.clock.is_manual:
-                # A manual clock keeps this time until it is advanced.
+                # The time of a manual clock changes only when the clock is advanced.
                 self.clock.last_ms = self.clock.now_ms
         return self
 

@@ -135,7 +135,7 @@ def consume(
 ) -> list[Consumed[Any]]:
     """Wait until a topic has ``n`` committed records, and return the first ``n``; without ``n`` return all current records.
 
-    Each call begins at offset ``start`` of each partition, or of the given one. Records of several partitions are ordered by
+    Each call begins at offset ``start`` of each partition, or of ``partition``. Records of several partitions are ordered by
     timestamp. ``deserializer`` is applied to the values, such as ``str`` (UTF-8) or ``json.loads``; tombstones stay None.
 
     Raises TimeoutError, which says how many records are there, and why others are not committed.
@@ -226,7 +226,7 @@ def alter_config(self: Handle, *, configs: Mapping[str, ConfigValue]) -> None: .
 def alter_config(
     self: Handle, topic: str | None = None, configs: Mapping[str, ConfigValue] | None = None, *, group: str | None = None
 ) -> None:
-    """Set configs of a topic or of a ``group``, or without both of all brokers. The value None restores the default."""
+    """Set configs of a topic, of a ``group``, or, if neither is given, of all brokers. The value None restores the default."""
     from ottla.client.admin.topics import ConfigKind, set_configs
 
     if topic is not None and group is not None:
@@ -247,7 +247,7 @@ def commit_offsets(self: Handle, group: str, offsets: Mapping[tuple[str, int], i
 
 
 def records(self: Handle, topic: str, isolation: Isolation = "committed") -> list[ConsumedRecord]:
-    """Return all current committed, aborted, or all records of a topic, ordered by partition and offset."""
+    """Return the current committed records, aborted records, or all records of a topic, ordered by partition and offset."""
     return self._questions.records(topic, isolation)
 
 

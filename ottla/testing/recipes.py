@@ -115,7 +115,7 @@ def transaction_timeout(broker: Broker, seconds: int = 61) -> None:
 
 def rebalance(broker: Broker | RemoteFaults, group: str, *, times: int = 1) -> RemoteFault:
     """A rebalance begins while the consumer processes a batch, as the next heartbeat response says. The consumer joins again, and
-    may get other partitions. Records that are not committed before are read again."""
+    may get other partitions. Records whose offsets are not committed before that are read again."""
     return _faults(broker).error(api=Api.HEARTBEAT, group=group, code=Code.REBALANCE_IN_PROGRESS, times=times)
 
 
@@ -152,6 +152,6 @@ def fetch_connection_lost(broker: Broker | RemoteFaults, topic: str = _ANY, *, t
 
 def slow_broker(broker: Broker | RemoteFaults, ms: float = 500, **which: Unpack[Conditions]) -> RemoteFault:
     """Each response of matching requests, by default of all, is late. An application must not treat a late response as a failure
-    before a timeout."""
+    before its own timeout."""
     which.setdefault("times", None)
     return _faults(broker).delay(answer_ms=ms, **which)

@@ -1,4 +1,4 @@
-"""Reads the committed records of a topic until there are enough of them, and explains why others are not there."""
+"""Reads the committed records of a topic until there are enough of them, and explains why records are missing."""
 
 from __future__ import annotations
 

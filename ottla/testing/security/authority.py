@@ -16,7 +16,7 @@ MISSING: Final = "certificates for tests are made with the package cryptography;
 LIFETIME: Final = timedelta(days=365)
 """How long certificates are valid. A test needs minutes, and some clients refuse certificates that are valid for years."""
 CLOCK_SKEW: Final = timedelta(days=1)
-"""How long before now certificates are valid, because clocks in containers differ."""
+"""Certificates are valid from this time before their issue, because clocks in containers differ."""
 
 
 class Authority:
