@@ -17,11 +17,12 @@ STEPS_PER_ADVANCE = 500
 MAX_ADVANCE_MS = 10 * 365 * 86_400_000
 SETTLE_POLL_S = 0.0005
 SETTLE_POLLS = 20_000
-"""Maximum number of polls after each step for the end of the work that the step started. All polls take about ten seconds."""
+"""Maximum number of checks, after each step, whether the work that it started has ended. All checks take about ten seconds."""
 
 
 class ManualClock:
-    """A `broker.loop.env.TimeSource`. The clock starts at ``now_ms``, in ms since 1970, by default the machine's time."""
+    """A `broker.loop.env.TimeSource` that advances on command. It starts at ``now_ms``, in ms since 1970, by default the machine's
+    time."""
 
     def __init__(self, now_ms: int | None = None) -> None:
         self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms

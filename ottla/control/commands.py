@@ -20,7 +20,7 @@ from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
 
 IDS_SHOWN = 1_000
-"""Maximum number of listed transactional ids. Ids with the newest events are listed."""
+"""Maximum number of listed transactional ids: those with the newest events."""
 
 
 class SnapshotParameters(msgspec.Struct, forbid_unknown_fields=True):

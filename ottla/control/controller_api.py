@@ -30,7 +30,7 @@ DENIALS = "/v1/denials"
 
 class Authorizer(Protocol):
     def denials(self) -> Sequence[Any]:
-        """The newest denials since the start, newest first."""
+        """The newest denials since the controller's start, newest first."""
         ...
 
 

@@ -37,7 +37,8 @@ class FaultView(msgspec.Struct, kw_only=True):
 
 
 class AddedFault:
-    """A fault that was added to a broker. A fault without hits left stays in the list, so that its hits can be read."""
+    """A fault that was added to a broker. A fault with its maximum number of hits stays in the list, so that the hits can be
+    read."""
 
     def __init__(self, fault_id: int, fault: Fault, remove: Callable[[int], object]) -> None:
         self.id = fault_id

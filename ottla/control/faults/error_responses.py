@@ -310,7 +310,6 @@ def _types(answer: type[msgspec.Struct], shape: Shape) -> tuple[Any, Any]:
 
 
 def _element(message: type[msgspec.Struct], field: str) -> Any:
-    """Return the struct of the elements of a message's array."""
     annotation = next(f.type for f in msgspec.structs.fields(message) if f.name == field)
     options = getattr(annotation, "__args__", ())
     return next(

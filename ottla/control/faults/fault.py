@@ -41,7 +41,7 @@ PACES = ("delay_ms", "delay_answer_ms", "throttle_ms", "bytes_per_second")
 response."""
 _OF_REQUESTS = ("version", "client_id", "group", "fields")
 _OF_CLIENTS = ("api", *_OF_REQUESTS, "topic", "partition", "transactional_id")
-"""Conditions that a TLS handshake does not have, because it precedes all requests."""
+"""Conditions that exclude ``fail_handshake``, because a TLS handshake precedes all requests."""
 _BY_MARKER = (Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS)
 
 
@@ -93,7 +93,7 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     refuse: PointName | None = None
     """The point where a transaction's next step is refused, with ``error`` if set. The coordinator or the client then retries."""
     after_markers: int = 1
-    """With ``between-markers``: the number of markers that are written before the hit."""
+    """The number of markers that are written before a hit at ``between-markers``."""
     fail_handshake: bool = False
     """Whether TLS handshakes of new connections fail with the alert ``handshake_failure``."""
     observe: bool = False
