@@ -100,7 +100,7 @@ def cluster_and_control_api(
 def time_of(control_api: Remote | None) -> int:
     """Return the current time, in ms, for computing transaction timeouts. Raises `Refused`.
 
-    The time is the broker's, whose clock may be manual, or this machine's if there is no control API.
+    The time is from the broker's clock, which may be manual, or from this machine's clock if there is no control API.
     """
     from ottla.client import real_time
     from ottla.control.remote import ControlError

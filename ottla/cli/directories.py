@@ -60,7 +60,8 @@ class Bar:
 
 
 def advancing(bar: Bar, total: int) -> Callable[[int], None]:
-    """Return a callable that advances the bar by a number of bytes, at most to ``total``: files may have grown meanwhile."""
+    """Return a callable that advances the bar by a number of bytes, at most to ``total``, because files may grow while they are
+    read."""
     done = 0
 
     def on_read(size: int) -> None:

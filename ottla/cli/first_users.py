@@ -10,7 +10,7 @@ from ottla.arguments import BadArgument
 from ottla.broker.config.first_user import FirstUser
 
 COMMENT = "#"
-"""The first character of a line that is ignored."""
+"""Lines that begin with this character are ignored."""
 
 
 def first_user(text: str) -> FirstUser:

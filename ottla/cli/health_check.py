@@ -44,7 +44,7 @@ def listening_address(ready_file: Path) -> str:
 
 
 class HealthChannel(Protocol):
-    """A socket, or an object with its methods on an authenticated connection."""
+    """A socket, or an authenticated connection with a socket's methods."""
 
     def sendall(self, data: bytes, /) -> object: ...
 
@@ -98,7 +98,8 @@ def ask(bootstrap: str, timeout_s: float, connect: Connect = plain) -> list[str]
 
 
 def asked_again(ask_once: Callable[[float], T], timeout_s: float) -> T:
-    """Call ``ask_once`` until it succeeds, because the broker may be starting. Its argument is the remaining time in seconds.
+    """Call ``ask_once`` until it succeeds, because the broker may be starting. The argument of ``ask_once`` is the remaining time
+    in seconds.
 
     After ``timeout_s`` the last `NotReady` is raised.
     """

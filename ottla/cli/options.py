@@ -142,7 +142,7 @@ def seen_by(cluster: KafkaClient, listed: Collection[object]) -> str:
 
 
 def check_all_answered(silent: Iterable[ClientError]) -> None:
-    """Raise `Refused` if ``silent`` has errors: the command has shown results, but not of all brokers."""
+    """Raise `Refused` if ``silent`` has errors of brokers whose results the command could not show."""
     if said := "; ".join(map(str, silent)):
         raise Refused(f"{said}; its groups and transactional ids are not listed")
 

@@ -24,7 +24,7 @@ rows_option = click.option(
 
 @contextmanager
 def running_job() -> Iterator[None]:
-    """Report a missing package, a `PipelineError` and a signal that stopped the job in one line.
+    """Report in one line a missing package, a `PipelineError`, or a signal that stopped the job.
 
     In the block Ctrl-C raises KeyboardInterrupt, unless the job handles SIGINT itself.
     """

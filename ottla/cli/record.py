@@ -48,7 +48,8 @@ def delete(
             planned = planned_deletions(cluster.brokers, topic, wanted, before)
             for one in planned if before.kind == "offset" else ():
                 if one.before > one.end:
-                    # A broker would refuse the offset with OFFSET_OUT_OF_RANGE, but only after other brokers have deleted records.
+                    # A broker would refuse an offset above the end with OFFSET_OUT_OF_RANGE, but only after other brokers have
+                    # deleted records.
                     raise Refused(
                         f"offset {one.before} is beyond the end of {topic}-{one.partition}, which has offsets {one.start} to"
                         f" {one.end}; nothing was deleted; give an offset up to the end, or --before end to delete all records"
