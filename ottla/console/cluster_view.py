@@ -19,7 +19,8 @@ from ottla.protocol.topic_partition import TopicPartition
 
 
 class ClusterView(Protocol):
-    """Each method blocks until its values are read, and may raise `CommandRefused`, `KafkaError` or `ClientError`."""
+    """The state of a cluster. Each method blocks until its values are read, and may raise `CommandRefused`, `KafkaError` or
+    `ClientError`."""
 
     def health(self) -> Health: ...
 

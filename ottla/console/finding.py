@@ -9,7 +9,7 @@ from typing import Any, Final
 from ottla.console.page_request import Asked
 
 FOUND_SHOWN: Final = 10
-"""Maximum number of names of each kind."""
+"""Maximum number of names of each kind that are found."""
 
 
 def found(asked: Asked) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class KeptReads:
             changes = self._changes
         found = read()
         with self._lock:
-            # A value whose reading began before an action may lack its change.
+            # A value whose reading began before an action may lack the action's change.
             if changes == self._changes:
                 self._kept[name] = self._now_s() + min(items(found) / ITEMS_PER_S, LONGEST_S), found
         return found

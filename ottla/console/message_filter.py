@@ -25,7 +25,7 @@ from ottla.console.shown_record import formats_of
 from ottla.control.command import CommandRefused
 
 MAX_PROBLEMS: Final = 100
-"""Maximum number of kept texts on records that a filter could not read."""
+"""Maximum number of stored messages about records that a filter could not read."""
 MAX_CONDITIONS: Final = 10
 """Maximum number of lines of the field ``filter``."""
 

@@ -159,8 +159,8 @@ def _read(asked: Asked, indexes: Sequence[int], count: int) -> dict[str, Any]:
 def _place(
     asked: Asked, name: str, topic: str, indexes: Sequence[int], default: dict[int, int]
 ) -> tuple[dict[int, int], int | None]:
-    """Return the offset in each partition of an offset or a time in the query, and the time in ms. A number after a minus sign is
-    the last N offsets of each partition. Raises `CommandRefused`."""
+    """Return the offset in each partition for an offset or a time in the query, and the time in ms. ``-N`` selects the last N
+    offsets of each partition. Raises `CommandRefused`."""
     text = asked.query.get(name, "").strip()
     if not text:
         return default, None
@@ -181,7 +181,7 @@ def _place(
 
 
 def _cursor(asked: Asked) -> dict[int, int] | None:
-    """Return the position of a page in each partition, from the link of the page before. Raises `CommandRefused`."""
+    """Return the position of a page in each partition, from the link of the previous page. Raises `CommandRefused`."""
     text = asked.query.get("at", "")
     if not text:
         return None

@@ -11,7 +11,7 @@ from ottla.console.page_request import Asked
 from ottla.control.command import Steered
 
 NEWEST_SHOWN: Final = 20
-"""Maximum number of transactional ids shown. Ids with the newest events are shown."""
+"""Maximum number of transactional ids shown: those with the newest events."""
 HELD_SHOWN: Final = 20
 """Maximum number of partitions shown whose readers are held back by an open transaction."""
 

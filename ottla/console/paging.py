@@ -10,7 +10,6 @@ import msgspec
 from ottla.console.page_request import Asked
 
 ROWS_SHOWN: Final = 100
-"""Number of rows of a list on one page of the console."""
 
 T = TypeVar("T")
 

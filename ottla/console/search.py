@@ -62,7 +62,7 @@ class SearchedPartition:
 
     @property
     def next_bound(self) -> int:
-        """The offset at which the next page continues: its first offset, or with newest first the offset above its first."""
+        """The offset at which the next page continues: its first record's offset, or with newest first that offset plus one."""
         if self.found:
             return self.found[0].offset + int(self.newest_first)
         if not self._batches:

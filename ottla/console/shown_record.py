@@ -19,11 +19,9 @@ from ottla.protocol.topic_partition import MAX_PARTITION
 CHARACTERS_SHOWN: Final = 1_000
 """Maximum number of characters shown for a key or a value in a list."""
 HEADERS_SHOWN: Final = 20
-"""Maximum number of headers shown for a record in a list."""
 HEADER_CHARACTERS_SHOWN: Final = 200
-"""Maximum number of characters shown of a header's name and of its value."""
 RECORD_CHARACTERS_SHOWN: Final = 300_000
-"""Maximum number of characters of a value on the page of one record. JSON may need six bytes for each."""
+"""Maximum number of characters of a value on the page of one record. JSON may need six bytes for each character."""
 RECORD_HEADERS_SHOWN: Final = 100
 
 

@@ -41,7 +41,7 @@ host; commands need other connections."""
 INTERVAL_S: Final = 0.25
 """Delay, in seconds, after which a page reads its values again."""
 CLUSTER_INTERVAL_S: Final = 1.0
-"""The same delay for a cluster elsewhere, whose brokers answer several requests each time."""
+"""The delay, in seconds, for a cluster elsewhere, whose brokers answer several requests for each update."""
 PLACE_TIMEOUT_S: Final = 2 * INTERVAL_S
 """Maximum time, in seconds, that a new page waits for another page to close."""
 REST: Final = 3.0
@@ -289,7 +289,7 @@ class Console:
         if read is None:
             known = ", ".join(VALUES_PREFIX + name for name in (*self._values, DOWNLOAD))
             raise CommandRefused(404, f"unknown path {path}; the console has {known}")
-        # A page that the user has just closed frees its place within an interval.
+        # A page that the user has just closed is removed within `INTERVAL_S`.
         if not self._places.acquire(timeout=PLACE_TIMEOUT_S):
             raise CommandRefused(409, f"{MAX_PAGES} pages of the console are already open; close one of them")
         page = OpenPage(name, read, query, reach, self._client_of, self._places.release, self._registered, self._view_of)

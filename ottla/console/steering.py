@@ -11,7 +11,6 @@ from ottla.control.command import Steered
 from ottla.control.faults.added_fault import AddedFault, FaultView
 
 HITS_SHOWN: Final = 3
-"""Number of the newest hits shown for each fault."""
 
 
 def steering(asked: Asked) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from ottla.console.actions.action import Effects, Name, Offset, Partition, named
 from ottla.console.actions.produce_arguments import produce_arguments
 
 MAX_HEADERS: Final = 100
-"""Maximum number of headers of a record that a page produces."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,7 +33,7 @@ class InTransaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Write one record. A value of None is a tombstone. Without a partition the key decides, as in Java's producer."""
+    """Write one record. A value of None is a tombstone. Without a partition the key selects it, as in Java's producer."""
 
     topic: Name
     value: str | None

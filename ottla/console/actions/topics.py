@@ -18,7 +18,7 @@ from ottla.protocol.internal_topics import INTERNAL_STATE
 from ottla.protocol.topic_partition import MAX_PARTITION
 
 MAX_REPLICAS: Final = (1 << 15) - 1
-"""The largest number in CreateTopics."""
+"""The largest number of replicas in CreateTopics, an int16."""
 
 
 class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
