@@ -43,7 +43,7 @@ class LoginModule(msgspec.Struct, frozen=True):
     options: Mapping[str, str]
 
     def __repr__(self) -> str:
-        """The name and the names of the options, without their values, which are secrets."""
+        """The module's name and the options' names, without values, which are secrets."""
         return f"LoginModule({self.name!r}, options {sorted(self.options)})"
 
     @property

@@ -27,7 +27,7 @@ class KafkaPrincipal(msgspec.Struct, frozen=True):
 
 
 INTERNAL = KafkaPrincipal("Internal", "broker")
-"""The principal of connections inside a broker's process, and of local sockets of its user. It may do everything, and no client can
-authenticate with its type."""
+"""The principal of connections inside a broker's process, and of local connections of the broker's user. It may do everything, and
+no client can authenticate with its type."""
 ANONYMOUS = KafkaPrincipal(USER, "ANONYMOUS")
 """The principal of clients that are not authenticated."""

@@ -64,7 +64,7 @@ class AclIndex:
         of_type.add(acl)
 
     def remove(self, acl: AclBinding) -> None:
-        """Remove an ACL that was added."""
+        """Remove an ACL that the index contains."""
         self.changes += 1
         for key in _keys(acl):
             if self._parts[key].remove(acl):
@@ -135,7 +135,7 @@ class _Part:
         self._literal: dict[str, list[AclBinding]] = {}
         self._prefixed: dict[str, list[AclBinding]] = {}
         self._prefixes: list[str] | None = None
-        """The names of PREFIXED patterns in order, or None after a change; made at the next look-up."""
+        """The sorted names of PREFIXED patterns; None after a change, until the next look-up."""
         self._parents: list[int] = []
         """For each name in `_prefixes`, the position of the longest other name that is its prefix, or -1."""
 

@@ -76,7 +76,7 @@ class SaslServer:
 
     @property
     def is_again(self) -> bool:
-        """Whether this is a re-authentication."""
+        """Whether the client authenticates again."""
         return bool(self._first_mechanism)
 
     def expects(self, key: int) -> bool:
@@ -119,7 +119,7 @@ class SaslServer:
         return list(self._terms.mechanisms)
 
     def token(self, token: bytes, now_ms: int, steady_ms: int) -> TokenAnswer:
-        """Take the client's next token. ``now_ms`` is the wall clock, which the expiry of credentials is compared with."""
+        """Handle the client's next token. ``now_ms`` is the wall clock's time, with which the expiry of credentials is compared."""
         exchange = self._exchange
         assert exchange is not None, self.state
         try:

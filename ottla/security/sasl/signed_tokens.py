@@ -17,7 +17,7 @@ from ottla.security.sasl.unsecured_tokens import seconds_of
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 MAX_KEYS_TRIED = 10
-"""Maximum number of keys that are tried for a token without a key id. Each costs a verification."""
+"""Maximum number of keys that are tried for a token without a key id. Each key costs a verification."""
 MAX_KEYS = 1_000
 EXTRA = "ottla[oauth]"
 """The extra that installs PyJWT."""

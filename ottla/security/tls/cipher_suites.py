@@ -1,7 +1,7 @@
 """Enables cipher suites by IANA's names, which Kafka uses.
 
-OpenSSL configures the suites of TLS 1.3 apart from all others. Python always enables all three, so a list can only select whether
-TLS 1.3 is used at all.
+OpenSSL configures the suites of TLS 1.3 apart from all others. Python always enables all suites of TLS 1.3, so a list can only
+select whether TLS 1.3 is used at all.
 """
 
 from __future__ import annotations

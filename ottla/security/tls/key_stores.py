@@ -134,7 +134,8 @@ def _loaded(pkcs12: Any, data: bytes, password: str) -> Any:
 
 
 def _ordered(own: Any, others: list[Any]) -> list[Any]:
-    """Return the certificates in order, from the issuer of the server's own certificate upwards. A file may have any order."""
+    """Return the certificates in order, from the issuer of the server's own certificate upwards. A file may have them in any
+    order."""
     by_subject = {certificate.subject: certificate for certificate in others}
     ordered, current = [], own
     while (issuer := by_subject.pop(current.issuer, None)) is not None:

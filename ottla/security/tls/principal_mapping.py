@@ -72,7 +72,7 @@ class MappingRule:
 
 
 class PrincipalMapping:
-    """The rules in their order."""
+    """The rules of ``ssl.principal.mapping.rules``, in order."""
 
     def __init__(self, text: str) -> None:
         """Parse ``ssl.principal.mapping.rules``. Raises `RuleError`."""
