@@ -117,7 +117,7 @@ def plan_adoption(
     if not wanted:
         plan.kept = kept_by(metadata)
     plan.notes += notes_of_source(metadata, is_taken=not wanted)
-    # In a copy, the checkpoint may be newer than the logs, which were copied before it. So recovery points are ignored.
+    # In a copied directory, the checkpoint may be newer than the logs, which were copied before it. So recovery points are ignored.
     ends = KnownEnds(read_known_ends(fs, source).was_clean)
     for name in wanted:
         if not any(topic == name for topic, _ in directories) and (stored.is_kafkas or name not in metadata.topics):
@@ -214,7 +214,7 @@ def _topics_without_directories(
 def _partition(
     fs: Filesystem, path: str, where: TopicPartition, ends: KnownEnds, notes: list[str]
 ) -> tuple[PartitionDirectory, int]:
-    """Read all batches of a partition. Returns the partition and its highest producer id. Notes bytes that a start will
+    """Read all batches of a partition. Returns the partition and its highest producer id. Adds a note on bytes that a start will
     truncate."""
     logs = sorted(n for n in fs.list_dir(path) if n.endswith(LOG_SUFFIX))
     size_bytes, epoch, highest, next_offset = 0, 0, -1, 0
@@ -252,7 +252,7 @@ def carry_out(
     identity = read_identity(fs, target) or identity
     state = ClusterState(identity.node_id)
     metadata = Log(fs, f"{target}/{METADATA_DIRECTORY}", METADATA_TOPIC, 0, METADATA_CONFIG)
-    # Without the clean file the next start reads every adopted batch, and batches that an interruption has left.
+    # Without the clean-shutdown file the next start reads every adopted batch, and batches that an interruption has left.
     remove_clean_file(fs, target)
     recovery_point = read_known_ends(fs, target).recovery_points.get((METADATA_TOPIC, 0), 0)
     open_log(metadata, now_ms, clean=False, recovery_point=recovery_point)
@@ -319,8 +319,8 @@ def _forget(fs: Filesystem, target: str, names: Collection[TopicPartition]) -> N
     """Remove leftovers of earlier topics with the same names from the target's checkpoints.
 
     A recovery point of 0 means to the next start that the durable end of a log is unknown; another broker may have compacted the
-    log. If the target's recovery points cannot be read, all of its logs get 0. Otherwise no later start could notice the loss,
-    because the file is valid again after this write.
+    log. If the target's recovery points cannot be read, all of its logs get 0. Otherwise no later start could notice that they were
+    lost, because the file is valid again after this write.
     """
     points = parse_offsets(fs.read_file(f"{target}/{RECOVERY_POINTS}"))
     if points is None:

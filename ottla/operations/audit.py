@@ -329,7 +329,7 @@ class DecisionAudit:
                 yield TornTransaction(*where, producer_id, f"it is open since offset {offset}, and no coordinator knows it")
 
     def _is_added_by_start(self, producer_id: int, where: TopicPartition, view: PartitionView) -> bool:
-        """Whether a start adds the partition to the transaction that is open there (`coordinator.transaction.lost_additions`)."""
+        """Whether a start adds the partition to the transaction that is open in it (`coordinator.transaction.lost_additions`)."""
         known = self._newest.get(producer_id)
         metadata = self._before_rotation.get(producer_id) if known is None else known.metadata
         epoch = open_epoch(view, producer_id)

@@ -61,7 +61,7 @@ from ottla.storage.replacement import check_not_replacing, is_broker_data, move_
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 
 CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, FIRST_DIRTY, ABORTED)
-"""Checkpoints that may have an entry of the metadata log. Broker 1 gets them without that entry."""
+"""Checkpoints that may have an entry for the metadata log. Broker 1 gets them without that entry."""
 REPLACED = {METADATA_DIRECTORY, META_FILE, CLEAN_FILE, *CHECKPOINTS}
 """Files that are not moved to broker 1's directory."""
 REPLACED_DIRECTORY = "replaced"
@@ -288,8 +288,8 @@ def _complete(fs: Filesystem, directory: str) -> None:
         fs.rename(f"{base}/{GATHERING}", f"{base}/{PLACING}")
         sync_names(fs, base)
     if fs.is_dir(f"{base}/{PLACING}"):
-        # The directory counts as a cluster's as soon as it contains the controller's directory. So this must be moved last, and its
-        # name follows the brokers' names in alphabetical order.
+        # The directory counts as a cluster's as soon as it contains the controller's directory. So that directory is moved last:
+        # its name follows the brokers' names in alphabetical order.
         move_names(fs, f"{base}/{PLACING}", directory, fs.list_dir(f"{base}/{PLACING}"))
         sync_names(fs, directory)
         fs.remove_empty_dir(f"{base}/{PLACING}")

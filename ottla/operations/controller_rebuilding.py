@@ -95,7 +95,7 @@ def rebuild(
     rebuilt.topics = len(state.topics)
     rebuilt.partitions = sum(topic.partition_count for topic in state.topics.values())
     rebuilt.notes += directories.notes(state)
-    # Above the epochs of all copies, also because copies that were not chosen may have other records at the same offsets.
+    # The new epoch is above the epochs of all copies: copies that were not chosen may have other records at the same offsets.
     epoch = max((copy.last_epoch for directory in brokers for copy in _all_copies(fs, directory)), default=0) + 1
     identity = DirectoryIdentity(rebuilt.cluster_id, rebuilt.node_id, uuid_text(random_uuid))
     with new_directory(fs, target) as growing:

@@ -63,7 +63,7 @@ class GraduationPlan:
 
 
 def plan_graduation(fs: Filesystem, source: str, features: Mapping[str, int]) -> GraduationPlan:
-    """Read a data directory without writing to it. ``features`` are feature levels that replace its own.
+    """Read a data directory without writing to it. ``features`` are feature levels that replace the directory's.
 
     Raises OSError, or `DirectoryError` with file and offset.
     """
@@ -176,7 +176,7 @@ def hand_over(fs: Filesystem, directory: str, plan: GraduationPlan) -> str:
             raise DirectoryError(f"{metadata} cannot be moved to {aside} {reason}") from error
         sync_names(fs, directory)
     except BaseException:
-        # Restore the file also after Ctrl-C, but not if the metadata has been moved.
+        # Restore bootstrap.checkpoint, also after Ctrl-C, unless the metadata has been moved.
         with suppress(OSError):
             if fs.is_dir(metadata):
                 fs.unlink(path) if before is None else fs.write_file(path, before)

@@ -38,7 +38,7 @@ def locked(fs: Filesystem, directory: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked_for_writing(fs: Filesystem, directory: str) -> Iterator[None]:
-    """Hold the lock as `locked` does. Raises `DirectoryError` also where a reset, a restore or a growth was interrupted."""
+    """Hold the lock as `locked` does. Raises `DirectoryError` also if a reset, a restore or a growth was interrupted."""
     with locked(fs, directory):
         _check_whole(fs, directory)
         yield
