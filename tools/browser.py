@@ -96,7 +96,7 @@ class Browser:
         return self.wait("document.body.innerText.includes(arguments[0])", text, timeout_s=timeout_s)
 
     def click(self, selector: str) -> None:
-        """Click an element. If the page draws it again meanwhile, click the new one, as a person would."""
+        """Click an element. If the page replaces the element meanwhile, click the new element."""
         from selenium.common.exceptions import StaleElementReferenceException
 
         deadline_s = time.monotonic() + TIMEOUT_S
@@ -115,7 +115,7 @@ class Browser:
         field.send_keys(text)
 
     def press(self, *keys: str) -> None:
-        """Press keys one after the other, where the focus is. Names such as ``TAB`` are those of Selenium's `Keys`."""
+        """Press keys one after the other in the focused element. Names such as ``TAB`` are those of Selenium's `Keys`."""
         from selenium.webdriver.common.action_chains import ActionChains
         from selenium.webdriver.common.keys import Keys
 
@@ -123,7 +123,7 @@ class Browser:
             ActionChains(self.driver).send_keys(getattr(Keys, key) if len(key) > 1 else key).perform()
 
     def look(self, *, width: int = WIDTH, height: int = HEIGHT, is_dark: bool = False) -> None:
-        """Show the pages as on a screen of a size in pixels, and with the system's theme."""
+        """Set the size of the screen, in pixels, and the system's theme."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         theme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}

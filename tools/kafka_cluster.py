@@ -255,7 +255,7 @@ class ApacheKafkas:
             self.resume(node)
         for node in sorted(self._partitioned):
             partition = self._partitioned.pop(node)
-            # A broker that has ended meanwhile has no faults.
+            # A broker that has just ended has no faults to remove.
             with suppress(ControlError):
                 partition.remove()
         for node in self._nodes:

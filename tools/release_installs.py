@@ -67,7 +67,7 @@ def supported_pythons(wheel: Path, version: str) -> list[str]:
 
 
 def _candidates(minor: str) -> Iterable[str | Path]:
-    """Yield commands that may be this Python. A command may be a shim of pyenv that only prints an error."""
+    """Yield commands that may start this version of Python. A command may be a shim of pyenv that only prints an error."""
     yield sys.executable
     if (found := shutil.which(f"python{minor}")) is not None:
         yield found
@@ -102,7 +102,7 @@ def check_installation(wheel: Path, version: str, python: Path, *, is_offline: b
         run([str(python), "-m", "pip", "install", "-q", *(["--no-deps"] if is_offline else []), str(wheel)], home, PYTHONPATH="")
         if is_offline:
             site = next((home / "venv" / "lib").glob("python*/site-packages"))
-            # Add them after the environment's own packages, which include the wheel.
+            # Add the dependencies after the environment's own packages, which include the wheel.
             theirs = "\n".join(path for path in sys.path if path.endswith("site-packages"))
             (site / "dependencies.pth").write_text(f"{theirs}\n")
         said = run([str(python.parent / "ottla"), "--version"], home, **clean).strip()

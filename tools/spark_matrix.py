@@ -57,7 +57,7 @@ WAYS: Final = {
     "connect": 'Spark Connect, `format("ottla")`',
     "connect-batch": "Spark Connect, foreachBatch",
 }
-"""How a stream is started: the rows of the matrix."""
+"""The ways to start a stream, which are the rows of the matrix."""
 ON_CLUSTER: Final = ("cluster", "executor", "dynamic", "speculation")
 BY_TASKS: Final = (*ON_CLUSTER, "tasks", "retries", "patch")
 """Ways whose batches are written by tasks."""

@@ -25,7 +25,7 @@ SETTINGS: Final = {
         "spark.dynamicAllocation.executorIdleTimeout": "1s",
     },
 }
-"""Settings of the session by way."""
+"""Settings of the Spark session, by the way to start the stream."""
 
 
 def main() -> None:
@@ -69,7 +69,7 @@ def _session(given: argparse.Namespace) -> Any:
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
-        # The default of 15 s is too short on a machine under load.
+        # The default timeout of 15 s is too short on a machine under load.
         "spark.python.authenticate.socketTimeout": "120s",
     }
     if given.master.startswith("spark:"):

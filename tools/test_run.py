@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent
 UNSTABLE = ROOT / "tests" / "unstable.json"
 RUNS_ALONE = 2
 MAX_JUDGED = 20
-"""If more tests fail, none is run again, because so many failures are no coincidence."""
+"""If more than this number of tests fail, none is run again, because so many failures are no coincidence."""
 ALONE_TIMEOUT_S = 900
 """Timeout, in seconds, of a test that is run alone."""
 JUDGED_PHASES = ("setup", "call")
