@@ -15,6 +15,12 @@ from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_R
 
 TARGET = Path(__file__).parent.parent / "docs" / "settings.md"
 OTHER_NAMES = {"broker.id": "node.id", "log.dir": "log.dirs"}
+FIXED = {"listeners", "listener.security.protocol.map"}
+"""Settings that Apache Kafka can change on a running broker, and ottla cannot."""
+UNDOCUMENTED = {
+    "unstable.api.versions.enable": "Whether clients may use unstable API versions, such as InitProducerId 6 (KIP-939)."
+}
+"""Descriptions of the settings that Apache Kafka does not describe."""
 EFFECT_CHARACTERS = 200
 """Approximate maximum length, in characters, of the quotation from Apache Kafka's description of a setting. Whole sentences are
 quoted."""
@@ -30,8 +36,8 @@ HEAD = """# Settings
 
 Settings are Kafka's own keys: in a `server.properties` file, as `KAFKA_*` variables (`KAFKA_NUM_PARTITIONS` is `num.partitions`;
 `__` means `_`, `___` means `-`), or by `--set key=value`. An unknown key is refused with a suggestion.
-Keys of Kafka that have no effect here are listed at the end of this page. The log names them in a warning
-(`setting_ignored`): at each start that uses one, and once when a client sets one.
+Keys of Kafka that have no effect in ottla are listed at the end of this page. If such a key is used, the log has a warning
+(`setting_ignored`): at each start, and once when a client sets the key.
 
 The descriptions are Apache Kafka's, shortened. *While it runs* says whether `ottla config set broker`, or any administrator's tool,
 changes it without a restart.
@@ -62,7 +68,7 @@ def page() -> str:
         _topic_table(_working(GROUP_RESOURCE), "G"),
         "\n## Refused\n\n",
         "`remote.storage.enable=true` of a topic, because there is no tiered storage, and `sasl.kerberos.*`, because there is no\n"
-        "Kerberos. While it runs, a broker also refuses `listeners` and `listener.security.protocol.map`, which work at its\n"
+        "Kerberos. A running broker also refuses `listeners` and `listener.security.protocol.map`, which can be set only for its\n"
         "start.\n",
         "\n## Without effect\n\n",
         "Accepted, stored and shown, because files and tools for Apache Kafka set them.\n",
@@ -87,7 +93,7 @@ def _table(definitions: Iterable[Definition], scope: str) -> str:
 
 
 def _row(definition: Definition, scope: str) -> str:
-    changes = "yes" if definition.is_dynamic else "no"
+    changes = "yes" if definition.is_dynamic and definition.name not in FIXED else "no"
     return f"| `{definition.name}` | {_defaults(definition)} | {changes} | {_effect(definition, scope)} |\n"
 
 
@@ -116,10 +122,11 @@ def _shown(default: str | None) -> str:
 
 def _effect(definition: Definition, scope: str) -> str:
     """Return the first sentences of the description, as one line of Markdown."""
-    text = definition.documentation or documentation().get((scope, definition.name), "")
+    text = definition.documentation or documentation().get((scope, definition.name)) or UNDOCUMENTED.get(definition.name, "")
     text = re.sub(r"</?(?:code|p|ul|li|br|b|a|i|em|h\d|tt|pre)\b[^>]*>", " ", text)
     text = re.sub(r"\s+", " ", text).replace("|", "\\|").replace("<", "&lt;").strip()
-    sentences = re.split(r"(?<=\.) (?=[A-Z])", text)
+    # A period after a digit numbers the items of a list.
+    sentences = re.split(r"(?<=[^0-9]\.) (?=[A-Z])", text)
     effect = sentences[0]
     for sentence in sentences[1:]:
         if len(effect) + len(sentence) > EFFECT_CHARACTERS:

@@ -115,9 +115,9 @@ def _counter(name: str, text: str, samples: Iterable[Sample] | float) -> Metric:
     return _family(CounterMetricFamily, name, text, samples)
 
 
-def _quantiles(name: str, text: str, recent: Recent) -> Iterator[Metric]:
+def _quantiles(name: str, text: str, counted: str, recent: Recent) -> Iterator[Metric]:
     yield _gauge(name, text, [({"quantile": str(q)}, recent.quantile(q)) for q in QUANTILES])
-    yield _counter(f"{name}_count", text, recent.count)
+    yield _counter(f"{name}_count", counted, recent.count)
 
 
 def _replicas(ports: Ports) -> Iterator[Metric]:
@@ -171,7 +171,12 @@ def _replicas(ports: Ports) -> Iterator[Metric]:
 def _transactions(ports: Ports) -> Iterator[Metric]:
     counters = ports.counters
     manager = "kafka_server_addpartitionstotxnmanager"
-    yield from _quantiles(f"{manager}_verificationtimems", "Time to add or verify a partition, in ms", counters.verification_ms)
+    yield from _quantiles(
+        f"{manager}_verificationtimems",
+        "Time to add or verify a partition, in ms",
+        "Partitions that were added or verified",
+        counters.verification_ms,
+    )
     yield _counter(
         f"{manager}_verificationfailurerate_count",
         "Batches refused because their partition is not in the transaction",

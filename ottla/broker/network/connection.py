@@ -241,7 +241,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close(f"a request cannot be decoded: {error}")
             return
         self._ports.lifecycle.bug("connection_failed", peer=self.peer)
-        self.close("a bug")
+        self.close("an unexpected error")
 
     def _request(self, frame: memoryview) -> None:
         dispatcher = self.dispatcher

@@ -104,7 +104,7 @@ class _InterceptedRequest:
                 raise
         self._took_effect()
         if verdict.ending is Ending.CUT:
-            client.close("a fault closed it")
+            client.close("a fault closed the connection")
         if verdict.ending is not Ending.ANSWER or response is None:
             return None
         if verdict.complete is not None:

@@ -242,7 +242,7 @@ class Connections:
         if peer and self.of_listeners is not None and (delay_ms := self.of_listeners.accepted_after_ms(listener)):
             throttle(delay_ms)
         if peer and quotas.entities and (delay_ms := quotas.refuse_connection_after_ms(peer)):
-            self._timers.call_by_clock(delay_ms, lambda: connection.close("its address exceeds connection_creation_rate"))
+            self._timers.call_by_clock(delay_ms, lambda: connection.close("the client's address exceeds connection_creation_rate"))
             throttle(delay_ms + 1)
 
     def _is_full(self, listener: str, peer: str) -> bool:
