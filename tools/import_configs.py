@@ -59,7 +59,7 @@ def _rule(jvm: Any, name: str, validator: Any) -> str:
         return "replicas"
     if text == "[1,...,9] or -1":
         return "gzip"
-    # Other validators only check that there is a value.
+    # Other validators only refuse a missing value.
     return "-"
 
 

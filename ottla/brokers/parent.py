@@ -204,7 +204,7 @@ class Parent:
 
     def _say(self, for_people: str, **for_programs: Any) -> None:
         line = for_people if self._cluster.is_terminal else json.dumps(for_programs)
-        # The process that reads stdout may have exited.
+        # Ignore that the process that reads stdout has exited.
         with suppress(OSError):
             print(line, flush=True)
 

@@ -124,7 +124,7 @@ def _check_count(config: BrokerConfig, broker_count: int) -> None:
 def _check_ports(
     broker_count: int, client_port: int, advertised_port: int, first_ports: dict[str, int], controller_port: int
 ) -> None:
-    """Raise `ConfigError` if consecutive ports of the brokers exceed the largest port or include the controller's port."""
+    """Raise `ConfigError` if consecutive ports exceed the largest port, or if a broker's client port is the controller's."""
     for port in (client_port, advertised_port, *first_ports.values()):
         if port + broker_count - (port != first_ports.get(_METRICS_PORT)) > LARGEST_PORT:
             raise ConfigError(f"--brokers {broker_count}: there are not enough ports from {port} on; give a lower port, or 0")
@@ -206,7 +206,7 @@ def format_directory(fs: Filesystem, path: str, node_id: int, new_uuid: Callable
     fs.make_dir(path)
     identity, is_new = identify(fs, path, node_id, new_uuid, cluster_id)
     if is_new:
-        # Every used directory has this checkpoint, so a start without it would assume that the checkpoint was lost.
+        # Every used directory has a recovery-point checkpoint. A start without it would assume that it was lost.
         write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
     if cluster_id not in (None, identity.cluster_id):
         raise DirectoryError(

@@ -91,7 +91,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
     )
     for at, column in enumerate(columns):
         is_number = bool(shown) and all(isinstance(row[at], int) and not isinstance(row[at], bool) for row in shown)
-        # Long names are wrapped on a terminal only.
+        # Wrap long names on a terminal only, so that grep and awk see whole lines.
         justify: Literal["left", "right"] = "right" if is_number else "left"
         table.add_column(column, justify=justify, overflow="fold", no_wrap=not is_terminal, min_width=len(column))
     for row in shown:

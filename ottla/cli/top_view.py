@@ -199,7 +199,7 @@ def _table(columns: list[str], rows: Sequence[tuple[str, ...]], most: int) -> li
     table: Table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     for at, column in enumerate(columns):
         is_text = at == 0 or column == "STATE"
-        # Only the column of names is narrowed on a small terminal.
+        # On a small terminal only the column of names becomes narrower.
         table.add_column(column, justify="left" if is_text else "right", no_wrap=at > 0, overflow="ellipsis")
     for row in rows[:most]:
         table.add_row(*(Text(printable(cell), no_wrap=True, overflow="ellipsis") for cell in row))

@@ -39,6 +39,6 @@ def part_of(listed: Sequence[T], asked: Asked) -> PageRows:
     """Return the rows from the query's ``start`` on. Raises `CommandRefused`."""
     start = asked.number("start")
     if start >= len(listed):
-        # The list may have become shorter after the page was opened.
+        # The list has become shorter. Show its beginning.
         start = 0
     return PageRows(start=start, limit=ROWS_SHOWN, total=len(listed), rows=list(listed[start : start + ROWS_SHOWN]))

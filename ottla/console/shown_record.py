@@ -127,7 +127,7 @@ def _bytes(data: bytes | None, form: str, most: int, registered: RegisteredValue
     if data is None:
         return None
     if len(data) > INSPECTED_BYTES:
-        # An incomplete character at the end would make the beginning of a text hexadecimal.
+        # Remove an incomplete character at the end, because of which the text would be shown in hexadecimal.
         beginning = data[:most].decode("utf-8", "ignore").encode() if _is_text(data[:most]) else data[:most]
         found = decode(beginning, "hex" if form == "hex" else AUTO)
         return {**_cut(found, len(data), most), "is_cut": True, "is_json": False}

@@ -61,7 +61,7 @@ def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             bound = signature.bind(*given, **named).arguments
         except TypeError:
-            # Python's own error for a missing or unknown argument names the method.
+            # Call the method, so that Python raises its own error for a missing or unknown argument.
             return function(*given, **named)
         for name, value in bound.items():
             expected = wanted.get(name, ())

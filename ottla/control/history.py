@@ -120,7 +120,7 @@ class EventHistory:
     def is_held_by(self, transactional_id: str, asker: Asker) -> bool:
         ring = self._rings.get(transactional_id)
         if ring is None or ring.holder is None:
-            # An event in the queue may show the current owner.
+            # Move queued events to the rings, because an event may show the current owner.
             self._sort()
             ring = self._rings.get(transactional_id)
         if ring is None or ring.holder is None or (holder := ring.holder.asker) is None:

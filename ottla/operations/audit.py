@@ -293,8 +293,8 @@ class DecisionAudit:
                     continue
                 producers = view.history.producers
                 entry = producers.entries.get(metadata.producer_id)
-                # Records of a transaction have the epoch before its end's epoch. An open transaction with a lower epoch is an
-                # earlier transaction.
+                # The end of a transaction raises the epoch, so its records have the epoch before. A lower epoch is of an earlier
+                # transaction.
                 is_written = entry is not None and (
                     entry.epoch >= metadata.producer_epoch
                     or (entry.epoch == metadata.producer_epoch - 1 and metadata.producer_id in producers.open_txns)
@@ -357,7 +357,7 @@ def _has_more_than_known(known: Newest, where: TopicPartition, view: PartitionVi
         for written_ms, epoch, commits in map(unpack, reversed(markers)):
             if written_ms <= known.latest_ms:
                 break
-            # The marker of an abort may come from an admin client.
+            # An abort marker proves nothing, because it may come from an admin client.
             if commits and epoch == metadata.producer_epoch:
                 return True
         return False

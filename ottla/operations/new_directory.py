@@ -26,7 +26,7 @@ def new_directory(fs: Filesystem, target: str) -> Iterator[str]:
         fs.rename(growing, target)
         sync_names(fs, target)
     except BaseException:
-        # The incomplete directory may have used the last free bytes of the disk.
+        # Remove the incomplete directory, which may have used the last free bytes of the disk.
         with suppress(OSError):
             fs.remove_dir(growing)
         raise

@@ -260,7 +260,7 @@ def is_suspended(pid: int) -> bool:
         threads = (process / "task").glob("*/stat")
         return any(thread.read_text().rpartition(")")[2].split()[0] in ("T", "t") for thread in threads)
     except (OSError, ValueError, IndexError):
-        # The process or a thread has ended.
+        # The process, or one of its threads, has ended.
         return False
 
 

@@ -324,7 +324,7 @@ class Broker:
         ``java``, ``franz-go``, ``sarama`` or ``kafkajs``.
 
         ``user`` is one of the handle's users, by default a super user. A wrong ``password`` is for tests of refused clients. The
-        default ``mechanism`` is SCRAM-SHA-512. Raises ValueError.
+        default ``mechanism`` is SCRAM-SHA-512, and PLAIN without ``user``. Raises ValueError.
         """
         return self._security.client_config(self.bootstrap, client, user, mechanism, password)
 

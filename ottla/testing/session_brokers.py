@@ -123,7 +123,7 @@ class SessionBrokers:
     def hold(self, wanted: BrokerRequest, *, is_fresh: bool, shared: Collection[object] = ()) -> Iterator[Broker]:
         """Yield a broker that is not closed during the block, for a higher-scoped fixture."""
         broker = self.get(wanted, is_fresh=is_fresh, shared=shared)
-        # `get` has moved the broker to the end of the dictionary.
+        # The broker is the last in the dictionary, because `get` has moved it there.
         request = next(reversed(self.running))
         self.held[request] += 1
         try:
@@ -163,7 +163,7 @@ class SessionBrokers:
             # A forked process must not change the broker of its parent.
             if broker.is_copy or not broker.is_running:
                 continue
-            # The test may have killed the broker a moment ago.
+            # Ignore an error of a broker that has just ended.
             with suppress(ControlError):
                 if broker.is_paused:
                     broker.resume()

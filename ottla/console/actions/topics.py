@@ -76,7 +76,7 @@ class DeleteTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def preview(self, brokers: BrokerConnections) -> Effects:
         what = counted(len(brokers.partitions(self.topic)), "partition")
-        # A partition without a leader has no offsets, and its topic can be deleted nevertheless.
+        # A topic can be deleted even if a partition has no leader, and so no offsets to count.
         with suppress(KafkaAnswered):
             what += f" with {counted(sum(end - start for start, end in ranges(brokers, self.topic).values()), 'offset')}"
         warning = f"{what} will be deleted; this cannot be undone"

@@ -42,7 +42,7 @@ class PlainExchange:
             raise SaslRefused("Authentication failed: username not specified")
         if not password:
             raise SaslRefused("Authentication failed: password not specified")
-        # Rejecting an unknown user takes as long as rejecting a wrong password.
+        # Compare also for an unknown user, so that the response time does not show whether a user exists.
         known = self._passwords.get(user, _NO_PASSWORD)
         if not hmac.compare_digest(known, password.encode()):
             raise SaslRefused("Authentication failed: Invalid username or password")

@@ -91,7 +91,7 @@ def seconds_of(claims: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    # Neither NaN nor infinity is between the bounds.
+    # The bounds also exclude NaN and infinity.
     if not is_number or not -MAX_SECONDS <= value <= MAX_SECONDS:
         raise TokenRefused(f"The '{name}' claim was not of type Number")
     return float(value)
