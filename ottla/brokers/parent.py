@@ -328,7 +328,6 @@ class Parent:
         for is_controller in (False, True):
             group = [c for n, c in self._children.items() if self._cluster.nodes[n].is_controller is is_controller]
             for child in group:
-                # A process that is paused by SIGSTOP handles SIGTERM only after SIGCONT.
                 child.send(signal.SIGCONT)
                 child.send(signal.SIGTERM)
             deadline_s = time.monotonic() + STOP_TIMEOUT_S

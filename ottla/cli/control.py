@@ -98,9 +98,8 @@ def cluster_and_control_api(
 
 
 def time_of(control_api: Remote | None) -> int:
-    """Return the current time, in ms, for computing transaction timeouts. Raises `Refused`.
-
-    The time is from the broker's clock, which may be manual, or from this machine's clock if there is no control API.
+    """Return the current time, in ms, for computing transaction timeouts: by the broker's clock, which may be manual, or by this
+    machine's clock without a control API. Raises `Refused`.
     """
     from ottla.client import real_time
     from ottla.control.remote import ControlError

@@ -10,7 +10,6 @@ from types import ModuleType
 from typing import cast
 
 _CODEC = "aiokafka.record._crecords"
-"""aiokafka's record codec in C."""
 
 
 def import_packages() -> None:

@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from ottla.client.admin.transactions import HangingTransaction, TransactionDescription
 
 LAZY: Final[dict[str, Lazy]] = {
-    "why": Lazy("txn_why", "explain what holds read_committed consumers, and what to do"),
+    "why": Lazy("txn_why", "explain what stops read_committed consumers, and what to do"),
     "timeline": Lazy("txn_timeline", "show the history of a transactional id"),
 }
-"""Commands of ``ottla txn`` in other modules of this package."""
 DEFAULT_OLDER_THAN_S: Final = 900.0
 ABORT_HELP = """Abort an open transaction.
 

@@ -53,7 +53,6 @@ _OPTIONS: dict[str, tuple[type, ...]] = {
     "producer": (Mapping,),
     "consumer": (Mapping,),
 }
-"""The options of the marker and their types."""
 _OF_ANY_BROKER = ("topic", "client", "producer", "consumer")
 """Options that do not select a broker, so that tests with them also run against an existing one."""
 _OF_TOPICS = ("partitions", "replication_factor", "configs")

@@ -24,7 +24,6 @@ MAX_BROKERS = 8
 """Maximum number of running brokers of a session, unless higher-scoped fixtures hold more. A broker takes about 45 MiB."""
 MAX_CLUSTERS = 2
 MACHINE, MANUAL = "machine", "manual"
-"""The kinds of clocks of a broker."""
 FaultName = tuple[int | None, int]
 """The process id of a broker and the id of a fault. A restarted broker numbers its faults from 1 again."""
 
