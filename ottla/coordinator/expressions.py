@@ -17,12 +17,12 @@ MAX_UNICODE_CLASSES = 50
 MAX_COMPILED_BYTES = 1 << 19
 """Maximum memory of one compiled expression, with the states that matching adds."""
 MAX_STATES = 8_000
-"""Maximum number of states after repetitions are expanded. With so many states, matching 249 characters takes up to 15 ms."""
+"""Maximum number of states of an expression, with repetitions expanded. At this size, matching 249 characters takes up to 15 ms."""
 COMPILED_EXPRESSIONS = 16
 """Number of compiled expressions in the cache, which drops the least recently used."""
 
 STATE_CHARACTERS = 250
-"""Matching work in one unit of `protocol.steps.Pace` in the slowest case: the expression's states times the text's characters."""
+"""The states of an expression times the characters of a text that can be matched for one unit of `protocol.steps.Pace`."""
 
 _DESCRIPTIONS = {
     "bad repetition operator": "invalid nested repetition operator",
@@ -41,7 +41,7 @@ _DESCRIPTIONS = {
 
 
 class InvalidExpression(ValueError):
-    """An expression is invalid. The message uses RE2/J's words where RE2/J has a description."""
+    """An expression is invalid. The message has RE2/J's description, if there is one."""
 
 
 def compiled(expression: str) -> Any:

@@ -16,13 +16,13 @@ from ottla.invariants import MAX_ELEMENTS
 
 
 def check_transactions(shard: TransactionShard) -> None:
-    """Check that ``_unfinished`` has exactly the ids in Ongoing or Prepare, and that no last epoch of a removed id is kept."""
+    """Check that ``_unfinished`` has exactly the ids in Ongoing or Prepare, and that ``_last_epochs`` has no removed id."""
     if len(shard.ids) > MAX_ELEMENTS:
         return
     unfinished = {i: m for i, m in shard.ids.items() if m.state not in AT_REST}
-    assert unfinished == shard._unfinished, f"{sorted(unfinished)} are not at rest, sweeps see {sorted(shard._unfinished)}"
+    assert unfinished == shard._unfinished, f"unfinished ids are {sorted(unfinished)}, _unfinished has {sorted(shard._unfinished)}"
     gone = shard._last_epochs.keys() - shard.ids.keys()
-    assert not gone, f"epochs of ids that are gone: {gone}"
+    assert not gone, f"_last_epochs has removed ids: {gone}"
 
 
 def check_groups(shard: GroupShard, open_producers: Container[int]) -> None:
@@ -34,7 +34,7 @@ def check_groups(shard: GroupShard, open_producers: Container[int]) -> None:
     if len(shard.groups) + len(pending) > MAX_ELEMENTS:
         return
     for producer_id in pending:
-        assert producer_id in open_producers, f"offsets of producer {producer_id} are pending, which has no open transaction"
+        assert producer_id in open_producers, f"offsets of producer {producer_id} are pending, but it has no open transaction"
     for group in shard.groups.values():
         if len(group.members) <= MAX_ELEMENTS:
             _check_group(group)
@@ -53,7 +53,6 @@ def check_groups(shard: GroupShard, open_producers: Container[int]) -> None:
 
 
 def _check_share_group(group: ShareGroup) -> None:
-    """Check that subscriber counts agree with the members, and that sessions and targets belong to members."""
     name, members = f"{group.group_id} ({group.state_name})", group.members
     assert group.sessions_ms.keys() == members.keys(), f"{name}: sessions of {group.sessions_ms.keys() ^ members.keys()}"
     assert group.targets.keys() <= members.keys(), f"{name}: targets of {group.targets.keys() - members.keys()}"
@@ -64,7 +63,6 @@ def _check_share_group(group: ShareGroup) -> None:
 
 
 def _check_streams_group(group: StreamsGroup) -> None:
-    """Check that each active task belongs to at most one member, and that all maps by member id contain only members."""
     name, members = f"{group.group_id} ({group.state_name})", group.members
     held: dict[tuple[str, int], str] = {}
     for member in members.values():
@@ -96,7 +94,7 @@ def _check_consumer_group(group: ConsumerGroup) -> None:
     classic = {m.member_id for m in members.values() if m.classic is not None}
     assert group.classic_count == len(classic), f"{name}: {group.classic_count} classic members, not {classic}"
     for deadlines in (group.joins_ms, group.syncs_ms):
-        assert deadlines.keys() <= classic, f"{name}: {deadlines.keys() - classic} are to join or sync, and are no classic members"
+        assert deadlines.keys() <= classic, f"{name}: deadlines of {deadlines.keys() - classic}, which are no classic members"
     assert group.targets.keys() <= members.keys(), f"{name}: targets of {group.targets.keys() - members.keys()}"
     for topic, count in group.subscribers.items():
         subscribed = [m.member_id for m in members.values() if topic in m.topic_names]
@@ -108,9 +106,9 @@ def _check_group(group: ClassicGroup) -> None:
     name = f"{group.group_id} ({group.state.value})"
     assert group.join_waiters.keys() <= members, f"{name}: {group.join_waiters.keys() - members} wait to join and are no members"
     assert group.sync_waiters.keys() <= members, f"{name}: {group.sync_waiters.keys() - members} wait to sync and are no members"
-    assert group.pending_sync <= members, f"{name}: {group.pending_sync - members} are to sync and are no members"
+    assert group.pending_sync <= members, f"{name}: {group.pending_sync - members} must sync and are no members"
     assert set(group.static_members.values()) <= members, f"{name}: static members {group.static_members} are no members"
-    assert not group.pending.keys() & members, f"{name}: {group.pending.keys() & members} are members and still to become so"
+    assert not group.pending.keys() & members, f"{name}: {group.pending.keys() & members} are members and pending"
     if group.state is ClassicGroupState.STABLE:
         assert not group.join_waiters, f"{name}: {list(group.join_waiters)} wait to join"
         assert not group.sync_waiters, f"{name}: {list(group.sync_waiters)} wait to sync"

@@ -19,7 +19,7 @@ class LogRecord(msgspec.Struct, gc=False, frozen=True):
 
 
 Waiter = Callable[[Any], None]
-"""Sends the response of a parked request."""
+"""A function that sends the response of a parked request."""
 
 
 class Effect(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ def decided_in_batches(
 
     A record that is larger than a batch is a piece of its own. There is at least one piece, and the last piece may be empty.
 
-    The caller appends and replays each piece before it asks for the next, and other work may run in between. So a decision is not
+    The caller appends and replays each piece before it requests the next, and other work may run in between. So a decision is not
     used beyond its piece: ``decide`` is called again, also for a key whose records did not all fit. If ``decide`` then returns the
     same first record, the append was rejected, and the key is skipped until the next sweep.
     """

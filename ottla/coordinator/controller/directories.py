@@ -20,9 +20,9 @@ def assign_directories(
     """Assign replicas to directories. The results are in the order of the request.
 
     Raises STALE_BROKER_EPOCH, or UNSUPPORTED_VERSION for a metadata.version before KIP-858. A directory that the broker has not
-    registered has failed meanwhile: its replica no longer leads, and leaves the in-sync set. If the replica's previous directory is
-    no longer registered (the disk was replaced), the replica has lost its data. Until the replica is in sync again it is neither
-    eligible nor a last known leader, unless there is no other replica.
+    registered has failed meanwhile: the replica in it no longer leads, and leaves the in-sync set. If the replica's previous
+    directory is no longer registered (the disk was replaced), the replica has lost its data. Until the replica is in sync again it
+    is neither eligible nor a last known leader, unless there is no other replica.
     """
     if state.metadata_version < DIRECTORY_ASSIGNMENT:
         raise KafkaError(Code.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
@@ -33,7 +33,8 @@ def assign_directories(
     for directory, topic_id, index in asked:
         try:
             if (topic_id, index) in seen:
-                # The partition is listed twice. The second entry would be decided before the first entry's record is replayed.
+                # The request lists the partition twice. The first entry's record is not replayed yet, so the second entry is
+                # refused.
                 raise KafkaError(Code.INVALID_REQUEST)
             record = _assigned(state, broker_id, directory, topic_id, index)
         except KafkaError as error:

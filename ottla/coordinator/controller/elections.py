@@ -55,9 +55,9 @@ class PartitionChange(msgspec.Struct, kw_only=True):
     adding: tuple[int, ...] = ()
     recovery_state: int = NO_RECOVERY_CHANGE
     unclean_shutdown: int = NO_BROKER
-    """A broker that stopped uncleanly, so it may have lost records and is no longer eligible."""
+    """A broker that stopped uncleanly. It may have lost records, so it is no longer an eligible leader replica."""
     begun_anew: int = NO_BROKER
-    """A broker whose replica lost its directory, and so all older records. The broker does not count as last known leader."""
+    """A broker whose replica lost all older records with its directory, so that the broker does not count as last known leader."""
     directories: dict[int, bytes] = msgspec.field(default_factory=dict)
     """Directories of replicas that differ from the registration."""
     elr: tuple[int, ...] = ()
@@ -77,7 +77,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
             # A removed replica must stop fetching. A new leader epoch fences its fetches.
             change.leader = before.leader
         self._note_eligible(change)
-        # Without eligible leader replicas the in-sync set keeps its last member, the only replica that may lead again.
+        # Without KIP-966 the in-sync set never becomes empty: it keeps its last member, the only replica that may lead again.
         if change.isr is None and self.isr != before.isr and (self.isr or self._has_elr):
             change.isr = list(self.isr)
         shrinks = change.isr is not None and not set(before.isr) <= set(change.isr)
@@ -103,7 +103,8 @@ class PartitionChange(msgspec.Struct, kw_only=True):
             self.isr, self.replicas, self.removing, self.adding = isr, replicas, (), ()
 
     def _move_to_eligible(self) -> None:
-        """Keep replicas eligible that leave an in-sync set below ``min.insync.replicas``: no record is committed without them."""
+        """Replicas that leave an in-sync set below ``min.insync.replicas`` stay eligible, because no record is committed without
+        them."""
         if not self._has_elr:
             return
         if len(self.isr) >= policies.effective_min_insync_replicas(self.state, self.topic):
@@ -150,7 +151,8 @@ class PartitionChange(msgspec.Struct, kw_only=True):
         return is_whole and self.may_lead(replica)
 
     def _last_known_leader(self) -> int | None:
-        """Return the last leader, which lost the fewest records, if no replica is known to have all committed records (KIP-966)."""
+        """Return the last leader if no replica is known to have all committed records: the last leader lost the fewest
+        (KIP-966)."""
         known = self._last_known
         if not self._has_elr or self.elr or self.isr or len(known) != 1:
             return None
@@ -257,7 +259,7 @@ def _where(state: ClusterState, of: Callable[[PartitionRegistration], bool]) -> 
     for topic in state.topics.values():
         last, answer = None, False
         for index, partition in enumerate(topic.partitions):
-            # Adjacent equal partitions share one object, which is checked once.
+            # Adjacent equal partitions share one object. Check it once.
             if partition is not last:
                 last, answer = partition, of(partition)
             if answer:
@@ -269,7 +271,8 @@ def leader_and_isr_changes(
 ) -> list[LogRecord]:
     """Return the changes of partitions when a broker stops, starts, or has stopped uncleanly.
 
-    Brokers ``without`` and ``unclean`` leave the in-sync set and no longer lead. Broker ``also`` may lead already.
+    Brokers ``without`` and ``unclean`` leave the in-sync set and no longer lead. Broker ``also`` may lead although it is not active
+    yet.
     """
 
     def may_lead(broker_id: int) -> bool:
@@ -304,7 +307,8 @@ def elect_leaders(
         of_topic = answers.setdefault(name, {})
         for index in indexes:
             if index in of_topic:
-                # The partition is listed twice. The second entry would be decided before the first entry's record is replayed.
+                # The request lists the partition twice. The first entry's record is not replayed yet, so the second entry is
+                # ignored.
                 continue
             error: KafkaError | None = None
             try:
@@ -335,7 +339,7 @@ def _elected_record(state: ClusterState, election_type: int, name: str, index: i
 
 
 def rebalance_leaders(state: ClusterState, max_elections: int) -> Result[bool]:
-    """Move leaderships back to preferred leaders. The response is whether more than ``max_elections`` may be needed."""
+    """Move leaderships back to preferred leaders. The response is True after ``max_elections``: more may be needed."""
     unbalanced = _where(state, lambda partition: partition.leader != partition.preferred_replica)
     return _elect_some(state, unbalanced, lambda _: Election.PREFERRED, max_elections)
 

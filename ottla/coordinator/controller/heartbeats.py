@@ -170,7 +170,8 @@ def heartbeat(state: ClusterState, heartbeats: Heartbeats, asked: BrokerHeartbea
     following = heartbeats.next_control(state, asked, is_caught_up=is_caught_up)
     offline = _newly_offline(state, broker, asked)
     if offline and following is Control.UNFENCED and current is Control.FENCED:
-        # Elections would still use the offline directories, so only the next heartbeat unfences the broker.
+        # Elections would still use directories that this heartbeat reports as offline, so only the next heartbeat unfences the
+        # broker.
         following = Control.FENCED
     assert following in NEXT[current], (current, following)
     records: list[LogRecord] = []
@@ -200,9 +201,9 @@ def heartbeat(state: ClusterState, heartbeats: Heartbeats, asked: BrokerHeartbea
 
 
 def fence_expired_broker(state: ClusterState, heartbeats: Heartbeats, now_ms: int) -> Result[bool]:
-    """Fence one broker whose session has expired. Returns False if no session has expired; else the caller tries again.
+    """Fence one broker whose session has expired. The response is False if no session has expired; else the caller must call again.
 
-    Only one broker at a time, because the decision for its partitions depends on which other brokers are fenced.
+    A call fences only one broker, because the decision for its partitions depends on which other brokers are fenced.
     """
     expired = heartbeats.expired(now_ms)
     if not expired:

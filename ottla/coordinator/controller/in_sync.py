@@ -21,7 +21,7 @@ from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 
 UNKNOWN_EPOCH = -1
-"""The broker epoch of a replica if the leader does not know the epoch. It is not checked."""
+"""The broker epoch of a replica if the leader does not know it. This epoch is not checked."""
 
 
 class PartitionAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,8 @@ def alter_partitions(
     for one in asked:
         try:
             if (one.topic_id, one.index) in seen:
-                # The partition is listed twice. The first entry's record raises the partition epoch, so the second entry is stale.
+                # The request lists the partition twice. The first entry's record raises the partition epoch, so the second entry is
+                # stale.
                 raise KafkaError(Code.INVALID_UPDATE_VERSION)
             answer, record = _altered(state, broker_id, one)
         except KafkaError as error:
@@ -76,7 +77,7 @@ def _altered(state: ClusterState, broker_id: int, asked: PartitionAsked) -> tupl
         return before, None
     record = elections.change_record(state, change)
     if change.leader not in (broker_id, NO_LEADER_CHANGE):
-        # The change ends a reassignment and elects another leader: make it, and respond that the sender no longer leads.
+        # If the change ends a reassignment and elects another leader, respond that the sender no longer leads.
         return KafkaError(Code.NEW_LEADER_ELECTED), record
     return merged(before, change), record
 
@@ -93,8 +94,8 @@ def _change(state: ClusterState, topic: Topic, asked: PartitionAsked) -> electio
 
 
 def _check(state: ClusterState, broker_id: int, before: PartitionRegistration, asked: PartitionAsked) -> None:
-    """Raise the error of a change that the leader may not make. A higher epoch comes from a newer controller, which the broker
-    looks for after NOT_CONTROLLER."""
+    """Raise the error of a change that the leader may not make. A leader with a higher epoch knows it from a newer controller, for
+    which it looks after NOT_CONTROLLER."""
     isr = [broker for broker, _ in asked.isr]
     recovery = asked.leader_recovery_state
     if asked.leader_epoch > before.leader_epoch or asked.partition_epoch > before.partition_epoch:

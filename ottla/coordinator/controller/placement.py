@@ -14,7 +14,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 Replicas = tuple[int, ...]
 RandomBelow = Callable[[int], int]
-"""Returns a random number from 0 to below the argument."""
+"""A function that returns a random integer from 0 to below its argument."""
 
 
 def place(state: ClusterState, partition_count: int, replication_factor: int, random_below: RandomBelow) -> list[Replicas]:
@@ -64,7 +64,7 @@ class _Stripe:
         _shuffle(self.brokers, random_below)
 
     def next(self, turn: int) -> int | None:
-        """Return the next broker in this turn, or None if all were returned."""
+        """Return the next broker for the partition that is placed in ``turn``, or None after the rack's last broker."""
         if not self.brokers:
             return None
         if self._turn != turn:
@@ -91,7 +91,8 @@ class _Racks:
 
     def place(self, replication_factor: int) -> Replicas:
         if self._turn == self._unfenced_count > 1:
-            # Each broker has led once. Shuffle, so that the same brokers do not always follow the same leader.
+            # Each broker has once been the leader of a placed partition. Shuffle, so that a leader does not always have the same
+            # followers.
             _shuffle(self._stripes, self._random_below)
             for stripes in self._stripes:
                 for stripe in stripes:

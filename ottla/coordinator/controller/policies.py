@@ -86,8 +86,8 @@ def set_features(state: ClusterState, levels: Mapping[str, int], static_min_insy
 
     The controller's value decides which replicas are eligible, and the value of each leader's broker decides what is committed. So
     the cluster-wide config is set to the controller's static value unless it is set already, and the brokers' own values are
-    removed (maybeGenerateElrSafetyRecords of Kafka). With unchanged levels, the result has only records of this kind that an older
-    log lacks.
+    removed (maybeGenerateElrSafetyRecords of Kafka). Called with unchanged levels, this function adds such config records to a log
+    that lacks them.
     """
     records: list[LogRecord] = []
     level = levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, state.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0))
@@ -101,6 +101,6 @@ def set_features(state: ClusterState, levels: Mapping[str, int], static_min_insy
 
 
 def topic_config(state: ClusterState, topic: str, name: str) -> str:
-    """Return a topic's own value of a config, or else the server's."""
+    """Return a topic's own value of a config, or the server's value if the topic has none."""
     own = state.config_of(TOPIC_RESOURCE, topic).get(name)
     return state.server_config(name) if own is None else own

@@ -96,7 +96,6 @@ def _of_new_incarnation(state: ClusterState, broker_id: int, *, is_clean: bool) 
 
 
 def _check_directories(state: ClusterState, asked: Registering) -> None:
-    """Raise INVALID_REGISTRATION for missing, reserved or duplicate directories, and directories of other brokers."""
     if not asked.directories:
         raise KafkaError(Code.INVALID_REGISTRATION, "No directories specified in request")
     if any(int.from_bytes(directory, "big") < RESERVED_DIRECTORIES for directory in asked.directories):

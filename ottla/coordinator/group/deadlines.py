@@ -1,4 +1,5 @@
-"""Finds the groups of a shard that have an expired deadline. The queue is ordered, so groups without a deadline cost nothing."""
+"""Finds the groups of a shard that have an expired deadline. The queue is ordered, so groups without an expired deadline are not
+read."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ G = TypeVar("G", bound=TimedGroup)
 class Deadlines(Generic[G]):
     """Groups ordered by ``wake_ms``; groups with equal times keep the order in which they were added.
 
-    An entry whose time is no longer the group's ``wake_ms`` is stale and is skipped. If a deadline moves into the future, the entry
-    stays, and the check at its time schedules the next check. So a heartbeat costs nothing here.
+    An entry whose time is no longer the group's ``wake_ms`` is stale and is skipped. If a heartbeat moves a deadline into the
+    future, the entry stays, and the check at its time schedules the next check.
     """
 
     __slots__ = ("_entries", "_groups", "_order")

@@ -9,7 +9,7 @@ from ottla.protocol.uuids import typeable_uuid, uuid_text
 
 
 class MemberIds(NamedTuple):
-    """``classic`` generates the part of a classic member id after the client id. ``consumer`` generates a whole id."""
+    """Generators of ids. ``classic`` returns the part of a classic member id after the client id, ``consumer`` a whole id."""
 
     classic: Callable[[], str]
     consumer: Callable[[], str]
@@ -22,6 +22,5 @@ def member_ids(random_uuid: Callable[[], bytes]) -> MemberIds:
 
 
 def _java_uuid(random_bytes: bytes) -> str:
-    """Format a UUID of version 4 like java.util.UUID."""
     digits = f"{int.from_bytes(random_bytes) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62:032x}"
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -29,9 +29,9 @@ from ottla.protocol.errors import Code, DecodeError, KafkaError
 
 
 class Upgrade(NamedTuple):
-    """``group`` is the group that replaying ``records`` creates, or None if the classic group has no members to convert.
+    """A conversion to a consumer group. Replaying ``records`` creates ``group``, which is None if the classic group has no members.
 
-    The join is decided as if the records were already replayed.
+    The request of the joining member is decided as if the records were already replayed.
     """
 
     group: ConsumerGroup | None
@@ -93,7 +93,8 @@ class Migration:
         return self._config.migration.downgrades and size <= self._config.max_size
 
     def with_successor(self, group: ConsumerGroup, joining: ConsumerGroupMember, *, rebalances: bool, now_ms: int) -> Result[None]:
-        """Convert the group with a static member's successor. The tombstones also remove its records earlier in the batch."""
+        """Convert the group with a static member's successor. The tombstones also remove the successor's records earlier in the
+        batch."""
         others = [m for m in group.members.values() if m.instance_id is None or m.instance_id != joining.instance_id]
         targets = {m.member_id: group.targets.get(m.member_id, {}) for m in others}
         targets[joining.member_id] = group.target_of(joining)
@@ -124,7 +125,7 @@ class Migration:
         out: Result[None] = Result(None, records=[*records, group_record(draft, now_ms)])
         if rebalances:
             prepare_rebalance(draft, now_ms, out)
-        # The record has only one protocol of each member, but the group in memory must have all of them.
+        # The group's record has only one protocol of each member, but the group in memory must have all protocols.
         out.effects.append(ReplaceGroup(draft))
         return out
 

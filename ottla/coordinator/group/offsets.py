@@ -15,7 +15,7 @@ from ottla.protocol.topic_partition import TopicPartition
 
 
 class GroupOffsets(NamedTuple):
-    """The committed offsets of a group, and the keys that an open transaction may still change."""
+    """The committed offsets of a group, and the keys of the offsets that an open transaction may still change."""
 
     group_id: str
     committed: Mapping[TopicPartition, CommittedOffset]
@@ -60,11 +60,11 @@ class OffsetStore:
         return group_id in self._pending_keys
 
     def pending_of(self, group_id: str) -> Collection[OffsetKey]:
-        """Return the group's keys that an open transaction may still change, each once."""
+        """Return the keys of the group's offsets that an open transaction may still change."""
         return self._pending_keys.get(group_id, {}).keys()
 
     def keys_of_topic(self, topic: str) -> list[OffsetKey]:
-        """Return the keys of all groups, committed or pending."""
+        """Return the keys of a topic's committed and pending offsets in all groups."""
         return list(self._by_topic.get(topic, ()))
 
     def record_offsets(self, key: OffsetKey) -> Iterator[int]:
@@ -78,7 +78,7 @@ class OffsetStore:
     # replay
 
     def put(self, key: OffsetKey, committed: CommittedOffset, producer_id: int) -> None:
-        """Replay a commit. Outside a transaction it applies at once; in a transaction it is pending."""
+        """Replay a commit. The offset is pending if the commit belongs to a transaction."""
         if producer_id >= 0:
             keys = self._pending.setdefault(producer_id, {})
             if key not in keys:

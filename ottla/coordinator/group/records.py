@@ -66,7 +66,7 @@ def _offset_key(key: OffsetKey) -> bytes:
 
 
 def group_record(group: ClassicGroup, now_ms: int, assignments: dict[str, bytes] | None = None) -> LogRecord:
-    """Encode the group with its assignments, or with ``assignments``, which take effect when the record is replayed."""
+    """Encode the group with ``assignments``, or with its current assignments."""
     members = [
         MemberMetadata(
             member_id=m.member_id,

@@ -18,7 +18,7 @@ NO_GENERATION = -1
 
 
 class MigrationPolicy(Enum):
-    """The groups with members that may be converted. These are the values of group.consumer.migration.policy."""
+    """The direction in which groups with members may be converted. The values are those of group.consumer.migration.policy."""
 
     DISABLED = "disabled"
     UPGRADE = "upgrade"

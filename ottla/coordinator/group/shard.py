@@ -67,7 +67,7 @@ class GroupShard:
         self.consumers = ConsumerGroups(self.config.consumer_of, self._topics, self._member_ids.consumer, self._migration)
         self.streams = StreamsGroups(self.config.streams_of, self._topics)
         self.shares = ShareGroups(self.config.share_of, self._topics)
-        # The groups that replay each type of record.
+        # Record type -> the groups that replay such records.
         self._modern_by_kind: dict[int, ConsumerGroups | StreamsGroups | ShareGroups] = {
             **dict.fromkeys(CONSUMER_RECORDS.keys, self.consumers),
             **dict.fromkeys(STREAMS_RECORDS.keys, self.streams),
@@ -101,7 +101,6 @@ class GroupShard:
         return ClassicView(group_id, self.groups.get(group_id)) if self.exists(group_id) else None
 
     def _modern(self, group_id: str) -> ConsumerGroup | StreamsGroup | ShareGroup | None:
-        """Return a consumer, streams or share group, or None if there is no such group."""
         return self.consumers.groups.get(group_id) or self.streams.groups.get(group_id) or self.shares.groups.get(group_id)
 
     def _known(self, group_id: str) -> GroupView:
@@ -251,8 +250,8 @@ class GroupShard:
             group.check_fetch(member_id, epoch)
 
     def fetch(self, group_id: str, *, require_stable: bool, is_kept: bool = False) -> GroupOffsets:
-        """Return a group's current offsets. A reader that may pause asks for a copy (``is_kept``), to see only whole
-        transactions."""
+        """Return a group's current offsets. With ``is_kept`` return a copy, so that a reader that pauses sees all or none of a
+        transaction's offsets."""
         committed = self.offsets.of_group(group_id)
         pending = self.offsets.pending_of(group_id) if require_stable else ()
         return GroupOffsets(group_id, dict(committed), set(pending)) if is_kept else GroupOffsets(group_id, committed, pending)
@@ -266,7 +265,7 @@ class GroupShard:
         records = []
         for key in partitions:
             if subscribed is None or key[0] in subscribed:
-                # A subscription that cannot be decoded may include any topic.
+                # A member's subscription that cannot be decoded may include any topic.
                 codes[key] = Code.GROUP_SUBSCRIBED_TO_TOPIC
                 continue
             codes[key] = Code.NONE
@@ -298,7 +297,7 @@ class GroupShard:
         return Result(is_last, records=[*tombstones, *group.tombstones()] if is_last else tombstones)
 
     def expire_offsets(self, now_ms: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
-        """Write tombstones for offsets past their retention, and for groups that have nothing left.
+        """Write tombstones for offsets past their retention, and for empty groups without remaining offsets.
 
         Each step checks at most ``at_once`` groups, and its records fit into one batch.
         """
@@ -351,7 +350,7 @@ class GroupShard:
             return
         key = read_key(record.key)
         if not isinstance(key, str):
-            # Also for a tombstone, because a start may skip the record that the tombstone removes.
+            # A tombstone adds the group as well, because a start may skip the record that the tombstone removes.
             self._logged[key[0]] = None
             if record.value is None:
                 self.offsets.remove(key)
@@ -362,7 +361,8 @@ class GroupShard:
         self._note(key, is_there=record.value is not None, is_gone=record.value is None)
 
     def _note(self, group_id: str, *, is_there: bool, is_gone: bool) -> None:
-        """Track that the log has a record of a group, or its last tombstone. A group with offsets left stays as a simple group."""
+        """Track which groups have records in the log. A group that still has offsets after its tombstone stays as a simple
+        group."""
         if is_there:
             self._logged[group_id] = None
         elif is_gone and not self.offsets.of_group(group_id) and not self.offsets.has_pending(group_id):

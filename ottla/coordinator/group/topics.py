@@ -26,7 +26,7 @@ class GroupTopics(Protocol):
 def metadata_hash(subscribed: Iterable[str], topics: GroupTopics) -> int:
     """Return a hash of the ids and partition counts of the subscribed topics that exist, 0 if there are none.
 
-    Kafka has another hash function, so a group that moves between Apache Kafka and ottla rebalances once.
+    Kafka uses another hash function, so a group that moves between Apache Kafka and ottla rebalances once.
     """
     digest, is_empty = blake2b(digest_size=8), True
     for name in sorted(subscribed):

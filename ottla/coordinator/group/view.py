@@ -8,11 +8,12 @@ from typing import Protocol
 from ottla.coordinator.result import LogRecord
 
 CommitCheck = Callable[[bytes | None, str, int], None]
-"""Checks the commit of one partition, given topic id, topic and partition. A `KafkaError` rejects the whole request."""
+"""A function that checks the commit of one partition, given topic id, topic and partition. A `KafkaError` rejects the whole
+request."""
 
 
 class GroupView(Protocol):
-    """One group. The ids of groups of all protocols share one namespace."""
+    """A group of any protocol. The ids of all groups share one namespace."""
 
     @property
     def type_name(self) -> str:

@@ -41,7 +41,7 @@ Deleted: TypeAlias = list[list[AclBinding] | KafkaError]
 
 
 class Acls:
-    """All ACLs by their ids. ``index`` has the same ACLs, and is what an authorizer decides by."""
+    """All ACLs by their ids. ``index`` has the same ACLs, in the form that an authorizer uses."""
 
     __slots__ = ("_copies", "by_id", "index")
 
@@ -49,7 +49,8 @@ class Acls:
         self.by_id: Ids = {}
         self.index = AclIndex()
         self._copies: Counter[AclBinding] = Counter()
-        """The number of ids that an ACL has. Requests do not create an ACL that exists, but a log may repeat an ACL."""
+        """The number of ids that an ACL has. Requests do not create an ACL that exists, but a log may repeat an ACL with another
+        id."""
 
     def create(
         self, acls: Sequence[AclBinding], new_id: Callable[[], bytes], metadata_version: int
@@ -234,7 +235,7 @@ def _too_long(acl: AclBinding) -> KafkaError | None:
     return KafkaError(Code.POLICY_VIOLATION, reason)
 
 
-# The generated modules of the records are imported at the first record, because most clusters have no ACLs.
+# The generated modules of ACL records are imported at the first such record, because most clusters have no ACLs.
 
 
 def _record(acl_id: bytes, acl: AclBinding) -> LogRecord:

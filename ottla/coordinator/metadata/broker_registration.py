@@ -28,12 +28,12 @@ SupportedFeatures = dict[str, tuple[int, int]]
 
 
 class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker (org.apache.kafka.metadata.BrokerRegistration)."""
+    """The registration of one broker (org.apache.kafka.metadata.BrokerRegistration)."""
 
     broker_id: int
     broker_epoch: int
     incarnation_id: bytes
-    """Changes with each start of the broker's process."""
+    """An id that changes with each start of the broker's process."""
     listeners: Listeners
     features: SupportedFeatures
     rack: str | None = None
@@ -41,7 +41,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     """A fenced broker leads no partition and is not shown to clients."""
     is_in_controlled_shutdown: bool = False
     directories: tuple[bytes, ...] = ()
-    """The ids of its log directories that are online, sorted."""
+    """The ids of the broker's online log directories, sorted."""
     cordoned_directories: tuple[bytes, ...] = ()
     """The `directories` that get no new partitions (KIP-1066)."""
 
@@ -51,7 +51,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_record(self, metadata_version: int) -> LogRecord:
         """Encode the registration for a level of ``metadata.version``."""
-        # Imported here, because a cluster of one broker starts without this module.
+        # The record's module is imported here, because a cluster of one broker starts without it.
         from ottla.protocol.messages import register_broker_record as registering
 
         version = record_version(registering, metadata_version)
@@ -142,7 +142,7 @@ class Registrations:
         self.brokers[message.id] = msgspec.structs.replace(before, is_fenced=is_fenced)
 
     def replay_change(self, message: Any) -> None:
-        """Apply a BrokerRegistrationChangeRecord. In its flags 0 means no change, 1 set, and -1 unfenced."""
+        """Apply a BrokerRegistrationChangeRecord. In its flags 0 means unchanged, 1 means set, and -1 means unfenced."""
         before = self._of_epoch(message.broker_id, message.broker_epoch)
         if message.fenced not in (-1, 0, 1) or message.in_controlled_shutdown not in (0, 1):
             raise DecodeError(f"the registration change of broker {message.broker_id} has an unknown value")

@@ -23,7 +23,8 @@ Entity = tuple[tuple[str, str | None], ...]
 MAX_ENTITIES = 10_000
 """Maximum number of entities with quotas. Kafka only limits one operation to 10,000 records, with the same error code."""
 MAX_CHANGED = 1_000
-"""Maximum number of entities that are remembered as changed, because only a broker with clients takes them."""
+"""Maximum number of changed entities that are kept for `ClientQuotas.take_changed`, because a server without clients never calls
+it."""
 MAX_NAME_CHARACTERS = 1_000
 """Maximum length of a user or client id with quotas. Kafka allows the longest string, 32,767 characters."""
 
@@ -50,7 +51,7 @@ class ClientQuotas:
         self.by_entity: dict[Entity, dict[str, float]] = {}
         self.change_count = 0
         """Number of records that were replayed, by which a reader notices changes."""
-        # The entities that have changed since `take_changed`; None if there are too many.
+        # The entities that have changed since the last `take_changed`; None if there are too many.
         self._changed: dict[Entity, None] | None = {}
 
     def alter(self, entity: Entity, changes: Mapping[str, float | None]) -> Result[None]:

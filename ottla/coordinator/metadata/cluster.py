@@ -54,7 +54,7 @@ CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 PRODUCER_ID_BLOCK = 1_000
 LARGEST_ALLOTTED_PRODUCER_ID = 2**62
-"""The highest producer id that a controller can have allocated, from 0 on. Kafka also accepts higher ids of clients."""
+"""The highest producer id that counts as allocated by a controller. Clients may use higher ids, as in Kafka."""
 NEWEST_METADATA_VERSION = 33
 """Level 4.4-IV2 of ``metadata.version``."""
 
@@ -79,7 +79,7 @@ class ClusterState:
         self.topics_by_id: dict[bytes, Topic] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.config_totals: dict[int, ConfigTotals] = {}
-        """By resource type. A type is missing if no resource of the type has configs."""
+        """The number and size of configs by resource type. A type is missing if no resource of the type has configs."""
         self.features: dict[str, int] = {}
         self.client_quotas = ClientQuotas()
         self.credentials = ScramCredentials()
@@ -96,7 +96,7 @@ class ClusterState:
 
     @property
     def tokens(self) -> DelegationTokens:
-        """Their module is imported at the first use, because most clusters have no delegation tokens."""
+        """The delegation tokens. Their module is imported at the first use, because most clusters have none."""
         if self._tokens is None:
             self._tokens = import_module("ottla.coordinator.metadata.delegation_tokens").DelegationTokens()
         return self._tokens
@@ -142,8 +142,8 @@ class ClusterState:
         """Raise the errors of `create_partitions` for a number of partitions that the topic may not have."""
         topic = self.topic(name)
         if topic.is_internal:
-            # Kafka adds the partitions, and loses the state of each group or transactional id whose hash then maps to another
-            # partition. ottla refuses the request instead (rule CRD-16, docs/rules.md).
+            # If partitions of a coordinator's topic are added, Kafka loses the state of each group or transactional id whose hash
+            # then maps to another partition. ottla refuses the request instead (rule CRD-16, docs/rules.md).
             raise KafkaError(Code.INVALID_REQUEST, f"the partition count of {name} cannot be changed, because ids are hashed by it")
         if count == topic.partition_count:
             raise KafkaError(Code.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
@@ -279,7 +279,7 @@ class ClusterState:
 
     def _replay_begin(self, message: Any, offset: int) -> None:
         self._transaction.begin()
-        # `replay` applies a record that is like `_alike` at once, but the records of a transaction must wait for its end.
+        # `replay` applies a partition record that equals `_alike` at once, but a record of the transaction must wait for its end.
         self._alike = None
 
     def _replay_abort(self, message: Any, offset: int) -> None:

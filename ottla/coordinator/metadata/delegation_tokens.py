@@ -19,7 +19,7 @@ from ottla.security.principal import USER, KafkaPrincipal
 
 MAX_TOKENS = 10_000
 MAX_TOKENS_OF_REQUESTER = 1_000
-"""Maximum number of tokens that one principal has created, so that a single user cannot use up `MAX_TOKENS`."""
+"""Maximum number of tokens created by one principal, so that a single user cannot use up `MAX_TOKENS`."""
 MAX_RENEWERS = 100
 MAX_NAME_CHARACTERS = 1_000
 """Maximum number of characters in the name, and in the type, of an owner or renewer."""
@@ -73,7 +73,7 @@ class DelegationTokens:
         self._ids: dict[bytes, str] = {}
 
     def use_key(self, secret_key: str | None) -> None:
-        """Use the cluster's secret key, before the log is replayed. Without one, tokens are disabled."""
+        """Set the cluster's secret key. Must be called before the log is replayed. Without a key, tokens are disabled."""
         self._secret_key = (secret_key or "").encode()
 
     @property
@@ -127,7 +127,7 @@ class DelegationTokens:
         return Result(token, [*removed, _record(token)])
 
     def _made_room(self, requester: KafkaPrincipal, now_ms: int) -> list[LogRecord]:
-        """Return the records that make room for a token of a requester. Raises POLICY_VIOLATION if there is none."""
+        """Return the records that remove expired tokens, if a new token needs room. Raises POLICY_VIOLATION for too many tokens."""
         if len(self.by_id) < MAX_TOKENS_OF_REQUESTER:
             return []
         expired = self.sweep(now_ms)
@@ -149,7 +149,7 @@ class DelegationTokens:
         return self._expire_at(token, now_ms + renew_ms)
 
     def expire(self, hmac_bytes: bytes, requester: KafkaPrincipal, period_ms: int, *, now_ms: int) -> Result[int]:
-        """Expire a token after ``period_ms``, or remove it at once if that is negative; returns when it expires.
+        """Expire a token after ``period_ms``, or remove it at once if the period is negative; returns when it expires.
 
         Raises the errors of `_token`.
         """
@@ -172,7 +172,7 @@ class DelegationTokens:
             raise KafkaError(Code.DELEGATION_TOKEN_AUTH_DISABLED)
 
     def _token(self, hmac_bytes: bytes, requester: KafkaPrincipal, now_ms: int) -> StoredToken:
-        """The token with an HMAC, if the requester may change it.
+        """Return the token with an HMAC, if the requester may change it.
 
         Raises DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED or
         DELEGATION_TOKEN_OWNER_MISMATCH.
@@ -218,7 +218,7 @@ class DelegationTokens:
 
 
 def _record(token: StoredToken) -> LogRecord:
-    # Imported here and below, because most clusters have no tokens.
+    # The record modules are imported here and below, because most clusters have no tokens.
     from ottla.protocol.messages import delegation_token_record
 
     message = delegation_token_record.DelegationTokenRecord(

@@ -24,7 +24,7 @@ def cleared(topics: Mapping[str, Topic], name: str) -> list[LogRecord]:
     named = topics.values() if not name else [topics[name]] if name in topics else []
     if not any(partition.elr or partition.last_known_elr for topic in named for partition in topic.partitions):
         return []
-    # Imported here, because a cluster of one broker has no such records and starts without the module.
+    # The record's module is imported here, because a cluster of one broker has no such records and starts without it.
     from ottla.protocol.messages import clear_elr_record
 
     return [metadata_record(clear_elr_record, clear_elr_record.ClearElrRecord(topic_name=name))]

@@ -43,7 +43,7 @@ class MetadataDelta:
         return not (self.created or self.deleted or self.partitions or self.configs or self.features or self.has_changed_brokers)
 
     def note(self, kind: int, message: Any, topics: Topics) -> None:
-        """Add a record of type ``kind`` before it is applied. ``topics``: the topics before the record, by id.
+        """Add a record of type ``kind`` before the record is applied. ``topics``: all topics by id, before the record.
 
         The record may still be rejected, so a named partition may not exist.
         """

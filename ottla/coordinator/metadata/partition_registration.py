@@ -35,7 +35,7 @@ class PartitionRegistration(msgspec.Struct, frozen=True, kw_only=True, gc=False)
     """
 
     replicas: tuple[int, ...]
-    """In the order of preference: the first is the preferred leader."""
+    """Broker ids in the order of preference: the first replica is the preferred leader."""
     isr: tuple[int, ...]
     removing_replicas: tuple[int, ...] = ()
     adding_replicas: tuple[int, ...] = ()

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 ServerConfig = Callable[[str], str]
-"""Returns the value of a topic config by name, from the server's dynamic or static configs or Kafka's default
+"""A function that returns the value of a topic config by name, from the server's dynamic or static configs or Kafka's default
 (KafkaConfigSchema.resolveEffectiveTopicConfig)."""
 
 
 def no_server(name: str) -> str:
     """The `ServerConfig` of metadata without a controller, which must not be called."""
-    raise AssertionError(f"{name} was asked of metadata without a server")
+    raise AssertionError(f"config {name} was requested from metadata without a server")

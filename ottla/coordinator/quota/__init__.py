@@ -1,4 +1,4 @@
-"""Decides how long clients are throttled, by the quotas of users, client ids and addresses. Reads no clock.
+"""Decides how long clients are throttled, by the quotas of users, client ids and addresses. Time is an argument.
 
 - `client_quota_manager`: the quotas of one kind and the use that each client makes of them.
 - `accept_limits`: how many connections a broker and its listeners accept per second.

@@ -12,9 +12,9 @@ from ottla.coordinator.quota.sampled import Sampled, Windows, throttle_ms
 
 
 class AcceptLimits:
-    """The limits of a broker and its listeners, and their connections of the last seconds.
+    """The limits of a broker and its listeners, and their recent connections.
 
-    The limit of the broker does not apply to ``protected``, the listener of other brokers, if it is not the only one.
+    The limit of the broker does not apply to ``protected``, the listener for other brokers, if there are other listeners.
     """
 
     def __init__(self, windows: Windows, protected: str | None) -> None:
@@ -29,7 +29,7 @@ class AcceptLimits:
         self._last_ms = 0
 
     def set(self, broker_limit: int, limits: Mapping[str, int]) -> None:
-        """Set the connections per second of the broker and of each listener. The connections so far still count."""
+        """Set the allowed connections per second of the broker and of each listener. Earlier connections still count."""
         self._broker_limit, self._limits = broker_limit, limits
 
     def accepted_after_ms(self, listener: str, now_ms: int) -> int:
@@ -37,7 +37,7 @@ class AcceptLimits:
         turn_ms = max(now_ms, self._free_ms.get(listener, 0))
         wait_ms = 0
         if listener != self._protected:
-            # The connections of another listener may have been recorded for a later time already.
+            # A connection of another listener may have been recorded for a time in the future, when Kafka would accept it.
             self._last_ms = max(self._last_ms, turn_ms)
             wait_ms = self._recorded(self._broker, self._broker_limit, self._last_ms)
         if listener in self._limits:

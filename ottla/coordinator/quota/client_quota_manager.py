@@ -10,7 +10,7 @@ from ottla.coordinator.quota.sensors import Sensors
 
 
 class ClientSensor:
-    """The use of one quota, by all clients that share it."""
+    """The rate and throttle times of all clients that share one quota."""
 
     __slots__ = ("rate", "throttle_times", "used_ms")
 
@@ -36,16 +36,16 @@ class ClientQuotaManager:
         rate.record(value, now_ms)
         limit = self.limits.limit(sharing)
         if limit is None:
-            # As in Kafka, the rate is computed for all clients, which drops old samples.
+            # As in Kafka, the rate is also computed for clients without a quota, because this drops old samples.
             limit = math.inf
         wait_ms = throttle_ms(rate, limit, now_ms)
         return wait_ms if self._max_throttle_ms is None else min(wait_ms, self._max_throttle_ms)
 
     def unrecord(self, user: str, client_id: str, value: float, now_ms: int) -> None:
-        """Take back a value that was recorded, because the client does not get the data."""
+        """Undo the record of a value, because the client does not get the data."""
         self.sensors.used(self.limits.sharing(user, client_id), now_ms).rate.record(-value, now_ms)
 
     def most_in_window(self, user: str, client_id: str) -> float | None:
-        """The largest value that does not exceed the quota of a client without other use; None without a quota."""
+        """The largest value that does not exceed a client's quota if nothing else was recorded; None without a quota."""
         limit = self.limits.limit(self.limits.sharing(user, client_id))
         return None if limit is None else limit * (self._windows.count - 1) * (self._windows.size_ms // 1000)

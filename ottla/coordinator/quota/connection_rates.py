@@ -17,7 +17,7 @@ class AddressSensor:
 
 
 class ConnectionRates:
-    """The limits of addresses, and the connections of each."""
+    """The limits of client addresses, and the recent connections of each address."""
 
     def __init__(self, windows: Windows) -> None:
         self._limits: dict[str | None, float] = {}
@@ -25,7 +25,7 @@ class ConnectionRates:
         self.sensors: Sensors[str, AddressSensor] = Sensors(lambda: AddressSensor(windows))
 
     def set(self, address: str | None, limit: float | None) -> None:
-        """Set the connections per second of an address or, with None, of all without their own. Without a limit remove it."""
+        """Set the limit of an address, in connections per second. Address None sets the default; limit None removes the limit."""
         key = None if address is None else _normalized(address)
         if limit is None:
             self._limits.pop(key, None)
@@ -33,7 +33,7 @@ class ConnectionRates:
             self._limits[key] = limit
 
     def record(self, address: str, now_ms: int) -> int:
-        """Record a new connection; returns after how many ms it must be closed, at most a sample's time, or 0 to accept it.
+        """Record a new connection; returns after how many ms it must be closed, at most the length of a sample, or 0 to accept it.
 
         A connection that is not accepted is not counted.
         """
@@ -49,12 +49,12 @@ class ConnectionRates:
 
 
 def _normalized(name: str) -> str:
-    """The form of an address in which connections have it. Kafka resolves names; ottla accepts only this one."""
+    """The address as it appears in connections. Kafka resolves any host name; ottla only ``localhost``."""
     if name == "localhost":
         return "127.0.0.1"
     try:
         address = ip_address(name)
     except ValueError:
-        # A host name in a directory of Apache Kafka, which no connection has as its address.
+        # A host name that Apache Kafka stored. It never equals the address of a connection.
         return name
     return str(getattr(address, "ipv4_mapped", None) or address)

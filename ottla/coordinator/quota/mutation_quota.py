@@ -1,6 +1,6 @@
 """The quota of topics' partitions that clients create and delete (ControllerMutationQuotaManager, KIP-599).
 
-A strict quota refuses changes while the token bucket is exhausted; the last change before may exhaust it by far. A permissive
+A strict quota refuses changes while the token bucket is exhausted, but not the change that exhausts it, however large. A permissive
 quota, for older versions of requests, allows all changes, and the client is throttled.
 """
 
@@ -13,12 +13,12 @@ from ottla.coordinator.quota.token_bucket import TokenBucket
 from ottla.protocol.errors import Code, KafkaError
 
 UNLIMITED_RATE = 2.0**63
-"""The rate in place of a missing quota, which fills any bucket at once (Long.MAX_VALUE)."""
+"""The rate of clients without a quota, which fills any bucket at once (Long.MAX_VALUE)."""
 EXCEEDED = "The throttling quota has been exceeded."
 
 
 class MutationSensor:
-    """The changes of all clients that share one quota."""
+    """The recent changes of all clients that share one quota."""
 
     __slots__ = ("bucket", "rate", "throttle_times", "used_ms")
 
@@ -42,7 +42,7 @@ class MutationQuota:
         self._recorded_ms = 0
 
     def record(self, partition_count: int, now_ms: int) -> None:
-        """Record a change of so many partitions. A strict quota raises THROTTLING_QUOTA_EXCEEDED if it is exhausted."""
+        """Record a change of partitions. A strict quota raises THROTTLING_QUOTA_EXCEEDED if it is exhausted."""
         bucket = self._sensor.bucket
         if self._is_strict and (wait_ms := bucket.throttle_ms(self.rate, now_ms)) is not None:
             self._wait_ms, self._recorded_ms = wait_ms, now_ms
@@ -53,7 +53,7 @@ class MutationQuota:
             self._wait_ms, self._recorded_ms = wait_ms, now_ms
 
     def throttle_ms(self, now_ms: int) -> int:
-        """How long the client must be throttled, of which the time since the change has passed."""
+        """How long the client must still be throttled after its last change."""
         return max(0, self._wait_ms - (now_ms - self._recorded_ms)) if self._wait_ms else 0
 
 
@@ -70,6 +70,6 @@ class MutationQuotaManager:
         return MutationQuota(self.sensors.used(sharing, now_ms), self.rate(sharing), is_strict=is_strict)
 
     def rate(self, sharing: Sharing) -> float:
-        """The partitions per second of clients that share a quota."""
+        """The quota of clients that share one, in partitions per second."""
         limit = self.limits.limit(sharing)
         return UNLIMITED_RATE if limit is None else limit

@@ -14,7 +14,7 @@ from ottla.coordinator.metadata.client_quotas import Entity
 from ottla.protocol.client_quotas import CLIENT_ID, USER
 
 BY_CLIENT_ID, BY_USER, BY_BOTH = 1, 2, 4
-"""Bits of the kinds of entities that have a quota."""
+"""Bits for the kinds of entities that have a quota."""
 
 
 MAX_NAME_CHARACTERS = 255
@@ -23,16 +23,16 @@ _DIGEST_BYTES = 16
 
 
 class Sharing(NamedTuple):
-    """The clients that share a quota: those with this user and client id (`shortened`). Empty: any user, or any client id."""
+    """The clients that share a quota: those with this user and client id (`shortened`). An empty name stands for any name."""
 
     user: str
     client_id: str
 
 
 def shortened(name: str) -> str:
-    """A name of at most `MAX_NAME_CHARACTERS`: of a longer one, the beginning and a digest of the whole.
+    """Return the name, or if it is longer than `MAX_NAME_CHARACTERS`, its beginning with a digest of the whole name.
 
-    As in Kafka, clients with different names then share no quota, even if their names have the same beginning.
+    Due to the digest, clients with the same beginning of their names share no quota, as in Kafka.
     """
     if len(name) <= MAX_NAME_CHARACTERS:
         return name

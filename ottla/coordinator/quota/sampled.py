@@ -59,7 +59,7 @@ class Sampled:
         return self._samples[self._current]
 
     def _advance(self, now_ms: int) -> _Sample:
-        # One sample more than the window has, because the oldest may overlap its beginning.
+        # Keep one sample more than the window has, because the oldest sample may overlap the beginning of the window.
         self._current = (self._current + 1) % (self.windows.count + 1)
         if self._current >= len(self._samples):
             self._samples.append(_Sample(start_ms=now_ms, last_ms=now_ms))
@@ -68,19 +68,18 @@ class Sampled:
         return self._samples[self._current]
 
     def _purge(self, now_ms: int) -> None:
-        """Clear the samples without events in the window."""
         age_ms = self.windows.count * self.windows.size_ms
         for sample in self._samples:
             if now_ms - sample.last_ms >= age_ms:
                 sample.reset(now_ms)
 
     def window_ms(self, now_ms: int) -> int:
-        """The time over which `rate` is computed: since the oldest sample began, and at least all samples but one."""
+        """The time over which `rate` is computed: since the oldest sample began, but at least the length of all samples but one."""
         self._purge(now_ms)
         self._current_at(now_ms)
         size_ms = self.windows.size_ms
         elapsed_ms = now_ms - min(sample.start_ms for sample in self._samples)
-        # Java's division truncates. After a clock jump backwards the time is negative.
+        # Truncate as Java's division does, because the time is negative after the clock was set back.
         full = elapsed_ms // size_ms if elapsed_ms >= 0 else -(-elapsed_ms // size_ms)
         elapsed_ms += max(0, self.windows.count - 1 - full) * size_ms
         return max(elapsed_ms, 1)
@@ -101,13 +100,13 @@ class Sampled:
 
 
 def throttle_ms(sampled: Sampled, bound: float, now_ms: int) -> int:
-    """How long the client must wait until the rate is ``bound`` again, if nothing is recorded meanwhile; 0 if it is not exceeded.
+    """How long the client must wait until the rate falls to ``bound``, if nothing is recorded meanwhile; 0 if it is not higher.
 
     If O is the observed rate and T the bound over a window of W ms, the wait X follows from O * W / (W + X) = T (QuotaUtils).
     """
     rate = sampled.rate(now_ms)
     if not rate > bound:
-        # Also for a quota that is no number, which Apache Kafka may have stored.
+        # This is also the result for a quota of NaN, which Apache Kafka may have stored.
         return 0
     return rounded((rate - bound) / bound * sampled.window_ms(now_ms)) if bound > 0 else MAX_THROTTLE_MS
 

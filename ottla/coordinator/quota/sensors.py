@@ -1,4 +1,4 @@
-"""A bounded collection of what is measured for each client. Whatever was recorded longest ago goes first."""
+"""A bounded collection of the sensors of clients. If it is full, a new sensor replaces the least recently used one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXPIRES_AFTER_MS = 3_600_000
 
 class Sensor(Protocol):
     used_ms: int
-    """The time of the last use."""
+    """The time when a value was last recorded."""
 
 
 K = TypeVar("K")
@@ -34,7 +34,7 @@ class Sensors(Generic[K, V]):
         return len(self._by_key)
 
     def used(self, key: K, now_ms: int) -> V:
-        """The sensor of a key, which is used now."""
+        """Return the sensor of a key, created if missing, and mark it as used now."""
         sensor = self._by_key.pop(key, None)
         if sensor is None:
             self.expire(now_ms)

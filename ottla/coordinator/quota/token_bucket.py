@@ -26,7 +26,7 @@ class TokenBucket:
         return self._tokens
 
     def take(self, count: float, rate: float, now_ms: int) -> None:
-        """Take tokens, also if there are fewer. A negative count puts tokens back."""
+        """Take tokens, even if the bucket has fewer. A negative count puts tokens back."""
         self._tokens = min(self._burst(rate), self.tokens(rate, now_ms) - count)
 
     def throttle_ms(self, rate: float, now_ms: int) -> int | None:

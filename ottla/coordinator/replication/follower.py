@@ -106,10 +106,10 @@ class Following(msgspec.Struct, kw_only=True):
         return self.fetches
 
     def is_awaited(self, number: int) -> bool:
-        """Whether a response belongs to the last fetch. Since an earlier fetch the log may have been truncated, and may have grown
-        to the same end again with other records.
+        """Whether a response belongs to the last fetch. After an earlier fetch the log may have been truncated, and may have grown
+        to the same end with other records.
 
-        Kafka needs no number: it has one fetch at a time for a leader and a follower.
+        Kafka needs no fetch numbers, because a follower has only one fetch in flight for each leader.
         """
         return self.state is FetchState.FETCHING and number == self.fetches
 
@@ -123,7 +123,7 @@ class Following(msgspec.Struct, kw_only=True):
 
         ``own_end`` is the highest leader epoch in the follower's log up to the diverging epoch, with its end offset, or None.
         """
-        assert self.state is FetchState.FETCHING, f"an answer in state {self.state.name}"
+        assert self.state is FetchState.FETCHING, f"a fetch response in state {self.state.name}"
         if answer.code is Code.OFFSET_OUT_OF_RANGE:
             self._to(FetchState.OUT_OF_RANGE)
             return AskOffsets()
@@ -140,7 +140,7 @@ class Following(msgspec.Struct, kw_only=True):
         records. If the leader's log starts after the follower's end, the leader has deleted the records that the follower needs
         next.
         """
-        assert self.state is FetchState.OUT_OF_RANGE, f"offsets in state {self.state.name}"
+        assert self.state is FetchState.OUT_OF_RANGE, f"an offset response in state {self.state.name}"
         self._to(FetchState.FETCHING)
         if leader_end_offset < log.end_offset:
             return Truncate(leader_end_offset)
@@ -162,12 +162,12 @@ class Following(msgspec.Struct, kw_only=True):
         return Wait()
 
     def own_log_failed(self) -> Action:
-        """The follower's own log is offline, so it no longer accepts appends (ReplicaFetcherThread.processPartitionData)."""
+        """Stop, because the follower's own log is offline and accepts no appends (ReplicaFetcherThread.processPartitionData)."""
         self._to(FetchState.FAILED)
         return Stop(Code.KAFKA_STORAGE_ERROR)
 
     def cannot_go_on(self) -> Action:
-        """The leader's records do not continue the follower's log, and another fetch would not help."""
+        """Stop, because the leader's records do not continue the follower's log, and another fetch would not help."""
         self._to(FetchState.FAILED)
         return Stop(Code.UNKNOWN_SERVER_ERROR)
 

@@ -41,7 +41,7 @@ VIEW_IS_OLD = frozenset(
         Code.NEW_LEADER_ELECTED,
     }
 )
-"""Errors after which the request is not retried. The controller may still have made the change, so the maximal set still counts."""
+"""Errors of AlterPartition after which it is not retried. The maximal set still counts: the controller may have made the change."""
 
 
 class IllegalIsrTransition(Exception):
@@ -49,7 +49,8 @@ class IllegalIsrTransition(Exception):
 
 
 class InSync(msgspec.Struct, frozen=True, kw_only=True):
-    """``committed`` and ``proposed`` are broker ids, including the leader's. They are equal while no change is pending."""
+    """The in-sync set of one partition. ``committed`` and ``proposed`` are broker ids, including the leader's. They are equal while
+    no change is pending."""
 
     state: InSyncState
     committed: frozenset[int]

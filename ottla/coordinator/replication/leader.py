@@ -15,13 +15,13 @@ from ottla.protocol.errors import Code, KafkaError
 
 UNKNOWN_OFFSET = -1
 NO_BROKER_EPOCH = -1
-"""The broker epoch of a follower that does not send it (before KIP-903). It is not compared."""
+"""The broker epoch of a follower that sends none, because it is older than KIP-903. This epoch is not compared."""
 ACKS_ALL = -1
 
 NO_FOLLOWERS: Mapping[int, Follower] = MappingProxyType({})
 
 LiveEpoch = Callable[[int], int | None]
-"""Returns the epoch of a broker that is registered and neither fenced nor shutting down, else None."""
+"""A function that returns the epoch of a broker that is registered and neither fenced nor shutting down, else None."""
 
 
 class Follower(msgspec.Struct, kw_only=True):
@@ -145,7 +145,7 @@ class Leader(msgspec.Struct, kw_only=True):
             raise KafkaError(
                 Code.NOT_LEADER_OR_FOLLOWER, f"broker epoch {broker_epoch} of broker {broker_id} is older than {newest}"
             )
-        assert fetch_offset <= log_end_offset, f"{broker_id} has fetched at {fetch_offset} of {log_end_offset}"
+        assert fetch_offset <= log_end_offset, f"broker {broker_id} fetched at {fetch_offset}, the log ends at {log_end_offset}"
         follower.fetched(fetch_offset, start_offset, log_end_offset, broker_epoch, now_ms)
         expansion: InSync | None = None
         if self._may_join(broker_id, follower, high_watermark):
@@ -178,7 +178,7 @@ class Leader(msgspec.Struct, kw_only=True):
     # the in-sync set
 
     def shrink(self, log_end_offset: int, now_ms: int) -> InSync | None:
-        """Return the change that removes replicas lagging longer than ``replica.lag.time.max.ms``, or None if there are none.
+        """Return the change that removes replicas lagging longer than ``replica.lag.time.max.ms``, or None if no replica lags.
 
         Also None while a change is pending, because only one change may be pending.
         """
@@ -262,7 +262,7 @@ def new_leader(
 ) -> Leader:
     """Return the state at the start of a leader epoch. In-sync replicas have the whole lag time for their first fetch."""
     members = frozenset(in_sync)
-    assert broker_id in members, f"{broker_id} leads out of sync with {set(members)}"
+    assert broker_id in members, f"leader {broker_id} is not in sync: {set(members)}"
     followers = {r: Follower(caught_up_ms=now_ms if r in members else 0) for r in replicas if r != broker_id}
     return Leader(
         broker_id=broker_id,

@@ -11,7 +11,7 @@ from ottla.coordinator.share_state.in_flight import UNSEEN, InFlight, InFlightBa
 from ottla.coordinator.share_state.states import RecordState
 
 MIN_THROTTLED_DELIVERIES = 2
-"""Records with fewer deliveries than this are never acquired in smaller pieces or one by one."""
+"""Minimum number of deliveries after which a batch's records are acquired in smaller numbers."""
 
 
 class FetchedBatch(NamedTuple):
@@ -95,7 +95,7 @@ class Acquisition:
         return self._without_aborted()
 
     def _archive_compacted(self, read_from: int) -> None:
-        """Archive available records that the log no longer has: the fetch asked for them, but returned only later records."""
+        """Archive available records that the log no longer has: the fetch requested them, but returned only later records."""
         for batch in self._in_flight.overlapping(self._request.fetch_offset, read_from - 1):
             for first, last, status in batch.runs(self._request.fetch_offset, read_from - 1):
                 if status.state is RecordState.AVAILABLE:
@@ -143,7 +143,7 @@ class Acquisition:
                 throttled = True
                 piece = max(1, batch.count >> (status.delivery_count - self._throttled_from + 1))
                 if given < piece:
-                    # Once this many records are acquired, the limit no longer applies to further records, as in Kafka.
+                    # Set the limit only if fewer records are acquired already. Otherwise it does not apply, as in Kafka.
                     most = piece if most is None else min(most, piece)
             given_to = last if most is None else min(last, first + most - given - 1)
             self._give(batch, first, given_to, status)
@@ -165,7 +165,8 @@ class Acquisition:
     # records that were never acquired
 
     def _acquire_unseen(self, batch: InFlightBatch, first_offset: int, last_offset: int, room: int) -> None:
-        """Acquire records that no persisted state covers. Their batch is removed, and the part that is not acquired is put back."""
+        """Acquire records that no persisted state covers. New batches replace their batch, also for records that are not
+        acquired."""
         self._in_flight.remove(batch)
         acquired_up_to = self._acquire_new(first_offset, last_offset, room)
         if batch.first_offset < first_offset:
@@ -232,7 +233,6 @@ def aborted_batches(batches: Iterable[FetchedBatch], aborted: Collection[Aborted
 
 
 def _outside(acquired: AcquiredRecords, aborted: FetchedBatch) -> Iterator[AcquiredRecords]:
-    """Yield the parts of ``acquired`` before and after a batch."""
     if acquired.last_offset < aborted.first_offset or aborted.last_offset < acquired.first_offset:
         yield acquired
         return

@@ -30,8 +30,8 @@ def combine(before: Sequence[StateBatch], after: Iterable[StateBatch], start_off
     Kafka).
 
     ``before`` must be combined already. If batches overlap, the higher delivery count wins, and for equal counts the higher state.
-    Their order does not matter, because a record's count and state only increase. Adjacent batches with the same state and count
-    are joined. A batch that ends before it begins is ignored: an admin client may have written it to the log.
+    The order of writes does not matter, because a record's count and state only increase. Adjacent batches with the same state and
+    count are joined. A batch that ends before it begins is ignored: an admin client may have written it to the log.
     """
     before = before[bisect_left(before, start_offset, key=_LAST_OFFSET) :]
     if before and before[0].first_offset < start_offset:
@@ -61,7 +61,6 @@ def most_combined(before: int, after: int) -> int:
 
 
 def _swept(batches: list[StateBatch]) -> list[StateBatch]:
-    """Merge batches that are sorted by their first offsets, in one pass."""
     swept: list[StateBatch] = []
     # A heap of the batches that cover ``offset``: delivery count and state, both negative, and last offset. The winner is on top.
     covering: list[tuple[int, int, int]] = []
@@ -85,7 +84,6 @@ def _swept(batches: list[StateBatch]) -> list[StateBatch]:
 
 
 def _add(swept: list[StateBatch], batch: StateBatch) -> None:
-    """Append a batch, or extend the last batch if it adjoins and has the same state and count."""
     if swept:
         first_offset, last_offset, state, count = swept[-1]
         if last_offset + 1 == batch[0] and state == batch[2] and count == batch[3]:

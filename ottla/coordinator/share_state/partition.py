@@ -37,7 +37,7 @@ class Acknowledgement(msgspec.Struct, frozen=True):
 
 
 class ShareChange(msgspec.Struct, frozen=True):
-    """The effect of a command. ``write`` must be persisted first, unless it is None."""
+    """The pending effect of a command. ``write`` must be persisted before the effect is applied, unless it is None."""
 
     write: StateWrite | None
     batches: list[InFlightBatch]
@@ -58,7 +58,7 @@ class SharePartition:
         self.leader_epoch = leader_epoch
         self.config = config
         self._in_flight = InFlight()
-        # Whether a record in flight may be available, and a time before which no lock expires. Both avoid walks over all records.
+        # Whether a record in flight may be available, and a time before which no lock expires. Both avoid searches of all records.
         self._may_be_available = False
         self._next_deadline_ms: int | None = None
         # Counts changes, so that a `ShareChange` is not applied to a share partition that has changed since then.
@@ -100,7 +100,7 @@ class SharePartition:
         return self._complete_count(self._in_flight.batches)
 
     def next_fetch_offset(self) -> int:
-        """Return the offset to read next: the offset of the first available record, else the offset after the end."""
+        """Return the offset to read next: that of the first available record, else the first offset that is not in flight."""
         if not self._in_flight:
             return self.end_offset
         if self._may_be_available:
@@ -186,7 +186,7 @@ class SharePartition:
                     raise KafkaError(Code.INVALID_RECORD_STATE, _NO_RENEWAL)
                 if at == 0:
                     self._check_in_flight(acknowledgement)
-                # Walk over the batches of this segment only, because there may be as many segments as batches.
+                # Read the batches of this segment only, because there may be as many segments as batches.
                 for batch in self._in_flight.overlapping(max(first, self.start_offset), last):
                     for run_first, run_last, status in draft.runs(batch, max(first, self.start_offset), last):
                         _check_owner(status, member_id)
@@ -197,7 +197,6 @@ class SharePartition:
         return self._change(draft)
 
     def _check_in_flight(self, acknowledgement: Acknowledgement) -> None:
-        """Raise INVALID_RECORD_STATE or INVALID_REQUEST if the records are not in flight."""
         first, last = acknowledgement.first_offset, acknowledgement.last_offset
         floor = self._in_flight.floor(first)
         if floor is None and first < self.start_offset <= last:

@@ -29,7 +29,7 @@ class SessionPartition(NamedTuple):
 
 
 class ShareSession:
-    """``partitions``, in reading order, map to whether the next response must include the partition.
+    """One session. ``partitions``, in reading order, map to whether the next response must include the partition.
 
     ``resolved`` are partitions whose topic has existed (CachedSharePartition.topic). If the topic is deleted, their error is not
     that of an unknown topic id.

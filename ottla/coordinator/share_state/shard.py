@@ -114,7 +114,6 @@ class ShareShard:
         return Result(None, records=[self._written(key, current, write, current.state.leader_epoch, now_ms)])
 
     def _check_combined(self, state: ShareState, write: StateWrite) -> None:
-        """Raise INVALID_REQUEST if the share partition would have more than ``max_state_batches``."""
         most = self.config.max_state_batches
         if most_combined(len(state.state_batches), len(write.state_batches)) <= most:
             return

@@ -9,7 +9,7 @@ class RecordState(IntEnum):
     """The state of a record. The values occur in the log and in requests to a share coordinator."""
 
     AVAILABLE = 0
-    """Waits for its first or next delivery."""
+    """The record waits for its first or next delivery."""
     ACQUIRED = 1
     """A member has the record, under a lock that expires."""
     ACKNOWLEDGED = 2

@@ -19,7 +19,7 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TV2, TxnState
 
 OpenEpoch = Callable[[TopicPartition, int], int | None]
-"""Returns the epoch of a producer id's open transaction in a partition, or None if it has none there."""
+"""A function that returns the epoch of a producer id's open transaction in a partition, or None if there is none."""
 
 
 class LostAddition(msgspec.Struct, gc=False, frozen=True):

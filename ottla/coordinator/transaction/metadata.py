@@ -66,7 +66,8 @@ class TxnRecord(LogRecord, gc=False, frozen=True):
 
 
 def key_record(transactional_id: str) -> bytes:
-    """Return an encoded `TransactionLogKey`. Not by `encode_record`, which is slower, because each transaction needs three keys."""
+    """Return an encoded `TransactionLogKey`. Faster than `encode_record`, which matters because each transaction writes three
+    records."""
     return _KEY_VERSION + string(transactional_id)
 
 

@@ -207,8 +207,8 @@ class TransactionShard:
         if is_retry:
             if current.state is not outcome(commit):
                 # A client repeats only the same request. So if a repeated commit finds an aborted transaction, the coordinator
-                # aborted it before the first commit. Older request versions get PRODUCER_FENCED then. In ottla all versions do,
-                # because INVALID_TXN_STATE is fatal for a client (KAFKA-20785).
+                # aborted it before the first commit. Kafka responds to older request versions with PRODUCER_FENCED. ottla does so
+                # for all versions, because INVALID_TXN_STATE is fatal for a client (KAFKA-20785).
                 raise KafkaError(Code.PRODUCER_FENCED if commit else Code.INVALID_TXN_STATE)
             return Result(Ended(ProducerIdAndEpoch(current.producer_id, stored)))
         if asked != stored:

@@ -290,7 +290,7 @@ def test_illegal_in_sync_state_transitions_raise() -> None:
 
 
 def test_leader_outside_the_in_sync_replicas_raises() -> None:
-    with pytest.raises(AssertionError, match="leads out of sync"):
+    with pytest.raises(AssertionError, match="is not in sync"):
         LeaderWithFollowers(in_sync=(2, 3))
 
 

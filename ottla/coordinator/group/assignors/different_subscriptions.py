@@ -92,7 +92,6 @@ def _balance(draft: _Draft) -> None:
 
 
 def _balance_topic(draft: _Draft, topic_id: bytes) -> bool:
-    """Balance the load of one topic's subscribers. Returns whether a partition was moved."""
     sizes = draft.sizes
     loads = [sizes[subscriber] for subscriber in draft.subscribers[topic_id]]
     if max(loads) - min(loads) <= 1:
@@ -132,7 +131,8 @@ def _least_loaded(draft: _Draft, by_load: list[int]) -> Iterator[tuple[int, int]
 
 
 def _most_loaded(draft: _Draft, by_load: list[int], held: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
-    """Yield the subscriber that gives up the next partition, and its load with it. Skips subscribers without such a partition."""
+    """Yield the subscriber that gives up the next partition, and its load with it. Skips subscribers without a partition of the
+    topic."""
     sizes = draft.sizes
     givers: list[int] = []
     start = len(by_load)

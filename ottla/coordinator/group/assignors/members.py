@@ -11,7 +11,7 @@ Assignment = Mapping[bytes, frozenset[int]]
 """Partitions by topic id. Topics without partitions are left out."""
 
 NO_OWNER = -1
-"""Takes the place of a member's index for a partition without an owner."""
+"""Stands for a member's index if a partition has no owner."""
 
 
 class AssignorMember(msgspec.Struct, frozen=True):
@@ -24,9 +24,8 @@ class AssignorMember(msgspec.Struct, frozen=True):
 
 
 Assignor = Callable[[Mapping[str, AssignorMember], Mapping[bytes, int]], dict[str, Assignment]]
-"""Takes members by member id, and partition counts by topic id. Returns a target assignment, possibly empty, for each member id.
-
-Raises KeyError for a subscribed topic without a count. The result must not depend on the order of a mapping or a set. Kafka
+"""A function from members by member id, and partition counts by topic id, to a target assignment, possibly empty, for each member
+id. It raises KeyError for a subscribed topic without a count. The result must not depend on the order of a mapping or a set. Kafka
 iterates over hash maps, whose order is arbitrary too.
 """
 

@@ -63,7 +63,7 @@ def _share(
     if not partitions:
         return {}
     members_each = -(-len(member_ids) // len(partitions))
-    # Floating point, as in Kafka: a rounding error then makes the same member's share larger.
+    # Use floating point as Kafka does, so that a rounding error makes the same member's share larger.
     share = members_each * len(partitions) / len(member_ids)
     shares = {member_id: ceil(share * (position + 1)) - ceil(share * position) for position, member_id in enumerate(member_ids)}
     holders = _holders_before(partitions, member_ids, members)

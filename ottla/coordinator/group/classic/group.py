@@ -94,9 +94,9 @@ class ClassicGroup(msgspec.Struct):
     sync_deadline_ms: int | None = None
     is_initial_rebalance: bool = False
     initial_delay_ms: int = 0
-    """Time in ms by which new members may extend the initial rebalance each time."""
+    """Time in ms by which each extension for new members prolongs the initial rebalance."""
     initial_wait_left_ms: int = 0
-    """Time in ms by which new members may still extend the initial rebalance in total."""
+    """Total time in ms by which the initial rebalance may still be extended for new members."""
     has_newcomers: bool = False
     """Whether members joined since the deadline of the initial rebalance was set."""
     wake_ms: int | None = None

@@ -27,7 +27,8 @@ from ottla.coordinator.result import AnswerMember, Effect, Result, Waiter
 from ottla.protocol.errors import Code, KafkaError
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""Time in ms that a new member may wait in its first rebalance, in place of the session timeout: it sends no heartbeats."""
+"""Time in ms that a new member may wait in its first rebalance. It replaces the session timeout, as the member sends no
+heartbeats."""
 MAX_MEMBER_PROTOCOLS = 1_000
 """Maximum number of assignors that a member may offer. Clients have a handful."""
 MAX_MEMBER_PREFIX_CHARS = 1_000
@@ -89,7 +90,7 @@ class ClassicMembership:
             return out
         self._join_new(group, request, now_ms, out)
         if is_new:
-            # The effect stores the group, because an empty group of another type may have to be removed from the log first.
+            # An effect stores the new group, because an empty group of another type may have to be removed from the log first.
             out.effects.append(ReplaceGroup(group))
         else:
             self._put(group)
@@ -122,7 +123,7 @@ class ClassicMembership:
             self._rejoin(group, member, request, now_ms, out)
         elif group.state is ClassicGroupState.COMPLETING_REBALANCE:
             if changes_nothing:
-                # The member repeats its request because the response was lost, so the generation stays.
+                # The member repeats its JoinGroup because the response was lost, so no new generation begins.
                 out.effects.append(AnswerMember(request.waiter, join_answer(group, member_id)))
                 group.extend_session(member, now_ms)
             else:
@@ -174,7 +175,6 @@ class ClassicMembership:
         rebalance_or_complete(group, now_ms, self.config.initial_rebalance_delay_ms, out)
 
     def _replace_static(self, group: ClassicGroup, old_id: str, request: JoinRequest, now_ms: int, out: Out) -> None:
-        """Replace a static member that has restarted, and fence its predecessor."""
         new_id = self._member_id(request.instance_id)
         fenced = Code.FENCED_INSTANCE_ID
         for waiting, answer in (

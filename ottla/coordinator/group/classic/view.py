@@ -13,7 +13,8 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class ClassicView(NamedTuple):
-    """``group`` is None for a group with offsets only (a simple group). It is Empty, and exists as long as its offsets."""
+    """One group. ``group`` is None for a simple group, which has only offsets: its state is Empty, and it ends with its last
+    offset."""
 
     group_id: str
     group: ClassicGroup | None

@@ -84,7 +84,6 @@ def _member(group: ConsumerGroup, request: JoinRequest, member_id: str, out: Out
 
 
 def _active(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
-    """Return the member with this id, and this instance id if it is static. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     if instance_id is None:
         return known_member(group, member_id)
     static = static_member(group, instance_id)
@@ -117,7 +116,6 @@ def _renewed(member: ConsumerGroupMember, request: JoinRequest, subscription: Su
 
 
 def _by_id(partitions: Mapping[str, frozenset[int]], topics: GroupTopics) -> dict[bytes, frozenset[int]]:
-    """Return the partitions by topic id, without topics that do not exist."""
     named = ((topics.topic_id(name), indexes) for name, indexes in partitions.items())
     return {topic_id: indexes for topic_id, indexes in named if topic_id is not None}
 
@@ -135,14 +133,14 @@ def _downgraded(cycle: Cycle, downgrading: Downgrading, out: Out) -> ConsumerGro
         target = Target(group.assignment_epoch, group.target_of(member))
         if group_now.has_new_subscription or not member.is_reconciled_to(target.epoch):
             member = stepped(cycle, target, group_now.regexes, group_now.has_new_subscription, out)
-    # Effects on the consumer group are dropped, because the group no longer exists.
+    # Drop the effects on the consumer group, because the conversion removes it.
     change = downgrading.with_successor(group, member, rebalances=rebalances, now_ms=cycle.now_ms)
     out.records += change.records
     out.effects = change.effects
     return member
 
 
-# SyncGroup and Heartbeat write no records, so they change the deadlines at once.
+# SyncGroup and Heartbeat write no records, so their handlers change the deadlines at once.
 
 
 def sync(group: ConsumerGroup, request: SyncRequest, topics: GroupTopics, now_ms: int) -> SyncAnswer:

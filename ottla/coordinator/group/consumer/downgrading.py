@@ -25,7 +25,7 @@ class Downgrading(Protocol):
 
 
 class NeverDowngraded:
-    """For consumer groups without migration, which never become classic groups."""
+    """A `Downgrading` without migration: consumer groups never become classic groups."""
 
     def without(self, group: ConsumerGroup, member_ids: Collection[str], now_ms: int) -> None:
         return None

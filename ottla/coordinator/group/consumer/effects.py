@@ -1,4 +1,4 @@
-"""The effect of a consumer group's members of the classic protocol on state in memory (`ConsumerGroups.apply`)."""
+"""Changes in memory for members of the classic protocol in a consumer group (`ConsumerGroups.apply`)."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class ConsumerGroup(msgspec.Struct):
     type_name: ClassVar[str] = CONSUMER
     protocol_type_name: ClassVar[str] = CONSUMER
     idle_since_ms: ClassVar[None] = None
-    """None: each offset expires by its own commit time."""
+    """None, because each offset expires by its own commit time."""
 
     group_id: str
     group_epoch: int = FIRST_EPOCH
@@ -133,7 +133,7 @@ class ConsumerGroup(msgspec.Struct):
         """Return the assignor that most members request once ``new`` has replaced ``old``, or None if no member requests any.
 
         In a tie, an assignor that only ``new`` requests wins, else uniform wins over range. This is the order of Kafka's hash maps,
-        and a group prefers the same assignor after a reload.
+        which does not change when the group is loaded again.
         """
         listed = sorted(self.assignors, reverse=True)
         counts: Mapping[str, int] = self.assignors
@@ -159,13 +159,13 @@ class ConsumerGroup(msgspec.Struct):
         return self.subscribers.keys() | frozenset().union(*self.regexes.values())
 
     def check_offset_delete(self) -> None:
-        """Allow OffsetDelete: `topics_in_use` decides for each topic."""
+        """Allow OffsetDelete, except for the topics of `topics_in_use`."""
 
     def tombstones(self) -> list[LogRecord]:
         return group_tombstones(self.group_id, self.members, self.regexes)
 
     def tombstones_of(self, member_id: str) -> list[LogRecord]:
-        """Return the tombstones of a leaving member and of its regular expression, which may have no other subscriber."""
+        """Return the tombstones that removing a member writes at most: for its records, and for its regular expression."""
         regex = self.members[member_id].topic_regex
         return [*RECORDS.member_tombstones(self.group_id, member_id), *([regex_tombstone(self.group_id, regex)] if regex else [])]
 

@@ -33,7 +33,8 @@ PROTOCOL = ModernProtocol(
     read_current=records.read_current,
     read_target=read_target,
     unassigned={"assigned": {}, "revoking": {}},
-    # A member of the classic protocol has no such deadline: it must rejoin within the same time (`ConsumerGroup.await_join`).
+    # A member of the classic protocol has no deadline for giving up partitions: it must rejoin in time
+    # (`ConsumerGroup.await_join`).
     is_revoking=lambda member: member.state is ConsumerMemberState.UNREVOKED_PARTITIONS and member.classic is None,
 )
 
@@ -131,8 +132,8 @@ class ConsumerGroups:
     # members of the classic protocol
 
     def join(self, request: JoinRequest, now_ms: int) -> Result[None]:
-        """Handle JoinGroup for a group with members. ``request.waiter`` sends the response. As in Kafka, an error has no member
-        id."""
+        """Handle JoinGroup for a group with members. ``request.waiter`` sends the response. As in Kafka, an error response has no
+        member id."""
         group = self.groups[request.group_id]
         config = self._config_of(group.group_id)
         try:

@@ -146,7 +146,6 @@ def _check_epoch(group: ConsumerGroup, member: ConsumerGroupMember, beat: Consum
 
 
 def _with_news(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> ConsumerGroupMember:
-    """Return the member with the heartbeat's changes, or the same object if nothing changes."""
     request = beat.request
     says = {
         "instance_id": request.instance_id,

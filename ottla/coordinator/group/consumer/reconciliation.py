@@ -29,7 +29,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 Owned = Mapping[bytes, frozenset[int]]
 IsTaken = Callable[[bytes, int], bool]
-"""Whether a member holds the partition, even if it must give it up."""
+"""A function that returns whether a member holds a partition, even if the member must give it up."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ def reconciled(
 
 
 def _owns_any(revoking: HeldPartitions, owned: Owned | None) -> bool:
-    """Whether a member may still own any of ``revoking``, also because it did not list its partitions."""
+    """Whether a member may still own any of ``revoking``. True if the member did not list its partitions."""
     if owned is None:
         return True
     return any(not owned.get(topic, frozenset()).isdisjoint(partitions) for topic, partitions in revoking.items())

@@ -22,7 +22,7 @@ from ottla.protocol.messages import consumer_group_target_assignment_metadata_ke
 
 REGEX = regex_key.RECORD_TYPE
 PARTITION_METADATA = 4
-"""A record type of brokers before Apache Kafka 4.1. Such records are ignored, but a deleted group still gets their tombstone."""
+"""A record type of brokers before Apache Kafka 4.1. Such records are ignored, but deleting a group writes their tombstone."""
 RECORDS = modern_records(
     metadata_key,
     member_metadata_key,
@@ -51,7 +51,7 @@ def regex_tombstone(group_id: str, regex: str) -> LogRecord:
 
 
 def _regex_key(group_id: str, regex: str) -> bytes:
-    # The key has the layout of a member's key.
+    # The key of a regular expression has the layout of a member's key.
     return member_key(REGEX, group_id, regex)
 
 

@@ -23,8 +23,8 @@ Resolved = Mapping[str, frozenset[str]]
 
 
 class Resolution(NamedTuple):
-    """``is_current`` is False if topics have changed and some expressions are not resolved again yet. Then the group's topics are
-    not compared with its ``metadata_hash``."""
+    """The topics of a group's regular expressions. ``is_current`` is False if topics have changed and some expressions are not
+    resolved again yet. Then the topics are not compared with the ``metadata_hash``."""
 
     regexes: Resolved
     records: list[LogRecord]

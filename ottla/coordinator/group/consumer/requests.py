@@ -45,7 +45,7 @@ def is_full(beat: ConsumerHeartbeat) -> bool:
 
 
 class ConsumerHeartbeatAnswer(msgspec.Struct):
-    """The response. ``assignment`` is None if the member already knows it."""
+    """The response to a heartbeat. ``assignment`` is None if the member already knows it."""
 
     member_id: str
     member_epoch: int

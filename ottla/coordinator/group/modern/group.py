@@ -57,7 +57,7 @@ class GroupWithMembers(Protocol[M]):
 
 
 class GroupWithStaticMembers(GroupWithMembers[M], Protocol[M]):
-    """``static_members`` are member ids by instance id."""
+    """A group that may have static members: ``static_members`` maps instance ids to member ids."""
 
     static_members: dict[str, str]
 

@@ -69,7 +69,7 @@ class ModernGroups(Generic[G]):
         self._decide = decide
 
     def group(self, group_id: str, name: str = "Group") -> G:
-        """Return the group, or raise GROUP_ID_NOT_FOUND. ``name`` begins the message."""
+        """Return the group, or raise GROUP_ID_NOT_FOUND. ``name`` is the first word of the message."""
         group = self.groups.get(group_id)
         if group is None:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"{name} {group_id} not found.")
@@ -78,7 +78,7 @@ class ModernGroups(Generic[G]):
     # deadlines
 
     def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
-        """Fence late members: of each group as many as fit into a batch, and the rest at the next tick.
+        """Fence late members of each group, as many as fit into a batch; the next tick fences further members.
 
         Each result must be carried out before the next is requested. If the log rejects a group's records, the group does not
         change, and is checked again after `deadlines.RETRY_MS`.
@@ -151,7 +151,6 @@ class ModernGroups(Generic[G]):
             group.replay(kind, key, value, now_ms)
 
     def _remove(self, group: G, kind: int, key: Any, now_ms: int) -> None:
-        """Replay a tombstone."""
         records = self._protocol.records
         if kind == records.metadata:
             del self.groups[group.group_id]

@@ -57,7 +57,8 @@ class ModernRecords(msgspec.Struct, frozen=True):
         return [LogRecord(member_key(kind, group_id, member_id), None) for kind in kinds]
 
     def group_tombstones(self, group_id: str, member_ids: Iterable[str], *own: bytes) -> list[LogRecord]:
-        """Return tombstones for all records of a group, in Kafka's order. ``own`` are keys that follow the members' keys."""
+        """Return tombstones for all records of a group, in Kafka's order. ``own`` are keys of types that only this protocol has.
+        They follow the members' keys."""
         members = list(member_ids)
         keys = [
             *(member_key(self.current, group_id, m) for m in members),

@@ -17,7 +17,7 @@ M = TypeVar("M", bound=Member)
 
 
 class TypedGroup(GroupWithMembers[Any], Protocol):
-    """``type_name`` is the group's type in messages: consumer, streams or share."""
+    """A group whose type, ``type_name``, is named in error messages: consumer, streams or share."""
 
     type_name: ClassVar[str]
 
@@ -38,7 +38,7 @@ def is_known_sender(group: TypedGroupWithStaticMembers, member_id: str, instance
 
 
 def wrong_epoch(group: TypedGroup, received: int, known: int, reason: str = "") -> KafkaError:
-    """Return FENCED_MEMBER_EPOCH. ``reason`` is a further clause about the epoch."""
+    """Return FENCED_MEMBER_EPOCH. ``reason`` is appended to the clause about the epoch."""
     size = "greater" if received > known else "smaller"
     message = (
         f"The {group.type_name} group member has a {size} member epoch ({received}) than the one known by the group coordinator"
@@ -58,7 +58,7 @@ def known_static(static: M | None, member_id: str, instance_id: str | None) -> M
 
 
 def unreleased(static: Member, member_id: str, instance_id: str) -> KafkaError:
-    """Return UNRELEASED_INSTANCE_ID: the static member with this instance id has not left."""
+    """Return UNRELEASED_INSTANCE_ID, because the static member with this instance id has not left."""
     message = (
         f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id is owned by"
         f" {static.member_id} member."

@@ -38,7 +38,7 @@ class ShareGroup(msgspec.Struct):
     type_name: ClassVar[str] = SHARE
     protocol_type_name: ClassVar[str] = SHARE
     idle_since_ms: ClassVar[None] = None
-    """None: each offset expires by its own commit time."""
+    """None, because share groups have no committed offsets."""
     is_forgettable: ClassVar[bool] = False
     """A share group exists until it is deleted, like its states in the share coordinator."""
 
@@ -50,9 +50,9 @@ class ShareGroup(msgspec.Struct):
     members: dict[str, ShareGroupMember] = msgspec.field(default_factory=dict)
     targets: dict[str, Assignment] = msgspec.field(default_factory=dict)
     states: StatePartitions | None = None
-    """None until a partition must be initialized."""
+    """None until the state of a partition must be initialized."""
     states_noted_ms: int = 0
-    """The time in ms of the last change of ``states``. Partitions that are still initializing after a while are requested again."""
+    """The time in ms of the last change of ``states``, from which the retry interval of an initialization counts."""
     subscribers: Counter[str] = msgspec.field(default_factory=Counter)
     """Number of members that subscribe to each topic."""
     sessions_ms: dict[str, int] = msgspec.field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Decides which partitions' states the share coordinator must initialize.
 
-Initialization starts with the first heartbeat that subscribes, and takes two steps. First, a record marks the partitions as
-initializing, and the share coordinator gets a request. Second, another record marks them as initialized; only then are they
+Initialization starts with the first heartbeat that subscribes to a topic, and takes two steps. First, a record marks the partitions
+as initializing, and the share coordinator gets a request. Second, another record marks them as initialized; only then are they
 assigned. If the request is lost between the two records, a later heartbeat repeats it after
 ``group.share.initialize.retry.interval.ms``.
 """
@@ -59,7 +59,8 @@ def missing_states(
             there = frozenset() if known is None else known.partitions
             missing[topic_id] = TopicPartitions(name, frozenset(range(count)) - there)
     if not missing:
-        # Repeat the check if this heartbeat has changes that are not replayed yet, or if states are still initializing.
+        # Later heartbeats repeat the check if this heartbeat has changes that are not replayed yet, or if states are still
+        # initializing.
         group.has_all_states = not records and not states.initializing
         return None
     records.append(states_record(group.group_id, initializing(states, missing)))

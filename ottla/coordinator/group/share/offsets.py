@@ -23,14 +23,15 @@ NOTHING_TO_DELETE = "There is no offset information to delete."
 
 
 class Altered(NamedTuple):
-    """``initialization`` is the request to the share coordinator, or None. ``unknown`` are partitions that do not exist."""
+    """The response to setting start offsets. ``initialization`` is the request to the share coordinator, or None. ``unknown`` are
+    partitions that do not exist."""
 
     initialization: Initialization | None
     unknown: Mapping[str, Collection[int]]
 
 
 class Deletion(NamedTuple):
-    """``partitions``: the share coordinator must delete their states. ``refusals`` are errors by topic name."""
+    """A deletion of states. The share coordinator must delete those of ``partitions``. ``refusals`` are errors by topic name."""
 
     partitions: PartitionsByTopic
     refusals: Mapping[str, KafkaError]

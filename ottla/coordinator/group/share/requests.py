@@ -35,7 +35,7 @@ ShareHeartbeat = Heartbeat[ShareGroupHeartbeatRequest]
 
 
 class ShareHeartbeatAnswer(msgspec.Struct):
-    """The response. ``assignment`` is None if the member already knows it."""
+    """The response to a heartbeat. ``assignment`` is None if the member already knows it."""
 
     member_id: str
     member_epoch: int
@@ -59,7 +59,7 @@ class Initialization(msgspec.Struct, frozen=True):
 
 
 class ShareHeartbeatOutcome(msgspec.Struct):
-    """The response, and a request to the share coordinator, or None."""
+    """The response to a heartbeat, and the request to the share coordinator, or None."""
 
     answer: ShareHeartbeatAnswer
     initialization: Initialization | None = None

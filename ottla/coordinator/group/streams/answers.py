@@ -20,7 +20,7 @@ from ottla.protocol.messages.streams_group_topology_value import Subtopology, To
 def endpoint_partitions(
     members: Iterable[StreamsGroupMember], configured: ConfiguredTopology, topics: GroupTopics
 ) -> list[EndpointToPartitions]:
-    """Return the partitions whose state each endpoint serves: none without tasks, for example while topics are missing."""
+    """Return the partitions whose state each endpoint serves. While topics are missing, members have no tasks and serve none."""
     listed = []
     for member in members:
         if member.user_endpoint is None:

@@ -92,7 +92,8 @@ class _Share:
         return -(-self._task_count // self._member_count) if self._member_count > 0 else 0
 
     def note(self, member_task_count: int) -> None:
-        """Count a member's new number of tasks. A member that has reached the limit no longer gets a share."""
+        """Record a member's number of tasks. A member that has reached the limit gets no further tasks, and the limit is computed
+        again."""
         if member_task_count == self.limit:
             self._member_count -= 1
             self._task_count -= member_task_count
@@ -126,7 +127,8 @@ class _Assignment:
                 candidates.setdefault(task, []).append((False, -offsets.get(task, 0), member_id))
             for task in offsets.keys() - standbys:
                 candidates.setdefault(task, []).append((True, -offsets[task], member_id))
-        # Standbys come first, then the members with the most advanced stores. The sort is stable for equal members.
+        # Of the members that have a task's state, those with a standby come first, then those with the highest store offset. The
+        # sort is stable.
         self._has_state = {task: [c[2] for c in sorted(members, key=lambda c: c[:2])] for task, members in candidates.items()}
         process_ids = [self._members[member_id].process_id for member_id in hash_order(self._members)]
         self._processes = {i: self._processes[i] for i in computed_order(process_ids, len(self._members))}

@@ -134,7 +134,6 @@ def _count_repartition_topics(topology: Topology, counts: _PartitionCounts) -> N
 
 
 def _largest_source(subtopology: Subtopology, decided: dict[str, int], counts: _PartitionCounts) -> int | None:
-    """Return the largest decided partition count of the subtopology's sources, or None if no count is decided."""
     known = [decided[topic.name] for topic in subtopology.repartition_source_topics if topic.name in decided]
     known += [counts.existing(topic) for topic in subtopology.source_topics if counts.existing(topic)]
     return max(known, default=None)
@@ -182,7 +181,8 @@ def _same_count(counted: dict[str, int]) -> int:
 
 
 def _count_changelogs(topology: Topology, counts: _PartitionCounts) -> None:
-    """Decide one partition per task, even if an existing topic has another number, which is reported later."""
+    """Decide one partition per task for each changelog topic, even if the topic exists with another number, which is reported
+    later."""
     decided: dict[str, int] = {}
     for one in topology.in_order():
         if not sources_of(one):

@@ -99,7 +99,7 @@ class StreamsGroup(msgspec.Struct):
     type_name: ClassVar[str] = STREAMS
     protocol_type_name: ClassVar[str] = STREAMS
     idle_since_ms: ClassVar[None] = None
-    """None: each offset expires by its own commit time."""
+    """None, because each offset expires by its own commit time."""
 
     group_id: str
     metadata: GroupMetadata = NEW_GROUP
@@ -117,7 +117,7 @@ class StreamsGroup(msgspec.Struct):
     shutdown_member_id: str | None = None
     """The member that requested a shutdown of the whole application."""
     endpoint_epoch: int = 0
-    """Rises when another member serves some partitions for interactive queries."""
+    """The epoch rises when another member serves some partitions for interactive queries."""
     sessions_ms: dict[str, int] = msgspec.field(default_factory=dict)
     revocations_ms: dict[str, int] = msgspec.field(default_factory=dict)
     delayed_until_ms: int | None = None
@@ -157,7 +157,7 @@ class StreamsGroup(msgspec.Struct):
         return set() if self.is_empty or self.topology is None else self.topology.source_topics()
 
     def check_offset_delete(self) -> None:
-        """Allow OffsetDelete: `topics_in_use` decides for each topic."""
+        """Allow OffsetDelete, except for the topics of `topics_in_use`."""
 
     def tombstones(self) -> list[LogRecord]:
         return group_tombstones(self.group_id, self.members)

@@ -275,7 +275,6 @@ def _matters_to_targets(before: StreamsGroupMember, member: StreamsGroupMember) 
 
 
 def _by_task(listed: list[TaskOffset]) -> dict[str, dict[int, int]]:
-    """Return the offsets by subtopology and partition. Raises INVALID_REQUEST for a task that is listed twice."""
     offsets: dict[str, dict[int, int]] = {}
     for one in listed:
         of_subtopology = offsets.setdefault(one.subtopology_id, {})

@@ -112,7 +112,6 @@ class _Step:
         return runs or self._is_standby_beside(task) or own in self._holders.warmup_processes(task)
 
     def _is_standby_beside(self, task: TaskId) -> bool:
-        """Whether another member of the same process has the task as a standby."""
         return task not in self._standby and self._member.process_id in self._holders.standby_processes(task)
 
     def _is_warmup_beside(self, task: TaskId) -> bool:
@@ -125,7 +124,7 @@ class _Step:
         self._change_roles()
         revoking = self._with_epochs(self._revoking_active, self._revoking_standby, self._revoking_warmup)
         has_to_revoke = not revoking.is_empty and _may_own(revoking, self._owned)
-        # A standby or warm-up task that becomes active keeps its role until then.
+        # A standby or warm-up task that the member is to run keeps its role until it becomes active.
         promoted = set() if has_to_revoke else self._getting_active
         self._kept_standby |= (self._standby & self._target_active) - promoted
         self._kept_warmup |= (self._warmup & self._target_active) - promoted
@@ -155,7 +154,7 @@ class _Step:
         self._revoking_warmup -= self._target_active
 
     def _with_epochs(self, active: set[TaskId], standby: set[TaskId], warmup: set[TaskId]) -> AssignedTasks:
-        """Return tasks with the assignment epochs of the active tasks, which the member already has."""
+        """Return tasks that the member already has. Active tasks keep their assignment epochs."""
         epochs: dict[str, dict[int, int]] = {}
         for task in active:
             epochs.setdefault(task[0], {})[task[1]] = self._epochs[task]

@@ -54,7 +54,7 @@ StreamsHeartbeat = Heartbeat[StreamsGroupHeartbeatRequest]
 
 
 class StreamsHeartbeatOutcome(msgspec.Struct):
-    """The response, and the topics that the broker must create (StreamsGroupHeartbeatResult of Kafka)."""
+    """The response to a heartbeat, and the topics that the broker must create (StreamsGroupHeartbeatResult of Kafka)."""
 
     answer: StreamsGroupHeartbeatResponse
     missing_topics: dict[str, InternalTopic] = {}
@@ -68,7 +68,7 @@ def owned_tasks(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
 
 
 def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
-    """Raise INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY for a request that no group would accept. The first error is Kafka's.
+    """Raise INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY for a request that no group would accept. The checks are in Kafka's order.
 
     Whether the topology is the group's, and fits the existing topics, is checked later (`heartbeat`).
     """
@@ -100,7 +100,6 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
 
 
 def _check_sizes(request: StreamsGroupHeartbeatRequest) -> None:
-    """Raise INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY for a request that is too large to be handled in one step."""
     if request.topology is not None:
         _check_topology_size(request.topology)
     tags = len(request.client_tags or ())

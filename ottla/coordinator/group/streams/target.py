@@ -37,7 +37,8 @@ def next_target(
     *,
     is_delay_over: bool = False,
 ) -> TaskTarget:
-    """Return the target of the group's epoch, or the previous target if a new one is too early. ``member``: the changed member."""
+    """Return the target of the group's epoch, or the previous target if it is too early for a new target. ``member``: the changed
+    member."""
     if group.delayed_until_ms is not None and not is_delay_over:
         return TaskTarget(group.assignment_epoch, {}, delayed_by="initial rebalance delay")
     members, targets = with_member(group, group.targets, member)

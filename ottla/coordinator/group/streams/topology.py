@@ -28,7 +28,7 @@ class Topology(msgspec.Struct, frozen=True):
         return (self.subtopologies[subtopology_id] for subtopology_id in hash_order(self.subtopologies))
 
     def required_topics(self) -> set[str]:
-        """Return all topics that are read, and all changelog topics."""
+        """Return all topics that the topology reads, and its changelog topics."""
         return {
             topic
             for one in self.subtopologies.values()
@@ -36,7 +36,7 @@ class Topology(msgspec.Struct, frozen=True):
         }
 
     def source_topics(self) -> set[str]:
-        """Return all topics that are read."""
+        """Return all topics that the topology reads."""
         return {topic for one in self.subtopologies.values() for topic in sources_of(one)}
 
     def subtopology_of(self, topic: str) -> str | None:
@@ -122,7 +122,7 @@ def _invalid(message: str) -> KafkaError:
 def required_topics_hash(topology: Topology, topics: GroupTopics) -> int:
     """Return a hash of the existing topics that the topology needs. If it changes, a new target is computed (KIP-1101).
 
-    Kafka computes XXH3 of the same data. So a group that comes from Apache Kafka gets a new target once, and keeps its tasks.
+    Kafka uses another hash function, XXH3, so a group that comes from Apache Kafka gets a new target once. It keeps its tasks.
     """
     existing = [(name, topic_id) for name in sorted(topology.required_topics()) if (topic_id := topics.topic_id(name)) is not None]
     if not existing:
