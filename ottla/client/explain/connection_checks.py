@@ -72,7 +72,7 @@ def examine(address: Address, connecting: Connecting, timeout_s: float, client_i
     without = sum(partition.leader_id < 0 for topic in everything.topics for partition in topic.partitions)
     if without:
         text = f"{counted(without, 'partition')} of {counted(len(everything.topics), 'topic')} have no leader"
-        yield Finding(check="leaders", status="warning", text=text, remedy="ottla cluster describe says why")
+        yield Finding(check="leaders", status="warning", text=text, remedy="ottla cluster says why")
 
 
 def _listener(address: Address, connecting: Connecting) -> Finding:
