@@ -1,7 +1,7 @@
 """The errors of a pipeline. Each message is one line for a person: what happened and what to do.
 
-The client's errors have other names here. `PipelineError` ends the job, `BrokerRefused` is an error code that a retry does not fix,
-and `NotServed` means that the broker is too old or too new for a request.
+`PipelineError` ends the job, `BrokerRefused` is an error code that a retry does not fix, and `NotServed` means that the broker is
+too old or too new for a request.
 """
 
 from __future__ import annotations

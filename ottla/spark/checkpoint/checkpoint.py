@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MAX_SHOWN_BYTES: Final = 1_500
-"""Maximum size, in bytes, of the text of input ends. A longer text, of hundreds of partitions, is replaced by a digest, because a
+"""Maximum size, in bytes, of `InputEnds.text`. A longer text, as with hundreds of partitions, is replaced by a digest, because a
 broker accepts 4 KiB of metadata with an offset (offset.metadata.max.bytes)."""
 
 
@@ -49,8 +49,8 @@ class InputEnds(msgspec.Struct, frozen=True):
 class Checkpoint:
     """The checkpoint directory of one streaming query, read through Hadoop, which supports all file systems of Spark.
 
-    The JVM objects for reading are looked up once, because each call to the JVM takes up to a millisecond per batch.
-    All methods raise `PipelineError`.
+    The JVM objects for reading are looked up once, because each call to the JVM takes up to a millisecond. All methods raise
+    `PipelineError`.
     """
 
     def __init__(self, spark: SparkSession, root: str) -> None:
@@ -83,7 +83,7 @@ class Checkpoint:
         return {} if text is None else parse_input(text, batch - 1).offsets
 
     def keeps_state(self) -> bool:
-        """Whether the stream keeps state between batches, such as totals and windows. Once true, this stays true."""
+        """Whether the stream keeps state between batches, such as totals and windows. Once true, the result stays true."""
         if not self._keeps_state:
             with self._reading("state"):
                 self._keeps_state = bool(self._filesystem.exists(self._states))
@@ -130,8 +130,8 @@ class Checkpoint:
 
 
 def with_content(ends: InputEnds, text: str, batch: int, read: Callable[[str], str | None]) -> InputEnds:
-    """Add the digest of the names of input files. ``text`` is the file with the batch's offsets; ``read`` returns a file of the
-    checkpoint. Raises `PipelineError`."""
+    """Return ``ends`` with a digest of the names of input files. ``text`` is the content of the file with the batch's offsets;
+    ``read`` returns the content of a file of the checkpoint. Raises `PipelineError`."""
     if "logOffset" not in ends.text and not ends.text.startswith("sha256:"):
         return ends
     before = read(f"offsets/{batch - 1}") if batch else None
@@ -155,20 +155,20 @@ def _begins_of(texts: Sequence[str]) -> list[Any]:
         sources = [json.loads(text[text.index("{") :]) for text in texts]
     except ValueError:
         return []
-    # File sources write a file with the same name, but without start offsets.
+    # A file source also writes a file of initial offsets, but in another form.
     are_kafkas = all(isinstance(source, dict) and all(isinstance(p, dict) for p in source.values()) for source in sources)
     return sources if are_kafkas else []
 
 
 def parse_input(text: str, batch: int) -> InputEnds:
-    """Parse the input ends in a batch's offsets. Raises `PipelineError`."""
+    """Parse the content of a checkpoint's file with a batch's offsets. Raises `PipelineError`."""
     ends = parse_sources(text, batch)
     offsets = {where: offset for source in ends for where, offset in offsets_of(source)}
     return InputEnds(_shown(ends), offsets, planned_ms=_planned_ms(text))
 
 
 def _planned_ms(text: str) -> int:
-    """Return the time in a batch's settings (Spark's OffsetSeqMetadata); 0 if unknown."""
+    """Return the time at which Spark planned the batch (OffsetSeqMetadata); 0 if unknown."""
     try:
         return int(json.loads(text.splitlines()[1])["batchTimestampMs"])
     except (LookupError, TypeError, ValueError):
@@ -176,7 +176,7 @@ def _planned_ms(text: str) -> int:
 
 
 def parse_sources(text: str, batch: int) -> list[Any]:
-    """Parse the offsets of all sources that have offsets. Raises `PipelineError`."""
+    """Parse the batch's offsets of each source that has offsets. Raises `PipelineError`."""
     try:
         return [json.loads(line) for line in text.splitlines()[HEAD_LINES:] if line.strip() not in ("", "-")]
     except ValueError:

@@ -55,7 +55,6 @@ def last_offsets_in(checkpoint: str, topic: str) -> dict[str, Any] | None:
 
 
 def _names(directory: str) -> list[str]:
-    """List the names in a directory."""
     from pyarrow import fs
 
     with _filesystem(directory) as (filesystem, name):
@@ -63,13 +62,11 @@ def _names(directory: str) -> list[str]:
 
 
 def _read(path: str) -> str:
-    """Read the text of a file."""
     with _filesystem(path) as (filesystem, name), filesystem.open_input_stream(name) as stream:
         return bytes(stream.read()).decode()
 
 
 def _read_if_there(path: str) -> str | None:
-    """Read the text of a file; None if it is missing."""
     from pyarrow import fs
 
     with _filesystem(path) as (filesystem, name):

@@ -14,11 +14,11 @@ from typing import Any, Final
 from ottla.spark.errors import PipelineError
 
 HEAD_LINES: Final = 2
-"""Number of lines before the sources: a version, and the batch's settings."""
+"""Number of lines before the offsets in a file with a batch's offsets: a version, and the batch's settings."""
 _NUMBER: Final = "logOffset"
 _NONE: Final = -1
 _MAX_NUMBERS: Final = 1_000
-"""Maximum number of a source's batches in one batch of the stream. Each failure between the source's and Spark's planning adds
+"""Maximum number of a file source's batches in one batch of the stream. Each crash between the source's planning and Spark's adds
 one."""
 
 

@@ -28,7 +28,7 @@ class RunningQuery:
     _query: Any
 
     def __init__(self, spark: SparkSession, before: RunningQuery | None = None) -> None:
-        """``before`` is this object of an earlier batch. Its values are reused in the same run, to save calls to the JVM. Raises
+        """``before`` is the object of an earlier batch, whose values are reused in the same run to save calls to the JVM. Raises
         `PipelineError` outside of a batch."""
         context = spark.sparkContext
         query_id = context.getLocalProperty(_QUERY_ID)

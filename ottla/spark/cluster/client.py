@@ -12,7 +12,7 @@ from ottla.client.security.client_config import Connecting
 CLIENT_ID: Final = "ottla-pipeline"
 TIMEOUT_S: Final = 30.0
 PAUSE_S: Final = 0.05
-"""Pause between two attempts, in seconds."""
+"""Maximum pause, in seconds, before a failed request is sent again."""
 OLDEST: Final = {"EndTxn": 5, "Produce": 12, "TxnOffsetCommit": 5}
 """The first versions of requests for transaction version 2 (KIP-890)."""
 

@@ -1,4 +1,4 @@
-"""Checks of the cluster that a stream will write to: versions, rights, topics, timeouts, clocks. None of them changes anything."""
+"""Checks of the cluster that a stream will write to: versions, rights, topics, timeouts, clocks. The checks change nothing."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _NAMES: Final = {READ: "READ", WRITE: "WRITE", CREATE: "CREATE", DESCRIBE: "DESC
 UNKNOWN_OPERATIONS: Final = -(1 << 31)
 """The bit field of a broker that does not report authorized operations."""
 MAX_AHEAD_MS: Final = 5_000
-"""Difference of clocks, in ms, from which a warning is given."""
+"""Difference, in ms, between a record's timestamp and this machine's clock from which a warning is given."""
 
 
 def check_cluster(cluster: BrokerConnections, options: SinkOptions) -> Iterator[Finding]:
-    """Yield the findings. The first one says whether the cluster can be reached; if not, it is the only one."""
+    """Yield the findings. The first finding says whether the cluster can be reached; if it cannot, there are no others."""
     try:
         metadata = cluster.until_final("asking for the cluster", lambda: cluster.metadata([]))
     except ClientError as failure:
@@ -53,7 +53,7 @@ def check_cluster(cluster: BrokerConnections, options: SinkOptions) -> Iterator[
 
 
 def _answered(name: str, check: Callable[[], Finding]) -> Finding:
-    """Return a check's result, or its failed request as the result."""
+    """Return the finding of a check, or a finding for the request that failed in it."""
     try:
         return check()
     except (BrokerRefused, NotServed) as failure:
@@ -74,8 +74,9 @@ def _version(cluster: BrokerConnections, options: SinkOptions) -> Finding:
 
 
 def _id(cluster: BrokerConnections, options: SinkOptions) -> Finding:
-    """Ask for the right to write with the id by a timeout of 0, which the coordinator refuses after it has checked the right and
-    before it looks for the id (TransactionCoordinator.handleInitProducerId), so that no producer is fenced."""
+    """Check the right to use the transactional id by an InitProducerId request with a timeout of 0, which the coordinator rejects
+    after it has checked the right and before it looks up the id (TransactionCoordinator.handleInitProducerId), so no producer is
+    fenced."""
     name, transactional_id = "transactional.id", options.transactional_id
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=0, producer_id=-1, producer_epoch=-1)
     try:
@@ -130,7 +131,7 @@ def _group(cluster: BrokerConnections, options: SinkOptions) -> Finding:
 
 
 def rights(check: str, resource: str, operations: int, needed: tuple[int, ...], found: str = "") -> Finding:
-    """Judge a bit field of authorized operations (KIP-430)."""
+    """Return a finding for a bit field of authorized operations (KIP-430)."""
     if operations == UNKNOWN_OPERATIONS:
         return ok(check, found or "exists; the broker does not report rights")
     missing = [_NAMES[operation] for operation in needed if not operations >> operation & 1]
@@ -182,7 +183,7 @@ def _progress(cluster: BrokerConnections, topic: str) -> Finding:
 
 
 def _clock(cluster: BrokerConnections, topic: str) -> Finding:
-    """Kafka has no request for a broker's time, so look for records from this machine's future."""
+    """Look for records with timestamps after this machine's time, because Kafka has no request for a broker's time."""
     name, ahead_ms = f"clock, by topic {topic}", time.time_ns() // 1_000_000 + MAX_AHEAD_MS
     indexes = cluster.partitions(topic)
     later, ends = list_offsets(cluster, topic, indexes, ahead_ms), list_offsets(cluster, topic, indexes, LATEST)

@@ -78,7 +78,7 @@ def _java() -> Finding:
 
 
 def java_finding(program: str, said: str) -> Finding:
-    """Judge the output of ``java -version``."""
+    """Return the finding for the output of ``java -version``."""
     found = re.search(r'version "(?:1\.)?(\d+)[^"]*"', said)
     if found is None:
         return warning("Java", f"{program} names no version", "set JAVA_HOME to a Java that runs")
@@ -88,7 +88,7 @@ def java_finding(program: str, said: str) -> Finding:
 
 
 def version_of(package: str) -> str | None:
-    """Return the version of an installed package."""
+    """Return the version of a package; None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

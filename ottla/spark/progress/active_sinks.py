@@ -38,8 +38,8 @@ class ProcessNotes:
 
     @contextmanager
     def writing(self, sink: SinkKey, what: str) -> Iterator[None]:
-        """Reserve ``sink`` for ``what`` inside the block. Raises `PipelineError` if another thread is writing, because its producer
-        would be fenced."""
+        """Reserve ``sink`` inside the block; ``what`` describes the batch or frame. Raises `PipelineError` if another thread is
+        writing, because that thread's producer would be fenced."""
         mine = f"{what} in thread {threading.current_thread().name!r}"
         with self._lock:
             if sink in self._writing:

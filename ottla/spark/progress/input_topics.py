@@ -19,7 +19,7 @@ class InputTopics:
     def __init__(self, cluster: BrokerConnections, ids: Mapping[str, str] = {}) -> None:
         self._cluster = cluster
         self.ids: dict[str, str] = dict(ids)
-        """Topic ids, in hexadecimal, by topic of the last `check`."""
+        """Ids, in hexadecimal, of the topics of the last `check`."""
 
     def know(self, ids: Mapping[str, str]) -> None:
         """Add the topic ids of a progress record. Ids that this run has read from the cluster take precedence."""

@@ -1,8 +1,8 @@
 """Progress records in the consumer group of a transactional id.
 
 In the batch's transaction, the sink commits the batch's input offsets to this group, and the progress record as metadata of an
-offset. So tools show the stream's lag. Pending offsets of other streams, which have their own groups, do not block reading the
-record.
+offset. Tools therefore show the stream's lag. Pending offsets of other streams, which have their own groups, do not block reading
+the record.
 """
 
 from __future__ import annotations
@@ -176,7 +176,8 @@ def commit_plainly(cluster: BrokerConnections, group: str, commit: Mapping[str, 
 
 def _fetched(cluster: BrokerConnections, group: str, *, is_stable: bool) -> list[tuple[str, Any]]:
     """Return the partitions that have a committed offset, each with its topic."""
-    # Brokers before 3.0 accept one group per request (KIP-709). The version determines which of the two fields is sent.
+    # Brokers before 3.0 accept one group per request (KIP-709). The request's version determines whether ``group_id`` or ``groups``
+    # is sent.
     groups = [OffsetFetchRequestGroup(group, topics=None)]
     request = OffsetFetchRequest(group_id=group, topics=None, groups=groups, require_stable=is_stable)
 

@@ -2,7 +2,7 @@
 
 A consumer group alone is not enough: a broker deletes a group's offsets seven days after the last commit
 (offsets.retention.minutes), and an authorized client can delete or reset them. A progress record is written in the batch's
-transaction. It contains the ids of the input topics, which may be deleted.
+transaction. The record contains the ids of the input topics, which show whether a topic was deleted and created again.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class ProgressTopic:
             ) from None
         deadline = time.monotonic() + self._cluster.timeout_s
         while not existing(self._cluster, (self.topic,)):
-            # Some brokers do not know the new topic yet.
+            # Some brokers may not know the new topic yet.
             if time.monotonic() > deadline:
                 raise PipelineError(
                     f"the progress topic {self.topic!r} was created, but {self._cluster.bootstrap} does not have it yet"
@@ -138,7 +138,7 @@ class ProgressTopic:
             time.sleep(PAUSE_S)
 
     def _policy(self) -> str | None:
-        """Read the cleanup policy; None without authorization."""
+        """Return the topic's cleanup policy; None without authorization."""
         resource = DescribeConfigsResource(resource_type=_TOPIC, resource_name=self.topic, configuration_keys=[_POLICY])
 
         def code_of(answer: Any) -> int:
@@ -195,7 +195,7 @@ class ProgressTopic:
             into[record.key or b""] = self._parsed(record.key, record.value, header.base_offset)
 
     def _parsed(self, key: bytes | None, value: bytes | None, offset: int) -> ProgressRecord | None:
-        """Decode a record. Returns None for a tombstone of another key, by which an operator removes a retired stream."""
+        """Decode a record. Returns None for a tombstone of another key: operators write tombstones to remove retired streams."""
         if key and key != self._key and value is None:
             return None
         try:

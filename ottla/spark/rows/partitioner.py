@@ -57,8 +57,8 @@ def check_place(topic: str | None, partition: int | None, partitions: Mapping[st
 
 
 def with_places(rows: pa.RecordBatch, partitions: Mapping[str, int], start: int = 0) -> pa.RecordBatch:
-    """Return the columns topic, key, value, headers and partition. Null partitions are replaced by chosen partitions. Raises
-    `PipelineError`."""
+    """Return the columns topic, key, value, headers and partition. Null partitions are replaced by those that `chosen` returns.
+    Raises `PipelineError`."""
     if not len(rows):
         return rows
     places = chosen(rows.column("topic"), rows.column("key"), rows.column("partition"), partitions, start)

@@ -44,8 +44,8 @@ class Outgoing:
     """
 
     def __init__(self, topic: str | None, bounds: tuple[int, int] | None = None) -> None:
-        """``bounds`` are the largest record, in bytes, and the largest number of rows of a Spark partition. With them the columns
-        are topic, partition, `CONTENT`, `NUMBER` and headers, and of the rows beyond the largest number only one is selected."""
+        """``bounds`` are the largest record, in bytes, and the largest number of rows of a Spark partition. With bounds, the
+        columns are topic, partition, `CONTENT`, `NUMBER` and headers, and at most one row beyond the largest number is selected."""
         self._topic = topic
         self._bounds = bounds
         self._schema = ""
@@ -68,7 +68,6 @@ class Outgoing:
         return DataFrame(selected if self._bounds is None else selected.filter(self._is_selected), frame.sparkSession)
 
     def _built(self, frame: DataFrame) -> Any:
-        """Return the column expressions as a Scala Seq."""
         from pyspark.sql import functions as f
 
         given = {field.name.lower(): field.dataType.simpleString() for field in frame.schema.fields}

@@ -20,7 +20,7 @@ def placed(frame: DataFrame, partitions: Mapping[str, int], start: int = 0) -> D
     """Return the rows of `rows.outgoing` with the partition that `partitioner.chosen` chooses.
 
     If the JVM has Kafka's client, as in every session that reads from Kafka, Spark calls the client's hash function: sending a row
-    to Python would take longer than all other work on the row. Then a row whose topic is not in ``partitions`` gets a null
+    to Python would take longer than all other work on the row. In this case, a row whose topic is not in ``partitions`` gets a null
     partition.
     """
     hashed = _hashed_by_jvm(frame.sparkSession, f.col("key"))
@@ -58,7 +58,7 @@ def _hashed_by_jvm(spark: SparkSession, key: Column) -> Column | None:
         arguments = jvm.PythonUtils.toSeq([expressions.expression(key._jc)])
         call = jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke
         no_function = jvm.scala.Option.empty()
-        # The three booleans: a null key gives null, the result may be null, and equal keys give equal hashes.
+        # StaticInvoke's three booleans: a null key gives null, the result may be null, and equal keys give equal hashes.
         invoked = call(hashing, integer, "murmur2", arguments, none, True, True, True, no_function)
         return Column(expressions.column(invoked))
     except (Py4JError, TypeError):

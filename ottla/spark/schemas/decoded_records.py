@@ -59,7 +59,7 @@ class DecodedRecords:
         *,
         limit_bytes: int = DEFAULT_LIMIT_BYTES,
     ) -> DataFrame:
-        """Return one frame for the sink: what ``transform`` makes of `good`, and the dead letters.
+        """Return one frame for the sink: the result of ``transform`` for `good`, and the dead letters.
 
         The result of ``transform`` has the columns of the sink, among them ``topic``. Raises `PipelineError` without that column.
         """

@@ -24,7 +24,7 @@ _STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 _END = "end of the value"
 _WHOLE_ESCAPES = r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|[^u])"
 _HALF_ESCAPE = r"\\u[dD][89a-fA-F]"
-"""Regular expressions of JSON's escapes: a surrogate pair or a single letter, and half of a surrogate pair."""
+"""The two regular expressions match escapes in JSON: a surrogate pair or a single letter, and half of a surrogate pair."""
 AVRO_STRING_LIMIT = "org.apache.avro.limits.string.maxLength"
 """The JVM's system property that limits Avro texts (Avro's `SystemLimitException`). Without a limit, a value of ten bytes that
 declares a text of 2 GB would kill one executor after the other, because Avro allocates the declared size first."""
@@ -42,7 +42,7 @@ class Format(Protocol):
         """Add two columns to the records: ``p`` is the value; ``fault`` is null, or describes why the bytes do not match the
         schema.
 
-        No bytes make the Spark job fail. If ``fault`` is not null, ``p`` is undefined.
+        Invalid bytes never make the Spark job fail. If ``fault`` is not null, ``p`` is undefined.
         """
         ...
 
@@ -65,7 +65,7 @@ class Json:
         """Parse each value as a struct, and as a variant, which rejects repeated keys and distinguishes texts from numbers.
 
         The struct is parsed inside a wrapping object that ends with a marker. If more text follows the value, the marker is
-        missing. Intermediate columns keep Spark from parsing more often than twice.
+        missing. Intermediate columns keep Spark from parsing a value more than twice.
         """
         from pyspark.sql import functions as f
 

@@ -55,7 +55,7 @@ class Decoder:
             return self._writers[number]
         schema = self._client.schema(number)
         if schema is None or schema.kind != AVRO:
-            # Do not cache this, because the schema may be registered later.
+            # Do not cache an unknown id, because the schema may be registered later.
             return None
         if len(self._writers) >= MAX_SCHEMAS:
             self._writers.clear()

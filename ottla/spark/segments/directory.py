@@ -51,7 +51,7 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Directory:
-    """A data directory. Every read opens the files again. Raises `PipelineError` if the directory does not exist."""
+    """A data directory. Raises `PipelineError` if the directory does not exist."""
 
     def __init__(self, path: str) -> None:
         if not Path(path).is_dir():

@@ -92,7 +92,6 @@ def plan(wanted: ReadRequest) -> list[Split]:
 
 
 def _planned(wanted: ReadRequest, directory: Directory, index: int) -> Iterator[Split]:
-    """Return the splits of one partition."""
     # Use an absolute path, because the process that reads the split may have another working directory.
     root = str(Path(directory.path).absolute())
     view = directory.view(wanted.topic, index)
@@ -162,7 +161,7 @@ def _cuts(segments: Sequence[Segment], start: int, end: int, split_bytes: int) -
             target, cut = position + share, None
             if target < segment.size_bytes:
                 near = max(position, segment.offset_index.position_before(target)) if has_index else position
-                # A damaged batch is reported when its split is read. The last batch may be incomplete.
+                # The read of a split reports its damaged batches, so planning ignores them. The last batch may be incomplete.
                 with suppress(DamagedBatch):
                     headers = segment.headers(near)
                     cut = next(((at, h.base_offset) for at, h in headers if at >= target and h.base_offset > first), None)

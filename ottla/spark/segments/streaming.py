@@ -60,7 +60,7 @@ class SegmentStream(DataSourceStreamReader):
         """The start of a new stream. It is kept, because Spark requests the first batch's end before the start: records that arrive
         between the two calls must not move the start past the end."""
         self._topic_id: str | None = None
-        """The topic's id at the last read of the directory."""
+        """The topic's id when the directory was last read."""
         self._wanted = wanted_by(given)
         self._reader = SegmentReader(self._wanted, columns)
 

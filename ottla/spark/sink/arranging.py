@@ -33,7 +33,7 @@ def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
 
 
 def _on_connect(frame: DataFrame, topic: str | None, counts: Mapping[str, int]) -> DataFrame:
-    """Arrange the rows by expressions only, because there is no JVM in this process whose functions could be called."""
+    """Arrange the rows by expressions only, because this process has no JVM."""
     from pyspark.sql import functions as f
     from pyspark.sql.pandas.functions import pandas_udf
 

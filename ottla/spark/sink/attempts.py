@@ -1,6 +1,6 @@
-"""Checks that Spark ran the tasks of a batch only once, and lets it start no copies of slow tasks for the batch.
+"""Checks that Spark ran the tasks of a batch only once, and keeps it from starting copies of slow tasks for the batch.
 
-A second attempt of a task would reuse the sequences of the first. The broker would take its batches for retries and ignore them,
+A second attempt of a task would reuse the sequences of the first. The broker would ignore the second attempt's batches as retries,
 although their rows may have another order. A Python task knows its own attempt number (``attemptNumber``), but not the attempt
 number of the stage. So the driver checks the stages before it commits the batch.
 """
@@ -55,7 +55,7 @@ def _enable_again(settings: Any, application: str) -> None:
     with _disabling:
         _disabled[application] -= 1
         if not _disabled[application]:
-            # The JVM may have exited. Do not replace the error that says so.
+            # The JVM may have exited, in which case the block has already raised an error that says so.
             with contextlib.suppress(Py4JError, OSError):
                 settings.set(_SPECULATION, "true")
 

@@ -96,7 +96,6 @@ class Sender:
         return list(by_leader.items())
 
     def _send_to(self, node: BrokerNode, batches: Batches) -> None:
-        """Send one request. Raises OSError."""
         topics: dict[str, list[PartitionProduceData]] = {}
         for (topic, partition), batch in batches.items():
             topics.setdefault(topic, []).append(PartitionProduceData(index=partition, records=batch.data))

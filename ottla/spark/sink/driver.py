@@ -69,10 +69,9 @@ class DriverTransaction:
         self._has_begun = False
         """With transaction version 1: whether partitions or the group were added to the open transaction."""
         self._writer: TaskWriter | None = None
-        """The writer of the open transaction."""
         self._added: set[TopicPartition] = set()
         self._topics: set[str] = set()
-        """The topics whose limits `_batch_bytes` has."""
+        """The topics whose batch limits were read."""
         self._batch_bytes: dict[str, int] = {}
         """Maximum batch sizes, in bytes, of topics that accept only small batches."""
 
@@ -175,7 +174,8 @@ class DriverTransaction:
 
 
 def _code_of_adding(answer: Any) -> int:
-    """Return the error of one partition. Partitions beside a refused one get OPERATION_NOT_ATTEMPTED, which tells nothing."""
+    """Return the error code of a refused partition. The request's other partitions get OPERATION_NOT_ATTEMPTED, which has no
+    cause."""
     results = [result for topic in answer.results_by_topic_v3_and_below for result in topic.results_by_partition]
     codes = [int(result.partition_error_code) for result in results if result.partition_error_code]
     return next((code for code in codes if code != Code.OPERATION_NOT_ATTEMPTED), codes[0] if codes else 0)

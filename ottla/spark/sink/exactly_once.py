@@ -62,7 +62,7 @@ class ExactlyOnce(Generic[P]):
         now_s: Callable[[], float] = time.monotonic,
         inputs: InputTopics | None = None,
     ) -> None:
-        """Without ``inputs`` it is not detected that an input topic was deleted and created again."""
+        """Without ``inputs`` the sink does not detect that an input topic was deleted and created again."""
         self._transaction = transaction
         self._inputs = inputs
         self._run = run
@@ -217,7 +217,7 @@ def _takes_up(last: Mark, begin: str) -> bool:
 
 
 def _turn(last: Mark | None, query: str) -> int:
-    """Return the number of checkpoints before this stream's checkpoint; see `Mark`."""
+    """Return `Mark.turn` of this stream: the number of checkpoints before the stream's own."""
     return 0 if last is None else last.turn + (last.query != query)
 
 

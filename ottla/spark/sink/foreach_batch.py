@@ -202,7 +202,6 @@ class ExactlyOnceSink:
         return text
 
     def _note(self, query: RunningQuery, report: BatchReport) -> None:
-        """Count and report a committed batch."""
         self._reports[query.run, report.batch] = report
         if len(self._reports) > REPORTS_KEPT:
             del self._reports[next(iter(self._reports))]
@@ -225,7 +224,7 @@ class ExactlyOnceSink:
             return renewed(self._cluster, self._options.transactional_id, self._stream, self._nothing)
 
     def _nothing(self, producer: Any) -> list[Written]:
-        """Write no records. The driver's transaction must begin even so."""
+        """Write no records. With ``writer=driver`` this also begins the transaction."""
         written: list[Written] = producer.write([], {}) if self._options.writer == "driver" else []
         return written
 

@@ -1,8 +1,8 @@
 """Checks that no other stream uses a transactional id, before the sink initializes the id and fences the other stream's producer.
 
-The last progress record shows which stream uses the id. Before the first committed batch this is a claim: a progress record without
-a batch, committed to the group outside of transactions. Another stream's claim counts only while a transaction is open, because a
-stream that has committed nothing loses nothing.
+The last progress record shows which stream uses the id. Before the first committed batch, that record is a claim: a progress record
+without a batch, committed to the group outside of transactions. Another stream's claim counts only while a transaction is open,
+because a stream that has committed nothing loses nothing.
 """
 
 from __future__ import annotations

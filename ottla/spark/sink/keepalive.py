@@ -45,7 +45,8 @@ class Renewing:
 
 
 def renewed(cluster: BrokerConnections, transactional_id: str, stream: ExactlyOnce[Any], tasks: Tasks[Any]) -> bool:
-    """Renew a stream's progress record if the record in the group is unchanged. Returns False to stop renewing.
+    """Renew a stream's progress record if the record in the group is unchanged. Returns False if the record must not be renewed
+    again.
 
     Deleted offsets are not restored, because missing offsets show that an input topic was deleted and created again.
     """
@@ -57,7 +58,7 @@ def renewed(cluster: BrokerConnections, transactional_id: str, stream: ExactlyOn
         has_all = in_group is not None and all(str(index) in in_group.ends.get(topic, {}) for topic, index in ends.offsets)
         if in_group is None or not has_all or (in_group.mark.query, in_group.mark.batch) != (mark.query, mark.batch):
             logger.warning(
-                "%s: the group lacks offsets that batch %d committed, so the progress record is not renewed",
+                "%s: the group's offsets are no longer those of batch %d, so the progress record is not renewed",
                 transactional_id,
                 mark.batch,
             )

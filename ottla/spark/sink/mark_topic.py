@@ -30,10 +30,11 @@ class MarkPlace:
         self._partitions: frozenset[TopicPartition] = frozenset()
         """The input partitions for which ``_are_there`` is valid."""
         self._are_there = False
-        """Whether all of these partitions exist on the cluster."""
+        """Whether all partitions in ``_partitions`` exist on the cluster."""
 
     def choose(self, ends: InputEnds, in_group: CommittedMark | None) -> None:
-        """Use the topic of the option, or else the topic whose offset has ``in_group``, the group's last progress record."""
+        """Use the topic of the option ``mark.topic``, or else the topic whose offset has ``in_group``, the group's last progress
+        record."""
         self._partitions = frozenset()
         named = self._options.mark_topic
         if named is not None:
@@ -82,7 +83,8 @@ class MarkPlace:
 
 
 def _kept(in_group: CommittedMark | None, ends: InputEnds) -> str:
-    """Return the topic whose offset has the last progress record, if that is not an input topic. Old records do not name it."""
+    """Return the topic whose offset has the last progress record, if that is not an input topic. Records of old versions do not
+    name this topic."""
     if in_group is None:
         return ""
     return in_group.mark.at or ("" if ends.offsets else in_group.topic)

@@ -84,12 +84,12 @@ _NUMBERS: Final[Mapping[str, tuple[range, str]]] = {
     "max.in.flight.requests.per.connection": (range(1, 6), "with more than 5, a retry may duplicate records (KAFKA-5494)"),
     "retries": (range(1, 1 << 31), "without retries, each lost response aborts a batch"),
 }
-"""The values of an option that the sink accepts, and the reason for which it refuses all others."""
+"""The values of each numeric option that the sink accepts, and the reason for which it refuses all others."""
 
 
 def accepts(name: str, value: str, spelled: str) -> bool:
-    """Whether ``name`` is such an option, in lower case and without the prefix ``kafka.``. Raises `PipelineError` for a value that
-    is refused; the error has the name as ``spelled`` by the user."""
+    """Whether ``name``, in lower case and without the prefix ``kafka.``, is an option of this module. Raises `PipelineError` for a
+    value that is refused; the error has the name as ``spelled`` by the user."""
     if name in WITHOUT_EFFECT:
         return True
     if name in _NUMBERS:
@@ -107,7 +107,7 @@ def accepts(name: str, value: str, spelled: str) -> bool:
 
 
 def names() -> Iterable[str]:
-    """The names of all these options."""
+    """Return the names of all options of this module."""
     return (*WITHOUT_EFFECT, *_RULES, *_NUMBERS)
 
 
@@ -118,7 +118,8 @@ _noted: set[str] = set()
 
 
 def note_without_effect(options: Iterable[tuple[str, str]]) -> None:
-    """Name accepted options without effect in the log, once in a process. Each is a pair of the name and the user's spelling."""
+    """Name accepted options without effect in the log, once in a process. ``options`` are pairs of a name and the user's
+    spelling."""
     new = {name: spelled for name, spelled in options if name not in _FULFILLED and name not in _noted}
     if new:
         _noted.update(new)

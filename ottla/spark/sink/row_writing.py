@@ -189,13 +189,12 @@ def _write(
 
 
 def _row(row: Any) -> Row:
-    """Convert a Spark row."""
     headers = _headers(row.headers) if "headers" in row else []
     return row.topic, _bytes(row.key), _bytes(row.value), headers, row.partition
 
 
 def _headers(headers: Iterable[Any] | None) -> list[tuple[str, bytes | None]]:
-    """Convert the headers of a row. Raises `PipelineError` for a header without a key."""
+    """Return the headers of a row. Raises `PipelineError` for a header without a key."""
     listed = list(headers or ())
     if any(header is None or header.key is None for header in listed):
         raise PipelineError(NULL_HEADER)

@@ -27,7 +27,7 @@ from ottla.spark.errors import TASK_FAILED, MustAbort, PipelineError
 KEY_BYTES = 32
 """Length of the key that tasks must know, as long as the digest that proves it."""
 HANDSHAKE_S = 30.0
-"""Limit of the driver for the connecting and the proof of the key by a task, in seconds."""
+"""Timeout, in seconds, for a task's proof of the key after it has connected to the driver."""
 MAX_MESSAGE_BYTES = 16 << 20
 """Maximum size of a message, in bytes: the sequences of some 100,000 partitions."""
 RETRY_S = 0.05
@@ -136,7 +136,8 @@ class Turns:
         self._is_lost = False
 
     def take(self, wanted: Collection[TopicPartition]) -> dict[TopicPartition, int] | None:
-        """Wait until wanted partitions are free, and return all that are. Returns None after `lose`."""
+        """Wait until a wanted partition is free, and return the next sequences of all free wanted partitions. Returns None after
+        `lose`."""
         with self._free:
             self._free.wait_for(lambda: self._is_lost or not self._taken.issuperset(wanted))
             if self._is_lost:
@@ -152,7 +153,7 @@ class Turns:
             self._free.notify_all()
 
     def lose(self) -> None:
-        """End the turns, because the sequence of a partition is unknown: a task that had the partition has failed."""
+        """Make every `take` return None: a task that had a partition has failed, so the partition's next sequence is unknown."""
         with self._free:
             self._is_lost = True
             self._free.notify_all()
@@ -161,7 +162,8 @@ class Turns:
 class SequenceServer:
     """Serves `Turns` in threads of the driver until the ``with`` block ends.
 
-    A task speaks the protocol of `multiprocessing.connection`, beginning with the proof of the key, each in a thread of its own.
+    Each task has a connection and a thread, and speaks the protocol of `multiprocessing.connection`, which begins with the proof of
+    the key.
     """
 
     def __init__(self, host: str) -> None:
@@ -202,7 +204,7 @@ class SequenceServer:
             try:
                 threading.Thread(target=self._serve, args=(client,), name="ottla-sequences-task", daemon=True).start()
             except RuntimeError:
-                # Without a thread the task would wait for ever.
+                # No thread could be started. Close the connection, because the task would wait for ever.
                 self._end(client)
                 self._turns.lose()
 
@@ -210,7 +212,7 @@ class SequenceServer:
         """Serve a task. If it disconnects while it has partitions, it may have written to them, so all other tasks must fail."""
         taken: dict[TopicPartition, int] = {}
         try:
-            # A connection without the key, or one that breaks, is not a task's.
+            # Ignore clients without the key and broken connections.
             with contextlib.suppress(OSError, EOFError, AuthenticationError), Connection(os.dup(client.fileno())) as connection:
                 self._authenticate(client, connection)
                 while True:
@@ -229,7 +231,8 @@ class SequenceServer:
 
     @staticmethod
     def _limit(client: socket.socket, seconds: float) -> None:
-        """Limit the time of a read; 0 for none. A timeout of Python's socket has no effect on its descriptor."""
+        """Set the timeout of reads; 0 disables it. It is a socket option, because the connection reads from a copy of the
+        descriptor."""
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(seconds), 0))
 
     def _answer(self, connection: Connection, taken: dict[TopicPartition, int]) -> None:

@@ -1,7 +1,7 @@
 """Several sinks in one foreachBatch, which write at the same time.
 
-Each sink has a transaction of its own. If one of them fails, the batch fails, and its next run writes what is missing: a sink that
-has committed the batch recognises it. Rows that must be committed together belong in one sink, with a column ``topic``.
+Each sink has a transaction of its own. If a sink fails, the batch fails. When Spark repeats the batch, sinks that have committed it
+write nothing. Rows that must be committed together belong in one sink, with a column ``topic``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def sinks(common: Mapping[str, Any], **each: Mapping[str, Any]) -> SeveralSinks:
-    """Return sinks by name. The options of each are those in ``common`` and its own, which take precedence. Raises `PipelineError`
-    for wrong options, and if two sinks have the same ``transactional.id``."""
+    """Return sinks by name. Each sink has the options in ``common`` and its own options, which take precedence. Raises
+    `PipelineError` for wrong options, and if two sinks have the same ``transactional.id``."""
     if not each:
         raise PipelineError("sinks needs a name and options for each sink: sinks(common, invoices={...}, audit={...})")
     users: dict[str, str] = {}
@@ -35,7 +35,7 @@ def sinks(common: Mapping[str, Any], **each: Mapping[str, Any]) -> SeveralSinks:
 
 
 class SeveralSinks:
-    """Sinks by name. Use it in a ``with`` block, or call `close` after the stream has ended."""
+    """Sinks by name. Use the object in a ``with`` block, or call `close` after the stream has ended."""
 
     def __init__(self, by_name: Mapping[str, ExactlyOnceSink]) -> None:
         self._by_name = dict(by_name)
@@ -57,7 +57,7 @@ class SeveralSinks:
         """Write one frame to each sink, at the same time, and wait for all. Call this in the function of foreachBatch.
 
         The error of a sink is raised after the other sinks have ended. Raises `PipelineError` unless each sink gets a frame,
-        because a sink that gets none would find the batch missing.
+        because a sink without a frame would later report the batch as skipped.
         """
         if frames.keys() != self._by_name.keys():
             raise PipelineError(
@@ -67,7 +67,7 @@ class SeveralSinks:
         with ThreadPoolExecutor(len(frames), thread_name_prefix="ottla-sink") as threads:
             ends = [threads.submit(_in_stream(self._by_name[name], frame, batch)) for name, frame in frames.items()]
         errors = [error for end in ends if (error := end.exception()) is not None]
-        # A final error first: Spark's own errors may be a consequence of it.
+        # Raise a final error first, because Spark's own errors may be a consequence of it.
         for error in sorted(errors, key=lambda error: not isinstance(error, PipelineError)):
             raise error
 
@@ -79,7 +79,7 @@ class SeveralSinks:
 
 def _in_stream(one: ExactlyOnceSink, frame: DataFrame, batch: int) -> Callable[[], None]:
     """Return a function that calls the sink in a thread with the local properties of the stream's thread, by which the sink finds
-    the stream, and Spark the jobs of a stopped stream."""
+    the stream, and Spark finds the jobs of a stopped stream."""
     context: Any = frame.sparkSession.sparkContext._jsc
     properties = context.sc().getLocalProperties().clone()
 

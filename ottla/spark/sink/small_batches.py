@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 MAX_OFFSETS: Final = 10_000
-"""Maximum number of input offsets of a gathered batch, and of rows of a Spark partition, since rows may multiply (explode)."""
+"""Maximum number of input offsets of a gathered batch, and of rows per Spark partition, because ``explode`` multiplies rows."""
 MAX_RECORD_BYTES: Final = 16 << 10
 """Maximum size of a gathered record (key, value and headers), in bytes. `MAX_OFFSETS` such records limit the memory of the JVM."""
 MAX_BYTES: Final = 64 << 20
@@ -81,7 +81,7 @@ def _arrow_table(rows: DataFrame) -> pa.Table:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the schema of Arrow batches, which a frame without rows does not have."""
+    """Return a frame's Arrow schema. A frame without rows has no Arrow batch that contains the schema."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(schema)

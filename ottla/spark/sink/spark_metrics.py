@@ -90,7 +90,8 @@ def _metrics_system(jvm: Any) -> Any:
     """Return ``SparkEnv.get().metricsSystem()``.
 
     This call by py4j would look up all methods of SparkEnv and the classes in their signatures. PySpark 4.3 from PyPI lacks one of
-    them (com.google.protobuf.MessageOrBuilder), which would end the stream. A method handle looks up a single method.
+    these classes (com.google.protobuf.MessageOrBuilder), so the call would end the stream. A method handle looks up a single
+    method.
     """
     class_of, invoke = jvm.java.lang.Class.forName, jvm.java.lang.invoke
     environment, system = class_of("org.apache.spark.SparkEnv"), class_of("org.apache.spark.metrics.MetricsSystem")

@@ -127,7 +127,7 @@ class TaskWriter:
         return [Written(*where, total.records, total.bytes) for where, total in self._totals.items()]
 
     def close(self) -> None:
-        """Close all connections. Otherwise, after a failure, a late response would be read as the response to the next request."""
+        """Close all connections. After a failure, a late response would otherwise be read as the response to the next request."""
         try:
             self.sender.close()
         finally:

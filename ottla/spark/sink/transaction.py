@@ -112,7 +112,7 @@ class TransactionRequests:
         self.ask(GROUP, request, "marking the batch", lambda a: first_error(a.topics))
 
     def end(self, producer: SharedProducer, *, commit: bool) -> SharedProducer:
-        """Commit or abort the transaction. Returns the producer of the next one with transaction version 2."""
+        """Commit or abort the transaction. With transaction version 2, returns the producer of the next transaction."""
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=producer.producer_id,
@@ -184,7 +184,7 @@ class SharedTransaction:
         self.producer = self._requests.end(self.producer, commit=commit)
 
     def close(self) -> None:
-        """Close the connections. They are opened again when they are needed."""
+        """Close the connections. A later request opens them again."""
         self._requests.cluster.close()
 
     def has_expired(self) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 REQUIREMENTS: Final = ("aiokafka", "cramjam", "crc32c", "msgspec", "numpy", "pandas", "pyarrow")
 """The packages that tasks import besides ottla, which `session_setup` sends to them. Their modules have the same names."""
 MAX_ASKED: Final = 16
-"""Maximum number of tasks that ask workers for their packages."""
+"""Maximum number of tasks of the job that checks the workers' packages."""
 VARIABLE: Final = "PYSPARK_PYTHON"
 _SPARKS_CHOICE: Final = "python3"
 _OTHER_VERSION: Final = ("PYTHON_VERSION_MISMATCH", "has different version")
