@@ -1,6 +1,6 @@
-"""The schema registry: Confluent's REST API over the topic ``_schemas`` of the broker to which it belongs.
+"""The schema registry: Confluent's REST API over the topic ``_schemas`` of the registry's broker.
 
-State is replayed from the topic; a command checks a request against the state and returns records; they are appended, then
+State is replayed from the topic; a command checks a request against the state and returns records, which are appended, then
 replayed. The room is imported only for ``ottla serve --schema-registry``, and needs the libraries of the extra ``ottla[registry]``.
 
 - `commands`: the changes of the registry, as functions from state and request to records.

@@ -1,4 +1,5 @@
-"""The changes of the registry. Each command checks a request against the state and returns records; it changes nothing itself."""
+"""The changes of the registry. Each command checks a request against the state and returns records; the command itself changes
+nothing."""
 
 from __future__ import annotations
 
@@ -56,9 +57,6 @@ def _check_writable(state: RegistryState, subject: str | None) -> None:
         raise RegistryError(RegistryCode.NOT_PERMITTED, f"Subject {subject} is in read-only mode")
 
 
-# schemas
-
-
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """A schema to register. ``schema_id`` and ``version`` are set in mode IMPORT only."""
 
@@ -69,14 +67,14 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckedSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """A comparison, and the reasons against the new schema that it has found."""
+    """A comparison, and the reasons that it has found against the new schema."""
 
     comparison: Comparison
     reasons: list[str]
 
 
 class NotChecked(Exception):
-    """A schema can only be registered after a comparison that was not carried out yet."""
+    """The schema can only be registered after ``comparison``, which was not carried out yet."""
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__()
@@ -86,7 +84,7 @@ class NotChecked(Exception):
 def register(state: RegistryState, wanted: Registration, checked: CheckedSchema | None) -> RegistryChange:
     """Register a schema, and respond with its id; an equal schema of the subject keeps its id.
 
-    Raises `RegistryError`, and `NotChecked` if ``checked`` is not the comparison that the state needs.
+    Raises `RegistryError`, and `NotChecked` if ``checked`` is not the comparison that the current state requires.
     """
     subject, schema = wanted.subject, wanted.schema
     _check_writable(state, subject)
@@ -119,7 +117,6 @@ def _registered(version: Version) -> dict[str, Any]:
 
 
 def _number_of(state: RegistryState, wanted: Registration) -> int:
-    """Return the number of the version. Raises `RegistryError`."""
     if wanted.version is None:
         last = max(state.subjects.get(wanted.subject, {}), default=0)
         if last >= MAX_NUMBER:
@@ -210,8 +207,6 @@ def _check_unreferenced(state: RegistryState, version: Version) -> None:
             f"One or more references exist to the schema {{subject={version.subject},version={version.version}}}: {user}",
         )
 
-
-# levels and modes
 
 _CONFIG_FIELDS: Final = {"compatibility", "compatibilityLevel", "normalize"}
 

@@ -1,7 +1,5 @@
-"""Compares a schema with versions of its subject.
-
-A comparison is collected from the state, and carried out without it, because a compiler may need a second for each schema.
-"""
+"""Compares a new schema with versions of its subject. The schemas are collected from the state first and compared later without the
+registry's lock, because a compiler may need a second for each schema."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ class CompleteSchema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """A new schema, and the versions with which the compatibility level compares it, oldest first, by number."""
+    """A new schema, and by number, oldest first, the versions with which the compatibility level compares the schema."""
 
     level: str
     new: CompleteSchema
@@ -37,7 +35,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def comparison_of(state: RegistryState, schema: SchemaText, versions: Sequence[Version], level: str) -> Comparison:
-    """Collect what a comparison needs. Raises `RegistryError` if a reference is unknown."""
+    """Collect the schemas that a comparison needs. Raises `RegistryError` if a reference is unknown."""
     old = []
     for version in versions:
         with _errors_of_version(version.version):
@@ -47,7 +45,7 @@ def comparison_of(state: RegistryState, schema: SchemaText, versions: Sequence[V
 
 @contextmanager
 def _errors_of_version(number: int) -> Iterator[None]:
-    """Say in errors that a stored version, which another program has written, is invalid, and not the new schema."""
+    """Say in errors that the stored version is invalid, which another program has written, and not the new schema."""
     try:
         yield
     except RegistryError as error:
@@ -60,7 +58,8 @@ def _complete(state: RegistryState, schema: SchemaText) -> CompleteSchema:
 
 
 def incompatible(comparison: Comparison, parse: ParseText) -> list[str]:
-    """Return why the level does not allow the new schema after the old ones, newest first. Raises `RegistryError`."""
+    """Return why the level does not allow the new schema after the old schemas. Compares with the newest schema first. Raises
+    `RegistryError`."""
 
     def parsed(complete: CompleteSchema) -> Parsed:
         return parse(complete.schema.kind, complete.schema.text, complete.references)

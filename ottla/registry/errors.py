@@ -37,7 +37,7 @@ class RegistryCode(IntEnum):
 
 
 _CODES_WITH_STATUS: Final = 10_000
-"""Codes from here on begin with the HTTP status; smaller codes are the status."""
+"""Error codes from this number on begin with the HTTP status; smaller codes are HTTP statuses."""
 
 
 class RegistryError(Exception):

@@ -20,7 +20,7 @@ def subject_not_found(subject: str) -> RegistryError:
 
 
 def found_versions(state: RegistryState, subject: str, *, deleted: bool) -> list[Version]:
-    """Return the versions of a subject. Raises `RegistryError` if there is none."""
+    """Return the versions of a subject. Raises `RegistryError` if the subject has no version."""
     versions = state.versions(subject, deleted=deleted)
     if not versions:
         raise subject_not_found(subject)
@@ -47,7 +47,7 @@ def found_version(state: RegistryState, subject: str, text: str, *, deleted: boo
 
 
 def references_of(state: RegistryState, references: Sequence[Reference]) -> list[NamedText]:
-    """Return the texts of all schemas that are referred to, those without references first. Raises `RegistryError`."""
+    """Return the texts of all schemas to which ``references`` lead, each after the schemas that it uses. Raises `RegistryError`."""
 
     def resolve(reference: Reference) -> tuple[SchemaText, Sequence[Reference]]:
         version = state.subjects.get(reference.subject, {}).get(reference.version)
@@ -70,7 +70,7 @@ def references_of(state: RegistryState, references: Sequence[Reference]) -> list
 
 
 def found_by_schema(state: RegistryState, subject: str, schema: SchemaText, *, deleted: bool) -> Version:
-    """Return the newest version of a subject with an equal schema. Raises `RegistryError`."""
+    """Return the newest version of a subject whose schema equals the given schema. Raises `RegistryError`."""
     versions, identity = found_versions(state, subject, deleted=deleted), state.identity(schema)
     for version in reversed(versions):
         if version.identity == identity:

@@ -1,6 +1,6 @@
-"""The records of the topic ``_schemas``, in the format of Confluent's registry, so that each of the two can read the other's topic.
+"""The records of the topic ``_schemas``, in the format of Confluent's registry, so that either registry can read the other's topic.
 
-Keys and values are JSON. A tombstone deletes its key. Compaction keeps the last record of each key.
+Keys and values are JSON. A tombstone deletes its key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ottla.registry.schema_text import AVRO, Reference, SchemaText, Version
 
 TOPIC: Final = "_schemas"
 _MAGIC_OF_SCHEMAS: Final = 1
-"""The version of Confluent's format for keys of schemas. All other keys have 0."""
+"""The field ``magic`` of a schema's key in Confluent's format. Other keys have 0."""
 SCHEMA: Final = "SCHEMA"
 CONFIG: Final = "CONFIG"
 MODE: Final = "MODE"
@@ -23,7 +23,7 @@ CLEAR_SUBJECT: Final = "CLEAR_SUBJECT"
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """The key of a record. ``subject`` is None for the global level and mode, ``version`` is set for schemas only."""
+    """The key of a record. ``subject`` is None for the global level and mode, ``version`` is None except for schemas."""
 
     keytype: str
     subject: str | None = None
@@ -58,7 +58,7 @@ def decoded_key(data: bytes | None) -> Key | None:
 
 
 def decoded_version(value: bytes) -> Version | None:
-    """Decode the value of a schema's key; None if it is malformed."""
+    """Decode the value of a schema's record; None if the value is malformed."""
     try:
         found = msgspec.json.decode(value, type=_SchemaValue)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -74,7 +74,7 @@ def decoded_version(value: bytes) -> Version | None:
 
 
 def decoded_fields(value: bytes) -> dict[str, Any] | None:
-    """Decode the value of any other key; None if it is malformed."""
+    """Decode the value of a record that is not a schema's; None if the value is malformed."""
     try:
         found = msgspec.json.decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -88,7 +88,7 @@ def opaque(value: Any) -> str | None:
 
 
 def version_record(version: Version) -> RegistryRecord:
-    """Encode a version, in Confluent's order of fields. As there, the type of Avro schemas and an empty list are omitted."""
+    """Encode a version as Confluent's registry does: with the same order of fields, without the type AVRO and empty references."""
     schema = version.schema
     value: dict[str, Any] = {"subject": version.subject, "version": version.version, "id": version.schema_id}
     if schema.kind != AVRO:
@@ -111,6 +111,7 @@ def _version_key(subject: str, version: int) -> bytes:
 
 
 def subject_record(keytype: str, subject: str | None, value: dict[str, Any] | None) -> RegistryRecord:
-    """Encode a level (`CONFIG`), a mode (`MODE`) or the soft deletion of a subject (`DELETE_SUBJECT`); a tombstone for None."""
+    """Encode a level (`CONFIG`), a mode (`MODE`) or the soft deletion of a subject (`DELETE_SUBJECT`); a tombstone if ``value`` is
+    None."""
     key = msgspec.json.encode({"keytype": keytype, "subject": subject, "magic": 0})
     return RegistryRecord(key=key, value=None if value is None else msgspec.json.encode(value))

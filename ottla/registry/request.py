@@ -18,7 +18,7 @@ _REFUSED_FIELDS: Final = ("schemaTagsToAdd", "schemaTagsToRemove", "propagateSch
 
 
 class RegistryRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request. ``path`` are the parts of the path, of which each may contain a slash that the client has escaped."""
+    """A request. ``path`` has the unescaped parts of the path, so a part may contain a slash."""
 
     method: str
     path: tuple[str, ...]
@@ -44,7 +44,7 @@ class RegistryRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parsed_target(target: str) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Parse path and query of a request. Raises `RegistryError`."""
+    """Parse the path and query string of a request's target. Raises `RegistryError`."""
     path, _, query = target.partition("?")
     try:
         parts = tuple(unquote(part, errors="strict") for part in path.strip("/").split("/"))

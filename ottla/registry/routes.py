@@ -1,8 +1,8 @@
-"""The paths of the API, which are those of Confluent's registry, and what each does.
+"""The paths of the API, which are those of Confluent's registry, and their handlers.
 
-A request that changes something holds the log's lock from the check to the append, so that no other request comes between the two.
-No schema is parsed or compared with the lock held, because a compiler may need a second: a registration compares first, and again
-if the subject has changed meanwhile.
+A request that changes something holds the log's lock from the check to the append, so that no other request runs between them. No
+schema is parsed or compared with the lock held, because a compiler may need a second: a registration compares before it takes the
+lock, and repeats this if the subject has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ from ottla.registry.schema_text import KINDS, SchemaText, Version
 from ottla.registry.state import RegistryState
 
 API_VERSION: Final = "7.9.0"
-"""The release of Confluent Platform whose API this is, for clients that ask for it."""
+"""The release of Confluent Platform whose API the registry implements, as the response to requests for the version."""
 SERIALIZED: Final = "serialized"
 MAX_COMPARISONS: Final = 100
-"""Maximum number of comparisons for one registration. A further one is needed when another request has changed the subject."""
+"""Maximum number of comparisons for one registration. A comparison is repeated if another request has changed the subject
+meanwhile."""
 
 
 class Text(msgspec.Struct, frozen=True):
@@ -59,7 +60,7 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Routes:
-    """Answers requests from the log. Called by several threads."""
+    """Answers requests with the state of a `SchemaLog`. Several threads call this object."""
 
     def __init__(self, log: SchemaLog) -> None:
         self._log = log
@@ -89,13 +90,11 @@ class Routes:
         with self._log.current() as state:
             return read(state)
 
-    # schemas by id
-
     def types(self, request: RegistryRequest) -> Any:
         return KINDS
 
     def schemas(self, request: RegistryRequest) -> Any:
-        """Return all versions, filtered and paged."""
+        """Return the versions that the query parameters select."""
         prefix, deleted = request.query.get("subjectPrefix", ""), request.flag("deleted")
         offset, limit = max(request.number("offset", 0), 0), request.number("limit", -1)
 
@@ -142,13 +141,12 @@ class Routes:
         return found
 
     def _formatted(self, request: RegistryRequest, schema: SchemaText) -> SchemaText:
-        """Return the schema in the wanted format: for Protobuf, ``serialized`` is a file descriptor in base64."""
+        """Return the schema's text in the format of the query parameter: for Protobuf, ``serialized`` is a file descriptor in
+        base64."""
         if request.query.get("format") != SERIALIZED:
             return schema
         text = self._parse(schema).serialized()
         return schema if text is None else msgspec.structs.replace(schema, text=text)
-
-    # subjects
 
     def subjects(self, request: RegistryRequest) -> Any:
         prefix, deleted, deleted_only = request.query.get("subjectPrefix", ""), request.flag("deleted"), request.flag("deletedOnly")
@@ -225,7 +223,7 @@ class Routes:
         return self._change(lambda state: delete_version(state, subject, text, is_permanent=request.flag("permanent")))
 
     def _submitted(self, request: RegistryRequest) -> SubmittedSchema:
-        """Parse the schema of a body, and return it as it is stored. Raises `RegistryError`."""
+        """Parse the schema in the request's body, and return the schema as it will be stored. Raises `RegistryError`."""
         submitted = submitted_schema(request)
         parsed = self._parse(submitted.schema)
         subject = _subject(request) if request.path[0] == "subjects" else None
@@ -238,8 +236,6 @@ class Routes:
     def _parse(self, schema: SchemaText) -> Parsed:
         references = self._read(lambda state: references_of(state, schema.references)) if schema.references else []
         return parse(schema.kind, schema.text, references)
-
-    # compatibility
 
     def is_compatible_with_version(self, request: RegistryRequest) -> Any:
         subject = check_subject(request.path[2])
@@ -262,8 +258,6 @@ class Routes:
             return comparison_of(state, schema, compared(level, state.versions(subject)), level)
 
         return _compatibility(request, incompatible(self._read(read), parse))
-
-    # levels and modes
 
     def config(self, request: RegistryRequest) -> Any:
         subject = _optional_subject(request)
@@ -306,8 +300,6 @@ class Routes:
     def delete_mode(self, request: RegistryRequest) -> Any:
         subject = _optional_subject(request)
         return self._change(lambda state: delete_mode(state, subject))
-
-    # the registry itself
 
     def root(self, request: RegistryRequest) -> Any:
         return {}

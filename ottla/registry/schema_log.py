@@ -1,8 +1,8 @@
 """Reads and writes the topic ``_schemas`` through a connection to the broker.
 
 Each request of the registry first reads the records that were appended since the last request, by a Fetch that does not wait. So
-the registry sees what another program has written, and a topic that was deleted, truncated or restored, without a reader in the
-background. An append is a Produce with acks=all, which waits for the high watermark; the state changes when the record is read.
+the registry notices records of other programs, and a deleted, truncated or restored topic, without a background reader. An append
+is a Produce with acks=all, which waits for the high watermark; the state changes when the record is read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ottla.registry.records import TOPIC, RegistryRecord
 from ottla.registry.state import Identity, RegistryState
 
 REPLICAS: Final = 3
-"""Replication factor of a new topic, as in Confluent's registry; less with fewer brokers."""
+"""Replication factor of a new topic, as in Confluent's registry; with fewer brokers, the number of brokers."""
 FETCH_BYTES: Final = 4 << 20
 """Maximum size of a Fetch response in bytes; a single batch may be larger."""
 ALL_IN_SYNC: Final = -1
@@ -44,18 +44,19 @@ _NO_SESSION: Final = -1
 MAX_IGNORED_LOGGED: Final = 100
 """Maximum number of log lines about ignored records, so that a program that writes many of them does not fill the log."""
 _PARTITION: Final = 0
-"""The only partition that is read and written. A topic that gets further ones keeps all its schemas here."""
+"""The only partition that is read and written, even if the topic gets further partitions."""
 _WRONG_POSITION: Final = frozenset({KafkaCode.OFFSET_OUT_OF_RANGE, KafkaCode.UNKNOWN_TOPIC_ID, KafkaCode.INCONSISTENT_TOPIC_ID})
-"""Errors of a Fetch that mean that the topic is not the one that was read before."""
+"""Errors of a Fetch that mean that the topic was replaced or truncated since the last Fetch."""
 
 log = structlog.get_logger("schema-registry")
 
 
 class SchemaLog:
-    """Owns the registry's state and the client. `current` gives one thread at a time the state as of the end of the topic."""
+    """Owns the registry's state and the client. Inside `current`, one thread at a time has the state up to the topic's high
+    watermark."""
 
     def __init__(self, new_client: Callable[[], KafkaClient], identity: Identity, node_id: int) -> None:
-        """``node_id`` is the broker that becomes the leader of a new topic."""
+        """``node_id`` is the broker that leads the topic if the registry creates the topic."""
         self._new_client = new_client
         self._node_id = node_id
         self._identity = identity
@@ -64,7 +65,7 @@ class SchemaLog:
         self._topic_id: bytes | None = None
         self._position = 0
         self._ignored = 0
-        """The number of ignored records that were logged."""
+        """Number of log lines about ignored records."""
         self._state = RegistryState(identity)
 
     @contextmanager
@@ -94,7 +95,7 @@ class SchemaLog:
 
     @contextmanager
     def _failures(self, done: str) -> Iterator[None]:
-        """Convert errors of the client, and drop its connections: the broker may have been replaced."""
+        """Convert errors of the client to `RegistryError`, and close the client, because the broker may have been replaced."""
         try:
             yield
         except (ClientError, OSError) as error:
@@ -111,10 +112,7 @@ class SchemaLog:
             self._client = self._new_client()
         return self._client.brokers
 
-    # reading
-
     def _read(self) -> None:
-        """Replay all records up to the high watermark."""
         brokers = self._brokers()
         try:
             brokers.until_final(f"reading {TOPIC}", lambda: self._read_to_end(brokers))
@@ -146,7 +144,6 @@ class SchemaLog:
                 return
 
     def _find(self, brokers: BrokerConnections) -> bytes:
-        """Return the topic's id. Raises `UnknownTopic`."""
         return brokers.topic_of(brokers.metadata([TOPIC]), TOPIC).topic_id
 
     def _fetched(self, brokers: BrokerConnections) -> PartitionData:
@@ -175,8 +172,6 @@ class SchemaLog:
         """Forget the state, and read the topic from ``position`` on."""
         self._topic_id, self._position, self._state = topic_id, position, RegistryState(self._identity)
 
-    # writing
-
     def _create(self, brokers: BrokerConnections) -> None:
         others = [node.node_id for node in brokers.nodes() if node.node_id != self._node_id]
         assignment = CreatableReplicaAssignment(partition_index=_PARTITION, broker_ids=[self._node_id, *others][:REPLICAS])
@@ -197,7 +192,8 @@ class SchemaLog:
         brokers.until_final(f"creating {TOPIC}", attempt)
 
     def _write(self, brokers: BrokerConnections, records: Sequence[RegistryRecord]) -> None:
-        """Append one batch. A repeated attempt may append it twice, which changes nothing, because the records are states."""
+        """Append one batch. A retry may append the batch twice, which is harmless, because replaying a record twice changes
+        nothing."""
         batch = encode_batch([NewRecord(key=record.key, value=record.value) for record in records], now_ms())
         part = TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=_PARTITION, records=batch)])
         timeout_ms = round(1_000 * brokers.timeout_s)
@@ -207,7 +203,8 @@ class SchemaLog:
             try:
                 leader = brokers.leader(TOPIC, _PARTITION)
             except UnknownTopic as unknown:
-                # A broker that has not yet learned of a new topic has answered; `until_final` does not retry `UnknownTopic`.
+                # The broker does not know the new topic yet. Raise another error, because `until_final` does not retry
+                # `UnknownTopic`.
                 raise KafkaAnswered(f"writing to {TOPIC}", unknown.number) from None
             response = brokers.ask(leader, request).responses[0].partition_responses[0]
             check(f"writing to {TOPIC}", response.error_code, response.error_message)

@@ -25,8 +25,8 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchemaText(msgspec.Struct, frozen=True, kw_only=True):
-    """A schema. Equal schemas have the same id in all subjects. ``metadata`` and ``rules`` are JSON, which the registry only stores
-    for clients."""
+    """The type, text and references of a schema. Equal schemas have the same id in all subjects. ``metadata`` and ``rules`` are
+    JSON, which the registry only stores for clients."""
 
     kind: str
     text: str
@@ -36,7 +36,7 @@ class SchemaText(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size_bytes(self) -> int:
-        """An approximate size in memory."""
+        """Return the approximate size in memory."""
         return len(self.text) + len(self.metadata or "") + len(self.rules or "")
 
 
@@ -56,4 +56,4 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     schema: SchemaText
     is_deleted: bool = False
     identity: bytes = b""
-    """The digest that equal schemas have in common (`formats.types.identity`). `State` sets it once, in replay."""
+    """The digest that equal schemas have in common (`formats.types.identity`). Replay sets the digest once."""

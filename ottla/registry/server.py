@@ -1,7 +1,7 @@
 """The schema registry of a broker: an HTTP server with Confluent's REST API, over the topic ``_schemas`` of the same broker.
 
-The server has its own threads. Its client is connected to the broker inside the process, as a client that may do everything, so
-that listeners that authenticate clients and ACLs do not concern it; clients of the registry then need the registry's token.
+The server has its own threads. Its client is connected inside the broker's process and has all rights, whatever the listeners and
+ACLs require. If they require credentials, clients of the registry need the registry's token.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from ottla.broker.process.serving import Serving
 
 MAX_CONNECTIONS: Final = 64
-"""Maximum number of connections at once. A job with many tasks registers its schemas at the same time."""
+"""Maximum number of open connections. The many tasks of a job may register their schemas at the same time."""
 TIMEOUT_S: Final = 10.0
 """Timeout of a request to the broker, in seconds."""
 CONNECT_TIMEOUT_S: Final = 5.0
-"""Timeout, in seconds, until a busy event loop opens a connection."""
+"""Timeout, in seconds, for opening a connection on the broker's event loop, which may be busy."""
 CLIENT_ID: Final = "ottla-schema-registry"
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 TOKEN_BYTES: Final = 16
@@ -73,10 +73,10 @@ def check_libraries() -> None:
 
 
 class SchemaRegistry:
-    """The HTTP server. It responds after `serve` was called. Raises `ConfigError` if the address cannot be bound.
+    """The HTTP server. It answers requests once `serve` was called. Raises `ConfigError` if the address cannot be bound.
 
     Clients send the token as the password of HTTP Basic authentication with any user, which all stock clients can do, or as a
-    bearer token. Without a configured token a broker whose clients need no credentials has a registry without a token.
+    bearer token. If no token is configured and the broker's clients need no credentials, the registry requires no token.
     """
 
     def __init__(self, serving: Serving) -> None:
@@ -123,8 +123,6 @@ class SchemaRegistry:
         return KafkaClient(broker.bootstrap, TIMEOUT_S, client_id=CLIENT_ID, connect=connect)
 
     def _open_connection(self) -> ClientEnd:
-        """Open a connection on the event loop. Raises `ClientError`."""
-
         async def opening() -> ClientEnd:
             return self._serving.open_connection()
 
@@ -155,13 +153,13 @@ class SchemaRegistry:
         return answer.text.encode() if isinstance(answer, Text) else msgspec.json.encode(answer)
 
     def _request(self, environ: WSGIEnvironment) -> RegistryRequest:
-        """Return the request of an environment. Raises `RegistryError` without the token, and for requests of web pages."""
+        """Return the request of a WSGI environment. Raises `RegistryError` without the token, and for requests of web pages."""
         if self.token is not None and not _shows(str(environ.get("HTTP_AUTHORIZATION", "")), self.token):
             raise RegistryError(
                 RegistryCode.UNAUTHORIZED,
                 "the token is missing or wrong; give it as the password of basic authentication, with any user",
             )
-        # Browsers send the origin of a page with all requests that change something, and other clients send none.
+        # Only browsers send the header Origin, with each request that may change something.
         if "HTTP_ORIGIN" in environ:
             raise RegistryError(RegistryCode.FORBIDDEN, "requests of web pages are not accepted")
         path, query = parsed_target(str(environ["REQUEST_URI"]))
@@ -179,7 +177,7 @@ def _error_fields(code: int, text: str) -> dict[str, object]:
 
 
 def _shows(authorization: str, token: str) -> bool:
-    """Whether a header contains the token."""
+    """Whether an Authorization header contains the token."""
     scheme, _, credentials = authorization.partition(" ")
     if scheme.lower() == "basic":
         try:

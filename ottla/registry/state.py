@@ -1,6 +1,6 @@
 """The state of the schema registry: subjects with their versions, compatibility levels and modes.
 
-The state changes only by replaying records of ``_schemas``, so that it is the same after a restart.
+Only replayed records of ``_schemas`` change the state, so that a restart restores the same state.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ Identity = Callable[[SchemaText], bytes]
 
 
 class RegistryState:
-    """Owned by one `SchemaLog`, whose lock protects it. ``identity`` decides which schemas are equal."""
+    """The state of the registry. A `SchemaLog` owns it, and the log's lock protects it. ``identity`` decides which schemas are
+    equal."""
 
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
@@ -50,9 +51,7 @@ class RegistryState:
         """Approximate size of all versions in memory."""
         self._ids: dict[bytes, int] = {}
         self._users: dict[int, dict[tuple[str, int], Version]] = {}
-        """The versions with each schema id."""
-
-    # reading
+        """The versions that use a schema, by schema id."""
 
     def schema(self, schema_id: int) -> SchemaText | None:
         return next((version.schema for version in self._users.get(schema_id, {}).values()), None)
@@ -61,7 +60,7 @@ class RegistryState:
         return sorted(self._users.get(schema_id, {}).values(), key=lambda version: (version.subject, version.version))
 
     def id_of(self, identity: bytes) -> int | None:
-        """Return the id of the schemas of any subject with this digest."""
+        """Return the id of the schema with this digest; None if no subject has such a schema."""
         return self._ids.get(identity)
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[Version]:
@@ -85,17 +84,15 @@ class RegistryState:
         return common if common == "READONLY_OVERRIDE" else self.modes.get(subject, common)
 
     def referring(self, subject: str, number: int) -> Iterator[Version]:
-        """Yield the versions with a reference to a version."""
+        """Yield the versions that refer to this version."""
         for versions in self.subjects.values():
             for version in versions.values():
                 if any((one.subject, one.version) == (subject, number) for one in version.schema.references):
                     yield version
 
-    # replay
-
     def replay(self, key_bytes: bytes | None, value: bytes | None) -> str | None:
-        """Apply a record. Records of other formats and contexts are ignored. Returns why a malformed record of this format is
-        ignored, in words for the log; else None."""
+        """Apply a record. Ignores records of other formats and contexts. Returns text for the log if a record of this format is
+        malformed and therefore ignored; else None."""
         key = decoded_key(key_bytes)
         if key is None or (key.subject or "").startswith(CONTEXT_PREFIX):
             return None

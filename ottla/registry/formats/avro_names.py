@@ -1,7 +1,7 @@
 """Rewrites Avro schemas: into the text that Avro for Java prints (``Schema.toString``), which Confluent's registry stores, and into
 a self-contained schema with full names, which libraries parse.
 
-The module only needs JSON, so that the registry can compare the schemas of a long topic without parsing each of them.
+The module only needs JSON, so that the registry can compare the schemas of a long topic without a library.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RESERVED: Final = {
     "array": {"type", "items"},
     "map": {"type", "values"},
 }
-"""The attributes of each type that have a fixed place; all others are properties, which come last."""
+"""The attributes of each type that are written in a fixed order. All other attributes are properties, which are written last."""
 _OF_FIELDS: Final = {"name", "type", "doc", "default", "order", "aliases"}
 
 
@@ -61,17 +61,17 @@ def self_contained(text: str, references: Sequence[str]) -> Any:
 
 
 class _Writer:
-    """One walk over a schema: which types are defined, and how names are written."""
+    """State of one pass over a schema: the types that are defined, and how names are written."""
 
     def __init__(self, known: Mapping[str, Any], *, is_full: bool) -> None:
         self.known = known
         self.is_full = is_full
         self.defined: dict[str, Any] = {}
         self.is_inlining = False
-        """Whether the walk is inside the definition of a referenced type, whose inner types may be defined already."""
+        """Whether the pass is inside the definition of a referenced type, whose inner types may be defined already."""
 
     def name(self, full: str, space: str | None) -> str:
-        """Write a reference to a type from inside a namespace. A name like that of a primitive type needs its namespace."""
+        """Return the name by which a namespace refers to a type. A type named like a primitive type needs its full name."""
         own, _, simple = full.rpartition(".")
         return simple if not self.is_full and own == (space or "") and simple not in PRIMITIVES else full
 
@@ -119,7 +119,7 @@ def _by_name(name: str, writer: _Writer, space: str | None) -> Any:
         return name
     full = full_name(name, space)
     if full not in writer.defined and full not in writer.known and (name in writer.defined or name in writer.known):
-        # A name without a namespace may be a type outside of all namespaces.
+        # A name without a namespace may refer to a type without a namespace.
         full = name
     if full in writer.defined or full not in writer.known:
         return writer.name(full, space)

@@ -19,7 +19,8 @@ MAX_NAMES: Final = 2_000
 
 
 class AvroSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """Implements `Parsed`. Canonical texts are normal: only the order of properties, which no reader uses, may differ."""
+    """Implements `Parsed`. A canonical text needs no normalization: only the order of properties, which no reader uses, may
+    differ."""
 
     text: str
     schema: Any
@@ -30,7 +31,7 @@ class AvroSchema(msgspec.Struct, frozen=True, kw_only=True):
         return self.text
 
     def unreadable(self, writer: AvroSchema) -> list[str]:
-        # The compatibility level is the direction: of Avro's rules that of a reader with this schema applies.
+        # The compatibility level decides the direction, so only Avro's rules for a reader with this schema apply.
         result = ReaderWriterCompatibilityChecker().get_compatibility(self.schema, writer.schema)
         if result.compatibility is not SchemaCompatibilityType.incompatible:
             return []

@@ -1,9 +1,9 @@
 """The rules by which one JSON Schema accepts all values of another, as in Confluent's registry.
 
 Each rule compares a restriction of the writer's schema with that of the reader's schema. A restriction that is new or narrower in
-the reader's schema is a reason against; one that is gone or wider is none. Two decisions are Confluent's: an object that allows
-further properties ("open") may already have values of any type under a new property's name, and a required property with a default
-is like an optional one.
+the reader's schema makes it incompatible; a removed or wider restriction does not. Two decisions are Confluent's: an object that
+allows further properties ("open") may already have values of any type under a new property's name, and a required property with a
+default counts as optional.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ _LOWER: Final = {
     OBJECT: ("minProperties",),
     ARRAY: ("minItems",),
 }
-"""The limits of each type. A reader's upper limit must not be lower, a reader's lower limit not higher."""
+"""The limits of each type. The reader's upper limits must not be lower than the writer's, and its lower limits not higher."""
 MAX_COMPARISONS: Final = 10_000
-"""Maximum number of compared pairs, because each of the N members of a union is compared with each of M others."""
+"""Maximum number of compared pairs of nodes: two unions with N and M members have N * M pairs."""
 MAX_EQUALITIES: Final = 100_000
-"""Maximum number of pairs of parts that are checked for equality: each part of a combination is checked against all others."""
+"""Maximum number of pairs that are checked for equality: each part of a combination is checked against all others."""
 
 
 class _Comparison:
     def __init__(self) -> None:
         self._active: set[tuple[int, int, str, str]] = set()
-        """The pairs that are being compared, to end at a schema that contains itself."""
+        """The pairs that are being compared. A pair of schemas that contain themselves is not compared again."""
         self._left = MAX_COMPARISONS
         self._equalities_left = MAX_EQUALITIES
         self._depth = 0
@@ -86,7 +86,7 @@ class _Comparison:
         if reader.kind in COMBINED and writer.kind in COMBINED:
             return self._combinations(reader, writer, path)
         if reader.kind in COMBINED:
-            # One branch that accepts everything is enough, except for allOf.
+            # A combination accepts the writer's values if one branch accepts all of them, except for allOf.
             if (len(reader.parts) == 1 or reader.kind != ALL) and any(self.accepts(part, writer, path) for part in reader.parts):
                 return []
         elif writer.kind in COMBINED and len(writer.parts) == 1:
@@ -97,7 +97,7 @@ class _Comparison:
         return [] if rule is None else rule(self, reader, writer, path)
 
     def _combinations(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
-        """Compare two combinations: each part of the smaller one needs a partner of its own in the other."""
+        """Compare two combinations: each part of the smaller combination needs its own partner in the other."""
         if not _may_follow(reader, writer):
             return [f"{path}: {writer.kind} has become {reader.kind}"]
         readers, writers = self._distinct(reader.parts), self._distinct(writer.parts)
@@ -114,7 +114,6 @@ class _Comparison:
         return []
 
     def _distinct(self, parts: Sequence[SchemaNode]) -> list[SchemaNode]:
-        """Remove repeated parts. Raises `TooComplex`."""
         kept: list[SchemaNode] = []
         for part in parts:
             self._equalities_left -= len(kept)
@@ -129,7 +128,7 @@ class _Comparison:
         return [f"{path}/enum: the values {', '.join(lost)[:200]} are no longer allowed"] if lost else []
 
     def negation(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
-        """Compare with exchanged roles, because the writer must have excluded whatever the reader excludes."""
+        """Compare with reader and writer exchanged, because the writer must exclude whatever the reader excludes."""
         return self.reasons(writer.parts[0], reader.parts[0], f"{path}/not")
 
     def limits(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
@@ -208,8 +207,8 @@ class _Comparison:
         return [] if covering is None else self.reasons(new, covering, path)
 
     def _patterns(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
-        """Compare the properties that a pattern matches. A pattern that only one schema has is compared with the additional
-        properties of the other."""
+        """Compare the properties that a pattern matches. A pattern of only one schema is compared with the other's additional
+        properties."""
         found = []
         new, old = (one.schema.get("patternProperties") or {} for one in (reader, writer))
         for pattern in sorted({*new, *old}):
@@ -235,7 +234,8 @@ class _Comparison:
         return found
 
     def condition(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
-        """Accept only a condition that is unchanged, or branches that became wider."""
+        """Compare ``if``, ``then`` and ``else``: the condition must be unchanged, and the branches must accept all earlier
+        values."""
         (new_if, *new), (old_if, *old) = reader.parts, writer.parts
         if not (self.accepts(new_if, old_if, path) and self.accepts(old_if, new_if, path)):
             return [f"{path}/if: changed"]
@@ -263,7 +263,8 @@ def unreadable(reader: SchemaNode, writer: SchemaNode) -> list[str]:
 
 
 def _may_follow(reader: SchemaNode, writer: SchemaNode) -> bool:
-    """Whether one combination may replace another: anyOf accepts the most; of a single part all three mean the same."""
+    """Whether the reader's kind of combination may replace the writer's: anyOf accepts the most values, and with a single part all
+    kinds are equal."""
     if reader.kind in (writer.kind, ANY_OF):
         return True
     return len(writer.parts) == 1 and (reader.kind == ONE_OF or len(reader.parts) == 1)
@@ -286,7 +287,7 @@ def _matching(partners: Sequence[Sequence[int]]) -> int:
 
 
 def _exceeds(is_narrower: Callable[[Any, Any], bool], new: Any, old: Any) -> bool:
-    """Compare two limits. In Draft 4 exclusive limits are true or false."""
+    """Compare two limits. Ignores Draft 4's exclusive limits, which are booleans."""
     return not isinstance(new, bool) and not isinstance(old, bool) and is_narrower(new, old)
 
 

@@ -1,7 +1,7 @@
 """JSON Schemas as typed nodes, in which references are resolved and defaults are filled in, for `json_compatibility`.
 
-A schema object may restrict values by several keywords at once. A node has one kind of restriction, and several kinds are an `ALL`
-of their nodes: ``{"type": "string", "enum": ["a"]}`` is all of a string node and an enum node.
+A schema object may restrict values by several keywords at once. A node has one kind of restriction, and an `ALL` node combines
+several: ``{"type": "string", "enum": ["a"]}`` becomes an `ALL` of a string node and an enum node.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class TooComplex(Exception):
 
 
 MAX_DEPTH: Final = 50
-"""Maximum number of combinations and references inside each other. Each takes several nested calls; Python allows 1,000."""
+"""Maximum nesting of combinations and references. Each level takes several nested calls; Python allows 1,000."""
 MAX_NODES: Final = 50_000
-"""Maximum number of nodes that are built from a schema. A short schema may have very many, as each reference is followed: a chain
-of definitions that refer to the next one twice doubles the number with each definition."""
+"""Maximum number of nodes that are built from a schema. A short schema may have many nodes, because references are followed: in a
+chain of definitions that each refer twice to the next definition, each definition doubles the number."""
 
 
 class NodeBudget:
-    """Counts the nodes that are built from one schema: while it is parsed, and again for each comparison."""
+    """Limits the nodes that are built from one schema while it is parsed, and again in each comparison."""
 
     def __init__(self) -> None:
         self.left = MAX_NODES
@@ -87,10 +87,10 @@ class SchemaNode(msgspec.Struct, frozen=True, kw_only=True):
     identity: int = 0
     """Identifies the schema object, to find cycles."""
     budget: NodeBudget | None = None
-    """Counts the nodes of the schema to which the node belongs; None for nodes without children."""
+    """The budget of the schema to which the node belongs; None for nodes without children."""
 
     def child(self, schema: Any) -> SchemaNode:
-        """The node of a schema inside this one."""
+        """Return the node of a schema inside this schema."""
         return node(schema, self.resolver, self.budget or NodeBudget())
 
 
@@ -153,7 +153,7 @@ def _typed(name: str, made: Any) -> SchemaNode:
 
 
 def _value(value: Any) -> str:
-    """Return JSON by which values of an enum are compared."""
+    """Return the JSON by which a value of an enum is compared."""
     return msgspec.json.encode(value, order="sorted").decode()
 
 
@@ -165,7 +165,7 @@ def matched(node_of_object: SchemaNode, name: str) -> SchemaNode | None:
             if re.search(pattern, name):
                 return node_of_object.child(schema)
         except re.error:
-            # The pattern is of ECMA 262, which Python does not read entirely.
+            # The pattern follows ECMA 262, which Python's regular expressions support only in part.
             continue
     additional = additional_of(node_of_object, "additionalProperties", "unevaluatedProperties")
     return None if isinstance(additional, bool) else node_of_object.child(additional)

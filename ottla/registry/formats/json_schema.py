@@ -74,12 +74,12 @@ def _resource(schema: Any) -> Resource[Any]:
 
 
 def _reason(error: Exception) -> str:
-    # Subclasses of Unresolvable name a missing part of a known schema, the class itself has only the URI of an unknown one.
+    # Subclasses of Unresolvable name the missing part of a known schema; Unresolvable itself has only the URI of an unknown schema.
     if isinstance(error, Unresolvable) and type(error) is Unresolvable:
         return f"{error.ref[:MAX_QUOTED_CHARS]!r} is not among the references of the schema, and the registry fetches nothing"
     return str(error) or type(error).__name__
 
 
 def _unknown(uri: str) -> Resource[Any]:
-    """Refuse references to schemas that the client has not named, because the registry fetches nothing."""
+    """Refuse a reference to a schema that is not among the request's references, because the registry fetches nothing."""
     raise NoSuchResource(ref=uri)

@@ -1,7 +1,5 @@
-"""The JSON of a schema: its text is parsed and written by one rule, which decides which JSON Schemas are equal.
-
-The module needs no library, so that the registry can compare the schemas of a long topic without parsing each of them.
-"""
+"""Parses and writes the JSON of schemas. JSON Schemas with the same written text are equal. The module needs no library, so that
+the registry can compare the schemas of a long topic quickly."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from typing import Any, Final
 MAX_DEPTH: Final = 100
 """Maximum number of nested objects and arrays. The libraries recurse, and Python allows 1,000 nested calls."""
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.DOTALL)
-"""Matches strings as well, because brackets in strings do not nest."""
+"""Matches brackets, and whole strings, because brackets in strings do not nest."""
 
 
 def loaded(text: str) -> Any:
@@ -26,5 +24,5 @@ def loaded(text: str) -> Any:
 
 
 def canonical(text: str) -> str:
-    """Return the JSON without white space; the order of keys stays, as in Confluent's registry. Raises ValueError."""
+    """Return the JSON without white space; keys keep their order, as in Confluent's registry. Raises ValueError."""
     return json.dumps(loaded(text), separators=(",", ":"), ensure_ascii=False)

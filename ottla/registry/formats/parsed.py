@@ -13,7 +13,7 @@ MAX_REASONS = 20
 
 
 class Parsed(Protocol):
-    """A schema that is valid, with the schemas that it refers to."""
+    """A valid schema, with the schemas to which it refers."""
 
     @property
     def text(self) -> str:
@@ -36,10 +36,10 @@ class Parsed(Protocol):
 
 
 Parse = Callable[[str, Sequence[NamedText]], Parsed]
-"""Parses a text. References come before the schemas that use them. Raises `RegistryError`."""
+"""Parses the text of a schema. References come before the schemas that use them. Raises `RegistryError`."""
 
 
 def invalid(kind: str, reason: object) -> RegistryError:
-    """The error for a text that is not a valid schema."""
+    """Return the error for a text that is not a valid schema."""
     text = " ".join(str(reason).split())[:500]
     return RegistryError(RegistryCode.INVALID_SCHEMA, f"Invalid schema of type {kind}: {text}")

@@ -1,6 +1,5 @@
-"""The rules by which one Protobuf schema reads all data of another: those of the language guide ("Updating A Message Type"), of
-which Confluent's registry also refuses a removed message and a changed package.
-"""
+"""The rules by which one Protobuf schema reads all data of another: those of the language guide ("Updating A Message Type"). As in
+Confluent's registry, a removed message and a changed package are also refused."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ _GROUPS: Final = (
     {"fixed32", "sfixed32"},
     {"fixed64", "sfixed64"},
 )
-"""Types with the same encoding."""
+"""Groups of types with the same encoding."""
 _REPEATED: Final = FieldDescriptorProto.LABEL_REPEATED
 _REQUIRED: Final = FieldDescriptorProto.LABEL_REQUIRED
 
@@ -71,8 +70,8 @@ def _moved(
     theirs: dict[int, FieldDescriptorProto],
     writer: DescriptorProto,
 ) -> Iterator[str]:
-    """Yield each oneof into which several fields were moved, or that existed before a field was moved into it: of the fields of a
-    oneof a reader keeps only the last."""
+    """Yield a reason for each new oneof into which several fields were moved, and for each existing oneof into which a field was
+    moved: a reader keeps only the last field of a oneof."""
     for oneof in sorted(_oneofs(reader)):
         members = [number for number, field in mine.items() if _oneof(field, reader) == oneof and number in theirs]
         moved = [number for number in members if _oneof(theirs[number], writer) != oneof]
@@ -85,7 +84,7 @@ def _oneofs(message: DescriptorProto) -> set[str]:
 
 
 def _oneof(field: FieldDescriptorProto, message: DescriptorProto) -> str | None:
-    """Return the name of a field's oneof. Optional fields of proto3 have a oneof of the compiler, which does not count."""
+    """Return the name of a field's oneof. Ignores the oneofs that the compiler adds for optional fields of proto3."""
     has_oneof = field.HasField("oneof_index") and not field.proto3_optional
     return message.oneof_decl[field.oneof_index].name if has_oneof else None
 
@@ -127,5 +126,4 @@ def _group_name(kind: str, field: FieldDescriptorProto) -> str:
 
 
 def _is_packed(field: FieldDescriptorProto) -> bool:
-    """Whether repeated values of this type are packed."""
     return field.type == FieldDescriptorProto.TYPE_ENUM or TYPES.get(field.type, "string") not in ("string", "bytes")

@@ -1,7 +1,7 @@
 """Protobuf schemas, compiled by ``protoc`` from the package grpcio-tools.
 
-The compiler runs in a process of its own: whatever a client sends, it holds neither the interpreter nor the broker, and its
-messages say where a text is wrong.
+The compiler runs in a process of its own, so that no schema can block the interpreter or the broker. Its messages say where a text
+is wrong.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COMPILE_TIMEOUT_S: Final = 20.0
 _ROOT: Final = "schema.proto"
 _MAX_PATH_CHARS: Final = 255
 _WARNING: Final = re.compile(r"WARNING:|W\d{4} ")
-"""Lines of the compiler that are no errors."""
+"""Matches lines of the compiler's output that are not errors."""
 
 
 class ProtobufSchema(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,20 +61,20 @@ def parse_protobuf(text: str, references: Sequence[NamedText]) -> ProtobufSchema
         try:
             for name, content in [*files, (PurePosixPath(root), text)]:
                 path = imports / name
-                # A file system takes surrogates in names, and the compiler does not.
+                # Raise for surrogates in names, which file systems accept but the compiler does not.
                 str(name).encode()
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(content, encoding="utf-8")
         except UnicodeEncodeError:
             raise invalid(PROTOBUF, "a text or the name of a reference has a surrogate without its pair") from None
         except OSError as error:
-            # For example, one reference is named "a" and another "a/b".
+            # An example is a reference "a" beside a reference "a/b".
             raise invalid(PROTOBUF, f"the reference {str(name)[:80]!r} cannot be a file: {error.strerror}") from None
         return ProtobufSchema(text=text, file=_compiled(imports, Path(directory, "descriptors"), root))
 
 
 def as_text(text: str) -> str:
-    """Return the text of a schema that is registered as a serialized file descriptor in base64, as the Python client does."""
+    """Return the text of a schema. The Python client sends a serialized file descriptor in base64 instead of a text."""
     try:
         raw = base64.b64decode(text, validate=True)
         file = FileDescriptorProto.FromString(raw)
@@ -84,8 +84,8 @@ def as_text(text: str) -> str:
 
 
 def _compiled(imports: Path, out: Path, root: str) -> FileDescriptorProto:
-    """Compile the file ``root`` in the directory ``imports``. Its descriptors are written to ``out``, which is outside of that
-    directory, because references may have any name. Raises `RegistryError`."""
+    """Compile the file ``root`` in the directory ``imports``. The compiler writes descriptors to ``out``, which is outside of
+    ``imports``, because references may have any name. Raises `RegistryError`."""
     command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{imports}", f"--descriptor_set_out={out}", root]
     try:
         done = subprocess.run(command, capture_output=True, timeout=COMPILE_TIMEOUT_S, check=False, cwd=imports)
@@ -99,7 +99,7 @@ def _compiled(imports: Path, out: Path, root: str) -> FileDescriptorProto:
 
 
 def _unused_name(names: set[str]) -> str:
-    """Return a name for the schema's own file that is none of ``names``, the first parts of the paths of imports."""
+    """Return a name for the schema's own file that is not in ``names``, the first parts of the paths of imports."""
     name = _ROOT
     while name in names:
         name = f"_{name}"

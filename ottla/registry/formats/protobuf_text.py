@@ -1,4 +1,4 @@
-"""Protobuf schemas as text: prints a file descriptor, which some clients register, and compares texts by their tokens."""
+"""Prints Protobuf schemas as text, because some clients register a file descriptor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INDENT: Final = "  "
 
 
 def printed(file: FileDescriptorProto) -> str:
-    """Return the text of a file, in a fixed order, without comments."""
+    """Return the text of a file descriptor, in a fixed order, without comments."""
     is_proto3 = file.syntax == "proto3"
     lines = [f'edition = "{_edition(file)}";' if file.syntax == "editions" else f'syntax = "{file.syntax or "proto2"}";']
     if file.package:
@@ -113,7 +113,6 @@ def _enum(enum: EnumDescriptorProto) -> Iterator[str]:
 
 
 def _extensions(fields: Iterable[FieldDescriptorProto]) -> list[tuple[str, list[FieldDescriptorProto]]]:
-    """Group extensions by the extended message."""
     grouped: dict[str, list[FieldDescriptorProto]] = {}
     for field in fields:
         grouped.setdefault(field.extendee, []).append(field)
@@ -136,12 +135,12 @@ def _label(field: FieldDescriptorProto, is_proto3: bool) -> str:
 
 
 def _in_oneof(field: FieldDescriptorProto) -> bool:
-    """Whether a field belongs to a oneof of the text. Optional fields of proto3 have a oneof that the compiler adds."""
+    """Whether the schema's text has the field in a oneof. The compiler adds other oneofs, for optional fields of proto3."""
     return field.HasField("oneof_index") and not field.proto3_optional
 
 
 def _options(options: Any) -> list[tuple[str, str]]:
-    """Return the options of the standard file ``descriptor.proto``. Options that a schema defines itself are not printed."""
+    """Return the options that the standard file ``descriptor.proto`` defines. Options that a schema defines are not printed."""
     found = []
     for field, value in options.ListFields():
         if field.is_extension or field.name in ("map_entry", "features", "uninterpreted_option") or field.message_type is not None:

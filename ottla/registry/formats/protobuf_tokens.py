@@ -11,5 +11,5 @@ _TOKEN: Final = re.compile(
 
 
 def tokens(text: str) -> str:
-    """Return the tokens of a text, without comments, separated by spaces."""
+    """Return the tokens of a schema's text, without comments, separated by spaces."""
     return " ".join(match[0] for match in _TOKEN.finditer(text) if match["skipped"] is None)
