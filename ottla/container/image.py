@@ -35,7 +35,7 @@ _REGISTRY_HOST: Final = "KAFKA_OTTLA_SCHEMA_REGISTRY_HOST"
 DATA_DIRECTORY: Final = "/data"
 LISTENERS: Final = "PLAINTEXT://0.0.0.0:9092"
 ADVERTISED_LISTENERS: Final = "PLAINTEXT://localhost:9092"
-"""The defaults of apache/kafka. Clients on the container's host connect if port 9092 is published."""
+"""Default listeners of apache/kafka. Clients on the container's host can connect if port 9092 is published."""
 STARTED_LINES: Final = (
     "INFO [BrokerLifecycleManager id={node_id}] The broker has been unfenced. Transitioning from RECOVERY to RUNNING."
     " (kafka.server.BrokerLifecycleManager)",
@@ -122,7 +122,8 @@ def format_directory(fs: Filesystem, config: BrokerConfig, cluster_id: str, *, i
             raise ContainerRefused(f"{path} is in use by another broker")
         formatted = read_identity(fs, path)
         if formatted is None:
-            # Every used directory has this checkpoint, so a later start without it assumes that the checkpoint was lost.
+            # Write an empty recovery point checkpoint, because a start on a formatted directory without this file assumes that the
+            # file was lost.
             write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
             identify(fs, path, config.settings.node_id, random_uuid, cluster_id)
             return f"{path} is formatted for cluster {cluster_id}"
@@ -151,7 +152,7 @@ def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -
         said = format_directory(RealFilesystem(), config, checked_cluster_id(cluster_id), ignore_formatted=True)
         print(said, flush=True)
     arguments = ["serve"] if file is None else ["serve", str(file)]
-    # Libraries wait for these lines of a broker only, because a controller serves no clients.
+    # A controller does not print the lines: libraries wait only for brokers, which serve clients.
     for line in STARTED_LINES if "broker" in config.settings.process_roles else ():
         arguments += ["--started-line", line.format(node_id=config.settings.node_id)]
     return arguments, serving
@@ -171,7 +172,7 @@ def storage(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
     cluster_id = given.get("--cluster-id") or given.get("-t")
     if not cluster_id:
         raise ContainerRefused(f"the cluster id is missing; use {STORAGE_USAGE}")
-    # In Kafka's images a script writes this file from the environment. Here the file exists only if it was mounted.
+    # Kafka's images write the settings file from the environment. Here the file exists only if it was mounted.
     file = Path(given.get("--config") or given.get("-c") or MOUNTED_PROPERTIES)
     properties = read_file(file) if file.exists() else {}
     config, _ = load(file if properties else None, prepared(environment, properties), [], {})

@@ -1,7 +1,7 @@
 """Converts the variables with which apache/kafka configures TLS and SASL: names of files in a mounted directory, and a JAAS file.
 
-The image's script ``configure`` makes settings of them: ``KAFKA_SSL_KEYSTORE_FILENAME`` and so on become locations in
-``/etc/kafka/secrets``, and files with passwords become passwords. ``KAFKA_OPTS`` names the file of login modules.
+The script ``configure`` of apache/kafka converts the variables to settings: ``KAFKA_SSL_KEYSTORE_FILENAME`` and so on become
+locations in ``/etc/kafka/secrets``, and files with passwords become passwords. ``KAFKA_OPTS`` names the file of login modules.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _SERVER: Final = "KafkaServer"
 
 
 def with_secrets(environment: Mapping[str, str], directory: Path = SECRETS) -> dict[str, str]:
-    """Return the environment with settings in place of names of files. Settings that are given win. Raises `ConfigError`."""
+    """Return the environment with settings in place of names of files. Settings in ``environment`` take precedence. Raises
+    `ConfigError`."""
     converted = dict(environment)
     for store in ("KEYSTORE", "TRUSTSTORE"):
         name = converted.pop(f"KAFKA_SSL_{store}_FILENAME", "")
@@ -46,7 +47,7 @@ def with_secrets(environment: Mapping[str, str], directory: Path = SECRETS) -> d
         if option.startswith(LOGIN_FILE):
             path = Path(option.removeprefix(LOGIN_FILE))
             sections = _sections(_text("KAFKA_OPTS", path))
-            # The section with a listener's name wins over that of all listeners.
+            # A section for one listener takes precedence over the section for all listeners.
             for name, modules in sorted(sections.items(), key=lambda section: section[0] == _SERVER):
                 for listener in _listeners(converted, name):
                     for variable, module in _modules(listener, modules).items():
@@ -83,12 +84,12 @@ def _listeners(environment: Mapping[str, str], section: str) -> list[str]:
 
 
 def _modules(listener: str, modules: str) -> dict[str, str]:
-    """Return the variables of ``listener.name.LISTENER.MECHANISM.sasl.jaas.config``, with the login module of each mechanism."""
+    """Return the variables for ``listener.name.LISTENER.MECHANISM.sasl.jaas.config``, with the login module of each mechanism."""
     variables = {}
     for found in _MODULE.finditer(modules):
         module = " ".join(found[0].split())
         for mechanism in _MECHANISMS.get(module.partition(" ")[0].rpartition(".")[2], ()):
             key = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
-            # The rule of Kafka's image in reverse: a dot is _, an underscore __, a hyphen ___.
+            # In the variables of Kafka's image, _ means a dot, __ an underscore, and ___ a hyphen.
             variables["KAFKA_" + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()] = module
     return variables

@@ -27,7 +27,7 @@ def run(*, rows: int, values: str) -> int:
         ):
             code = main(["pipeline", *job])
             if code:
-                console.print(f"pipeline demo: not sound, {job[0]} ended with {code}", style="red")
+                console.print(f"pipeline demo: the job {job[0]} failed with exit code {code}", style="red")
                 return code
     console.print(f"pipeline demo: sound, {rows:,} purchases were each handled once", style="green")
     return 0

@@ -202,7 +202,7 @@ def _play(console: Console, broker: Broker, purchases: int, *, as_json: bool) ->
     console.print(_table(findings, shop, time.monotonic() - started))
     hurt = shop.killed and shop.fenced and shop.aborted and shop.restarts and findings.aborted_hidden
     if not hurt:
-        console.print("Not every failure happened: give more purchases.")
+        console.print("Not every planned failure happened; give more purchases.")
     verdict = findings.proven and bool(hurt)
     console.print("Exactly once: [green]proven[/green]" if verdict else "Exactly once: [red]NOT proven[/red]")
     if as_json:

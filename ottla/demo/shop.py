@@ -28,8 +28,8 @@ COMMON = {"metadata.recovery.strategy": "none", "reconnect.backoff.ms": 20, "rec
 class ShopPlan:
     """The planned failures; -1 means never.
 
-    Every ``abort_every``-th transaction is aborted and repeated. In transaction number ``die_at`` the worker waits to be killed. In
-    transaction number ``sleep_at`` it waits to be paused, and later continues.
+    Every ``abort_every``-th transaction is aborted and repeated. In transaction ``die_at`` the worker waits to be killed. In
+    transaction ``sleep_at`` the worker waits to be paused, and later continues.
     """
 
     abort_every: int = 0

@@ -56,8 +56,8 @@ class Reports:
     def new(self, query: Query) -> Iterator[StreamProgress]:
         """Yield the progress of finished batches that were not yielded before.
 
-        If possible only the last batch's progress is read, because for all progress the JVM writes up to a hundred batches as JSON,
-        which slows down the stream.
+        If possible, only the last batch's progress is read: reading all progress slows down the stream, because the JVM writes up
+        to a hundred batches as JSON.
         """
         if self._newest == self._told:
             return
@@ -66,7 +66,7 @@ class Reports:
             if report is None or report.batch <= self._told:
                 continue
             fields = json.loads(progress.json)
-            # An idle Spark also reports progress under the number of the next batch. Only a batch that has run has "addBatch".
+            # Between batches Spark reports progress under the number of the next batch, but without "addBatch".
             if "addBatch" in fields["durationMs"]:
                 self._told = report.batch
                 yield progress_of(report, fields, self._dead_letters)
@@ -75,7 +75,7 @@ class Reports:
         last = query.lastProgress
         if last is None or last.batchId <= self._told:
             return ()
-        # An idle Spark reports progress under the number of the next batch.
+        # Between batches Spark reports progress under the number of the next batch.
         is_only_one = last.batchId in self._reports and not self._is_due(last.batchId - 1)
         return (last,) if is_only_one else query.recentProgress
 

@@ -22,8 +22,8 @@ class Stopped(BaseException):
 
 @contextmanager
 def stopping_signals(*numbers: signal.Signals) -> Iterator[None]:
-    """Raise `Stopped` on these signals inside the block, and for the KeyboardInterrupt of SparkContext's own handler. For the main
-    thread only."""
+    """Inside the block, raise `Stopped` for the signals ``numbers``, and for the KeyboardInterrupt of SparkContext's handler. Works
+    in the main thread only."""
 
     def stop(given: int, _: Any) -> NoReturn:
         raise Stopped(signal.Signals(given))
@@ -40,7 +40,7 @@ def stopping_signals(*numbers: signal.Signals) -> Iterator[None]:
 
 @contextmanager
 def noted_signals(*numbers: signal.Signals) -> Iterator[list[signal.Signals]]:
-    """Append these signals to the yielded list instead of handling them. For the main thread only."""
+    """Append the signals ``numbers`` to the yielded list instead of handling them. Works in the main thread only."""
     noted: list[signal.Signals] = []
     before = {number: signal.signal(number, lambda given, _: noted.append(signal.Signals(given))) for number in numbers}
     try:

@@ -99,7 +99,7 @@ def check_topics(bootstrap: str, *topics: str) -> None:
 
 
 def asked_limits(options: StreamOptions, job: Job) -> dict[str, int]:
-    """Read max.message.bytes of each topic that the job writes to. Raises `PipelineError` if it is too small."""
+    """Return max.message.bytes of each topic that the job writes to. Raises `PipelineError` if dead letters do not fit theirs."""
     cluster = cluster_client(Connecting(options.bootstrap))
     try:
         limits = largest_batches(cluster, job.targets)

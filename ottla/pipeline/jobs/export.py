@@ -243,7 +243,7 @@ def _write(spark: SparkSession, options: ExportOptions, part: ExportPart, files:
 
 
 def _write_split(task: tuple[int, Split], directory: str) -> int:
-    """Write the records of a split. Called in a Spark task."""
+    """Write the records of a split in a Spark task."""
     from ottla.spark.segments.parquet import write
 
     prepare()

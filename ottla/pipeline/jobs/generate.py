@@ -1,4 +1,5 @@
-"""Generates purchases, and writes them in transactions of Spark's tasks. A repeated run only continues an interrupted run."""
+"""Generates purchases, and writes them in transactions of Spark's tasks. A repeated run writes only what earlier runs have not
+written."""
 
 from __future__ import annotations
 
