@@ -16,7 +16,7 @@
 - `machines`: the machines of a world: one broker that is its own controller, or several brokers and their controller.
 - `memory_filesystem`: files in memory, for simulations and tests without a disk.
 - `network`: connections between simulated brokers: data goes from protocol to protocol in turns of a simulated world.
-- `node`: one machine of a simulated world: its environment, its disk, and the lives of its server, each from a start to an end.
+- `node`: one machine of a simulated world: its environment, its disk, and the processes of its server, one after the other.
 - `plan`: the plan of a world: its actors, and the faults with their times.
 - `replicas`: checks invariants between the replicas of several brokers while a world runs.
 - `running`: plays many seeds on all cores: collects findings and rare states, and shrinks failing plans.

@@ -25,7 +25,7 @@ def seeds_of(text: str) -> range:
     first, dash, last = text.partition("-")
     seeds = range(int(first), int(last) + 1) if dash else range(1, int(first) + 1)
     if not seeds or seeds[0] < 0:
-        raise ValueError(f"{text} are no seeds; give a range as 1-1000, or how many")
+        raise ValueError(f"{text} is not a range of seeds; give a range such as 1-1000, or a number of seeds")
     return seeds
 
 
@@ -57,19 +57,19 @@ def _replay(console: Console, path: Path) -> int:
 
 
 def shrunk(plan: Plan) -> Plan:
-    """Return the smallest plan derived from this one that still has any findings."""
+    """Return the smallest plan derived from ``plan`` that still has any findings."""
     return shrink(plan, lambda smaller: bool(judge(smaller).findings))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m ottla.simulation", description=__doc__)
-    parser.add_argument("--seeds", type=seeds_of, default=range(1, 101), help="1-1000, or how many")
-    parser.add_argument("--transactions", type=int, default=100, help="of each seed")
-    parser.add_argument("--brokers", type=int, default=1, help="one that is its own controller, or several and a controller")
+    parser.add_argument("--seeds", type=seeds_of, default=range(1, 101), help="range of seeds such as 1-1000, or a number of seeds")
+    parser.add_argument("--transactions", type=int, default=100, help="number of transactions for each seed")
+    parser.add_argument("--brokers", type=int, default=1, help="number of brokers: 1 is its own controller, several have one")
     parser.add_argument("--processes", type=int, default=cpu_count())
     parser.add_argument("--replay", type=Path, help="play the plan in this file, and show its history")
-    parser.add_argument("--shrink-to", type=Path, help="make the first failing plan smaller, and leave it in this folder")
-    parser.add_argument("--must-reach", action="store_true", help="fail where a rare state is not reached")
+    parser.add_argument("--shrink-to", type=Path, help="write the first failing plan, made smaller, to this directory")
+    parser.add_argument("--must-reach", action="store_true", help="fail if a rare state is not reached")
     options = parser.parse_args()
     console = Console(soft_wrap=True)
     if options.replay is not None:

@@ -92,7 +92,7 @@ class SimulatedBroker:
         self._gone()
 
     def _gone(self) -> None:
-        # The timers of a killed broker never fire, because its environment is no longer used, and its coroutines never go on.
+        # The environment of a killed broker is no longer used, so its timers never fire and its coroutines never continue.
         self.broker.stepping.stop()
         self.bugs += self.broker.unexpected_errors
 

@@ -132,7 +132,7 @@ def in_order(history: History, seen: Observation) -> Iterator[str]:
     sessions = sorted(history.sessions, key=lambda s: (s.identity or (0, 0), s.initialised_s))
     rank = {(s.actor, s.session): at for at, s in enumerate(sessions)}
     for attempt in history.attempts:
-        # A producer without a transactional id does not fence its predecessor.
+        # A producer without a transactional id does not fence its predecessor, so each of its sessions has an order of its own.
         name = attempt.transactional_id if attempt.is_transaction else f"{attempt.actor}/{attempt.session}"
         for at, record in enumerate(attempt.records):
             place = (rank[attempt.actor, attempt.session], attempt.number, at)
@@ -200,10 +200,10 @@ def output_matches_offsets(history: History, seen: Observation) -> Iterator[str]
             wanted = Counter((*where, offset) for offset, _ in seen.committed.get(where, []) if offset < upto)
             processed = Counter({source: count for source, count in made[group].items() if source[:2] == where})
             for source in wanted - processed:
-                yield f"offsets without output: {group} has committed {upto} for {where}, and made nothing of {source}"
+                yield f"offsets without output: {group} has committed {upto} for {where}, but wrote no output for {source}"
             for source, count in (processed - wanted).items():
                 reason = f"{count + wanted[source]} times" if wanted[source] else f"beyond its committed offset {upto}"
-                yield f"output without offsets: {group} made {source} {reason}"
+                yield f"output without offsets: {group} processed {source} {reason}"
 
 
 def offsets_never_return(history: History, seen: Observation) -> Iterator[str]:
@@ -226,7 +226,7 @@ def offsets_never_return(history: History, seen: Observation) -> Iterator[str]:
     for (group, where), commits in commits_by_partition.items():
         highest = max(offset for _, offset, _ in commits)
         if seen.offsets.get(group, {}).get(where, 0) < highest:
-            yield f"offset lost: {group} {where} ends at {seen.offsets.get(group, {}).get(where)}, and {highest} was committed"
+            yield f"offset lost: {group} {where} ends at {seen.offsets.get(group, {}).get(where)}, but {highest} was committed"
 
 
 def views_agree(history: History, seen: Observation) -> Iterator[str]:
@@ -263,7 +263,7 @@ def views_agree(history: History, seen: Observation) -> Iterator[str]:
         for where, records in view.items():
             if records != seen.committed[where]:
                 odd = sorted(set(records) ^ set(seen.committed[where]))[:3]
-                yield f"{name} reads other than the rest in {where}: {len(records)} records, {odd}"
+                yield f"{name} reads other records in {where} than read_committed: {len(records)} records, {odd}"
 
 
 def _outcomes_by_batch(batches: list[Stored]) -> dict[int, bool]:
@@ -292,10 +292,10 @@ def committed_from_the_first(history: History, seen: Observation) -> Iterator[st
         for record in watched.records:
             at = place.get(record)
             if at is None:
-                yield f"read and gone: {watched.actor} has read {record} in {watched.where}"
+                yield f"disappeared: {record} in {watched.where}, which {watched.actor} has read"
                 break
             if at not in (before + 1, 0):
-                yield f"passed over: {watched.actor} has read {record} in {watched.where}, and not {final[before + 1]} before it"
+                yield f"skipped: {watched.actor} read {record} in {watched.where}, but not {final[before + 1]} before it"
                 break
             before = at
 
@@ -317,13 +317,13 @@ def deletions_hold(history: History, seen: Observation) -> Iterator[str]:
 
 
 def all_settled(history: History, seen: Observation) -> Iterator[str]:
-    """Check that no transaction is open: every last stable offset is the high watermark, and the coordinator is finished."""
+    """Check that no transaction is open: every last stable offset is the high watermark, and no transactional id is unfinished."""
     del history
     for where, (stable, end) in seen.ends.items():
         if stable != end:
-            yield f"stuck: the last stable offset of {where} is {stable}, its end {end}"
+            yield f"stuck: the last stable offset of {where} is {stable}, the high watermark is {end}"
     for name in seen.unfinished:
-        yield f"unfinished: {name}"
+        yield f"unfinished transactional id: {name}"
 
 
 def nobody_complains(history: History, seen: Observation) -> Iterator[str]:

@@ -35,14 +35,15 @@ class _Decision:
 
 @dataclass(slots=True)
 class _Partition:
-    """``open`` maps producer ids to first offsets of open transactions. ``markers`` counts markers by producer and epoch."""
+    """The transactions of one partition. ``open`` maps producer ids to first offsets of open transactions. ``markers`` counts
+    markers by producer and epoch."""
 
     open: dict[int, int] = field(default_factory=dict)
     coordinator_epochs: dict[int, int] = field(default_factory=dict)
     markers: Counter[Identity] = field(default_factory=Counter)
     completed: Counter[Identity] = field(default_factory=Counter)
     has_gap: bool = False
-    """Whether records were deleted before they were seen here. Then the partition's transactions are unknown."""
+    """Whether records were deleted before they were checked. Then the partition's transactions are unknown."""
 
 
 class CommittedTransactions:
@@ -88,7 +89,7 @@ class CommittedTransactions:
             self._of(where).open.setdefault(header.producer_id, header.base_offset)
 
     def skipped(self, where: TopicPartition) -> None:
-        """Mark a partition whose records were deleted before they were seen."""
+        """Mark a partition whose records were deleted before they were checked."""
         self._of(where).has_gap = True
 
     def _note_state(self, metadata: TxnMetadata, leader_epoch: int) -> None:
@@ -118,7 +119,7 @@ class CommittedTransactions:
             self._finding(f"a marker of {identity} in {where} says commit={marker.commit}; {wanted} was decided")
         elif marker.coordinator_epoch < decision.leader_epoch:
             by = f"coordinator epoch {marker.coordinator_epoch}"
-            self._finding(f"a marker of {identity} in {where} by {by}; epoch {decision.leader_epoch} has decided")
+            self._finding(f"a marker of {identity} in {where} by {by}; epoch {decision.leader_epoch} decided the transaction")
         newest = partition.coordinator_epochs.get(header.producer_id, -1)
         if marker.coordinator_epoch < newest:
             self._finding(f"a marker of {identity} in {where} by coordinator epoch {marker.coordinator_epoch}, after {newest}")
@@ -133,7 +134,7 @@ class CommittedTransactions:
         for identity, where in self._to_check:
             partition = self._of(where)
             if partition.markers[identity] < partition.completed[identity] and not partition.has_gap:
-                self._finding(f"the transaction of {identity} is complete, and {where} has not its marker")
+                self._finding(f"the transaction of {identity} is complete, but {where} has no marker")
         self._to_check.clear()
 
     def check_acknowledged(self, acknowledged: list[tuple[Identity, bool]]) -> None:

@@ -33,7 +33,7 @@ def run(work: Work, env: SimulatedEnv) -> None:
     drive(work, env.call_soon, outcome.append)
     waited_ms = 0
     while not outcome:
-        assert waited_ms < PATIENCE_MS, "a simulated server waits for something that does not happen"
+        assert waited_ms < PATIENCE_MS, "a simulated server has not started or stopped in time"
         env.advance(STEP_MS)
         waited_ms += STEP_MS
     if outcome[0] is not None:

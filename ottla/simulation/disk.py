@@ -15,7 +15,7 @@ KILLED = "kept"
 
 
 class Disk:
-    """Keeps the files over crashes. ``fs`` is the file system of the broker's current life."""
+    """Keeps the files over crashes. ``fs`` is the file system of the broker's current process."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -26,14 +26,14 @@ class Disk:
         self._fails_sync = False
         self.is_full = False
         self.cut_operation = ""
-        """Kind and path of the operation in which the last life has ended."""
+        """Kind and path of the operation in which the last process crashed."""
         self._begin_life(FaultyFilesystem())
 
     def _begin_life(self, files: FaultyFilesystem) -> None:
         self._cut, self._cut_in, self._fails_sync = None, None, False
         self._ended_at: int | None = None
         self.has_failed_sync = False
-        """Whether a sync has failed in this life. Then partitions, or the whole directory, stay offline until the next start."""
+        """Whether a sync has failed in this process. Then partitions, or the whole directory, stay offline until the next start."""
         self._faulty = files
         self.fs = TracingFilesystem(files)
         files.refuses = self._verdict
@@ -51,7 +51,7 @@ class Disk:
 
     @property
     def is_to_fail_sync(self) -> bool:
-        """Whether `fail_next_sync` was called in this life, and no sync has followed yet."""
+        """Whether `fail_next_sync` was called in this process, and no sync has followed yet."""
         return self._fails_sync
 
     def _verdict(self, number: int, kind: str, path: str) -> bool:
@@ -61,7 +61,8 @@ class Disk:
             if self._cut_in <= 0:
                 self._cut = PowerCut(self._rng.random())
                 self.cut_operation = f"{kind} {path}"
-                # The broker's clean-up operations after the crash do not reach the disk. A part of an append does.
+                # Operations after the crash, such as the broker's clean-up, do not reach the disk. A part of the crashed append
+                # does.
                 self._ended_at = len(self.fs.trace) + (kind == "append")
                 raise self._cut
             self._cut_in -= 1
@@ -73,7 +74,7 @@ class Disk:
         return self.is_full and kind in ("append", "write", "make_dir")
 
     def crash(self, *, power_cut: bool) -> str:
-        """End the life with the files that a kill or a power cut may leave. Returns the name of that state."""
+        """End the process, and keep the files that a kill or a power cut may leave. Returns the name of that state."""
         disk = self._torn()
         states = list(disk.states(self._rng))
         name, self._image = self._rng.choice(states[1:]) if power_cut else states[0]

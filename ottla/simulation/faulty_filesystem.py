@@ -45,7 +45,8 @@ class FaultyFile(MemoryFile):
 
 
 class FaultyFilesystem(MemoryFilesystem):
-    """``writes`` counts operations that change the disk. ``refuses`` gets an operation's number, kind and path."""
+    """Files in memory whose operations may fail. ``writes`` counts operations. ``refuses`` decides by an operation's number, kind
+    and path whether it fails."""
 
     def __init__(self) -> None:
         super().__init__()

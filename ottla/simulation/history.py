@@ -70,7 +70,7 @@ class ProducerSession:
 
 @dataclass(slots=True)
 class OffsetsRead:
-    """Committed offsets that a consumer has read. The request was sent at ``asked_s``."""
+    """Committed offsets that a consumer has fetched by a request at ``asked_s``."""
 
     group: str
     asked_s: float

@@ -150,7 +150,7 @@ def _play(world: World, findings: list[str], complaints: list[str]) -> Counter[s
     world.begin()
     if not world.run_until(world.are_written, WRITING_MS):
         busy = [actor.name for actor, task in world.actors.values() if not task.is_done and actor.role not in READERS]
-        findings.append(f"stuck: {busy} have not come to their end after {WRITING_MS} ms")
+        findings.append(f"stuck: {busy} have not finished after {WRITING_MS} ms")
     world.heal()
     if not world.run_until(lambda: all(node.is_up for node in world.machines), SETTLING_MS):
         findings.append("stuck: a broker does not start")
@@ -185,7 +185,6 @@ def _are_settled(world: World) -> bool:
 
 
 def _observe(world: World, findings: list[str]) -> Observation:
-    """Return the final state that clients see over the network."""
     partitions = [(topic, index) for topic, count in world.setting.topics.items() for index in range(count)]
     shown: list[Shown] = []
     ends: dict[bool, dict[TopicPartition, int]] = {}
@@ -196,7 +195,7 @@ def _observe(world: World, findings: list[str]) -> Observation:
         records: Shown = {where: [] for where in partitions}
         task = Task(world.scheduler, _read_to_the_end(reader, records))
         if not world.run_task(task, READING_MS):
-            findings.append(f"stuck: reading to the end stands at {reader.positions}")
+            findings.append(f"stuck: a reader has only reached {reader.positions}")
         shown.append(records)
         ends[committed] = dict(reader.positions)
         client.close()
@@ -212,7 +211,7 @@ def _observe(world: World, findings: list[str]) -> Observation:
         for records in shown:
             records[where] = [one for one in records[where] if one[0] >= start or not world.is_cluster]
     if not all(node.is_up for node in world.machines):
-        findings.append("a broker went down while the end was observed")
+        findings.append("a broker went down while the final state was read")
     findings += world.watch.lost_identities(world.nodes)
     unfinished = [
         f"{name} is {m.state.label}"
@@ -296,5 +295,5 @@ def stored(files: Mapping[str, bytearray]) -> dict[TopicPartition, list[Stored]]
                 )
             )
             end = at + header.size_bytes
-        assert end == len(raw), f"{path}: {len(raw) - end} bytes behind the last whole batch"
+        assert end == len(raw), f"{path}: {len(raw) - end} bytes after the last whole batch"
     return dict(stored_batches)

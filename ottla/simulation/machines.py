@@ -36,7 +36,7 @@ MEMBER_SETTINGS = {
 """Times are shorter than Kafka's defaults, because faults last for seconds."""
 
 Gone = Callable[[Node[Any]], None]
-"""Called when the life of a server has ended."""
+"""A function that is called when the process of a server has ended."""
 
 
 def _new_controller(env: Env, config: BrokerConfig, features: Mapping[str, int]) -> ControllerServer:
@@ -105,13 +105,12 @@ class Machines:
         return node
 
     def in_sync(self, where: TopicPartition) -> Sequence[int]:
-        """Return a partition's in-sync brokers by the controller, or no brokers while the controller is down."""
+        """Return a partition's in-sync brokers as the controller knows them, or no brokers while the controller is down."""
         server = None if self.controller is None else self.controller.server
         topic = None if server is None or self.controller is None else server.controller.state.topics.get(where[0])
         return () if topic is None else topic.partitions[where[1]].isr
 
     def _format(self) -> None:
-        """Format all directories with one cluster id, like ``ottla serve --brokers``."""
         rng = self._rng("identities")
         cluster_id: str | None = None
         for node in self:

@@ -66,12 +66,12 @@ class MemoryFilesystem:
 
     @property
     def files(self) -> Mapping[str, bytearray]:
-        """Contents by path, read-only."""
+        """The contents of all files by path, read-only."""
         return MappingProxyType(self._files)
 
     @property
     def open_files(self) -> int:
-        """0, because files in memory have no descriptors."""
+        """Always 0, because files in memory have no descriptors."""
         return 0
 
     def made(self, path: str) -> bytearray:
@@ -83,7 +83,6 @@ class MemoryFilesystem:
         return content
 
     def _enter(self, path: str) -> None:
-        """Add the name to its directory. Missing directories are created."""
         while path:
             path, _, name = path.rpartition("/")
             if path in self._names:

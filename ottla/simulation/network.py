@@ -10,7 +10,7 @@ from typing import Any, cast
 CLIENT_HOST = "simulated"
 
 Send = Callable[[Callable[[], None]], None]
-"""Calls a function on the other side. Calls stay in order."""
+"""A function that calls another function on the other side of a connection. Calls stay in order."""
 
 
 class End:
@@ -118,10 +118,10 @@ class Network:
         failed: Callable[[OSError], None],
         call_soon: Callable[[Callable[[], None]], None],
     ) -> None:
-        """Connect to a listener, or call ``failed`` without a listener."""
+        """Connect to a listener, or call ``failed`` if the address has no listener."""
         accept = self._listening.get((host, port))
         if accept is None:
-            failed(ConnectionRefusedError(f"nobody listens at {host}:{port}"))
+            failed(ConnectionRefusedError(f"no listener at {host}:{port}"))
             return
         near, far = End(factory(), call_soon, call_soon), End(accept(), call_soon, call_soon)
         far.joined_to(near).open()

@@ -1,4 +1,4 @@
-"""One machine of a simulated world: its environment, its disk, and the lives of its server, each from a start to an end."""
+"""One machine of a simulated world: its environment, its disk, and the processes of its server, one after the other."""
 
 from __future__ import annotations
 
@@ -46,9 +46,8 @@ ASIDE_MS = 2.0
 
 
 class NodeEnv:
-    """`broker.loop.env.Env` for one life of a server. After the life has ended, its pending calls do nothing.
-
-    The calls of a paused process are made when it resumes, all at once and in order.
+    """`broker.loop.env.Env` for one process of a server. After the process has ended, its pending calls do nothing. The calls of a
+    paused process are made when it resumes, all at once and in order.
     """
 
     def __init__(self, node: Node[Any]) -> None:
@@ -69,7 +68,7 @@ class NodeEnv:
         return float(self._scheduler.now_ms)
 
     def steady_ms(self) -> int:
-        # The wall clock at the start, plus the time since.
+        # The wall clock at the start of the process, plus the time since.
         return self._scheduler.now_ms + self._skew_ms
 
     def random_uuid(self) -> bytes:
@@ -147,7 +146,7 @@ class NodeEnv:
         def refused() -> None:
             if not attempt.is_over and not self.is_over:
                 attempt.is_over = True
-                self._call(lambda: failed(ConnectionRefusedError(f"nobody listens at {host}:{port}")))
+                self._call(lambda: failed(ConnectionRefusedError(f"no listener at {host}:{port}")))
 
         def made() -> asyncio.BaseProtocol:
             if attempt.is_over or self.is_over:
@@ -186,7 +185,7 @@ class Unwanted(asyncio.Protocol):
 
 
 class _Guarded(asyncio.BufferedProtocol):
-    """A connection in one life of a server. Data that arrives after the life is dropped."""
+    """A connection of one process of a server. Data that arrives after the process has ended is dropped."""
 
     def __init__(self, node: Node[Any], env: NodeEnv, protocol: asyncio.BufferedProtocol) -> None:
         self._node = node
@@ -210,7 +209,7 @@ class _Guarded(asyncio.BufferedProtocol):
 
 
 class _AtWork:
-    """Surrounds calls of the server's code, because a disk operation may end the server's life there."""
+    """Surrounds calls of the server's code, because the server may crash there in a disk operation."""
 
     __slots__ = ("_node",)
 
@@ -244,7 +243,7 @@ class Node(Generic[S]):
         make_server: MakeServer[S],
         on_served: Callable[[Node[S]], None] = lambda node: None,
     ) -> None:
-        """``make_server`` creates the server of each life. ``on_served`` is called when the server's start has ended."""
+        """``make_server`` creates the server of each process. ``on_served`` is called when the server's start has ended."""
         self.node_id = node_id
         self.host = host
         self.scheduler = scheduler
@@ -283,7 +282,7 @@ class Node(Generic[S]):
         return self.server is not None and not self.is_starting and not self.is_stopping
 
     def start(self) -> None:
-        """Start the server. Its disk may end its life during the start, or fail a write."""
+        """Start the server. During the start the server may crash in a disk operation, or a write may fail."""
         assert self.env is None
         self.links.is_down.discard(self.host)
         self.lives += 1
@@ -319,7 +318,7 @@ class Node(Generic[S]):
         self.crash(power_cut=self.loses_power, within=self.disk.cut_operation)
 
     def crash(self, *, power_cut: bool, within: str = "") -> None:
-        """End the life by SIGKILL or a power cut. ``within`` is the disk operation in which it happens, if any."""
+        """End the process by SIGKILL or a power cut. ``within`` is the disk operation in which this happens, if any."""
         env = self.env
         if env is None:
             return

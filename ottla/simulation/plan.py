@@ -53,7 +53,7 @@ WRITTEN = (
 )
 """The path of the write in which a crash happens must contain one of these texts. An empty text fits all paths."""
 READING = ("watch", "admin", "mover")
-"""Prefixes of the roles that write nothing to check."""
+"""Prefixes of the roles of actors that write no records."""
 LONGEST_MS = 4_000
 MAX_FAULTS = 8
 

@@ -61,7 +61,8 @@ class ReplicaChecker:
         """The last log end offsets of the replicas of brokers that are down."""
 
     def check(self, nodes: list[Node[BrokerServer]]) -> None:
-        """Check all brokers whose code has run since the last check, with decisions before the markers that follow from them."""
+        """Check all brokers whose code has run since the last check: first the coordinators' logs, because markers follow
+        decisions."""
         self._nodes = nodes
         worked = [node for node in nodes if node.has_worked and node.server is not None]
         for is_transactions in (True, False):
@@ -74,7 +75,7 @@ class ReplicaChecker:
         self._transactions.check_completed()
 
     def crashed(self, node: Node[BrokerServer], nodes: list[Node[BrokerServer]]) -> None:
-        """Check a broker one last time before it loses its memory. All of its replicas are checked again in its next life."""
+        """Check a broker one last time before it loses its memory. After its next start all of its replicas are checked again."""
         node.has_worked = True
         self.check(nodes)
         self._seen.pop(node.host, None)
@@ -95,7 +96,8 @@ class ReplicaChecker:
             return
         known[partition] = now
         if now[0] < before[0] and now[0] > log.log_start_offset:
-            # A log that restarts inside a batch begins with the whole batch.
+            # At the log start offset a lower high watermark is correct, because a log that restarts inside a batch begins with the
+            # whole batch.
             self._finding(f"the high watermark of {where} on {node.host} goes back from {before[0]} to {now[0]}")
         if now[0] > before[0]:
             self._compare(node, log, state, before[0], now[0])
@@ -126,11 +128,10 @@ class ReplicaChecker:
         self._compare(node, log, state, log.high_watermark, min(state.end, log.log_end_offset))
 
     def _compare(self, node: Node[BrokerServer], log: Log, state: _Partition, start: int, end: int) -> None:
-        """Compare a replica's batches with the committed batches, and add new batches."""
         where, committed_before = (log.topic, log.partition), state.end
         for header, batch in _batches(log, max(start, log.log_start_offset), end):
             if not _knows_epoch(log, header):
-                self._finding(f"{node.host} knows nothing of leader epoch {header.leader_epoch} at {header.base_offset} of {where}")
+                self._finding(f"{node.host} does not know leader epoch {header.leader_epoch} at {header.base_offset} of {where}")
             has = (header.next_offset, header.leader_epoch, header.crc)
             known = state.batches.get(header.base_offset)
             if header.base_offset >= state.end:
@@ -141,29 +142,29 @@ class ReplicaChecker:
                 self._transactions.note(where, header, batch)
             elif known is not None and known != has:
                 self._finding(
-                    f"{node.host} has at {header.base_offset} of {where} a batch of epoch {has[1]} up to {has[0]}; committed is"
+                    f"{node.host} has at {header.base_offset} of {where} a batch of epoch {has[1]} up to {has[0]}; committed was"
                     f" one of epoch {known[1]} up to {known[0]}"
                 )
             elif known is None:
-                self._finding(f"{node.host} has at {header.base_offset} of {where} what nobody has committed")
+                self._finding(f"{node.host} has at {header.base_offset} of {where} a batch that was never committed")
         if state.end > committed_before:
             self._check_copies(node, log, where, state.end)
 
     def _check_copies(self, node: Node[BrokerServer], log: Log, where: TopicPartition, end: int) -> None:
-        """Check that the committer and enough other brokers have the newly committed batches.
+        """Check that the broker whose high watermark rose, and enough other brokers, have the newly committed batches.
 
         If power may be cut, the other brokers must have the batches on their disks, because a follower fetches again only after a
-        sync. The leader may sync later, and sends no response before that.
+        sync. The leader may sync later, because it sends no response before its sync.
         """
         wanted = min(log.config.min_insync_replicas, len(self._nodes))
         if node.loses_power:
             durable = [self._durable_end(one, where) for one in self._nodes if one is not node]
             if sum(one >= end for one in durable) < wanted - 1:
-                self._finding(f"{where} is committed up to {end}, and the disks of the others have it up to {durable}")
+                self._finding(f"{where} is committed up to {end}, but the other brokers' disks have it up to {durable}")
         ends = [self._end(node, where) for node in self._nodes]
         have = sum(one >= end for one in ends)
         if have < wanted:
-            self._finding(f"{where} is committed up to {end}, and ends at {ends}: {have} brokers have it, {wanted} are wanted")
+            self._finding(f"{where} is committed up to {end}, and ends at {ends}: {have} brokers have it, {wanted} are required")
 
     def _end(self, node: Node[BrokerServer], where: TopicPartition) -> int:
         replica = None if node.server is None else node.server.partitions.known(*where)
@@ -184,7 +185,7 @@ class ReplicaChecker:
         return replica.log.log_end_offset
 
     def differences(self, nodes: list[Node[BrokerServer]]) -> Iterator[str]:
-        """Yield differences between replicas after the end: each replica must have the whole log and know that it is committed."""
+        """Yield differences between replicas after the run: each replica must have the whole log and know that it is committed."""
         for where, state in self._partitions.items():
             for node in nodes:
                 replica = None if node.server is None else node.server.partitions.known(*where)
@@ -192,7 +193,7 @@ class ReplicaChecker:
                     log = replica.log
                     if (log.high_watermark, log.log_end_offset) != (state.end, state.end):
                         ends = f"high watermark {log.high_watermark}, end {log.log_end_offset}"
-                        yield f"stuck: {node.host} has of {where} {ends}; {state.end} is committed"
+                        yield f"stuck: {node.host} has {where} with {ends}; {state.end} is committed"
 
 
 def _knows_epoch(log: Log, header: BatchHeader) -> bool:
@@ -206,7 +207,6 @@ def _knows_epoch(log: Log, header: BatchHeader) -> bool:
 
 
 def _batches(log: Log, start: int, end: int) -> Iterator[tuple[BatchHeader, bytes]]:
-    """Yield the batches of a log between two offsets."""
     while start < end:
         piece = bytes(read(log, start, PIECE_BYTES, committed=False, to_end=True).data)
         for at, header in batches(piece):

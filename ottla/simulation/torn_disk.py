@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ottla.simulation.tracing_filesystem import Op
 
 SECTOR_BYTES = 512
-"""A write may be torn between two sectors, never within one."""
+"""Size of a sector. A crash may tear a write between two sectors, never within one."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class TornDisk:
                 if op.path in self._files:
                     self._files[op.path].synced = len(self._files[op.path].data)
             case "write":
-                # Such a file is written under another name and renamed, so a crash leaves the old content or the new.
+                # A whole file is written under another name and renamed, so a crash leaves the old content or the new.
                 self._undo = {op.path: self._files.get(op.path)}
                 self._files[op.path] = _Content(bytearray(op.data), len(op.data))
             case "rename":

@@ -86,7 +86,7 @@ class Watch:
             self._finding(f"{name} was in {before.state.label}, and is in {after.state.label} with the same epoch")
 
     def _compare_acknowledged(self, name: str, now: Identity) -> None:
-        """Check an id without an earlier state, because it is new or power was cut."""
+        """Check a transactional id whose earlier state is unknown, because the id is new or power was cut."""
         acknowledged = self._acknowledged.get(name)
         if acknowledged is not None and now < acknowledged:
             self._finding(

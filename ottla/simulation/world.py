@@ -146,7 +146,7 @@ class World:
         configs = TOPIC_CONFIGS | ({"min.insync.replicas": "2"} if self.setting.replicas > 1 else {})
         made = Task(self.scheduler, create_topics(client, self.setting.topics, configs, self.setting.replicas))
         are_made = self.run_task(made, 60_000)
-        assert are_made, "topics cannot be made"
+        assert are_made, "topics cannot be created"
         client.close()
         rng = self._rng("beginnings")
         for place in range(len(self.plan.actors)):
@@ -157,7 +157,7 @@ class World:
 
     def spawn(self, place: int) -> None:
         role, name = self.plan.actors[place].split(":")
-        assert role in ROLES, f"{role} is no role"
+        assert role in ROLES, f"unknown role {role}"
         self._instances[place] += 1
         client = self.client(f"{name}#{self._instances[place]}")
         actor = Actor(self.setting, client, role, name, client.rng)

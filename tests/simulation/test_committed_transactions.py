@@ -106,7 +106,7 @@ def test_wrong_coordinator_epochs_are_reported() -> None:
     logs.mark(A, coordinator_epoch=5)
     assert logs.findings == ["a marker of (7, 3) in ('a', 0) by coordinator epoch 5, after 6"]
     logs.mark(A, coordinator_epoch=0)
-    assert logs.findings[1] == "a marker of (7, 3) in ('a', 0) by coordinator epoch 0; epoch 5 has decided"
+    assert logs.findings[1] == "a marker of (7, 3) in ('a', 0) by coordinator epoch 0; epoch 5 decided the transaction"
 
 
 def test_completion_with_missing_markers_is_reported() -> None:
@@ -115,7 +115,7 @@ def test_completion_with_missing_markers_is_reported() -> None:
     logs.mark(A)
     logs.state(TxnState.COMPLETE_COMMIT)
     logs.judge.check_completed()
-    assert logs.findings == ["the transaction of (7, 3) is complete, and ('b', 0) has not its marker"]
+    assert logs.findings == ["the transaction of (7, 3) is complete, but ('b', 0) has no marker"]
     logs.judge.check_completed()
     assert len(logs.findings) == 1, "a finding is reported once"
 

@@ -128,7 +128,6 @@ class Actor:
         return records
 
     def _outputs(self) -> tuple[list[TriedRecord], dict[TopicPartition, int]]:
-        """Return an output record for each input record, and the offsets to commit."""
         records, offsets = [], {}
         for at, (where, offset, _) in enumerate(self._unread):
             target = ("out", self.rng.randrange(self.setting.topics["out"]))
@@ -185,7 +184,7 @@ class Actor:
         except (Abortable, GaveUp) as error:
             self._say(f"{attempt.name}: {type(error).__name__}: {error}")
             if attempt.commit_asked_s is not None or self.rng.random() < 0.3:
-                # The outcome is unknown, or the application gives up at once.
+                # Give up, because the outcome is unknown, or as some applications do after any error.
                 raise Fatal(str(error)) from error
             aborts = True
         if aborts:
@@ -204,7 +203,7 @@ class Actor:
         self._notes.ended(attempt, committed=False)
         self._say(f"{attempt.name} is aborted")
         if producer.has_unresolved:
-            # Batches that were given up may still arrive at the broker. A newer epoch fences them.
+            # Abandoned batches may still arrive at the broker. A newer epoch fences them.
             self.client.note("a new epoch after abandoned batches")
             yield from producer.initialise(again=True)
             self._note_session(producer)

@@ -71,7 +71,6 @@ class WriterIdentity:
 
 
 def _raise_for(codes: Sequence[int]) -> None:
-    """Raise `ProducerFenced`, `Abortable` or `Fatal` for the first code other than NONE."""
     for code in map(Code, codes):
         if code in FENCED:
             raise ProducerFenced(code.name)

@@ -45,7 +45,7 @@ LEADER_ELSEWHERE = {
 
 
 class Disconnected(Exception):
-    """No response will arrive: the connection is lost, or was given up."""
+    """No response will arrive, because the connection is lost, or was closed after a timeout."""
 
 
 class GaveUp(Exception):
@@ -139,7 +139,7 @@ class _Connection(asyncio.Protocol):
             del self._bytes[: 4 + size]
             first = next(iter(self._waiting), None)
             correlation_id = int.from_bytes(frame[:4], "big")
-            assert correlation_id == first, f"{self._name} is answered {correlation_id}, and waits for {first}"
+            assert correlation_id == first, f"{self._name} received response {correlation_id}, expected {first}"
             key, version, promise, timer = self._waiting.pop(correlation_id)
             timer.cancel()
             promise.resolve(decode_response_frame(key, version, frame)[1])

@@ -164,7 +164,7 @@ def test_refused_connection_fails_requests_and_delays_the_next_attempt(world: Pe
     world.ask()
     world.settle()
     assert world.failures == [Failure.DISCONNECTED] * 2
-    assert "nobody listens" in world.answers[0].reason
+    assert "no listener" in world.answers[0].reason
     assert world.is_in(PeerState.BACKING_OFF)
     world.ask()
     world.settle()
