@@ -1,9 +1,9 @@
 """AddOffsetsToTxn, versions 0 to 4 (KIP-98): adds the group's partition of ``__consumer_offsets`` to the transaction.
 
-- 2 (KIP-588): PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH.
-- 4 (KIP-890): TRANSACTION_ABORTABLE.
+- 2 (KIP-588): fenced producers get PRODUCER_FENCED, in older versions INVALID_PRODUCER_EPOCH.
+- 4 (KIP-890): adds the error TRANSACTION_ABORTABLE.
 
-As in Kafka the topic need not exist: the producer looks for the group's coordinator, which creates the topic, only afterwards.
+As in Kafka ``__consumer_offsets`` need not exist yet: the producer's next request, FindCoordinator, creates it.
 """
 
 from __future__ import annotations

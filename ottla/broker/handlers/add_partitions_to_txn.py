@@ -1,9 +1,9 @@
 """AddPartitionsToTxn, versions 0 to 5 (KIP-98): adds all partitions of a request to a transaction, or none.
 
-- 2 (KIP-588): PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH.
+- 2 (KIP-588): fenced producers get PRODUCER_FENCED, in older versions INVALID_PRODUCER_EPOCH.
 - 4 (KIP-890): used by brokers, which add or verify partitions of several transactions at once. Kafka authorises CLUSTER_ACTION on
   the cluster; in older versions WRITE on the transactional id and on each topic.
-- 5 (KIP-890): TRANSACTION_ABORTABLE.
+- 5 (KIP-890): adds the error TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 Codes = dict[TopicPartition, Code]
 BROKERS_FROM = 4
 TRANSACTION_WORK = 100
-"""The cost of adding to a transaction, without its partitions, in units of `protocol.steps.Pace`."""
+"""Estimated time per transaction, without its partitions, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -99,15 +99,16 @@ async def _add(
     client_version: int,
     denied: Container[str] = (),
 ) -> Codes:
-    """Add all partitions or none. A topic that is deleted between two steps may be added: its partitions need no marker."""
+    """Add all partitions to the transaction, or none. Partitions of a topic deleted meanwhile may be added, because they get no
+    marker."""
     partitions = await _partitions(topics, pace)
     bad = await _unknown(ports, partitions, pace)
     for topic in topics:
         is_for_a_group = client_version >= TV2 and topic.name == OFFSETS_TOPIC and not ports.cluster.state.is_alone
         if topic.name in denied or (topic.name in INTERNAL_TOPICS and not is_for_a_group):
-            # As in Kafka, even without an authorizer, only AddOffsetsToTxn adds __consumer_offsets. In the versions for brokers
-            # Kafka without an authorizer allows internal topics to every client. ottla refuses them there as well, except the
-            # offsets topic when another broker's group coordinator adds it.
+            # As in Kafka, the versions for clients refuse internal topics, even without an authorizer. In the versions for brokers,
+            # Kafka without an authorizer accepts internal topics from every client. ottla accepts only the offsets topic, from
+            # another broker's group coordinator.
             bad |= dict.fromkeys(((topic.name, index) for index in topic.partitions), Code.TOPIC_AUTHORIZATION_FAILED)
         if pace.spend(1 + len(topic.partitions) // 10):
             await next_turn()
@@ -124,7 +125,6 @@ async def _add(
 
 
 async def _unknown(ports: Ports, partitions: list[TopicPartition], pace: Pace) -> Codes:
-    """The error of each partition that does not exist. With any such error no partition is added to the transaction."""
     bad: Codes = {}
     for topic, index in partitions:
         if not ports.partitions.exists(topic, index):

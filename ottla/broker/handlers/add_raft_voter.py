@@ -18,11 +18,11 @@ async def handle(ports: Ports, request: AddRaftVoterRequest, context: RequestCon
         _check(ports, request)
     except KafkaError as error:
         return AddRaftVoterResponse(throttle_time_ms=0, error_code=error.code, error_message=error.message)
-    raise AssertionError("a voter was taken")
+    raise AssertionError("a voter was accepted")
 
 
 def _check(ports: Ports, request: AddRaftVoterRequest) -> None:
-    """Raise `KafkaError` for every request: ottla cannot add a voter."""
+    """Raise `KafkaError` for every request, because ottla cannot add voters."""
     check_voter(ports, "Add", request.cluster_id, request.voter_id, request.voter_directory_id)
     expected = (ports.live_config.settings.controller_listener_names or (CONTROLLER_LISTENER,))[0]
     if not any(listener.name == expected for listener in request.listeners):
@@ -31,7 +31,7 @@ def _check(ports: Ports, request: AddRaftVoterRequest) -> None:
     if request.voter_id == ports.live_config.settings.node_id:
         reason = f"The voter id {request.voter_id} is already part of the set of voters."
         raise KafkaError(Code.DUPLICATE_VOTER, reason)
-    # Kafka returns this error in a cluster with kraft.version 0, where voters cannot be added either.
+    # Kafka returns this error if kraft.version is 0, which does not allow adding voters either.
     raise KafkaError(Code.UNSUPPORTED_VERSION, "Cluster doesn't support adding voter because ottla supports only one controller")
 
 

@@ -24,13 +24,14 @@ from ottla.protocol.steps import Pace, next_turn
 
 ENTRY_WORK = 100
 OP_WORK = 10
-"""The costs of an entry and of each change in it, in units of `protocol.steps.Pace`."""
+"""Estimated time per entry and per change in it, in units of 2 us."""
 
 MAX_ENTITY_PARTS = len(ENTITY_TYPES)
-"""Maximum number of parts of an entity. Any further part has an unknown or repeated type; the response omits it."""
+"""Maximum number of parts of an entity, one for each type. Further parts have unknown or repeated types; the response omits
+them."""
 
 MAX_OPS = 1_000
-"""Maximum number of changes in one entry. There are five keys, but removing an unknown key is not an error."""
+"""Maximum number of changes in one entry. Only five keys exist, but as in Kafka a request may remove unknown keys."""
 
 
 class Ports(Protocol):
@@ -62,7 +63,7 @@ def _entity(named: list[EntityData]) -> Entity:
 
 
 def _changes(ops: list[OpData]) -> dict[str, float | None]:
-    """The values by key, None to remove a key. Raises INVALID_REQUEST for a repeated key, POLICY_VIOLATION for too many changes."""
+    """The values by key; None removes a key. Raises INVALID_REQUEST for a repeated key, POLICY_VIOLATION for too many changes."""
     if len(ops) > MAX_OPS:
         raise KafkaError(Code.POLICY_VIOLATION, f"the request has {len(ops)} quotas for one entity; at most {MAX_OPS} are allowed")
     changes = {op.key: None if op.remove else op.value for op in ops}

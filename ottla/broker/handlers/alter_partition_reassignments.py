@@ -1,6 +1,6 @@
 """AlterPartitionReassignments, versions 0 and 1 (KIP-455): accepts only the current placement, because there is one broker.
 
-- 1 (KIP-860): the client may allow a change of the replication factor; with one broker it cannot change.
+- 1 (KIP-860): the client may allow a change of the replication factor, which has no effect with one broker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ottla.protocol.messages.alter_partition_reassignments import (
 from ottla.protocol.steps import Pace, next_turn
 
 PARTITION_WORK = 2
-"""The cost of a partition, and of each of its replicas in the request, in units of `protocol.steps.Pace`."""
+"""Estimated time per partition, and per requested replica, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -46,7 +46,7 @@ async def handle(
             await next_turn()
     return AlterPartitionReassignmentsResponse(
         throttle_time_ms=0,
-        # Kafka returns true for a request without topics, because it does not read the field in that case.
+        # For a request without topics Kafka returns true whatever the request allows.
         allow_replication_factor_change=request.allow_replication_factor_change or not request.topics,
         error_code=0,
         error_message=None,
@@ -64,7 +64,8 @@ def _answer(ports: Ports, topic: str, partition: ReassignablePartition) -> Reass
 
 
 def _check(ports: Ports, topic: str, index: int, replicas: Sequence[int] | None) -> None:
-    """Raise `KafkaError` unless the request has the current placement (ReplicationControlManager.alterPartitionReassignment)."""
+    """Raise `KafkaError` unless the requested replicas are the current ones
+    (ReplicationControlManager.alterPartitionReassignment)."""
     known = ports.cluster.state.topics.get(topic)
     if known is None:
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {topic}.")
@@ -76,7 +77,7 @@ def _check(ports: Ports, topic: str, index: int, replicas: Sequence[int] | None)
     if not replicas:
         raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"{prefix} an empty replica list.")
     node_id = ports.live_config.settings.node_id
-    # Kafka checks the replicas in ascending order, so of several errors it reports the error of the smallest broker id.
+    # Kafka checks the replicas in ascending order, so it reports the first error: that of the smallest broker id.
     smallest, times = min(replicas), replicas.count(node_id)
     if smallest == node_id and times > 1:
         raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"{prefix} the broker {node_id} more than once.")

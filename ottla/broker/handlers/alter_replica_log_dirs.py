@@ -22,7 +22,7 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.storage.log_dir import LogDirectory
 
 PARTITION_WORK = 3
-"""The cost of a partition, in units of `protocol.steps.Pace`."""
+"""Estimated time per partition, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -59,7 +59,7 @@ async def handle(ports: Ports, request: AlterReplicaLogDirsRequest, context: Req
 
 
 def _moved(ports: Ports, topic: str, index: int) -> Code:
-    """The error code for moving a partition to the directory that already contains it."""
+    """The error code of a partition; NONE if the requested directory is the one that contains the partition."""
     try:
         ports.cluster.state.topic(topic)
         ports.partitions.get(topic, index).log.check_online()

@@ -70,7 +70,6 @@ async def handle(ports: Ports, request: AlterShareGroupOffsetsRequest, context: 
 
 
 def _asked(request: AlterShareGroupOffsetsRequest) -> list[tuple[str, dict[int, int]]]:
-    """Start offsets by topic and partition. Repeated entries of a topic are merged."""
     asked: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         asked.setdefault(topic.topic_name, {}).update((p.partition_index, p.start_offset) for p in topic.partitions)
@@ -89,7 +88,7 @@ def _denied_topic(name: str, identity: bytes, offsets: dict[int, int]) -> AlterS
 def _topic(
     name: str, identity: bytes, offsets: dict[int, int], unknown: Collection[int] | None, refusals: Refusals
 ) -> AlterShareGroupOffsetsResponseTopic:
-    """The result for a topic. ``unknown`` are partitions that the topic does not have; None if the topic does not exist."""
+    """The result for a topic. ``unknown`` has the requested partitions that do not exist; None if the topic does not exist."""
     partitions = []
     for partition in offsets:
         is_unknown = unknown is None or partition in unknown

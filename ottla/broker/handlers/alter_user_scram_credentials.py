@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials, version 0 (KIP-554): sets and removes the credentials of users of SCRAM."""
+"""AlterUserScramCredentials, version 0 (KIP-554): sets and removes SCRAM credentials of users."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
 from ottla.protocol.steps import Pace, next_turn
 
 CHANGE_WORK = 100
-"""The cost of a change, in units of `protocol.steps.Pace`."""
+"""Estimated time per change, in units of 2 us."""
 
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
@@ -51,9 +51,9 @@ async def handle(
 
 
 def _check(ports: Ports, change: Change, *, is_again: bool) -> KafkaError | None:
-    """The error of a change, without making it.
+    """Return the error that a change would cause, without making the change.
 
-    A user who has a valid change already (``is_again``), even of another mechanism, is not altered at all (ScramControlManager).
+    ``is_again``: the request has another valid change of the user. As in Kafka the user then stays unchanged (ScramControlManager).
     """
     if is_again:
         return KafkaError(Code.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")

@@ -1,8 +1,8 @@
 """ApiVersions, versions 0 to 5 (KIP-35): lists the APIs with their versions, and the levels of the features.
 
 - 3 (KIP-511, KIP-584): the request has the client's software name and version; the response has features.
-- 4 (KAFKA-17011): a feature may have the lowest level 0. Such features are left out in version 3, whose clients cannot read them.
-- 5 (KIP-1242): the request has the cluster and node that the client expects; the client rebootstraps if this is another broker.
+- 4 (KAFKA-17011): a feature's lowest level may be 0. Version 3 omits such features, because its clients cannot parse a 0.
+- 5 (KIP-1242): the request has the cluster and node that the client expects; a client that reached another broker rebootstraps.
 
 An unknown version gets UNSUPPORTED_VERSION in version 0, so that a newer client can retry with an older version.
 """
@@ -58,7 +58,6 @@ async def handle(ports: Ports, request: ApiVersionsRequest, context: RequestCont
     except KafkaError as error:
         return ApiVersionsResponse(error.code)
     features = ports.cluster.state.features
-    # Version 3 clients cannot parse a minimum of 0 (KIP-584, KAFKA-17011).
     supported = {name: (low, high) for name, (low, high) in SUPPORTED_FEATURES.items() if context.version >= 4 or low > 0}
     return ApiVersionsResponse(
         error_code=0,
@@ -80,13 +79,12 @@ async def handle(ports: Ports, request: ApiVersionsRequest, context: RequestCont
 
 
 def _check(ports: Ports, request: ApiVersionsRequest, version: int) -> None:
-    """Raise INVALID_REQUEST, or REBOOTSTRAP_REQUIRED if the client expects another broker."""
     names = (request.client_software_name, request.client_software_version)
     if version >= 3 and not all(_SOFTWARE.fullmatch(name) for name in names):
         raise KafkaError(Code.INVALID_REQUEST)
     if version < NAMES_BROKER_FROM:
         return
-    # Cluster id and node id must be set together.
+    # A request must have both cluster id and node id, or neither.
     if (request.cluster_id is None) != (request.node_id == NO_NODE):
         raise KafkaError(Code.INVALID_REQUEST)
     own = (ports.cluster_id, ports.live_config.settings.node_id)

@@ -29,7 +29,7 @@ from ottla.protocol.steps import Pace, Steps, next_turn
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITIONS_PER_UNIT = 20
-"""Number of a member's owned partitions that are read in one unit of `protocol.steps.Pace`."""
+"""Number of a member's owned partitions that are read in one unit of work (`protocol.steps.Pace`)."""
 
 
 class Ports(Protocol):
@@ -48,7 +48,7 @@ async def handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: 
         check_heartbeat(beat, ports.groups.config.consumer_of(request.group_id).assignors)
         shard, _ = ports.groups.shard(request.group_id)
         expansions = await _visible_topics(ports.authorizer, context, lambda: shard.consumers.expansions(beat))
-        # The coordinator may have been reloaded during the steps.
+        # The coordinator may have been reloaded while the expressions were expanded in steps.
         shard, runtime = ports.groups.shard(request.group_id)
         answer = runtime.execute(shard.heartbeat(beat, ports.clock.steady_ms(), expansions))
     except KafkaError as error:
@@ -66,7 +66,7 @@ async def _visible_topics(
 ) -> Expansions:
     """The topics that match each regular expression and that the client may describe.
 
-    If the checks take several steps, the expressions are expanded again, so that the result has the topics of the last step.
+    If the permission checks take several steps, the expressions are expanded again, because topics may have changed meanwhile.
     """
     may_see, pace = dict[str, bool](), Pace(double_first=True)
     while True:
@@ -86,7 +86,7 @@ async def _visible_topics(
 
 
 async def _owned(topics: list[TopicPartitions] | None) -> dict[bytes, frozenset[int]] | None:
-    """The partitions that the member reports as owned, by topic id. With a regular expression there may be very many partitions."""
+    """The partitions that the member owns, by topic id, read in steps: a regular expression may match very many topics."""
     if topics is None:
         return None
     owned, pace = dict[bytes, frozenset[int]](), Pace(double_first=True)

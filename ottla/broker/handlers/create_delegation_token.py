@@ -1,7 +1,7 @@
 """CreateDelegationToken, versions 1 to 3 (KIP-48): creates a credential for other processes of the client.
 
-From version 3 on (KIP-373) a client may create a token for another owner, if it has CREATE_TOKENS for that user. Error responses
-have the owner and the requester as well.
+From version 3 on (KIP-373) a client may create a token for another owner, if it has CREATE_TOKENS for that user. Error responses,
+too, name the owner and the requester.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ async def handle(ports: Ports, request: CreateDelegationTokenRequest, context: R
 
 
 def refused(ports: Ports, request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse | None:
-    """The response of a request that is refused before it is handled or forwarded; None for others."""
+    """The error response for a request that the broker refuses before it handles or forwards the request; else None."""
     code = refusal(context)
     if code == Code.NONE:
         code = _check(ports, request, context)
@@ -37,7 +37,6 @@ def refused(ports: Ports, request: CreateDelegationTokenRequest, context: Reques
 
 
 def _check(ports: Ports, request: CreateDelegationTokenRequest, context: RequestContext) -> Code:
-    """Whether the client may create a token for the owner, and whether its renewers are users."""
     owner = _owner(request, context.principal)
     may_create = owner == context.principal or ports.authorizer.allows(
         context, AclOperation.CREATE_TOKENS, ResourceType.USER, str(owner)
@@ -77,7 +76,6 @@ async def execute(ports: Ports, request: CreateDelegationTokenRequest, context: 
 
 
 def _owner(request: CreateDelegationTokenRequest, requester: KafkaPrincipal) -> KafkaPrincipal:
-    """The owner in a request of version 3; by default the requester."""
     if not request.owner_principal_name:
         return requester
     return KafkaPrincipal(request.owner_principal_type or "", request.owner_principal_name)
@@ -86,7 +84,7 @@ def _owner(request: CreateDelegationTokenRequest, requester: KafkaPrincipal) -> 
 def _failed(
     request: CreateDelegationTokenRequest, requester: KafkaPrincipal, code: Code, *, time_ms: int
 ) -> CreateDelegationTokenResponse:
-    """``time_ms``: the times of a response without a token, which are 0 where Kafka's controller makes it."""
+    """Build an error response. ``time_ms`` is the value of its time fields: 0 if, in Kafka, the controller makes the response."""
     owner = _owner(request, requester)
     return CreateDelegationTokenResponse(
         error_code=code,

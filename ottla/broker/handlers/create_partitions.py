@@ -1,6 +1,7 @@
 """CreatePartitions, versions 0 to 3 (KIP-195): adds partitions to topics.
 
-- 3 (KIP-599): THROTTLING_QUOTA_EXCEEDED for partitions beyond ``controller_mutation_rate``; older clients are only throttled.
+- 3 (KIP-599): partitions beyond ``controller_mutation_rate`` get THROTTLING_QUOTA_EXCEEDED; in older versions the client is only
+  throttled.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 STRICT_FROM = 3
-"""The first version for which the quota of partitions is strict (KIP-599)."""
+"""The first version that refuses partitions beyond the client's quota (KIP-599)."""
 CREATE_WORK = 500
-"""The cost of adding partitions to a topic, in units of `protocol.steps.Pace`."""
+"""Estimated time to add partitions to a topic, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -47,7 +48,7 @@ async def handle(ports: Ports, request: CreatePartitionsRequest, context: Reques
         if pace.spend(CREATE_WORK):
             await next_turn()
         if times > 1:
-            # A repeated topic gets one error, and is not changed.
+            # A topic that the request repeats gets one error, and is not changed.
             results.append(
                 CreatePartitionsTopicResult(name=topic.name, error_code=Code.INVALID_REQUEST, error_message="Duplicate topic name.")
             )

@@ -2,7 +2,8 @@
 
 - 4 (KIP-464): -1 partitions, or a replication factor of -1, means the broker's default.
 - 5 (KIP-525): the response has the topic's configs.
-- 6 (KIP-599): THROTTLING_QUOTA_EXCEEDED for topics beyond ``controller_mutation_rate``; older clients are only throttled.
+- 6 (KIP-599): topics beyond ``controller_mutation_rate`` get THROTTLING_QUOTA_EXCEEDED; in older versions the client is only
+  throttled.
 - 7 (KIP-516): the response has the topic's id.
 
 Kafka authorises CREATE on the cluster or on the topic, and DESCRIBE_CONFIGS on the topic for the configs in the response.
@@ -42,9 +43,9 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 
 STRICT_FROM = 6
-"""The first version for which the quota of partitions is strict (KIP-599)."""
+"""The first version that refuses topics beyond the client's quota (KIP-599)."""
 CREATE_WORK = 500
-"""The cost of creating a topic, including its configs in the response, in units of `protocol.steps.Pace`."""
+"""Estimated time to create a topic and to list its configs in the response, in units of 2 us."""
 
 
 class CreationPorts(Protocol):
@@ -72,7 +73,7 @@ async def handle(ports: Ports, request: CreateTopicsRequest, context: RequestCon
         try:
             if times > 1:
                 raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
-            # As in Kafka, the name of the metadata log gets its own error, whatever the client's permissions.
+            # As in Kafka, a topic with the name of the metadata log gets INVALID_REQUEST, even if the client may not create topics.
             is_allowed = may_create_all or topic.name == METADATA_TOPIC
             if not is_allowed and not authorizer.allows(context, AclOperation.CREATE, ResourceType.TOPIC, topic.name):
                 raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
@@ -98,9 +99,9 @@ async def create(
     ports: CreationPorts, asked: CreatableTopic, *, validate_only: bool = False, record: RecordMutation = unlimited
 ) -> CreatableTopicResult:
     """Create a topic. Its name is checked first, then its configs, its partitions, and the client's quota
-    (ReplicationControlManager.createTopics). As in Kafka the quota is used if the topic is only validated.
+    (ReplicationControlManager.createTopics). As in Kafka a request that only validates uses the quota as well.
 
-    ``record`` takes the number of partitions. Raises `KafkaError` with nothing changed.
+    ``record`` charges the number of partitions to the quota. On `KafkaError` nothing has changed.
     """
     ports.cluster.state.check_new_topic(asked.name)
     check_count(len(asked.configs))
@@ -115,7 +116,7 @@ async def create(
         raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
     count, place = _placing(ports, asked)
     if validate_only:
-        # Kafka, too, returns an id here, although no topic gets it.
+        # As in Kafka, the response of a request that only validates has an id, which no topic gets.
         topic = ports.cluster.state.create_topic(asked.name, ports.randomness.random_uuid(), count, configs, place()).response
         record(count)
     elif count <= PARTITIONS_AT_ONCE:
@@ -141,7 +142,7 @@ async def create(
 
 
 def _placing(ports: CreationPorts, asked: CreatableTopic) -> tuple[int, Place]:
-    """Return the number of partitions, and the function that places them.
+    """Return the number of partitions, and a function that assigns their replicas.
 
     Raises INVALID_REQUEST, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT or the errors of `check_partition_count`.
     """

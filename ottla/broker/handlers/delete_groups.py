@@ -19,11 +19,11 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 OFFSETS_PER_STEP = 200
-"""Maximum number of a group's offsets that are deleted in one batch."""
+"""Maximum number of a group's offsets whose tombstones are written in one batch."""
 APPEND_WORK, RECORD_WORK = 50, 5
-"""The costs of a batch of tombstones and of each tombstone in it, in units of `protocol.steps.Pace`."""
+"""Estimated time per batch of tombstones and per tombstone, in units of 2 us."""
 _RECORD_BYTES = 350
-"""Maximum size of a tombstone in bytes, without its group id: a topic's name, and the record's overhead."""
+"""Maximum size in bytes of the rest of a tombstone besides the group id: a topic's name, and the record's overhead."""
 
 
 class Ports(Protocol):
@@ -47,9 +47,10 @@ async def handle(ports: Ports, request: DeleteGroupsRequest, context: RequestCon
 
 
 async def _delete(ports: Ports, group_id: str, pace: Pace) -> Code:
-    """Delete the group's offsets in batches that fit into the log. The last batch deletes the group if it still has no members.
+    """Delete the group's offsets in batches that ``max.message.bytes`` allows. The last batch deletes the group if it still has no
+    members.
 
-    The share coordinator first deletes the states of a share group.
+    Before that, the share coordinator deletes the states of a share group.
     """
     groups = ports.groups
     try:

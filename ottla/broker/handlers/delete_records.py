@@ -1,6 +1,7 @@
-"""DeleteRecords, versions 0 to 2 (KIP-107): moves a partition's log start offset; -1 means the high watermark.
+"""DeleteRecords, versions 0 to 2 (KIP-107): raises a partition's log start offset to the requested offset; -1 means the high
+watermark.
 
-All versions behave alike. The response waits until the live followers have deleted the records as well, or for the request's
+All versions behave alike. The response waits until the live followers have deleted the records as well, at most the request's
 timeout (DelayedDeleteRecords).
 """
 
@@ -64,14 +65,14 @@ class Deleting(msgspec.Struct, kw_only=True):
     offset: int
     result: DeleteRecordsPartitionResult
     leaderships_lost: int
-    """How many leaderships this broker had lost (`Barrier.leaderships_lost`) when it deleted the records."""
+    """Value of `Barrier.leaderships_lost` when the leader's records were deleted."""
 
     @staticmethod
     def of(partition: Partition, offset: int, result: DeleteRecordsPartitionResult) -> Deleting:
         return Deleting(partition=partition, offset=offset, result=result, leaderships_lost=partition.barrier.leaderships_lost)
 
     def is_over(self) -> bool:
-        """Update the result's low watermark. Returns whether this has reached ``offset``, or another broker has led meanwhile."""
+        """Update the result. Returns whether the low watermark has reached ``offset``, or this broker has lost the leadership."""
         partition, result = self.partition, self.result
         if partition.was_lost_since(self.leaderships_lost):
             result.low_watermark, result.error_code = -1, Code.NOT_LEADER_OR_FOLLOWER

@@ -1,8 +1,8 @@
 """DeleteTopics, versions 1 to 6 (KIP-4): deletes topics by name, and since version 6 also by id.
 
-- 3 (KIP-322): TOPIC_DELETION_DISABLED if ``delete.topic.enable`` is false.
-- 5 (KIP-599): the response has error messages, and THROTTLING_QUOTA_EXCEEDED for topics beyond ``controller_mutation_rate``.
-- 6 (KIP-516): topics by id. Kafka hides the name from clients that may not DESCRIBE the topic.
+- 3 (KIP-322): requests get TOPIC_DELETION_DISABLED if ``delete.topic.enable`` is false.
+- 5 (KIP-599): the response has error messages, and topics beyond ``controller_mutation_rate`` get THROTTLING_QUOTA_EXCEEDED.
+- 6 (KIP-516): topics by id. As in Kafka a client that may not DESCRIBE such a topic does not get its name.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _MESSAGES = {
     Code.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
 }
 STRICT_FROM = 5
-"""The first version for which the quota of partitions is strict (KIP-599)."""
+"""The first version that refuses topics beyond the client's quota (KIP-599)."""
 TOPIC_WORK = 500
-"""The cost of deleting a topic, without its partitions, in units of `protocol.steps.Pace`."""
+"""Estimated time to delete a topic, without its partitions, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -75,7 +75,8 @@ async def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestCon
 
 
 class _RequestedTopics:
-    """The topics of a request. A repeated topic gets one error, as does each entry without name and id. Neither is deleted."""
+    """The topics of a request. Repeated topics get one error each, entries without name and id one each. None of them is
+    deleted."""
 
     def __init__(self, request: DeleteTopicsRequest, version: int) -> None:
         topics = request.topics if version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
@@ -87,7 +88,7 @@ class _RequestedTopics:
 
 
 def _may(ports: Ports, context: RequestContext, operation: AclOperation, topic: str) -> bool:
-    """Whether the client may delete all topics of the cluster, or may perform an operation on this topic."""
+    """Whether the client may delete all topics of the cluster, or may perform the operation on this topic."""
     authorizer = ports.authorizer
     return authorizer.allows(
         context, AclOperation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False
@@ -107,7 +108,7 @@ def _delete(ports: Ports, context: RequestContext, asked: DeleteTopicState, reco
             raise KafkaError(Code.TOPIC_DELETION_DISABLED)
         may_delete = _may(ports, context, AclOperation.DELETE, name)
         if not (may_delete and asked.name is None) and not _may(ports, context, AclOperation.DESCRIBE, name):
-            # The name of a topic that the client gave by its id is not revealed.
+            # The client gave only the topic's id and may not describe the topic, so the response must not have its name.
             name, uuid = asked.name, asked.topic_id
             raise denied(ResourceType.TOPIC)
         if not may_delete and name in ports.cluster.state.topics:

@@ -54,7 +54,6 @@ async def handle(ports: Ports, request: DescribeAclsRequest, context: RequestCon
 
 
 def _resources(acls: list[AclBinding]) -> list[DescribeAclsResource]:
-    """Group ordered ACLs by their resource pattern."""
     return [
         DescribeAclsResource(
             resource_type=resource_type, resource_name=name, pattern_type=pattern_type, acls=[_entry(acl) for acl in of_one]

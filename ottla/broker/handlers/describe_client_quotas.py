@@ -24,7 +24,7 @@ from ottla.protocol.messages.describe_client_quotas import (
 from ottla.protocol.steps import Pace, next_turn
 
 Filter = dict[str, tuple[bool, str | None]]
-"""By entity type: whether only one name matches, and that name (None for the type's default)."""
+"""By entity type: (True, name) for this name only, (True, None) for the type's default, (False, None) for every name."""
 
 
 class Ports(Protocol):
@@ -40,7 +40,6 @@ async def handle(ports: Ports, request: DescribeClientQuotasRequest, context: Re
 
 
 def _filter(components: list[ComponentData]) -> Filter:
-    """Build the filter. Raises INVALID_REQUEST, or UNSUPPORTED_VERSION for an unknown entity type (ClientQuotasImage.describe)."""
     wanted: Filter = {}
     for component in components:
         kind, how, match = component.entity_type, component.match_type, component.match

@@ -1,9 +1,9 @@
 """DescribeCluster, versions 0 to 2 (KIP-700): describes the cluster with its id, controller and brokers.
 
-- 1 (KIP-919): the client requests brokers or controllers; this is a broker's endpoint.
-- 2 (KIP-1073): includes fenced brokers on request.
+- 1 (KIP-919): the client requests the endpoints of brokers or of controllers; this handler lists brokers.
+- 2 (KIP-1073): fenced brokers are included on request.
 
-Kafka authorises every client. DESCRIBE on the cluster decides whether the response has the cluster's authorised operations.
+Every client may send this request, but only with DESCRIBE on the cluster does it get the cluster's authorised operations.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import AclOperation
 
 RESOURCE_WORK = 500
-"""The cost of a resource, in units of `protocol.steps.Pace`."""
+"""Estimated time per resource, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -64,7 +64,7 @@ async def handle(ports: Ports, request: DescribeConfigsRequest, context: Request
         if pace.spend(RESOURCE_WORK):
             await next_turn()
         keys = resource.configuration_keys or []
-        # An empty list requests all keys.
+        # An empty list of keys requests all keys.
         wanted: set[str] = await made(partial(set, keys), len(keys))
         results.append(_describe(ports, context, request, resource, wanted))
     return DescribeConfigsResponse(throttle_time_ms=0, results=results)
@@ -90,7 +90,6 @@ def _describe(
 
 
 def _entries(ports: Ports, kind: int, name: str) -> list[ConfigEntry]:
-    """The configs of a resource. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION or INVALID_REQUEST."""
     if kind == TOPIC_RESOURCE:
         check_topic_name(name)
         ports.cluster.state.topic(name)

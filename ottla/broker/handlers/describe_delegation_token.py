@@ -1,8 +1,7 @@
 """DescribeDelegationToken, versions 1 to 3 (KIP-48): lists tokens with their HMACs.
 
-A client sees the tokens of which it is owner, requester or renewer, those on which it has DESCRIBE, and those of users for whom it
-has DESCRIBE_TOKENS (KIP-373; DelegationTokenManager.filterToken). All versions behave alike, except that the response of 3 has the
-requester.
+A client sees the tokens of which it is owner, requester or renewer, tokens on which it has DESCRIBE, and tokens of users for whom
+it has DESCRIBE_TOKENS (KIP-373; DelegationTokenManager.filterToken). Since version 3 the response has the requester.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 from ottla.security.principal import KafkaPrincipal
 
 TOKEN_WORK = 10
-"""The cost of a token, in units of `protocol.steps.Pace`."""
+"""Estimated time per token, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -60,7 +59,7 @@ async def handle(ports: Ports, request: DescribeDelegationTokenRequest, context:
 
 
 def _is_visible(ports: Ports, token: StoredToken, owners: set[KafkaPrincipal] | None, context: RequestContext) -> bool:
-    """Whether the token belongs to one of the requested owners, and the client may see it."""
+    """Whether a requested owner is the token's owner, requester or renewer, and the client may see the token."""
     if owners is not None and owners.isdisjoint(token.visible_to):
         return False
     if context.principal in token.visible_to:

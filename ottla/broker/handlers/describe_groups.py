@@ -2,7 +2,7 @@
 
 - 3 (KIP-430): authorised operations on request.
 - 4 (KIP-345): instance ids.
-- 6 (KIP-1043): an unknown group gets GROUP_ID_NOT_FOUND with a message; older versions describe it as a group in state Dead.
+- 6 (KIP-1043): an unknown group gets GROUP_ID_NOT_FOUND with a message; older versions describe such a group with state Dead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 UNKNOWN_IS_AN_ERROR_FROM = 6
 CLASSIC = "classic"
 MEMBER_WORK = 5
-"""The cost of a member, in units of `protocol.steps.Pace`."""
+"""Estimated time per member, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -49,7 +49,7 @@ async def handle(ports: Ports, request: DescribeGroupsRequest, context: RequestC
 async def _describe(
     ports: Ports, context: RequestContext, request: DescribeGroupsRequest, group_id: str, pace: Pace
 ) -> DescribedGroup:
-    """Describe the group as it is at the first step, so that state and members are consistent."""
+    """Describe the group in its state at the first step, so that state and members are consistent."""
     authorizer = ports.authorizer
     if not authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, group_id):
         return DescribedGroup(error_code=Code.GROUP_AUTHORIZATION_FAILED, group_id=group_id)

@@ -2,12 +2,11 @@
 
 - 3: an error code for the whole response.
 - 4 (KIP-827): the size of the volume and its free space, in bytes.
-- 5 (KIP-1066): whether the directory is cordoned, which is never the case.
+- 5 (KIP-1066): whether the directory is cordoned; with ottla it never is.
 
-Kafka has no field for an offline log, a damaged batch that a reader has found, or a stray directory. So two commands of ottla get
-further results, whose ``log_dir`` is a line of text and no path. ``ottla health`` gets a result for each of these problems.
-``ottla cluster`` gets a result for each stray directory, without an error. Other clients would take the text for a directory, so
-they get no such results.
+The response has no field for an offline log, a damaged batch or a stray directory. So for two commands of ottla, further results
+have a line of text in ``log_dir``: ``ottla health`` gets a result for each of these problems, ``ottla cluster`` a result without an
+error for each stray directory. Other clients get no such results, because they would take the text for a path.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ from ottla.storage.log_dir import LogDirectory
 
 UNKNOWN_VOLUME_BYTES = -1
 HEALTH_CLIENT_ID = "ottla-health"
-"""The client id with which ``ottla.cli.health_check`` requests the problems of logs, and stray directories."""
+"""The client id with which ``ottla.cli.health_check`` requests lines about offline or damaged logs, and about stray directories."""
 CLUSTER_CLIENT_ID = "ottla-cli"
-"""The client id of commands, with which ``ottla cluster`` requests stray directories."""
+"""The client id of ottla's commands; ``ottla cluster`` requests lines about stray directories with this client id."""
 
 
 class Ports(Protocol):
@@ -69,7 +68,7 @@ async def handle(ports: Ports, request: DescribeLogDirsRequest, context: Request
     topic_sizes = [DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
     problems = ports.problems if context.client_id == HEALTH_CLIENT_ID else []
     strays = ports.strays.summary().lines if context.client_id in (HEALTH_CLIENT_ID, CLUSTER_CLIENT_ID) else []
-    # Kafka returns KAFKA_STORAGE_ERROR for an offline directory. A directory counts as offline while writes to it fail.
+    # Kafka returns KAFKA_STORAGE_ERROR for an offline directory; ottla also while writes to the directory fail.
     code = Code.NONE if is_sound else Code.KAFKA_STORAGE_ERROR
     return DescribeLogDirsResponse(
         throttle_time_ms=0,

@@ -1,6 +1,6 @@
 """DescribeQuorum, versions 0 to 2 (KIP-595): shows the voter of the metadata log, and the brokers that read it.
 
-- 1 (KIP-836): the time of each replica's last fetch, and when it was last caught up.
+- 1 (KIP-836): the time of each replica's last fetch, and the time when the replica was last caught up.
 - 2 (KIP-853): directory ids, endpoints of the voters, error messages.
 """
 
@@ -37,8 +37,8 @@ class Ports(Protocol):
 
 
 async def handle(ports: Ports, request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
-    # As in Kafka, only a request for exactly the metadata partition succeeds (RaftUtil.hasValidTopicPartition). Otherwise all
-    # partitions of the request get an error.
+    # As in Kafka, a request for anything but the metadata partition gets an error for all its partitions
+    # (RaftUtil.hasValidTopicPartition).
     if not _asks_for_metadata(request):
         return await _refused(request)
     node_id, log, now_ms = ports.live_config.settings.node_id, ports.cluster.metadata_log, ports.clock.now_ms()

@@ -1,8 +1,8 @@
-"""DescribeShareGroupOffsets, versions 0 and 1 (KIP-932): shows the start offsets of share groups in their partitions.
+"""DescribeShareGroupOffsets, versions 0 and 1 (KIP-932): shows the start offset of a share group in each partition.
 
-- 1 (KIP-1226): the lag, which is the number of records that a group has not finished.
+- 1 (KIP-1226): the lag: the number of records whose delivery to the group is not complete.
 
-As in Kafka the group need not exist: partitions without a state in the share coordinator are described as unknown.
+As in Kafka the group need not exist: partitions without a state in the share coordinator get the start offset -1.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 TOPIC_WORK = 2
-"""The cost of a topic, without its partitions, in units of `protocol.steps.Pace`."""
+"""Estimated time per topic, without its partitions, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -71,9 +71,9 @@ def _refused(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsRespo
 async def _topics(
     ports: Ports, context: RequestContext, asked: DescribeShareGroupOffsetsRequestGroup, pace: Pace
 ) -> list[DescribeShareGroupOffsetsResponseTopic]:
-    """Describe topics that exist, then topics that do not, then topics that the client may not describe. Raises `KafkaError`.
+    """Return the existing topics, then unknown topics, then topics that the client may not describe. Raises `KafkaError`.
 
-    If all topics of the group are requested, topics that the client may not describe are hidden.
+    If the request is for all topics of the group, topics that the client may not describe are left out.
     """
     wanted: list[tuple[str, Iterable[int]]]
     if asked.topics is None:
@@ -118,7 +118,6 @@ async def _topics(
 
 
 def _denied(name: str, partitions: Iterable[int]) -> DescribeShareGroupOffsetsResponseTopic:
-    """The result for a topic that the client may not describe."""
     error = denied(ResourceType.TOPIC)
     results = [
         DescribeShareGroupOffsetsResponsePartition(

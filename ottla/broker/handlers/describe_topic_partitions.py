@@ -32,7 +32,7 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 TOPIC_WORK = 5
-"""The cost of a topic, in units of `protocol.steps.Pace`. Partitions are not counted, because a response has few."""
+"""Estimated time per topic, in units of 2 us. Partitions need no steps: ``max.request.partition.size.limit`` limits them."""
 
 
 class Ports(Protocol):
@@ -75,7 +75,7 @@ async def handle(ports: Ports, request: DescribeTopicPartitionsRequest, context:
             return DescribeTopicPartitionsResponse(
                 throttle_time_ms=0, topics=answers + denied, next_cursor=Cursor(topic_name=name, partition_index=begin)
             )
-        # A cursor may be after the last partition. Then the topic is listed without partitions, as in Kafka.
+        # A cursor may point after the topic's last partition. As in Kafka, the topic is then listed without partitions.
         end = max(begin, min(topic.partition_count, begin + left))
         answers.append(_describe(ports, alive, topic, begin, end, operations))
         left -= end - begin
@@ -87,7 +87,7 @@ async def handle(ports: Ports, request: DescribeTopicPartitionsRequest, context:
 
 
 def _is_sound(request: DescribeTopicPartitionsRequest) -> bool:
-    """Whether the cursor's partition is not negative, and its topic is in the request (DescribeTopicPartitionsRequestHandler)."""
+    """Whether the cursor is valid: no negative partition, and a requested topic (DescribeTopicPartitionsRequestHandler)."""
     cursor = request.cursor
     if cursor is None:
         return True
@@ -131,7 +131,7 @@ def _describe(
 
 
 def _here(node_id: int, index: int, partition: PartitionRegistration) -> DescribeTopicPartitionsResponsePartition:
-    """A partition of a cluster of one broker."""
+    """Describe a partition in a cluster of one broker."""
     return DescribeTopicPartitionsResponsePartition(
         error_code=0,
         partition_index=index,
@@ -150,7 +150,7 @@ def _partition(
 ) -> DescribeTopicPartitionsResponsePartition:
     has_leader = partition.leader in alive
     return DescribeTopicPartitionsResponsePartition(
-        # Unlike Metadata, this returns no error for a partition without a leader (KRaftMetadataCache).
+        # Unlike Metadata, DescribeTopicPartitions returns no error for a partition without a leader (KRaftMetadataCache).
         error_code=0,
         partition_index=index,
         leader_id=partition.leader if has_leader else NO_LEADER,

@@ -1,6 +1,6 @@
 """DescribeTransactions, version 0 (KIP-664): describes transactional ids with their state, producer and partitions.
 
-Kafka authorises DESCRIBE on each id, and leaves out topics that the client may not DESCRIBE.
+Kafka authorises DESCRIBE on each transactional id, and leaves out partitions of topics that the client may not DESCRIBE.
 """
 
 from __future__ import annotations

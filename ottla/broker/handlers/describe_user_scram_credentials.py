@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials, version 0 (KIP-554): lists the mechanisms of users' credentials, never the credentials."""
+"""DescribeUserScramCredentials, version 0 (KIP-554): lists mechanisms and iterations of users' credentials, never keys or salts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _describe(ports: Ports, user: str, times: int) -> DescribeUserScramCredentia
 
 
 def failed(request: DescribeUserScramCredentialsRequest, version: int, code: Code) -> DescribeUserScramCredentialsResponse:
-    # As in Kafka, the results do not name the users.
+    # As in Kafka, the results of a refused request do not name the users.
     users = [DescribeUserScramCredentialsResult(user="", error_code=code, error_message=None) for _ in request.users or ()]
     return DescribeUserScramCredentialsResponse(throttle_time_ms=0, error_code=code, error_message=None, results=users)
 

@@ -1,6 +1,6 @@
 """ElectLeaders, versions 0 to 2 (KIP-183): never elects, because the only broker already leads all partitions.
 
-- 1 (KIP-460): the client requests a preferred or an unclean leader; an error code for the whole response.
+- 1 (KIP-460): the client requests preferred or unclean leaders; the whole response has an error code.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Ports(Protocol):
 
 
 async def handle(ports: Ports, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
-    # Kafka does not check the election type of a request with an empty list of topics.
+    # Kafka does not check the election type of a request whose list of topics is empty.
     if request.election_type not in (PREFERRED, UNCLEAN) and request.topic_partitions != []:
         return _refused(request, Code.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     results, pace = [], Pace(double_first=True)
     if request.topic_partitions is None:
-        # If all partitions are requested, Kafka lists only partitions that needed an election.
+        # If the request is for all partitions, Kafka's response has only partitions that needed an election: here none.
         for name in list(ports.cluster.state.topics):
             results.append(ReplicaElectionResult(topic=name, partition_result=[]))
             if pace.spend(1):

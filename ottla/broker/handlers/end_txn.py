@@ -1,8 +1,8 @@
 """EndTxn, versions 0 to 5 (KIP-98): commits or aborts a transaction. Responds after the markers are written (docs/differences.md).
 
-- 2 (KIP-588): PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH.
-- 4 (KIP-890): TRANSACTION_ABORTABLE.
-- 5 (KIP-890): every end bumps the epoch, and the response has the new producer id and epoch.
+- 2 (KIP-588): fenced producers get PRODUCER_FENCED, in older versions INVALID_PRODUCER_EPOCH.
+- 4 (KIP-890): adds the error TRANSACTION_ABORTABLE.
+- 5 (KIP-890): every commit or abort bumps the epoch; the response has the new producer id and epoch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) 
     try:
         identity = await _decided(ports, request, context)
     except KafkaError as error:
-        # The error reveals the coordinator's state, which may not be committed or durable yet.
+        # The error depends on the coordinator's state, which may not be committed or durable yet.
         is_certain = await ports.transactions.once_state_committed(request.transactional_id)
         return failed(request, context.version, error.code if is_certain else Code.NOT_COORDINATOR)
     if not await ports.transactions.once_ended(request.transactional_id):
@@ -41,7 +41,6 @@ async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) 
 
 
 async def _decided(ports: Ports, request: EndTxnRequest, context: RequestContext) -> ProducerIdAndEpoch:
-    """Decide the outcome; returns the producer id and epoch of the next transaction. Raises `KafkaError`."""
     if not request.transactional_id:
         raise KafkaError(Code.INVALID_REQUEST)
     while True:
@@ -53,7 +52,7 @@ async def _decided(ports: Ports, request: EndTxnRequest, context: RequestContext
                 client_version=2 if context.version >= TV2_FROM else 0,
             )
         except DecisionDelayed as held:
-            # Handle the request again after the latch is opened, as if it had arrived then.
+            # An interception delays the decision. After its latch opens, handle the request as if it had just arrived.
             await held.latch.opened()
             if ports.lifecycle.is_stopping:
                 raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from None

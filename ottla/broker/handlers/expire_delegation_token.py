@@ -17,7 +17,7 @@ async def handle(ports: Ports, request: ExpireDelegationTokenRequest, context: R
 
 
 def refused(ports: Ports, request: ExpireDelegationTokenRequest, context: RequestContext) -> ExpireDelegationTokenResponse | None:
-    """The response of a request that is refused before it is handled or forwarded; None for others."""
+    """The error response for a request that the broker refuses before it handles or forwards the request; else None."""
     code = refusal(context)
     return None if code == Code.NONE else failed(request, context.version, code)
 

@@ -5,13 +5,13 @@
 - 5 (KIP-107): the response has the log start offset.
 - 7 (KIP-227): fetch sessions: a request contains only changed partitions, and a response only partitions with new data.
 - 9 (KIP-320): the client's leader epoch is compared with the partition's.
-- 12 (KIP-595): the response has the diverging epoch, after whose end offset the client's records differ from the log.
+- 12 (KIP-595): if the client's log diverges, the response has the epoch and offset at which it does.
 - 13 (KIP-516): topics by id.
 - 15 (KIP-903): a follower sends the epoch of its broker's registration.
 
 A follower (`replica_of`) reads up to the log end, and its fetch offset is the log end offset of its replica. Since version 11 a
-consumer may read from a follower as well (KIP-392). Versions 16 to 18 concern tiered storage and the controllers' log, and change
-nothing here. Kafka authorises READ on each topic, or CLUSTER_ACTION on the cluster for a replica.
+consumer may read from a follower as well (KIP-392). Versions 16 to 18 concern tiered storage and the controllers' log. Kafka
+authorises READ on each topic, or CLUSTER_ACTION on the cluster for a replica.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ LEADERS_FROM = 16
 """The first version in which Kafka sets the current leader, although earlier versions have the field (KIP-951)."""
 _NAMING_LEADERS = (Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER)
 PARTITIONS_AT_ONCE = 200
-"""A fetch of more partitions than this reads them in steps."""
+"""Number of partitions without new data that a fetch reads in one step (`WORK_A_STEP` / `PARTITION_WORK`)."""
 PARTITION_WORK = 5
-"""The cost of reading a partition without new data, in units of `protocol.steps.Pace`."""
+"""Estimated time to read a partition without new data, in units of 2 us."""
 SLICE_BYTES = 8 << 20
 """Maximum number of bytes that one fetch reads from one partition. A larger ``min_bytes`` raises this limit."""
 BYTES_PER_WORK = 10_000
-"""Number of bytes of records that are read in one unit of work."""
+"""Number of bytes of records whose reading counts as one unit of work (`protocol.steps.Pace`)."""
 
 
 class Ports(Protocol):
@@ -102,7 +102,7 @@ async def handle(ports: Ports, request: FetchRequest, context: RequestContext) -
 
 
 class Fetch:
-    """One fetch: reads immediately, and waits if there is too little data."""
+    """One fetch: reads immediately, and is parked if it finds fewer than ``min_bytes`` bytes."""
 
     def __init__(self, ports: Ports, request: FetchRequest, context: RequestContext) -> None:
         self._ports = ports
@@ -112,13 +112,14 @@ class Fetch:
         self._context = context
         self._replica_id, self._replica_epoch = replica_of(request, context.version)
         self._is_replica = self._replica_id >= 0
-        # Whether the partitions are read for the first time. As in Kafka, only this read uses a follower's fetch offset.
+        # Whether the partitions have not been read yet. As in Kafka, only the first read reports the follower's fetch offset to the
+        # leader.
         self._is_new = True
-        # Whether the response to a consumer names a leader, so that the leader's address must be added. Followers know the address.
+        # Whether the response names a leader to a consumer, which then needs the leader's address. Followers know all addresses.
         self._needs_addresses = False
         self._requested: list[RequestedPartition] = []
         self._partitions: list[Partition] = []
-        # The sums of `_grown_bytes` and of the partitions' `reveals` when the partitions were read.
+        # The sums, over all partitions, of `_grown_bytes` and of `reveals` at the last read.
         self._seen_bytes = 0
         self._seen_reveals = 0
         self._session: ConsumerFetchSession | None = None
@@ -130,13 +131,13 @@ class Fetch:
         if not self._is_replica:
             self._max_bytes = min(self._max_bytes, ports.live_config.settings.fetch_max_bytes)
             if (most_bytes := ports.quotas.most_fetched_bytes(context)) is not None:
-                # More bytes would always throttle the client, which would then never get any.
+                # The quota throttles any larger response, so the client would never get one.
                 self._max_bytes = int(min(self._max_bytes, most_bytes))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._responses = ports.response_budget
-        # Number of batches from before the broker's start that this step may still check (`storage.unchecked`).
+        # Number of batches from earlier runs of the broker that this step may still check (`storage.unchecked`).
         self._checks_left = CHECKED_BATCHES
-        # The bytes that the response budget counts for this fetch while it is reading.
+        # The bytes of this fetch that the response budget includes while the fetch is reading.
         self._counted_bytes = 0
 
     async def respond(self) -> FetchResponse:
@@ -176,7 +177,6 @@ class Fetch:
         return FetchResponse(throttle_time_ms=wait_ms, session_id=session_id)
 
     async def _resolve(self) -> None:
-        """Set the partitions to read from the request and its session. Raises the errors of `FetchSessions`."""
         request, sessions = self._request, self._ports.fetch_sessions
         pace = Pace()
         requested: dict[PartitionKey, RequestedPartition] = {}
@@ -210,7 +210,7 @@ class Fetch:
         self._session, self._full = session, False
         self._requested = list(session.partitions.values())
 
-    # waiting
+    # waiting for data
 
     def listen(self, wakeup: Wakeup) -> None:
         for partition in self._partitions:
@@ -221,7 +221,6 @@ class Fetch:
             partition.waiters.pop(wakeup.wake, None)
 
     def _has_changed(self) -> bool:
-        """Whether a partition has new data, or is no longer available, since the partitions were read."""
         return self._appended_bytes() > 0 or self._has_revealed() or self._is_any_gone()
 
     def _grown_bytes(self, partition: Partition) -> int:
@@ -229,13 +228,13 @@ class Fetch:
         return partition.fetchable_bytes if self._is_replica else partition.appended_bytes
 
     def _appended_bytes(self) -> int:
-        """Number of bytes that were appended to the partitions since this fetch read them."""
         return sum(map(self._grown_bytes, self._partitions)) - self._seen_bytes
 
     def _has_revealed(self) -> bool:
-        """Whether a marker was appended, or a high watermark has moved: any amount of earlier data may have become visible.
+        """Whether, since the last read, a marker was appended or a high watermark has moved: both may make earlier data visible to
+        consumers.
 
-        A follower reads up to the log end, and gets the high watermark with the next response, as in Kafka.
+        A follower reads up to the log end anyway. As in Kafka, its next response has the high watermark.
         """
         return not self._is_replica and sum(p.reveals for p in self._partitions) > self._seen_reveals
 
@@ -256,16 +255,15 @@ class Fetch:
         finally:
             self._count_read(0)
 
-    # reading
+    # reading partitions
 
     def _count_read(self, size_bytes: int) -> None:
-        """Add the bytes that this fetch has read to the response budget, while other work runs."""
+        """Tell the response budget how many bytes this fetch holds while other work runs."""
         if size_bytes != self._counted_bytes:
             self._responses.read(size_bytes - self._counted_bytes)
             self._counted_bytes = size_bytes
 
     async def _read_all(self) -> bool:
-        """Read every partition; returns whether the response should be sent now."""
         pace = Pace()
         budget_bytes = self._max_bytes
         self._answers = []
@@ -294,7 +292,6 @@ class Fetch:
         return urgent or self._answers_bytes >= self._min_bytes
 
     def _read(self, requested: RequestedPartition, limit_bytes: int) -> tuple[Partition | None, PartitionData, bool]:
-        """Read one partition: returns the partition, its data, and whether the response must be sent immediately."""
         index = requested.key[2]
         committed = self._request.isolation_level == READ_COMMITTED and not self._is_replica
         try:
@@ -326,7 +323,7 @@ class Fetch:
         except KafkaError as error:
             code = error.code
             if code is Code.UNKNOWN_LEADER_EPOCH and requested.leader_epoch < 0:
-                # A follower that this leader does not know gets this error if it sends no leader epoch.
+                # A follower that is no replica of the partition gets NOT_LEADER_OR_FOLLOWER if its request has no leader epoch.
                 code = Code.NOT_LEADER_OR_FOLLOWER
             data = refusal(index, code, is_there=True)
             if code in _NAMING_LEADERS and self._version >= LEADERS_FROM:
@@ -335,7 +332,8 @@ class Fetch:
             return None, data, True
         # As in Kafka, a read_committed fetch at the high watermark does not wait if the last stable offset is lower (rule RDC-15).
         is_urgent = committed and piece.last_stable_offset < requested.fetch_offset == piece.high_watermark
-        # A response has bytes of only one segment, and the next segment already has bytes (DelayedFetch, case F).
+        # A response has bytes of only one segment of a partition. More bytes in the next segment end the wait (DelayedFetch, case
+        # F).
         is_urgent = is_urgent or piece.has_more
         aborted = (
             None
@@ -386,7 +384,7 @@ class Fetch:
 
 
 def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
-    """Return the id and epoch of the follower's broker; an id below 0 for a consumer."""
+    """Return the broker id and broker epoch of a follower; for a consumer the id is below 0."""
     if version < REPLICA_STATE_FROM:
         return request.replica_id, NO_BROKER_EPOCH
     state = request.replica_state

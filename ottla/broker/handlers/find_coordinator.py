@@ -1,4 +1,5 @@
-"""FindCoordinator, versions 0 to 6: returns the leader of a key's partition. Creates the coordinators' topics.
+"""FindCoordinator, versions 0 to 6: returns the coordinator of a group, transactional id or share partition. Creates the
+coordinators' topics.
 
 - 1 (KIP-98): coordinators of transactional ids as well as of groups; the response has a message, even for success.
 - 4 (KIP-699): many keys in one request.
@@ -37,11 +38,11 @@ _MESSAGES = {
     Code.INVALID_REQUEST: _MALFORMED,
     Code.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
 }
-"""The messages of org.apache.kafka.common.protocol.Errors. Responses before version 4 have a message even for success."""
+"""Kafka's error messages (org.apache.kafka.common.protocol.Errors). Before version 4 even successful responses have a message."""
 
 
 _KINDS = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
-"""The type of the resource that a key names, by key type. Share partitions need CLUSTER_ACTION instead."""
+"""The resource type for the permission check, by key type. Keys of share partitions need CLUSTER_ACTION instead."""
 
 
 class Ports(Protocol):
@@ -93,7 +94,6 @@ async def handle(ports: Ports, request: FindCoordinatorRequest, context: Request
 
 
 def _leader(ports: Ports, context: RequestContext, topic: str, key: str, own: BrokerAddress | None) -> BrokerAddress | None:
-    """The broker that leads the partition of a key; None without a leader that clients can reach."""
     state = ports.cluster.state
     if ports.cluster.is_alone:
         return own
@@ -102,7 +102,7 @@ def _leader(ports: Ports, context: RequestContext, topic: str, key: str, own: Br
 
 
 def is_share_key(key: str) -> bool:
-    """Whether a key identifies a share partition. The group id in it may contain colons (SharePartitionKey.validate)."""
+    """Whether a key has the form ``group:topic id:partition``. The group id may contain colons (SharePartitionKey.validate)."""
     match = _SHARE_KEY.fullmatch(key)
     return match is not None and -(1 << 31) <= int(match[1]) < 1 << 31
 
@@ -112,7 +112,7 @@ def failed(request: FindCoordinatorRequest, version: int, code: Code) -> FindCoo
     if version < MANY_KEYS_FROM:
         return FindCoordinatorResponse(error_code=code, error_message=message, node_id=-1, host="", port=-1)
     if request.key_type == SHARE_KEY_TYPE and code is not Code.CLUSTER_AUTHORIZATION_FAILED:
-        # Kafka returns an empty message if share groups are not served.
+        # For share partitions, Kafka's error responses have an empty message, except for a missing permission.
         message = ""
     keys = request.coordinator_keys
     none = [Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message) for key in keys]

@@ -31,7 +31,7 @@ async def handle(ports: Ports, request: HeartbeatRequest, context: RequestContex
     except KafkaError as error:
         if error.code is not Code.COORDINATOR_LOAD_IN_PROGRESS:
             return failed(request, context.version, error.code)
-        # Success as in Kafka: it is unknown yet whether the group rebalances, and the load restarts the member's session.
+        # As in Kafka a heartbeat succeeds while the coordinator loads the group. Loading restarts the member's session.
     return HeartbeatResponse()
 
 

@@ -76,7 +76,6 @@ def _alter(
 
 
 def _value(kind: int, config: AlterableConfig, own: str | None) -> str | None:
-    """The new value of a config; None to delete it. Raises `KafkaError`."""
     operation, name, value = config.config_operation, config.name, config.value
     if operation == DELETE:
         return None
@@ -95,14 +94,14 @@ def _definitions(kind: int) -> Mapping[str, Definition]:
         return topic_definitions()
     if kind == GROUP_RESOURCE:
         return group_definitions()
-    # For Kafka's controller no config of client metrics is a list.
+    # Kafka's controller treats no config of client metrics as a list.
     return broker_definitions() if kind == BROKER_RESOURCE else {}
 
 
 def _combined(current: str | None, value: str, *, subtract: bool) -> str:
-    """A list with elements added or removed. A list that is not set on the resource begins with Kafka's default.
+    """The list with elements added or removed. If the resource does not set the config, the operation begins with Kafka's default.
 
-    The broker's static value, and the broker's value for a topic, are ignored (ConfigurationControlManager.getParts).
+    Values of the config in broker.properties or on another resource are ignored (ConfigurationControlManager.getParts).
     """
     parts = [part for part in (current or "").split(",") if part]
     given = value.split(",")

@@ -1,7 +1,8 @@
-"""InitProducerId, versions 0 to 6 (KIP-98): returns a producer id; for a transactional id its new epoch fences older producers.
+"""InitProducerId, versions 0 to 6 (KIP-98): returns a producer id and epoch. A new epoch of a transactional id fences its older
+producers.
 
 - 3 (KIP-360): a producer that recovers from an error sends its producer id and epoch, and fences no other producer.
-- 4 (KIP-588): PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH.
+- 4 (KIP-588): fenced producers get PRODUCER_FENCED, in older versions INVALID_PRODUCER_EPOCH.
 - 6 (KIP-939): two-phase commit. Unstable in Kafka 4.3, and offered only with ``unstable.api.versions.enable``.
 
 Kafka authorises WRITE on the transactional id, and TWO_PHASE_COMMIT on it for two-phase commit. Without a transactional id it
@@ -55,7 +56,7 @@ def _initialise(
 ) -> ProducerIdAndEpoch:
     """Initialise a transactional producer. Raises `KafkaError`.
 
-    Logs a line if the producer fences another producer, but not if it recovers (KIP-360).
+    Logs an event if the producer fences another producer, but not if it recovers from an error (KIP-360).
     """
     metadata = ports.transactions.shard_of(transactional_id).ids.get(transactional_id)
     before = None
@@ -70,7 +71,7 @@ def _initialise(
             keep_prepared=request.keep_prepared_txn,
         )
     except KafkaError as error:
-        # Only an open transaction is aborted for a successor. During a completion the client only repeats the request.
+        # Only an open transaction was aborted for this producer; a decided transaction is still being completed.
         is_open = metadata is not None and metadata.state is TxnState.ONGOING
         if before is not None and is_open and error.code is Code.CONCURRENT_TRANSACTIONS:
             ports.fencing_log.note_abort(transactional_id, before)

@@ -1,7 +1,7 @@
-"""InitializeShareGroupState, version 0 (KIP-932): initializes the states of share partitions, with or without a start offset.
+"""InitializeShareGroupState, version 0 (KIP-932): initializes the states of share partitions.
 
-Without an offset the first fetch determines it. Kafka's group coordinator sends this request to the share coordinator, which
-FindCoordinator returns for key type 2.
+If the request has no start offset, the first fetch determines it. Kafka's group coordinator sends this request to the share
+coordinator, which FindCoordinator returns for key type 2.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """JoinGroup, versions 0 to 9: adds a member to a group. Responds when the whole group has joined.
 
-- 1 (KIP-62): a rebalance timeout besides the session timeout.
+- 1 (KIP-62): the request has a rebalance timeout besides the session timeout.
 - 4 (KIP-394): a client without a member id gets one with MEMBER_ID_REQUIRED, and must join again with it.
 - 5 (KIP-345): static members.
-- 7 (KIP-559): the response has the protocol type, and null instead of "" for no protocol.
-- 8 (KIP-800): a reason, which is ignored.
-- 9 (KIP-814): the response may ask a static leader that joins again to skip the assignment.
+- 7 (KIP-559): the response has the protocol type; a group without a protocol has null instead of "".
+- 8 (KIP-800): the request has a reason, which is ignored.
+- 9 (KIP-814): the response may have a static leader that joins again skip the assignment.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _response(answer: JoinAnswer, version: int) -> JoinGroupResponse:
 
 
 def _no_protocol(version: int) -> str | None:
-    """The protocol name that means no protocol: versions before 7 cannot send null."""
+    """The protocol name in the response for a group without a protocol: "" in versions before 7, which cannot send null."""
     return None if version >= NULL_PROTOCOL_FROM else ""
 
 

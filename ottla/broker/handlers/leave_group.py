@@ -1,7 +1,7 @@
-"""LeaveGroup, versions 0 to 5: removes members from a group, one up to version 2, many since version 3.
+"""LeaveGroup, versions 0 to 5: removes one member from a group, or since version 3 several.
 
-- 3 (KIP-345): members also by instance id, each with its own error code.
-- 5 (KIP-800): a reason, which is ignored.
+- 3 (KIP-345): the request may name a member by instance id; each member gets its own error code.
+- 5 (KIP-800): the request has a reason, which is ignored.
 """
 
 from __future__ import annotations

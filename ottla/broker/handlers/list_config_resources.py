@@ -1,7 +1,7 @@
 """ListConfigResources, versions 0 and 1 (KIP-1142): lists the resources that can have configs.
 
-- 0 (KIP-1000): only client metrics.
-- 1: resources of the types in the request, or of all types.
+- 0 (KIP-1000): lists only client metrics subscriptions.
+- 1: lists resources of the requested types, or of all types.
 """
 
 from __future__ import annotations

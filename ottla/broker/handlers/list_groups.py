@@ -1,9 +1,9 @@
-"""ListGroups, versions 0 to 5: lists all groups, or only groups with certain states and types.
+"""ListGroups, versions 0 to 5: lists all groups, or only groups of the requested states and types.
 
-- 4 (KIP-518): a filter by state, and the state in the response.
-- 5 (KIP-848): a filter by type, and the type in the response.
+- 4 (KIP-518): the request may filter by state; the response has the state.
+- 5 (KIP-848): the request may filter by type; the response has the type.
 
-Kafka authorises DESCRIBE on the cluster; without it Kafka leaves out groups that the client may not DESCRIBE.
+Without DESCRIBE on the cluster, a client sees only groups that it may DESCRIBE.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 
 GROUP_WORK = 5
-"""The cost of a group, in units of `protocol.steps.Pace`."""
+"""Estimated time per group, in units of 2 us."""
 
 
 class Ports(Protocol):

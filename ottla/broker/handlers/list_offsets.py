@@ -2,16 +2,16 @@
 
 Timestamps below zero have special meanings, each since a certain version:
 
-- -1, from 1: the high watermark; for read_committed (from 2, KIP-98) the last stable offset.
-- -2, from 1: the log start offset.
-- -3, from 7 (KIP-734): the record with the largest timestamp.
-- -4, from 8 (KIP-405): the start of the log on local disks, which is the log start offset.
-- -5, from 9 (KIP-1005): the end of the log in tiered storage. ottla has no tiered storage and returns -1.
-- -6, from 11 (KIP-1023): the start of the log that is not in tiered storage yet. ottla returns -1.
+- -1, from version 1: the high watermark; for read_committed (since version 2, KIP-98) the last stable offset.
+- -2, from version 1: the log start offset.
+- -3, from version 7 (KIP-734): the record with the largest timestamp.
+- -4, from version 8 (KIP-405): the start of the log on local disks; in ottla the log start offset.
+- -5, from version 9 (KIP-1005): the end of the log in tiered storage, which ottla does not have. It returns -1.
+- -6, from version 11 (KIP-1023): the start of the log that is not in tiered storage yet. ottla returns -1.
 
 Version 4 (KIP-320) compares leader epochs. Since version 5 (KIP-207) a newly elected leader that does not know the high watermark
 yet returns OFFSET_NOT_AVAILABLE. Version 10 (KIP-1075) has a timeout for tiered storage, which is ignored. Followers, and tools
-with replica id -2, see the whole log, also above the high watermark; any replica serves the tools.
+with replica id -2, see the whole log, also above the high watermark. Tools may contact any replica.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 CONSUMER, DEBUGGING = -1, -2
 """Replica ids of clients: a consumer, and a tool, which may contact any replica (ListOffsetsRequest)."""
 PARTITION_WORK = 3
-"""The cost of one partition without its lookup, in units of `protocol.steps.Pace`."""
+"""Estimated time per partition, without its lookup, in units of 2 us."""
 NOT_AVAILABLE_FROM = 5
 """The first version with OFFSET_NOT_AVAILABLE (KIP-207). Older versions get LEADER_NOT_AVAILABLE."""
 _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
@@ -58,7 +58,7 @@ class Ports(Protocol):
 
 
 async def handle(ports: Ports, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    """Handle one partition after the other. As in Kafka, a repeated partition gets one result, INVALID_REQUEST."""
+    """Handle one partition after the other. As in Kafka, a repeated partition gets only one result, with INVALID_REQUEST."""
     if request.isolation_level not in (0, 1):
         return failed(request, context.version, Code.INVALID_REQUEST)
     committed = request.isolation_level == 1
@@ -130,7 +130,8 @@ async def _answer(
 
 
 async def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bool, to_end: bool) -> TimestampedOffset:
-    """The offset of one partition. ``to_end``: the request is from a follower or a tool, which see the whole log."""
+    """The requested offset of a partition. ``to_end``: the client, a follower or a tool, also sees records above the high
+    watermark."""
     log = partition.log
     bound = log.log_end_offset if to_end else log.last_stable_offset if committed else log.high_watermark
     epoch = max(log.epochs.latest, 0)

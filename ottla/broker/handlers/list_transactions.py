@@ -1,7 +1,7 @@
 """ListTransactions, versions 0 to 2 (KIP-664): lists transactional ids, filtered by state and producer id.
 
-- 1 (KIP-994): a filter by the duration of the transaction.
-- 2 (KIP-1152): a filter by a pattern for the transactional id, in RE2 syntax.
+- 1 (KIP-994): the request may filter by the transaction's duration.
+- 2 (KIP-1152): the request may filter transactional ids by a regular expression in RE2 syntax.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 - 0: an empty list means all topics; since 1 null means all topics, and an empty list none.
 - 4: a client may forbid the creation of topics.
-- 7 (KIP-320): leader epochs.
-- 8 (KIP-430): authorised operations on request.
+- 7 (KIP-320): the response has leader epochs.
+- 8 (KIP-430): the response has authorised operations on request.
 - 10 (KIP-516): topic ids in the response, and since 12 in the request.
 - 13 (KIP-1102): an error code for the whole response.
 
@@ -44,7 +44,7 @@ from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 SMALL_ENTRIES = 100
 """Maximum number of topics and partitions in a small response, which has a few kilobytes."""
 CREATE_WORK = 60
-"""The cost of an unknown topic, which may be created, in units of `protocol.steps.Pace`."""
+"""Estimated time per unknown topic, which may be created, in units of 2 us."""
 UNAVAILABLE_REPLICAS_FROM = 1
 LISTENER_NOT_FOUND_FROM = 6
 IDS_FROM = 12
@@ -88,7 +88,7 @@ async def handle(ports: Ports, request: MetadataRequest, context: RequestContext
     if version < IDS_FROM and (ids or is_nameless):
         return failed(request, version, Code.INVALID_REQUEST)
     if ids:
-        # If a request has topic ids, its names are ignored: Java's Admin sends "" as the name of each id.
+        # In a request with topic ids, names are ignored: Java's Admin sends "" as the name for each id.
         by_id = ports.cluster.state.topics_by_id
         return await each(
             ids,
@@ -106,13 +106,12 @@ async def handle(ports: Ports, request: MetadataRequest, context: RequestContext
 
 
 def _distinct(asked: list[MetadataRequestTopic]) -> tuple[dict[bytes, None], dict[str, None], bool]:
-    """Return the distinct topic ids and names of a request, and whether an entry has a null name."""
     ids = dict.fromkeys(item.topic_id for item in asked if item.topic_id != NO_UUID)
     return ids, dict.fromkeys(item.name or "" for item in asked), any(item.name is None for item in asked)
 
 
 def _work(topic: Topic | None) -> int:
-    """The cost of describing a topic, in units of `protocol.steps.Pace`."""
+    """Estimated time to describe a topic, in units of 2 us."""
     return 5 if topic is None else 5 + topic.partition_count // 2
 
 
@@ -139,7 +138,6 @@ def _may_create(ports: Ports, context: RequestContext, name: str) -> bool:
 
 
 def _cluster_operations(ports: Ports, context: RequestContext, request: MetadataRequest) -> int:
-    """The operations that the client may perform on the cluster; none without DESCRIBE."""
     if not request.include_cluster_authorized_operations:
         return NOT_ASKED
     authorizer = ports.authorizer
@@ -173,7 +171,7 @@ def _auto_create(ports: Ports, context: RequestContext, request: MetadataRequest
     allowed = ports.live_config.settings.auto_create_topics_enable and (context.version < 4 or request.allow_auto_topic_creation)
     if allowed and ports.authorizer.is_enabled and not _may_create(ports, context, name):
         raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
-    # As in Kafka, the name of the metadata log is an unknown topic here, whereas CreateTopics returns INVALID_REQUEST.
+    # As in Kafka, Metadata reports a topic with the metadata log's name as unknown, whereas CreateTopics returns INVALID_REQUEST.
     if not allowed or name == METADATA_TOPIC:
         check_topic_name(name)
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -186,7 +184,7 @@ def _auto_create(ports: Ports, context: RequestContext, request: MetadataRequest
     except KafkaError as error:
         if error.code is not Code.THROTTLING_QUOTA_EXCEEDED:
             raise
-        # The client asks again, as if the controller had not created the topic yet.
+        # The quota refuses the topic. The client gets the error of a topic that is not created yet, and retries.
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION) from None
 
 
@@ -209,7 +207,7 @@ def _describe(
 
 
 def _all_here(node_id: int, topic: Topic) -> list[MetadataResponsePartition]:
-    """The partitions of a cluster of one broker."""
+    """Describe a topic's partitions in a cluster of one broker."""
     node = [node_id]
     return [
         MetadataResponsePartition(
@@ -228,9 +226,9 @@ def _all_here(node_id: int, topic: Topic) -> list[MetadataResponsePartition]:
 def _partition(
     ports: Ports, index: int, partition: PartitionRegistration, alive: set[int], version: int
 ) -> MetadataResponsePartition:
-    """A partition in a cluster of several brokers (KRaftMetadataCache.partitionMetadata).
+    """Describe a partition in a cluster of several brokers (KRaftMetadataCache.partitionMetadata).
 
-    For clients of version 0, which cannot handle brokers that are not in the response, unavailable replicas are left out.
+    Version 0 leaves out unavailable replicas, because its clients cannot handle replicas whose broker is not in the response.
     """
     shown = version >= UNAVAILABLE_REPLICAS_FROM
     replicas = [node_id for node_id in partition.replicas if shown or node_id in alive]
@@ -267,7 +265,7 @@ def failed(request: MetadataRequest, version: int, code: Code) -> MetadataRespon
 
 
 def is_small(ports: Ports, request: MetadataRequest, context: RequestContext) -> bool:
-    """Whether a request is for few topics and partitions. Such a request need not wait while large responses fill the budget."""
+    """Whether the response is small. A small response is not delayed while large responses fill the response budget."""
     if request.topics is None or (context.version == 0 and not request.topics):
         return False
     state = ports.cluster.state

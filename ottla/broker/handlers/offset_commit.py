@@ -37,9 +37,9 @@ GROUP_ID_NOT_FOUND_FROM = 9
 IDS_FROM = 10
 Topics = dict[Hashable, OffsetCommitResponseTopic]
 PARTITION_WORK = 5
-"""The cost of one offset, without its metadata, in units of `protocol.steps.Pace`."""
+"""Estimated time per offset, without its metadata, in units of 2 us."""
 METADATA_CHARACTERS = 500
-"""Number of characters of an offset's metadata that add one unit to its cost."""
+"""Number of characters of an offset's metadata that add one unit to `PARTITION_WORK`."""
 LAST_MS = (1 << 63) - 1
 """The latest time in ms that fits into a record."""
 
@@ -53,7 +53,7 @@ class Ports(Protocol):
 
 
 async def handle(ports: Ports, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
-    """Commit many offsets in several batches, which fail independently: a partition gets the error code of its batch."""
+    """Commit many offsets in several batches. If a batch fails, only its partitions get the error code."""
     now_ms = ports.clock.steady_ms()
     expire_ms = min(now_ms + request.retention_time_ms, LAST_MS) if request.retention_time_ms >= 0 else -1
     refused: Topics = {}
@@ -64,7 +64,7 @@ async def handle(ports: Ports, request: OffsetCommitRequest, context: RequestCon
     for topic in request.topics:
         name = committed_topic(ports, context, topic, ids_from=IDS_FROM)
         if name not in ports.cluster.state.topics:
-            # As in Kafka, the topic is in the response even if the request has none of its partitions.
+            # As in Kafka, a topic that does not exist is in the response even if the request names no partitions of it.
             _answer_of(refused, topic)
         for p in topic.partitions:
             answer = OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -95,7 +95,6 @@ async def handle(ports: Ports, request: OffsetCommitRequest, context: RequestCon
 
 
 def _answer_of(topics: Topics, asked: OffsetCommitRequestTopic) -> list[OffsetCommitResponsePartition]:
-    """The list of partitions in a topic's result, which the first call creates."""
     key = (asked.name, asked.topic_id)
     if key not in topics:
         topics[key] = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=[])
@@ -109,10 +108,10 @@ def _commit(
     offsets: dict[TopicPartition, CommittedOffset],
     answers: list[tuple[TopicPartition, OffsetCommitResponsePartition]],
 ) -> None:
-    """Check member and generation, and append, in one synchronous call. Sets the codes of ``answers``."""
+    """Check member and generation, and append the offsets, in one synchronous call. Sets the error codes of ``answers``."""
     codes: dict[TopicPartition, Code] = {}
     try:
-        # The empty group id is allowed here; only JoinGroup refuses it (KIP-289).
+        # OffsetCommit allows the empty group id (KIP-289).
         shard, runtime = ports.groups.shard(request.group_id)
         result = shard.commit(
             request.group_id,

@@ -28,7 +28,7 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITION_WORK = 5
-"""The cost of an offset, in units of `protocol.steps.Pace`."""
+"""Estimated time per offset, in units of 2 us."""
 
 Topics = dict[Hashable, OffsetDeleteResponseTopic]
 
@@ -41,7 +41,7 @@ class Ports(Protocol):
 
 
 async def handle(ports: Ports, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
-    """Delete in batches. Each batch checks the group again."""
+    """Delete the offsets in batches. Each batch checks the group's subscriptions again."""
     refused: Topics = {}
     asked: Topics = {}
     waiting: list[OffsetDeleteResponsePartition] = []
@@ -52,7 +52,7 @@ async def handle(ports: Ports, request: OffsetDeleteRequest, context: RequestCon
             raise KafkaError(Code.INVALID_GROUP_ID)
         for t in request.topics:
             if t.name not in ports.cluster.state.topics:
-                # An unknown topic is in the response even without partitions, as in Kafka.
+                # As in Kafka, an unknown topic is in the response even if the request names no partitions of it.
                 refused.setdefault(t.name, OffsetDeleteResponseTopic(name=t.name, partitions=[]))
             may_read = ports.authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, t.name)
             for p in t.partitions:

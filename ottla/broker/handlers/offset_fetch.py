@@ -1,6 +1,6 @@
 """OffsetFetch, versions 1 to 10: returns the committed offsets of a group, for all or some of its topics.
 
-- 2: null means all topics; the response has an error code, which each partition repeats in version 1.
+- 2: null means all topics; the whole response has an error code. In version 1 each partition has it.
 - 7 (KIP-447): with ``require_stable`` a partition with pending offsets of an open transaction gets UNSTABLE_OFFSET_COMMIT.
 - 8 (KIP-709): many groups in one request.
 - 10: topics by id.
@@ -38,13 +38,13 @@ CODE_FROM = 2
 GROUPS_FROM = 8
 IDS_FROM = 10
 SMALL_ENTRIES = 20
-"""Maximum number of partitions in a small response. With the default limit of metadata it has at most 80 KiB."""
+"""Maximum number of partitions in a small response: 80 KiB with the default ``offset.metadata.max.bytes``."""
 PARTITIONS_AT_ONCE = 150
 """Maximum number of a group's partitions that are handled without a pause."""
 COPIED_PER_WORK = 200
-"""Number of a group's offsets that are copied in one unit of work."""
+"""Number of offsets whose copying counts as one unit of work (`protocol.steps.Pace`)."""
 PARTITION_WORK = 3
-"""The cost of one partition, in units of `protocol.steps.Pace`."""
+"""Estimated time per partition, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -107,7 +107,8 @@ async def _group(
     topics = asked.topics
     count = len(shard.offsets.of_group(asked.group_id)) if topics is None else _count(topics)
     is_large = count > PARTITIONS_AT_ONCE
-    # A large group is handled in steps from a copy of its offsets, so that no response has only a part of a transaction's offsets.
+    # The response for a large group is built in steps, from a copy of the offsets: a commit between two steps must not change only
+    # a part.
     if pace.spend(len(shard.offsets.of_group(asked.group_id)) // COPIED_PER_WORK if is_large else count * PARTITION_WORK):
         await next_turn()
     offsets = shard.fetch(asked.group_id, require_stable=require_stable, is_kept=is_large)
@@ -128,7 +129,7 @@ async def _group(
             context, AclOperation.DESCRIBE, ResourceType.TOPIC, name, logs_denied=asked.topics is not None
         ):
             if asked.topics is None:
-                # A client that asks for all topics gets the topics that it may describe.
+                # A request for all topics gets only the topics that the client may describe.
                 continue
             missing = Code.TOPIC_AUTHORIZATION_FAILED
         partitions = []
@@ -136,7 +137,7 @@ async def _group(
             partitions.append(_partition(index, None, missing) if missing else _of_offset(offsets, name, index))
             if pace.spend(PARTITION_WORK):
                 await next_turn()
-        # Topics with unknown ids come last, as in Kafka.
+        # As in Kafka, topics with errors come last.
         (unknown if missing else answers).append(
             OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=partitions)
         )
@@ -146,7 +147,7 @@ async def _group(
 
 
 async def _committed(ports: Ports, offsets: GroupOffsets, pace: Pace) -> list[OffsetFetchRequestTopics]:
-    """All partitions with committed offsets of the group, in the form of a request."""
+    """Return all partitions of the group that have committed offsets, as if a request had named them."""
     topics: dict[str, OffsetFetchRequestTopics] = {}
     for name, index in list(offsets.committed):
         topic = topics.get(name)
@@ -167,7 +168,7 @@ def _of_offset(offsets: GroupOffsets, name: str, index: int) -> OffsetFetchRespo
 
 
 def _count(topics: list[OffsetFetchRequestTopics]) -> int:
-    """The number of topics and partitions in a request. Counting stops once the request is known to be large."""
+    """The number of topics and partitions in a request. Topics after the first `PARTITIONS_AT_ONCE` + 1 are not counted."""
     return sum(1 + len(topic.partition_indexes) for topic in topics[: PARTITIONS_AT_ONCE + 1])
 
 
@@ -192,7 +193,7 @@ def failed(request: OffsetFetchRequest, version: int, code: Code) -> OffsetFetch
         )
     if version >= CODE_FROM:
         return OffsetFetchResponse(error_code=code)
-    # Version 1 has error codes only in partitions.
+    # In version 1 only partitions have error codes.
     topics = [
         OffsetFetchResponseTopic(
             name=t.name,
@@ -209,7 +210,7 @@ def failed(request: OffsetFetchRequest, version: int, code: Code) -> OffsetFetch
 
 
 def is_small(ports: Ports, request: OffsetFetchRequest, context: RequestContext) -> bool:
-    """Whether a request is for only a few partitions. Each partition has metadata of at most ``offset.metadata.max.bytes``."""
+    """Whether a request is for at most `SMALL_ENTRIES` partitions, so that the response is small."""
     asked = request.groups if context.version >= GROUPS_FROM else [request]
     topics = [group.topics for group in asked]
     return all(t is not None for t in topics) and sum(len(t.partition_indexes) for ts in topics for t in ts or ()) <= SMALL_ENTRIES

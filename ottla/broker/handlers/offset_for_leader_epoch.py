@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch, versions 2 to 4 (KIP-101): finds the end offset of a leader epoch, with which a client detects truncation.
 
-- 2 (KIP-320): the client's leader epoch is compared with the partition's.
+- 2 (KIP-320): the client's leader epoch is compared with the leader's.
 - 3: the id of the requesting replica, which is ignored.
 """
 
@@ -42,7 +42,7 @@ async def handle(ports: Ports, request: OffsetForLeaderEpochRequest, context: Re
     ):
         denied = await denied_topics(authorizer, context, AclOperation.DESCRIBE, [topic.topic for topic in request.topics])
         if denied:
-            # As in Kafka, the topics that the client may not describe come last.
+            # As in Kafka, topics that the client may not describe come last.
             refused = [topic for topic in request.topics if topic.topic in denied]
             allowed = [topic for topic in request.topics if topic.topic not in denied]
             response = await handle(ports, msgspec.structs.replace(request, topics=allowed), context)

@@ -1,10 +1,10 @@
 """Produce, versions 3 to 13 (KIP-98): appends batches to partitions that this broker leads, also in transactions.
 
-- 3: record batches of magic 2 with producer id, epoch and sequence; the request has the transactional id.
+- 3: record batches have magic 2 with producer id, epoch and sequence; the request has the transactional id.
 - 5 (KIP-107): the response has the log start offset.
-- 7 (KIP-110): zstd may be used; in an older version such a batch is refused.
-- 8 (KIP-467): the response has the refused records with the reasons.
-- 11 (KIP-890): TRANSACTION_ABORTABLE; older clients get INVALID_TXN_STATE.
+- 7 (KIP-110): batches may be compressed with zstd, which older versions refuse.
+- 8 (KIP-467): the response lists refused records with the reasons.
+- 11 (KIP-890): adds the error TRANSACTION_ABORTABLE, in older versions INVALID_TXN_STATE.
 - 12 (KIP-890): the partition is added to the transaction by its first batch, without AddPartitionsToTxn.
 - 13 (KIP-516): topics by id.
 
@@ -12,7 +12,7 @@ ApiVersions also offers versions 0 to 2, for librdkafka, but as in Kafka request
 (`registry.BROKER_APIS`). With acks=0 there is no response, and an error closes the connection. With acks=all the response waits for
 the in-sync replicas.
 
-Kafka authorises WRITE on the transactional id of a transactional request, and WRITE on each topic.
+Kafka authorises WRITE on each topic, and on the transactional id of a request with transactional batches.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITION_WORK = 15
 WORK_BYTES_SHIFT = 8
-"""The cost of a partition in units of `Pace`: `PARTITION_WORK`, and 1 for each 256 bytes of its batch and inflated payload."""
+"""Estimated time per partition, in units of 2 us: `PARTITION_WORK`, and 1 per 256 bytes of batch and inflated payload."""
 
 
 class Ports(Protocol):
@@ -83,7 +83,7 @@ class Ports(Protocol):
 
 
 class RequestState(msgspec.Struct, kw_only=True):
-    """The values that all batches of one request share."""
+    """The state of one request, which its batches share."""
 
     ports: Ports
     context: RequestContext
@@ -91,9 +91,9 @@ class RequestState(msgspec.Struct, kw_only=True):
     acks: int
     allowance: Allowance
     has_waited: bool = False
-    """Whether the request has waited for its transaction's coordinator (`Verification.join`)."""
+    """Whether a batch of the request has waited for the transaction's coordinator (`Verification.join`)."""
     unreplicated: list[tuple[AppendedTo, PartitionProduceResponse]] = []
-    """The batches for which an acks=all request waits until all in-sync replicas have them, each with its result."""
+    """The batches, with their results, for which a request with acks=all waits until all in-sync replicas have them."""
 
 
 async def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
@@ -123,13 +123,13 @@ async def handle(ports: Ports, request: ProduceRequest, context: RequestContext)
 
 
 def _close_if_refused(codes: Collection[Code]) -> None:
-    """Raise `RequestRefused` if a batch of a request with acks=0 got an error: only a closed connection tells the producer."""
+    """Raise `RequestRefused` if a batch with acks=0 got an error: only the closed connection tells the producer about the error."""
     if codes:
         raise RequestRefused(f"a batch with acks=0 was refused with {', '.join(sorted(code.name for code in codes))}")
 
 
 def _is_simple(ports: Ports, context: RequestContext, request: ProduceRequest) -> bool:
-    """Whether the request has one batch and needs no check as a whole (`whole_refusal`)."""
+    """Whether the request has one batch, which makes the checks of `whole_refusal` unnecessary."""
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1 or request.acks not in ACKS:
         return False
     topic = request.topic_data[0]
@@ -137,14 +137,13 @@ def _is_simple(ports: Ports, context: RequestContext, request: ProduceRequest) -
 
 
 async def _append_all(state: RequestState, request: ProduceRequest) -> ProduceResponse:
-    """Check the request as a whole, then append its batches one after the other. Other work may run in between."""
     pace, allowance, work = Pace(), state.allowance, 0
     refused = await whole_refusal(state.ports, state.context, request, pace)
     if request.transactional_id is not None and refused is Code.NONE:
         state.has_waited = await join_partitions(state.ports, state.context, request, pace)
     responses = []
     for topic in request.topic_data:
-        # The last entry of a repeated partition wins.
+        # If the request repeats a partition, only the last batch is appended.
         last: dict[int, PartitionProduceData] = {}
         for data in topic.partition_data:
             last[data.index] = data
@@ -152,7 +151,7 @@ async def _append_all(state: RequestState, request: ProduceRequest) -> ProduceRe
                 await next_turn()
         results: list[PartitionProduceResponse] = []
         for index, data in last.items():
-            # Pause only before the second and later partitions, so that a request with one small batch has no pause.
+            # Before each partition, count the work of the previous one, so that a request with one small batch has no pause.
             if pace.spend(work):
                 await next_turn()
             left_bytes = allowance.left_bytes
@@ -167,7 +166,7 @@ async def _append_all(state: RequestState, request: ProduceRequest) -> ProduceRe
 
 
 async def _wait_for_replicas(state: RequestState, leaderships_lost: int, timeout_ms: int) -> None:
-    """Wait until all in-sync replicas have the batches (DelayedProduce). Each result depends only on its own partition."""
+    """Wait until all in-sync replicas have the batches (DelayedProduce). Each partition gets its own error code."""
     appended = [appended for appended, _ in state.unreplicated]
     codes = await replicated(state.ports.barrier, state.ports.timers, appended, leaderships_lost, timeout_ms)
     for ((partition, _), result), code in zip(state.unreplicated, codes, strict=True):
@@ -179,8 +178,8 @@ async def _wait_for_replicas(state: RequestState, leaderships_lost: int, timeout
 async def _append_one(state: RequestState, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
     """Check, verify and append one batch; returns its result.
 
-    Nothing runs between the end of the verification and the append. If the verification has waited, and the partition or its
-    configs have changed meanwhile, the batch is checked again.
+    No other work runs between the end of the verification and the append. If the partition or its configs have changed during the
+    verification, the batch is checked again.
     """
     ports, context, transactional_id = state.ports, state.context, state.transactional_id
     left_bytes = state.allowance.left_bytes
@@ -212,7 +211,6 @@ def _refused(
 
 
 def _append(state: RequestState, checked: CheckedBatch) -> PartitionProduceResponse:
-    """Append a batch that was checked and verified; returns its result. Raises `KafkaError`."""
     partition = checked.partition
     implicit_add = state.context.version >= IMPLICIT_ADD_FROM and state.transactional_id is not None
     appended = partition.append(checked.batch, checked.header, implicit_add=implicit_add, acks=state.acks)

@@ -1,6 +1,6 @@
 """ReadShareGroupState, version 0 (KIP-932): returns the whole state of share partitions to the leader of the partition.
 
-A read with a leader epoch fences earlier leaders.
+The request's leader epoch fences earlier leaders.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ottla.protocol.messages.read_share_group_state import (
 )
 
 MAX_ANSWERED_BATCHES = 250_000
-"""Maximum number of state batches in a response, because a request may repeat share partitions."""
+"""Maximum number of state batches in a response. Without this limit, repeated share partitions in a request would make it huge."""
 
 
 class Ports(Protocol):
@@ -38,9 +38,7 @@ async def handle(ports: Ports, request: ReadShareGroupStateRequest, context: Req
         nonlocal answered
         answered += ports.share_states.batch_count(key)
         if answered > MAX_ANSWERED_BATCHES:
-            return _refused(
-                asked, Code.INVALID_REQUEST, f"an answer has {MAX_ANSWERED_BATCHES} state batches at most; ask for less"
-            )
+            return _refused(asked, Code.INVALID_REQUEST, f"at most {MAX_ANSWERED_BATCHES} state batches are allowed in a response")
         return _one(ports, key, asked)
 
     return await for_each_partition(

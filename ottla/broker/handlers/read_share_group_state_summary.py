@@ -1,6 +1,6 @@
 """ReadShareGroupStateSummary, versions 0 and 1 (KIP-932): returns the start offsets of share partitions, without their records.
 
-- 1 (KIP-1226): adds the number of records that need no further delivery; -1 if it is unknown.
+- 1 (KIP-1226): the response has the number of records that need no further delivery; -1 if unknown.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ async def handle(ports: Ports, request: RemoveRaftVoterRequest, context: Request
         check_voter(ports, "Remove", request.cluster_id, request.voter_id, request.voter_directory_id)
     except KafkaError as error:
         return RemoveRaftVoterResponse(throttle_time_ms=0, error_code=error.code, error_message=error.message)
-    # This node cannot be removed either: Kafka does not allow removing the last voter.
+    # Even the voter of this node cannot be removed, because Kafka does not allow removing the last voter.
     reason = f"Cannot remove voter {request.voter_id} from the set of voters: it is the only voter."
     return RemoveRaftVoterResponse(throttle_time_ms=0, error_code=Code.VOTER_NOT_FOUND, error_message=reason)
 

@@ -17,7 +17,7 @@ async def handle(ports: Ports, request: RenewDelegationTokenRequest, context: Re
 
 
 def refused(ports: Ports, request: RenewDelegationTokenRequest, context: RequestContext) -> RenewDelegationTokenResponse | None:
-    """The response of a request that is refused before it is handled or forwarded; None for others."""
+    """The error response for a request that the broker refuses before it handles or forwards the request; else None."""
     code = refusal(context)
     return None if code == Code.NONE else failed(request, context.version, code)
 

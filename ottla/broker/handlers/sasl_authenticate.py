@@ -1,8 +1,8 @@
-"""SaslAuthenticate, versions 0 to 2 (KIP-152): refused here, on a plain listener and after authentication (KafkaApis).
+"""SaslAuthenticate, versions 0 to 2 (KIP-152): refused as in Kafka on a listener without SASL, and after authentication.
 
-`broker.network.sasl_dispatch` handles it while a client authenticates.
+During authentication `broker.network.sasl_dispatch` handles the request.
 
-Version 1 (KIP-368) adds the lifetime of the session.
+Since version 1 (KIP-368) the response has the session's lifetime.
 """
 
 from __future__ import annotations

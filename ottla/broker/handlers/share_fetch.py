@@ -2,9 +2,9 @@
 
 - 2 (KIP-1206, KIP-1222): the number of records may be a strict limit, and the member may renew locks.
 
-The response has whole batches, and the ranges of their records that the member has acquired. Without records to acquire, the
-request waits until records arrive, a transaction ends, or another member's records are released. The request also waits for a share
-coordinator that is loading or on another broker, as Kafka's persister does (PersisterStateManager): share consumers do not handle
+The response has whole batches, and the offset ranges that the member has acquired. While there are no records to acquire, the
+request is parked until records arrive, a transaction ends, or another member's records are released. Like Kafka's persister
+(PersisterStateManager), the request also waits for an unavailable share coordinator, because share consumers do not handle
 coordinator errors.
 """
 
@@ -43,12 +43,12 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITION_WORK = 20
-"""The cost of reading a share partition without new records, in units of `protocol.steps.Pace`."""
+"""Estimated time to read a share partition without new records, in units of 2 us."""
 ANSWER_WORK = 3
-"""The cost of a share partition in the response, in the same units."""
+"""Estimated time per share partition in the response, in units of 2 us."""
 BYTES_PER_WORK = 5_000
 RETRY_MS = 100
-"""Interval in ms at which a waiting fetch retries an unavailable share coordinator. Kafka's is 1 s."""
+"""Interval in ms at which a parked fetch retries an unavailable share coordinator. Kafka retries every second."""
 BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
 """The modes of acquiring records: whole batches, or at most the requested number of records."""
 
@@ -73,7 +73,7 @@ async def handle(ports: Ports, request: ShareFetchRequest, context: RequestConte
         session = _session(ports, request, session_key, context.connection_id)
     except KafkaError as error:
         if error.code is Code.SHARE_SESSION_LIMIT_REACHED and request.max_wait_ms > 0:
-            # A client that gets no session must not retry immediately.
+            # A client whose session is refused, because there are too many, must not retry immediately.
             await sleep(ports.timers, request.max_wait_ms)
         return failed(request, context.version, error.code)
     outcomes: Outcomes = {}
@@ -89,7 +89,6 @@ async def handle(ports: Ports, request: ShareFetchRequest, context: RequestConte
 
 
 def _checked(ports: Ports, request: ShareFetchRequest, *, is_renewal: bool) -> SessionKey:
-    """The key of the member's session. Raises `KafkaError` for an invalid request."""
     if not ports.groups.offers_share_protocol:
         raise KafkaError(Code.UNSUPPORTED_VERSION)
     if request.group_id is None:
@@ -103,7 +102,7 @@ def _checked(ports: Ports, request: ShareFetchRequest, *, is_renewal: bool) -> S
 
 
 def _session(ports: Ports, request: ShareFetchRequest, key: SessionKey, connection_id: int) -> ShareSession | None:
-    """The member's session; None if the session ends with this request. Raises `KafkaError`."""
+    """Begin, continue or end the member's session; returns None if it ends with this request. Raises `KafkaError`."""
     added = [SessionPartition(topic.topic_id, p.partition_index) for topic in request.topics for p in topic.partitions]
     forgotten = [SessionPartition(topic.topic_id, number) for topic in request.forgotten_topics_data for number in topic.partitions]
     return ports.share_partitions.sessions.fetch(
@@ -121,7 +120,7 @@ def _has_acknowledgements(request: ShareFetchRequest) -> bool:
 
 
 class ShareFetch:
-    """One fetch: acquires records, and waits if there are too few."""
+    """One fetch of a share group member: acquires records, and is parked if there are too few."""
 
     def __init__(
         self,
@@ -138,7 +137,7 @@ class ShareFetch:
         self._key = key
         self._session = session
         self._outcomes = outcomes
-        # The session's epoch at this request. A later request changes the session's epoch.
+        # The session's epoch at this request. If the session's epoch changes, a later request has replaced this request.
         self._epoch = 0 if session is None else session.epoch
         self._options = AcquireOptions(
             key.member_id,
@@ -152,12 +151,12 @@ class ShareFetch:
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._errors: dict[SessionPartition, Code] = {}
         self._shared: dict[SessionPartition, OpenSharePartition] = {}
-        # The partitions whose share coordinator is not available, in order, and the timer of the next attempt.
+        # The partitions without an available share coordinator, in order, and the timer after which they are tried again.
         self._absent: dict[SessionPartition, None] = {}
         self._retry: Timer | None = None
         self._taken: dict[SessionPartition, AcquiredBatches] = {}
         self._wakeup: Wakeup | None = None
-        # Number of bytes that the response budget counts for this fetch during a read.
+        # The bytes of this fetch that the response budget includes during a read.
         self._counted_bytes = 0
 
     async def respond(self) -> ShareFetchResponse:
@@ -170,12 +169,12 @@ class ShareFetch:
             assert answer is not None, "the last read returned no response"
             return answer
         wakeup = Wakeup(self._ports.timers, wait_ms)
-        # Read immediately; `read_when_woken` listens before it reads.
+        # Have `read_when_woken` read immediately. It registers for wake-ups first, so it misses no record.
         wakeup.wake()
         return await read_when_woken(self._ports, self, wakeup)
 
     async def _open_all(self) -> None:
-        """Open the share partitions of the session, in the order in which this request reads them (PartitionRotateStrategy)."""
+        """Open the session's share partitions, beginning with another partition at each request (PartitionRotateStrategy)."""
         assert self._session is not None
         wanted = list(self._session.partitions)
         epoch, pace = self._request.share_session_epoch, Pace(double_first=True)
@@ -212,10 +211,10 @@ class ShareFetch:
         else:
             self._listen_to(shared)
 
-    # reading
+    # acquiring records
 
     async def read(self, *, is_last: bool) -> ShareFetchResponse | None:
-        """Acquire records. Returns the response, or None if the fetch must keep waiting."""
+        """Acquire records. Returns the response, or None if the fetch must wait on."""
         try:
             if self._is_current() and not (await self._attempt(is_last=is_last)):
                 return None
@@ -224,7 +223,7 @@ class ShareFetch:
             self._count_read(0)
 
     def _is_current(self) -> bool:
-        """Whether the session still waits for this request. Records must not be acquired for a session that has ended."""
+        """Whether the session's newest request is this request. Records must not be acquired for a request that was replaced."""
         session = self._session
         return session is not None and session.epoch == self._epoch and self._ports.share_partitions.sessions.has(session)
 
@@ -234,7 +233,8 @@ class ShareFetch:
             self._counted_bytes = size_bytes
 
     async def _attempt(self, *, is_last: bool) -> bool:
-        """Whether to respond: there are enough bytes, an error has occurred, or this was the last attempt."""
+        """Acquire records. Returns whether to respond: enough bytes were acquired, an error has occurred, or this was the last
+        attempt."""
         had_errors, self._taken = len(self._errors), {}
         gone = [where for where, shared in self._shared.items() if shared.is_gone]
         for where in [*gone, *self._absent]:
@@ -248,7 +248,8 @@ class ShareFetch:
         if not is_last and self._min_bytes > 1 and not (await self._has_enough(able, each_bytes)):
             return False
         read_bytes = await self._take_all(able, each_bytes)
-        # Acquired records must be in a response, even if other members were faster and fewer bytes are left than were found.
+        # If other members acquire records first, fewer bytes may be left than `_has_enough` found. Acquired records must be in a
+        # response anyway.
         has_any = any(taken.acquired for taken in self._taken.values())
         return is_last or has_any or read_bytes >= self._min_bytes or len(self._errors) > had_errors
 
@@ -271,7 +272,6 @@ class ShareFetch:
         return min(each_bytes, max(SLICE_BYTES, self._min_bytes))
 
     async def _take_all(self, able: list[SessionPartition], each_bytes: int) -> int:
-        """Acquire from one share partition after the other. Returns the number of bytes read."""
         read_bytes, room, pace = 0, self._request.max_records, Pace()
         for where in able:
             shared = self._shared[where]
@@ -299,7 +299,7 @@ class ShareFetch:
                 await next_turn()
         return read_bytes
 
-    # waiting
+    # waiting for records
 
     def listen(self, wakeup: Wakeup) -> None:
         self._wakeup = wakeup
@@ -330,10 +330,10 @@ class ShareFetch:
     def may_have_enough(self) -> bool:
         return True
 
-    # the response
+    # building the response
 
     async def answer(self) -> ShareFetchResponse:
-        """The partitions of the session that have changed, and the outcomes of the acknowledgements."""
+        """Build the response, with the changed partitions of the session and the outcomes of the acknowledgements."""
         session = self._session
         if session is not None and not self._ports.share_partitions.sessions.has(session):
             return ShareFetchResponse(error_code=Code.SHARE_SESSION_NOT_FOUND)

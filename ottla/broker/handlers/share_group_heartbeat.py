@@ -1,6 +1,7 @@
 """ShareGroupHeartbeat, version 1 (KIP-932): a member joins a share group, stays in it or leaves it.
 
-The share coordinator initializes partitions that are new to the group before the response is sent; the next heartbeat assigns them.
+Before the response is sent, the share coordinator initializes partitions that are new to the group. The next heartbeat assigns
+them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """StreamsGroupDescribe, versions 0 and 1 (KIP-1071): describes streams groups with their epochs, topology, members and tasks.
 
-- 1 (KIP-1331): a description of the topology, if stored. Like a Kafka broker without a plugin for it, ottla stores none.
+- 1 (KIP-1331): the response has a stored description of the topology. ottla stores none, like a Kafka broker without a plugin.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ottla.protocol.steps import Pace, next_turn
 
 HIDDEN_TOPICS = "The described group uses topics that the client is not authorized to describe."
 MEMBER_WORK = 20
-"""The cost of a member, in units of `protocol.steps.Pace`."""
+"""Estimated time per member, in units of 2 us."""
 
 
 class Ports(Protocol):

@@ -2,7 +2,7 @@
 
 - 1 (KIP-1331): the response may request a description of the topology. ottla stores none, and never requests one.
 
-Missing internal topics of the topology are created here, as by a CreateTopics request of the member; the next heartbeat uses them.
+Missing internal topics of the topology are created as by a CreateTopics request of the member; the next heartbeat uses them.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ async def handle(ports: Ports, request: StreamsGroupHeartbeatRequest, context: R
 
 
 async def _with_topics(ports: Ports, context: RequestContext, outcome: StreamsHeartbeatOutcome) -> StreamsGroupHeartbeatResponse:
-    """Create the missing topics. Returns the response, with the reasons if topics could not be created.
+    """Create the missing internal topics. Returns the response; its status has the reasons if topics could not be created.
 
-    If the client may not create one of the topics, none is created.
+    If the client lacks the permission to create one of the topics, none is created.
     """
     denied = await _uncreatable(ports.authorizer, context, outcome.missing_topics)
     if denied:
         _add_detail(outcome.answer, f"Unauthorized to CREATE on topics {','.join(denied)}.")
         return outcome.answer
     failures, pace = [], Pace(double_first=True)
-    # Kafka sends a CreateTopics request of the newest version in the member's name (createStreamsInternalTopics), so its quota is
-    # strict, and the heartbeat is not throttled.
+    # Kafka sends a CreateTopics request of the newest version in the member's name (createStreamsInternalTopics). So topics beyond
+    # the quota are refused, and the heartbeat is not throttled.
     quota = ports.quotas.mutation_quota(context, strict_from=0)
     for topic in outcome.missing_topics.values():
         if pace.spend(CREATE_WORK):
@@ -92,7 +92,6 @@ def _add_detail(answer: StreamsGroupHeartbeatResponse, detail: str) -> None:
 
 
 async def _uncreatable(authorizer: RequestAuthorizer, context: RequestContext, names: Collection[str]) -> list[str]:
-    """The names of the topics that the client may not create."""
     if authorizer.allows(context, AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False):
         return []
     denied = await denied_topics(authorizer, context, AclOperation.CREATE, names)
@@ -100,7 +99,7 @@ async def _uncreatable(authorizer: RequestAuthorizer, context: RequestContext, n
 
 
 def _creatable(topic: InternalTopic) -> CreatableTopic:
-    """The request to create a topic. If the application sets no replication factor, the broker's default is used."""
+    """The request to create a topic. Without a replication factor from the application, the broker's default applies."""
     return CreatableTopic(
         name=topic.name,
         num_partitions=topic.partition_count,
@@ -114,7 +113,6 @@ def failed(request: StreamsGroupHeartbeatRequest, version: int, code: Code) -> S
 
 
 def _topics(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
-    """The names of all topics of the topology."""
     for subtopology in () if request.topology is None else request.topology.subtopologies or ():
         yield from subtopology.source_topics
         yield from subtopology.repartition_sink_topics

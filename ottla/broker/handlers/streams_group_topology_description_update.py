@@ -1,6 +1,6 @@
 """StreamsGroupTopologyDescriptionUpdate, version 0 (KIP-1331): refused, as by a Kafka broker that stores no descriptions.
 
-A plugin stores descriptions; Kafka has none by default. A broker without the plugin never requests a member's description.
+Only a plugin stores descriptions. A broker without the plugin never requests a member's description.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """SyncGroup, versions 0 to 5: returns a member's assignment. Responds when the leader has sent the assignments.
 
 - 3 (KIP-345): static members, which may be fenced.
-- 5 (KIP-559): the client must send the protocol type and the protocol, which are compared with the group's.
+- 5 (KIP-559): the request must have the group's protocol type and protocol.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def failed(request: SyncGroupRequest, version: int, code: Code) -> SyncGroupResp
 
 
 def _authorise(authorizer: RequestAuthorizer, request: SyncGroupRequest, context: RequestContext) -> None:
-    # As in Kafka, a request without a protocol is refused by the handler, even if a permission is missing as well.
+    # As in Kafka, a request without a protocol gets the handler's error, even if the client also lacks the permission.
     if context.version < 5 or (request.protocol_type is not None and request.protocol_name is not None):
         check(authorizer, context, AclOperation.READ, ResourceType.GROUP, request.group_id)
 

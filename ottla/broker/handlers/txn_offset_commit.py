@@ -2,7 +2,7 @@
 
 - 2 (KIP-320): leader epochs are stored with offsets.
 - 3 (KIP-447): the request has member, generation and instance, which fence a producer whose consumer lost its partitions.
-- 4 (KIP-890): TRANSACTION_ABORTABLE; older clients get INVALID_TXN_STATE.
+- 4 (KIP-890): adds the error TRANSACTION_ABORTABLE, in older versions INVALID_TXN_STATE.
 - 5 (KIP-890): the commit itself adds the partition of ``__consumer_offsets`` to the transaction, without AddOffsetsToTxn.
 - 6 (KIP-1319): topics by id; an unknown group gets GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION.
 """
@@ -54,7 +54,7 @@ class Ports(Protocol):
 
 
 async def handle(ports: Ports, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
-    """Commit many offsets in several batches, as OffsetCommit does. The transaction makes them atomic."""
+    """Commit many offsets in several batches, as OffsetCommit does. They become valid together, when the transaction commits."""
     now_ms = ports.clock.steady_ms()
     refused: Topics = {}
     asked: Topics = {}
@@ -64,7 +64,7 @@ async def handle(ports: Ports, request: TxnOffsetCommitRequest, context: Request
     for topic in request.topics:
         name = committed_topic(ports, context, topic, ids_from=IDS_FROM)
         if name not in ports.cluster.state.topics:
-            # As in Kafka, the topic is in the response even if the request has none of its partitions.
+            # As in Kafka, a topic that does not exist is in the response even if the request names no partitions of it.
             _answer_of(refused, topic)
         for p in topic.partitions:
             answer = TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -89,7 +89,6 @@ async def handle(ports: Ports, request: TxnOffsetCommitRequest, context: Request
 
 
 def _answer_of(topics: Topics, asked: TxnOffsetCommitRequestTopic) -> list[TxnOffsetCommitResponsePartition]:
-    """The list of partitions in a topic's result, which the first call creates."""
     key = (asked.name, asked.topic_id)
     if key not in topics:
         topics[key] = TxnOffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=[])
@@ -103,9 +102,10 @@ async def _commit(
     offsets: dict[TopicPartition, CommittedOffset],
     answers: Answers,
 ) -> None:
-    """Verify, check member and generation, and append. Sets the codes of ``answers``.
+    """Verify the transaction, check member and generation, and append the offsets. Sets the error codes of ``answers``.
 
-    The checks and the append are one synchronous call. After a wait for the transaction coordinator they run again.
+    No other work runs between the checks and the append. After a wait for the transaction coordinator, the verification is
+    repeated.
     """
     if not offsets:
         return
@@ -123,7 +123,7 @@ async def _commit(
             has_waited = True
             shard, runtime = ports.groups.shard(request.group_id)
         if has_waited:
-            # A topic may have been deleted and recreated meanwhile. The new topic must not get these offsets.
+            # During the wait, a topic may have been deleted and recreated. The new topic must not get offsets of the deleted topic.
             gone = {where for where, partition in partitions.items() if ports.partitions.find(*where) is not partition}
             codes = dict.fromkeys(gone, Code.UNKNOWN_TOPIC_OR_PARTITION)
             offsets = {where: offset for where, offset in offsets.items() if where not in gone}
@@ -148,7 +148,8 @@ async def _commit(
 def _verify(
     ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest, index: int, *, has_waited: bool
 ) -> Pause[None] | None:
-    """Verify the transaction. Returns None if the offsets may be appended now, else the `Pause` of `join_transaction`.
+    """Verify the transaction. Returns None if the offsets may be appended now, else a `Pause` that ends with the coordinator's
+    response.
 
     Raises `KafkaError`.
     """

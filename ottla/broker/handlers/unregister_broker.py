@@ -18,7 +18,7 @@ class Ports(Protocol):
 async def handle(ports: Ports, request: UnregisterBrokerRequest, context: RequestContext) -> UnregisterBrokerResponse:
     broker_id = request.broker_id
     if broker_id == ports.live_config.settings.node_id:
-        # Apache Kafka accepts this request. Its cluster then has no brokers until a broker is restarted.
+        # Apache Kafka accepts this request, after which its cluster has no brokers until a broker is restarted.
         reason = f"Broker ID {broker_id} is the only broker of this cluster. Stop it instead."
         return UnregisterBrokerResponse(throttle_time_ms=0, error_code=Code.INVALID_REQUEST, error_message=reason)
     reason = f"Broker ID {broker_id} is not currently registered"

@@ -1,7 +1,7 @@
 """UpdateFeatures, versions 0 to 2 (KIP-584): raises and lowers finalized feature levels, all or none of a request.
 
-- 1 (KIP-778): a request may be validated only; an upgrade type replaces the flag that allows a downgrade.
-- 2 (KIP-1022): one error for the whole request.
+- 1 (KIP-778): the request may only validate; it has an upgrade type instead of a flag that allows downgrades.
+- 2 (KIP-1022): the response has one error for the whole request.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """WriteShareGroupState, versions 0 and 1 (KIP-932): persists state changes of share partitions for the partition's leader.
 
-- 1 (KIP-1226): adds the number of records that need no further delivery, for the group's lag.
+- 1 (KIP-1226): the request has the number of records that need no further delivery, for the group's lag.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ottla.protocol.messages.write_share_group_state import (
 )
 
 MAX_WRITTEN_BATCHES = 1_000
-"""Maximum number of state batches for one share partition in a request. The batches are unordered, and combined without a pause."""
+"""Maximum number of state batches for one share partition in a request. They are unordered, and combining them may not pause."""
 
 
 class Ports(Protocol):
@@ -47,7 +47,7 @@ def _work(ports: Ports, key: ShareKey, asked: PartitionData) -> int:
 
 def _one(ports: Ports, key: ShareKey, asked: PartitionData) -> PartitionResult:
     if len(asked.state_batches) > MAX_WRITTEN_BATCHES:
-        message = f"{len(asked.state_batches)} state batches; {MAX_WRITTEN_BATCHES} are allowed in one write"
+        message = f"{len(asked.state_batches)} state batches; at most {MAX_WRITTEN_BATCHES} are allowed"
         return _refused(asked, Code.INVALID_REQUEST, message)
     try:
         batches = tuple(StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in asked.state_batches)

@@ -34,13 +34,13 @@ from ottla.protocol.records import EndTxnMarker
 from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 
 MARKER_WORK = 50
-"""The cost of one marker, in units of `protocol.steps.Pace`."""
+"""Estimated time per marker, in units of 2 us."""
 
 NOT_READY = dict.fromkeys(
     (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR), Code.NOT_LEADER_OR_FOLLOWER
 )
-"""The errors of a group coordinator that does not serve a partition of ``__consumer_offsets`` yet. Transaction coordinators get
-NOT_LEADER_OR_FOLLOWER instead, after which they retry the marker (KafkaApis.handleWriteTxnMarkersRequest)."""
+"""The response errors that replace errors of a group coordinator that does not serve a partition of ``__consumer_offsets`` yet. On
+NOT_LEADER_OR_FOLLOWER transaction coordinators retry the marker (KafkaApis.handleWriteTxnMarkersRequest)."""
 
 
 REPLICATED_WITHIN_MS = 30_000
@@ -61,7 +61,7 @@ async def handle(ports: Ports, request: WriteTxnMarkersRequest, context: Request
 async def write_markers(ports: Ports, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Write the markers of a request from a client or from this broker's own coordinator.
 
-    The response waits until the markers are committed: a marker that is lost with its leader would never be sent again.
+    The response waits until the markers are committed. A marker that is lost after a successful response would never be sent again.
     """
     leaderships_lost = ports.barrier.leaderships_lost
     response = await each(
@@ -77,7 +77,7 @@ async def write_markers(ports: Ports, request: WriteTxnMarkersRequest) -> WriteT
 
 
 async def _replicated(ports: Ports, response: WriteTxnMarkersResponse, leaderships_lost: int) -> None:
-    """Wait until all in-sync replicas have the markers. Lost or late markers get an error."""
+    """Wait until all in-sync replicas have the markers. Markers that are lost, or not replicated in time, get an error."""
     results: list[WritableTxnMarkerPartitionResult] = []
     appended: list[AppendedTo] = []
     for marker in response.markers:
@@ -100,7 +100,7 @@ def _partitions(request: WriteTxnMarkersRequest) -> Iterator[tuple[WritableTxnMa
 
 
 def _answer(request: WriteTxnMarkersRequest, codes: Iterator[Code]) -> WriteTxnMarkersResponse:
-    """The response. ``codes`` are in the order of `_partitions`. As in Kafka, a marker without partitions is left out."""
+    """Build the response. ``codes`` are in the order of `_partitions`. As in Kafka, markers without partitions are left out."""
     return WriteTxnMarkersResponse(
         [
             WritableTxnMarkerResult(
@@ -126,7 +126,7 @@ def _write(ports: Ports, asked: WritableTxnMarker, topic: str, index: int) -> Co
     if not ports.partitions.exists(topic, index):
         return Code.UNKNOWN_TOPIC_OR_PARTITION
     if asked.producer_id < 0 or asked.producer_epoch < 0:
-        # No transaction has such an id or epoch. In Kafka building the marker's batch fails, and clients get this code.
+        # No transaction has a negative id or epoch. In Kafka building the marker's batch fails with this error.
         return Code.UNKNOWN_SERVER_ERROR
     marker = EndTxnMarker(asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch)
     try:
@@ -141,7 +141,7 @@ def _write(ports: Ports, asked: WritableTxnMarker, topic: str, index: int) -> Co
 
 
 def failed(request: WriteTxnMarkersRequest, version: int, code: Code) -> WriteTxnMarkersResponse:
-    # The whole request is refused, for example because the group coordinator moved before its response was committed.
+    # An error for the whole request occurs, for example, if the group coordinator moved before its response was committed.
     return _answer(request, repeat(NOT_READY.get(code, code)))
 
 

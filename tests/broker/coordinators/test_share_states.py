@@ -189,4 +189,4 @@ def test_read_share_state_response_has_a_bounded_number_of_batches(
         asked = ReadStateData(topic_id=key.topic_id, partitions=[PartitionData(partition=0, leader_epoch=0)] * 3)
         (topic,) = client.call(ReadShareGroupStateRequest(group_id="g", topics=[asked])).results
     assert [(p.error_code, len(p.state_batches)) for p in topic.partitions] == [(0, 2), (0, 2), (Code.INVALID_REQUEST, 0)]
-    assert topic.partitions[2].error_message == "an answer has 5 state batches at most; ask for less"
+    assert topic.partitions[2].error_message == "at most 5 state batches are allowed in a response"

@@ -10,12 +10,12 @@
 - `configs`: the current configs with their sources and synonyms, as DescribeConfigs shows them (kafka.server.ConfigHelper).
 - `current_leaders`: the current leader of a partition, for a Produce or Fetch response of a broker that does not lead it (KIP-951).
 - `each`: helpers for requests with many items: items are handled one after the other, in steps if they are many.
-- `fetch_answers`: parts of Fetch's response: partitions without records, and the whole response.
+- `fetch_answers`: builds Fetch's response, and its partitions without records.
 - `first_topics`: creates topics when a broker starts, before it accepts requests.
-- `first_users`: creates users of SCRAM when a broker starts, before it accepts requests.
+- `first_users`: creates SCRAM users when a broker or controller starts, before it accepts requests.
 - `group_descriptions`: describes consumer, streams and share groups, one after the other, each with its own error.
 - `loggers`: log levels as configs of the resource BROKER_LOGGER (KIP-412).
-- `parked_fetch`: a fetch that waits for data, for room in the response budget, or for its timeout (DelayedFetch).
+- `parked_fetch`: parks a fetch until there is data and room in the response budget, or until its timeout (DelayedFetch).
 - `produce_compression`: recompresses batches of Produce for topics with a ``compression.type``.
 - `produce_partition`: finds the partition of a batch in a Produce request.
 - `produce_refusals`: errors of Produce: for a whole request, and for a partition whose batch was refused.
@@ -25,8 +25,7 @@
   (KafkaApis.handleAcknowledgements).
 - `share_leaders`: the current leader of a partition, for a share group member that contacted another broker
   (KafkaApis.getCurrentLeader).
-- `share_reads`: reads a share partition for a member, and acquires records for it; only the batches with acquired records are
-  returned.
+- `share_reads`: reads a share partition, acquires records for a member, and returns the batches with acquired records.
 - `share_state_requests`: handles the share partitions of a request one after the other, for the five APIs of share states.
 - `token_requests`: the clients that may use the APIs of delegation tokens (KIP-48).
 """

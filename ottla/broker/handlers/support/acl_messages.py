@@ -18,8 +18,7 @@ K = TypeVar("K", bound=IntEnum)
 def acls_of(creations: Iterable[AclCreation]) -> list[AclBinding]:
     """The ACLs in a CreateAcls request.
 
-    Raises `RequestRefused` for the code UNKNOWN, which Kafka cannot parse, and UNKNOWN_SERVER_ERROR for a code that only filters
-    may have, on which Kafka fails.
+    As in Kafka, the code UNKNOWN raises `RequestRefused`, and a code that only filters may have UNKNOWN_SERVER_ERROR.
     """
     acls = [
         AclBinding(
@@ -48,8 +47,7 @@ def _is_of_filters(acl: AclBinding) -> bool:
 
 
 def filters_of(messages: Iterable[Any]) -> list[AclBindingFilter]:
-    """The filters of a DeleteAcls request, or the one of a DescribeAcls request. Raises `RequestRefused`
-    for the code UNKNOWN."""
+    """The filters of a DeleteAcls or DescribeAcls request. Raises `RequestRefused` for the code UNKNOWN."""
     return [
         AclBindingFilter(
             _of_code(ResourceType, message.resource_type_filter),

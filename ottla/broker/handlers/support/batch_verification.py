@@ -1,7 +1,7 @@
 """Verifies transactional batches of Produce with the transaction coordinator before their append (KIP-890).
 
-`join_partitions` sends all partitions of a request together, so that one record of the coordinator adds them all. Then `verify` is
-called directly before each append, because the transaction may have ended in the meantime.
+`join_partitions` sends all partitions of a request together, so that one record of the coordinator adds them all. Directly before
+each append `verify` is called, because the transaction may have ended in the meantime.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ottla.protocol.steps import Pace, Pause, next_turn
 from ottla.protocol.topic_partition import TopicPartition
 
 IMPLICIT_ADD_FROM = 12
-"""The first version of Produce whose batches add their partition to the transaction."""
+"""The first version of Produce that adds a batch's partition to the transaction without AddPartitionsToTxn."""
 ABORTABLE_FROM = 11
-"""The first version that knows TRANSACTION_ABORTABLE."""
+"""The first version of Produce with the error TRANSACTION_ABORTABLE."""
 
 
 PARTITION_WORK = 2
-"""The cost of examining one partition, in units of `Pace`."""
+"""Estimated time to check whether a partition needs verification, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -46,8 +46,8 @@ async def join_partitions(ports: Ports, context: RequestContext, request: Produc
     """Verify all partitions of a transactional request with the coordinator (ReplicaManager.handleProduceAppend).
 
     As in Kafka, a partition is added if this broker has it and the batch's header is transactional. A batch whose records are
-    refused afterwards leaves its partition in the transaction. `verify` later returns the result for each partition. Returns the
-    argument ``has_waited`` for `verify`.
+    refused afterwards leaves its partition in the transaction. `verify` later returns the result for each partition. Returns
+    whether the call has waited, which is `verify`'s argument ``has_waited``.
     """
     identity: ProducerIdAndEpoch | None = None
     partitions: dict[TopicPartition, None] = {}
@@ -66,7 +66,7 @@ async def join_partitions(ports: Ports, context: RequestContext, request: Produc
                 if producer == identity and not _is_open(partition, header):
                     partitions[partition.log.topic, partition.log.partition] = None
             except KafkaError:
-                # The append of the batch raises the same error later.
+                # Skip the batch: its append raises the same error.
                 continue
     if identity is None or not partitions or request.transactional_id is None:
         return False
@@ -80,9 +80,9 @@ async def join_partitions(ports: Ports, context: RequestContext, request: Produc
 
 
 def _is_open(partition: Partition, header: BatchHeader) -> bool:
-    """Whether the producer has written to the partition in this transaction. Raises INVALID_PRODUCER_EPOCH for an older epoch."""
-    # The epoch is checked first: if the transactional id has expired, a fenced producer must still get INVALID_PRODUCER_EPOCH, and
-    # not INVALID_PRODUCER_ID_MAPPING (rule CRD-12, docs/rules.md).
+    """Whether the partition has batches of the producer's open transaction. Raises INVALID_PRODUCER_EPOCH for an older epoch."""
+    # Check the epoch before the coordinator does: after the transactional id has expired, a fenced producer must get
+    # INVALID_PRODUCER_EPOCH, not INVALID_PRODUCER_ID_MAPPING (rule CRD-12, docs/rules.md).
     state = partition.log.producers.entries.get(header.producer_id)
     if state is not None:
         partition.log.producers.check_epoch(header)
@@ -98,9 +98,9 @@ async def verify(
     *,
     has_waited: bool,
 ) -> bool:
-    """Check that a partition belongs to the producer's transaction (KIP-890). With transaction version 2 this adds the partition.
+    """Check that a partition belongs to the producer's transaction (KIP-890); with transaction version 2, add the partition.
 
-    Returns whether the call has waited for the coordinator; then the caller must repeat its other checks. The caller must append
+    Returns whether the call has waited for the coordinator. If so, the caller must repeat its other checks. The caller must append
     the batch without another wait. ``has_waited`` is described at `Verification.join`. Raises `KafkaError`.
     """
     key = (partition.log.topic, partition.log.partition)
@@ -134,8 +134,8 @@ async def error_of_refused(
 ) -> KafkaError:
     """The error of a refused batch; an error of `verify` takes precedence.
 
-    As in Kafka, a transactional batch is verified before its records are checked, and so may join the transaction although it is
-    refused. Kafka checks the structure and the compression of the batch even earlier.
+    As in Kafka, a transactional batch is verified before its records are checked, so its partition may join the transaction
+    although the batch is refused. Kafka checks the structure and the compression of the batch even earlier.
     """
     error, partition = refused.error, refused.partition
     if transactional_id is None or partition is None or records is None or error.code is Code.UNSUPPORTED_COMPRESSION_TYPE:
@@ -151,7 +151,7 @@ async def error_of_refused(
 
 
 def _transactional_header(records: Buffer | None) -> BatchHeader | None:
-    """The header of a single transactional batch; None for other records, which need no verification."""
+    """The header of the only batch, if it is transactional. None for other records, which need no verification."""
     if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
         return None
     header = read_header(records)

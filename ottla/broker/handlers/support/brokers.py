@@ -33,7 +33,8 @@ class BrokerAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def known_brokers(ports: Ports, listener: str, *, fenced: bool = False) -> list[BrokerAddress]:
-    """The addresses of this broker and of the brokers registered with the listener, by id; fenced brokers only with ``fenced``."""
+    """The addresses, by id, of this broker and of brokers that have registered the listener. Fenced brokers only with
+    ``fenced``."""
     own = ports.live_config.settings
     host, port = ports.advertised(listener)
     brokers = [BrokerAddress(node_id=own.node_id, host=host, port=port, rack=own.broker_rack)]
@@ -46,7 +47,7 @@ def known_brokers(ports: Ports, listener: str, *, fenced: bool = False) -> list[
 
 
 def broker_address(ports: Ports, listener: str, node_id: int) -> BrokerAddress | None:
-    """The address of a broker; None if no unfenced broker has this id and the listener."""
+    """The address of a broker on a listener; None if the broker is unknown, fenced or without this listener."""
     own = ports.live_config.settings
     if node_id == own.node_id or ports.cluster.is_alone:
         host, port = ports.advertised(listener)
@@ -61,7 +62,7 @@ def offline_replicas(state: ClusterState, partition: PartitionRegistration, aliv
 
 
 def addresses_of(ports: Ports, listener: str, node_ids: Iterable[int]) -> list[BrokerAddress]:
-    """The addresses of the given brokers, sorted by id. Brokers without an address are left out."""
+    """The addresses of the given brokers, sorted by id. Brokers without an address on the listener are left out."""
     found = (broker_address(ports, listener, node_id) for node_id in sorted(node_ids))
     return [broker for broker in found if broker is not None]
 

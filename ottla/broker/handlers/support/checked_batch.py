@@ -1,7 +1,7 @@
 """Checks one batch of a Produce request without appending it: partition, header, CRC and records (LogValidator).
 
-`check_batch` returns the checked batch, or the error of its partition. A batch in a transaction is verified afterwards, directly
-before its append (`batch_verification`).
+`check_batch` returns the checked batch, or its error. A batch in a transaction is verified afterwards, directly before its append
+(`batch_verification`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ottla.storage.config import AS_PRODUCED, LogConfig
 
 ZSTD_FROM = 7
 CRC_AT_ONCE_BYTES = 1 << 20
-"""The CRC of a larger batch is computed in a worker thread."""
+"""Size in bytes above which a batch's CRC is computed in a worker thread."""
 
 
 class Ports(Protocol):
@@ -55,18 +55,19 @@ class CheckedBatch(msgspec.Struct, frozen=True):
 
     partition: Partition
     config: LogConfig
-    """The configs of the topic, by which the batch was checked."""
+    """The topic's configs, which the check of the batch used."""
     batch: memoryview
     header: BatchHeader
 
     @property
     def is_in_transaction(self) -> bool:
-        """As in Kafka, a batch without a producer id belongs to no transaction, even if its transactional bit is set."""
+        """Whether the batch is in a transaction. As in Kafka, a batch without a producer id is not, even if its transactional bit
+        is set."""
         return bool(self.header.attributes & TRANSACTIONAL_BIT) and self.header.producer_id >= 0
 
 
 class RefusedBatch(msgspec.Struct, frozen=True):
-    """The error of a batch, and its partition, if that was found."""
+    """A batch's error, and its partition; None if the partition was not found."""
 
     error: KafkaError
     partition: Partition | None
@@ -75,9 +76,9 @@ class RefusedBatch(msgspec.Struct, frozen=True):
 async def check_batch(
     ports: Ports, context: RequestContext, topic: TopicProduceData, data: PartitionProduceData, allowance: Allowance
 ) -> CheckedBatch | RefusedBatch:
-    """Check a batch; a batch whose topic's configs change during a long check is checked again.
+    """Check a batch. If the topic's configs change during a long check, check it again.
 
-    ``allowance`` limits the inflated bytes of the request. Corrects the batch's timestamps in place, as Kafka does.
+    ``allowance`` limits the inflated bytes of the request. As Kafka does, corrects the batch's timestamps in place.
     """
     partition: Partition | None = None
     left_bytes = allowance.left_bytes
@@ -104,7 +105,7 @@ async def check_batch(
 
 
 def is_current(ports: Ports, context: RequestContext, topic: TopicProduceData, index: int, checked: CheckedBatch) -> bool:
-    """Whether a batch that was checked before a wait would still be checked by the same rules and for the same partition."""
+    """Whether the batch's partition and its configs are still those with which the batch was checked."""
     try:
         partition = partition_of(ports, context, topic, index)
     except KafkaError:
@@ -113,14 +114,12 @@ def is_current(ports: Ports, context: RequestContext, topic: TopicProduceData, i
 
 
 async def _crc_in_thread(data: PartitionProduceData) -> int:
-    """The CRC of a large batch, computed in a worker thread."""
     records, crcs = data.records or b"", list[int]()
     await in_thread(lambda: crcs.append(produced_crc(records)))
     return crcs[0]
 
 
 def _parsed(context: RequestContext, data: PartitionProduceData, crc: int | None) -> tuple[memoryview, BatchHeader]:
-    """Return the batch and its header, after every check that does not read records. Raises `BeforeTheLog`."""
     records = data.records
     if records is None:
         raise BeforeTheLog(Code.INVALID_RECORD, "the partition's records are null")
@@ -134,7 +133,7 @@ def _parsed(context: RequestContext, data: PartitionProduceData, crc: int | None
 def _check_at_once(ports: Ports, partition: Partition, batch: memoryview, header: BatchHeader, allowance: Allowance) -> int | None:
     """Check the records of a small batch; returns their largest timestamp, or None for a batch that `_check_long` must check.
 
-    The records of a batch that the log will refuse for its size are neither checked nor inflated.
+    If the log will refuse a batch for its size, its records are neither checked nor inflated.
     """
     config = partition.log.config
     if config.compression_type != AS_PRODUCED and target_of(config, header) is not None:
@@ -147,9 +146,9 @@ def _check_at_once(ports: Ports, partition: Partition, batch: memoryview, header
 async def _check_long(
     ports: Ports, partition: Partition, batch: memoryview, header: BatchHeader, allowance: Allowance
 ) -> tuple[memoryview, BatchHeader, int]:
-    """Check a batch of any size, and recompress it if its topic demands that. Returns the batch, its header and largest timestamp.
+    """Check a batch of any size, and recompress it if its topic requires that. Returns the batch, its header and largest timestamp.
 
-    As in Kafka, max.message.bytes limits the batch before and after recompression, segment.bytes only the stored batch.
+    As in Kafka, max.message.bytes limits the batch before and after recompression, segment.bytes only after it.
     """
     config, left_bytes = partition.log.config, allowance.left_bytes
     target = target_of(config, header)
@@ -176,7 +175,7 @@ def _rules(ports: Ports, partition: Partition) -> Rules:
 
 
 async def _check_records_in_steps(ports: Ports, batch: memoryview, header: BatchHeader, rules: Rules, allowance: Allowance) -> int:
-    """Check the records of a large batch; returns their largest timestamp. Waits for memory from the shared budget."""
+    """Check the records of a large batch; returns their largest timestamp. Waits for memory from the budget of all requests."""
     stream, memory = RecordStream(batch, header, allowance, max_record_bytes=rules.max_record_bytes), ports.inflating
     await memory.take(stream.memory_bytes)
     left_bytes = allowance.left_bytes

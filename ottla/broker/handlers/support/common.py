@@ -16,7 +16,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 
 NOT_ASKED = -2147483648
 CHECK_WORK = 10
-"""The cost of a permission check whose denial is logged, in units of `protocol.steps.Pace`."""
+"""Estimated time per permission check whose denial is logged, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -58,9 +58,9 @@ def topic_name(cluster: ClusterCommands, topic_id: bytes) -> str:
 
 
 def committed_topic(ports: Ports, context: RequestContext, topic: _CommittedTopic, *, ids_from: int) -> str | Code:
-    """The name of a topic in a request that commits offsets, or the error of the topic. Committing needs READ on the topic.
+    """The name of a topic to which a request commits offsets, or the topic's error code. The client needs READ on the topic.
 
-    From version ``ids_from`` on the request has the topic's id.
+    Since version ``ids_from`` the request has the topic's id.
     """
     name = topic.name
     if context.version >= ids_from:
@@ -74,7 +74,7 @@ def committed_topic(ports: Ports, context: RequestContext, topic: _CommittedTopi
 
 
 async def check_described(authorizer: RequestAuthorizer, context: RequestContext, names: Iterable[str]) -> None:
-    """Raise TOPIC_AUTHORIZATION_FAILED unless the client may describe all of these topics, of which there may be many."""
+    """Raise TOPIC_AUTHORIZATION_FAILED unless the client may describe all of the topics. Many topics are checked in steps."""
     pace = Pace(double_first=True)
     for name in names if authorizer.is_enabled else ():
         if pace.spend(2):
@@ -86,7 +86,7 @@ async def check_described(authorizer: RequestAuthorizer, context: RequestContext
 async def denied_topics(
     authorizer: RequestAuthorizer, context: RequestContext, operation: AclOperation, names: Iterable[str]
 ) -> set[str]:
-    """The topics, of which there may be many, on which the client may not perform an operation."""
+    """The topics on which the client may not perform an operation. Many topics are checked in steps."""
     pace, found = Pace(double_first=True), set[str]()
     for name in names if authorizer.is_enabled else ():
         if pace.spend(CHECK_WORK):
@@ -102,7 +102,7 @@ def topic_id(cluster: ClusterCommands, name: str) -> bytes:
 
 
 def fenced_code(code: Code, version: int, new_from: int) -> Code:
-    """The code for a version: versions before ``new_from`` get INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED."""
+    """The error code in a version of an API: before ``new_from``, INVALID_PRODUCER_EPOCH replaces PRODUCER_FENCED."""
     return Code.INVALID_PRODUCER_EPOCH if code is Code.PRODUCER_FENCED and version < new_from else code
 
 
@@ -114,5 +114,5 @@ _COORDINATOR_MESSAGES = {
 
 
 def share_error_message(error: KafkaError) -> str | None:
-    """The message of an error in the APIs of share groups. Only these APIs have a message for a missing coordinator."""
+    """The error's message for a client. Only the APIs of share groups have messages for an unavailable coordinator."""
     return error.message or _COORDINATOR_MESSAGES.get(error.code)

@@ -1,6 +1,6 @@
 """Checks and applies changes of configs for AlterConfigs and IncrementalAlterConfigs.
 
-All configs that the resource would have are checked before any change, as in kafka.server.ConfigAdminManager and
+Before any change, all configs that the resource would then have are checked, as in kafka.server.ConfigAdminManager and
 org.apache.kafka.controller.ConfigurationControlManager.
 """
 
@@ -32,16 +32,15 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.steps import WORK_A_STEP
 
 MAX_CONFIGS = 1_000
-"""Maximum number of configs that a request may change on one resource, or that may be set on a broker. Kafka accepts any name.
-
-Kafka's own limit is 10,000 records in one operation, and has the same error code.
+"""Maximum number of configs that a request may change on one resource, or that a broker may have. A limit is needed because Kafka
+accepts unknown names. Kafka's own limit, with the same error code, is 10,000 records in one operation.
 """
 PATTERNS_WORK = 2 * WORK_A_STEP
-"""The cost of a client metrics subscription, whose patterns must be compiled, in units of `protocol.steps.Pace`."""
+"""Estimated time for a client metrics subscription, whose patterns must be compiled, in units of 2 us."""
 CHANGE_WORK = 100
 ENTRY_WORK = 10
 _FIXED = {"listeners", "listener.security.protocol.map"}
-"""Configs that are dynamic in Kafka but not in ottla, which opens listeners only at the start."""
+"""Configs that are dynamic in Kafka but not in ottla, which opens listeners only when it starts."""
 
 
 class Ports(Protocol):
@@ -63,7 +62,7 @@ class _Resource(Protocol):
 
 
 async def repeated(resources: Sequence[_Resource]) -> set[tuple[int, str]]:
-    """The resources that a request contains more than once. Kafka refuses each of their entries."""
+    """The resources that a request contains more than once. As in Kafka, each of their entries is refused."""
 
     def find() -> set[tuple[int, str]]:
         counts = Counter((r.resource_type, r.resource_name) for r in resources)
@@ -99,7 +98,7 @@ def check_resource(ports: Ports, resource_type: int, name: str) -> None:
 
 
 def _check_node(ports: Ports, name: str) -> None:
-    """Raise INVALID_REQUEST or BROKER_ID_NOT_REGISTERED for a node that the cluster does not have."""
+    """Raise INVALID_REQUEST or BROKER_ID_NOT_REGISTERED if the name is no node of the cluster. "" means all nodes."""
     node_id, registrations = str(ports.live_config.settings.node_id), ports.cluster.state.registrations
     if name in ("", node_id):
         return
@@ -110,14 +109,14 @@ def _check_node(ports: Ports, name: str) -> None:
 
 
 def check_count(count: int) -> None:
-    """Raise POLICY_VIOLATION for more than `MAX_CONFIGS` (QuorumController.MAX_RECORDS_PER_USER_OP)."""
+    """Raise POLICY_VIOLATION if ``count`` exceeds `MAX_CONFIGS` (QuorumController.MAX_RECORDS_PER_USER_OP)."""
     if count > MAX_CONFIGS:
         reason = f"{count} configs of one resource; at most {MAX_CONFIGS} are allowed"
         raise KafkaError(Code.POLICY_VIOLATION, f"Unable to perform excessively large batch operation: {reason}.")
 
 
 def change_work(resource: _Resource) -> int:
-    """The cost of changing a resource's configs, in units of `protocol.steps.Pace`."""
+    """Estimated time to change a resource's configs, in units of 2 us."""
     if resource.resource_type == CLIENT_METRICS_RESOURCE and resource.configs:
         return PATTERNS_WORK
     return CHANGE_WORK + len(resource.configs) * ENTRY_WORK
@@ -136,8 +135,8 @@ def check_keys(configs: Sequence[_Config], may_be_null: Callable[[Any], bool] = 
 def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str | None], *, validate_only: bool) -> None:
     """Set configs of one resource; the value None removes a config.
 
-    Raises INVALID_REQUEST for a broker; INVALID_CONFIG, or else UNKNOWN_TOPIC_OR_PARTITION, for a topic; INVALID_REQUEST,
-    INVALID_CONFIG or POLICY_VIOLATION for other resources.
+    Raises for a broker INVALID_REQUEST, INVALID_CONFIG or POLICY_VIOLATION; for a topic INVALID_CONFIG before
+    UNKNOWN_TOPIC_OR_PARTITION; for other resources INVALID_REQUEST, INVALID_CONFIG or POLICY_VIOLATION.
     """
     own = ports.cluster.state.config_of(resource_type, name)
     wanted = {key: value for key, value in {**own, **changes}.items() if value is not None}
@@ -154,16 +153,17 @@ def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str
     else:
         _check_kept(ports, resource_type, name, wanted)
     if not validate_only:
-        # As in Kafka, a broker loads the key stores of a listener again when their configs are set to equal values (KAFKA-14136).
+        # As in Kafka, setting a listener's key store configs to equal values makes the broker load the key stores again
+        # (KAFKA-14136).
         changed = {k: v for k, v in changes.items() if own.get(k) != v or k.startswith(LISTENER_PREFIX)}
         ports.cluster.set_configs(resource_type, name, changed)
         ports.live_config.report_without_effect(resource_type, [k for k, v in changed.items() if v is not None])
 
 
 def _check_min_insync_replicas(state: ClusterState, node: str, changes: Mapping[str, str | None]) -> None:
-    """Raise INVALID_CONFIG for changes of ``min.insync.replicas`` that eligible leader replicas forbid.
+    """Raise INVALID_CONFIG if eligible leader replicas forbid a change of ``min.insync.replicas``.
 
-    The config may not be set for a single broker or removed from the cluster (ConfigurationControlManager.validateAlterConfig).
+    They forbid to set it for a single broker, or to remove it from the cluster (ConfigurationControlManager.validateAlterConfig).
     """
     has_one = has_eligible_leader_replicas(state) and MIN_INSYNC_REPLICAS in state.config_of(BROKER_RESOURCE, "")
     if not has_one or MIN_INSYNC_REPLICAS not in changes:
@@ -175,7 +175,7 @@ def _check_min_insync_replicas(state: ClusterState, node: str, changes: Mapping[
 
 
 def _check_kept(ports: Ports, resource_type: int, name: str, wanted: Mapping[str, str]) -> None:
-    """Check the configs of a group or of client metrics, which need not exist yet. Raises `KafkaError`."""
+    """Check all configs that a group or a client metrics subscription would have. Raises `KafkaError`. It need not exist yet."""
     if resource_type == GROUP_RESOURCE:
         try:
             validate_group(wanted, ports.live_config.current)
@@ -197,7 +197,8 @@ def _check_kept(ports: Ports, resource_type: int, name: str, wanted: Mapping[str
 
 
 def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str], names: Collection[str]) -> None:
-    """Raise INVALID_REQUEST (DynamicBrokerConfig.validate). Unknown names are accepted, because plugins of Kafka may use them.
+    """Raise INVALID_REQUEST for invalid configs of a broker (DynamicBrokerConfig.validate), POLICY_VIOLATION for too many. Unknown
+    names are accepted, because plugins of Kafka may use them.
 
     ``names``: the configs that the request sets or deletes.
     """

@@ -19,12 +19,13 @@ _OF_CLUSTER = (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE)
 
 
 def check_configs(authorizer: RequestAuthorizer, context: RequestContext, operation: AclOperation, kind: int, name: str) -> None:
-    """Raise an error if the client may not perform an operation on the configs of a resource.
+    """Raise an error unless the client may perform an operation on the configs of a resource.
 
-    A resource of an unknown type passes, because it is refused for its type.
+    Unknown types of resources raise no error, because their requests are refused for the type.
     """
     if kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE) and operation is AclOperation.ALTER_CONFIGS:
-        # The broker checks these before it forwards the request, and returns no message (ConfigAdminManager.preprocess).
+        # In Kafka the broker checks this permission before it forwards the request, and its error has no message
+        # (ConfigAdminManager.preprocess).
         try:
             check(authorizer, context, operation, ResourceType.CLUSTER)
         except KafkaError as error:

@@ -21,10 +21,10 @@ _TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 
 UNKNOWN_TYPE = 0
 
 Synonym = tuple[str, str | None, int]
-"""Name, value and source."""
+"""Name, value and source of a config that may set another config's value."""
 
 Places = list[tuple[int, Mapping[str, str]]]
-"""The sources of broker configs in order of precedence, each with the configs that it sets."""
+"""Pairs of a source of broker configs and the configs that the source sets, highest precedence first."""
 
 
 class Ports(Protocol):
@@ -33,7 +33,7 @@ class Ports(Protocol):
 
 
 class ConfigEntry(msgspec.Struct, kw_only=True):
-    """One config. ``synonyms`` are all configs that set its value, in order of precedence."""
+    """One config. ``synonyms`` are all configs that set its value, highest precedence first; the first one wins."""
 
     name: str
     value: str | None
@@ -41,10 +41,10 @@ class ConfigEntry(msgspec.Struct, kw_only=True):
     read_only: bool
     is_sensitive: bool
     scope: str
-    """The table of its documentation: B for broker keys, T for topic keys. Empty if ``documentation`` has the text."""
+    """The documentation table of the config: B for broker configs, T for topic configs. Empty if ``documentation`` has the text."""
     documentation: str | None = None
     source_alone: int = DEFAULT
-    """The source of a value without synonyms."""
+    """The source of the value if there are no synonyms."""
     synonyms: list[Synonym] = msgspec.field(default_factory=list)
 
     @property
@@ -79,14 +79,14 @@ def topic_entries(ports: Ports, topic: str, overrides: Mapping[str, str] | None 
 
 
 def group_entries(ports: Ports, group: str) -> list[ConfigEntry]:
-    """The configs of a group, which need not exist."""
+    """The configs of a group. The group need not exist."""
     own, places = ports.cluster.state.config_of(GROUP_RESOURCE, group), _places(ports)
     entries = []
     for name, definition in group_definitions().items():
         if definition.is_internal and name not in own:
             continue
         text = effective_group(name, own, ports.live_config.current)
-        # If no broker config is the default of a group config, Kafka lists the config itself.
+        # For a group config whose default is no broker config, Kafka lists the group config as its own synonym.
         synonyms = [(synonym, definition.default, DEFAULT) for synonym in definition.synonyms or (name,)]
         if definition.synonyms and definition.synonyms[0] in broker_definitions():
             synonyms = _broker_synonyms(places, definition.synonyms[0])
@@ -97,7 +97,7 @@ def group_entries(ports: Ports, group: str) -> list[ConfigEntry]:
 
 
 def client_metrics_entries(ports: Ports, name: str) -> list[ConfigEntry]:
-    """The configs of a client metrics subscription, which need not exist."""
+    """The configs of a client metrics subscription. It need not exist."""
     own = ports.cluster.state.config_of(CLIENT_METRICS_RESOURCE, name)
     entries = []
     for key, definition in CLIENT_METRICS_DEFINITIONS.items():
@@ -120,7 +120,7 @@ def _kept_entry(definition: Definition, value: str | None, synonyms: list[Synony
 
 
 def broker_entries(ports: Ports) -> list[ConfigEntry]:
-    """The configs of this broker: all that are not internal, and internal configs that are set."""
+    """The configs of this broker, including internal configs if they are set."""
     config, known = ports.live_config.current, broker_definitions()
     names = [name for name, d in known.items() if not d.is_internal or name in config.given or name in config.dynamic]
     names += [name for name in config.dynamic if name not in known]
@@ -156,7 +156,7 @@ def _broker_entry(places: Places, name: str, text: str | None) -> ConfigEntry:
 
 
 def _is_sensitive(definition: Definition | None) -> bool:
-    """Whether to hide a value. A config of unknown type may be a secret (KafkaConfig.maybeSensitive)."""
+    """Whether to hide a config's value. A config of unknown type may be a secret (KafkaConfig.maybeSensitive)."""
     return definition is None or definition.type == "PASSWORD"
 
 
@@ -171,9 +171,10 @@ def _places(ports: Ports) -> Places:
 
 
 def _broker_synonyms(places: Places, name: str) -> list[Synonym]:
-    """The configs that set a broker config's value. Synonyms before the first source of the config itself are left out.
+    """The synonyms that set a broker config's value. A synonym is left out if its source takes precedence over all sources of the
+    config itself.
 
-    The order is that of ConfigHelper.configSynonyms.
+    The order is that of Kafka's ConfigHelper.configSynonyms.
     """
     definition = broker_definition(name)
     names = (definition.synonyms if definition is not None and definition.name == name else ()) or (name,)

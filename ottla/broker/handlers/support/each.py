@@ -1,7 +1,7 @@
 """Helpers for requests with many items: items are handled one after the other, in steps if they are many.
 
-An item is handled without a pause, so that nothing changes between its check and its change. Other clients' requests run between
-two steps. So the state may change between two items, as if each were a separate request.
+An item is handled without a pause, so nothing changes between its checks and its change. Between two steps other requests run, so
+the state may change as between two requests.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ Answer = TypeVar("Answer")
 T = TypeVar("T")
 
 Cost: TypeAlias = int | Callable[[Item], int]
-"""The cost of an item in units of `protocol.steps.Pace` (about two microseconds each), or a function that returns it."""
+"""Estimated time per item in units of 2 us, or a function that returns it."""
 
 MADE_AT_ONCE = 200
-"""Number of elements of a request that are processed without a pause, in at most a few milliseconds."""
+"""Number of elements of a request that are processed without a pause. This takes at most a few milliseconds."""
 
 
 async def made(make: Callable[[], T], count: int) -> T:
-    """Return the result of ``make``, which reads ``count`` elements of a request. With many elements it runs in a worker thread.
+    """Return the result of ``make``, which reads ``count`` elements of a request. For many elements ``make`` runs in a worker
+    thread.
 
-    So ``make`` must not read state that may change.
+    So it must not read state that may change.
     """
     if count <= MADE_AT_ONCE:
         return make()
@@ -46,7 +47,7 @@ NamedItem = TypeVar("NamedItem", bound=Named)
 
 
 async def counted_by_name(asked: list[NamedItem]) -> list[tuple[NamedItem, int]]:
-    """The last entry of each name with the number of its occurrences, in order of first occurrence. A repeated name is an error."""
+    """For each name, in order of first occurrence, its last entry and its number of occurrences. APIs refuse repeated names."""
 
     def count() -> list[tuple[NamedItem, int]]:
         times = Counter(item.name for item in asked)
@@ -63,16 +64,16 @@ async def each(
     work: Cost[Item],
     groups: int = 0,
 ) -> Answer:
-    """The response built from the results of all items.
+    """Handle the items, and build the response from their results.
 
     ``groups`` is the number of topics or similar elements in the response; a topic may have no items. ``answer`` gets the results
-    in the order of the items. It must not read state that may change, because after a pause it runs in a worker thread.
+    in the order of the items. After a pause it runs in a worker thread, so it must not read state that may change.
     """
     pace, is_long = Pace(double_first=True), groups > MADE_AT_ONCE
     results: list[Result] = []
     done = 0
     for item in items:
-        # Count the cost of an item before the next item, so that a request with one item needs no pause.
+        # Before each item, count the work of the previous one, so that a request with one item has no pause.
         if pace.spend(done):
             is_long = True
             await next_turn()

@@ -1,4 +1,4 @@
-"""Parts of Fetch's response: partitions without records, and the whole response."""
+"""Builds Fetch's response, and its partitions without records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_THERE = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
 
 
 def is_news(requested: RequestedPartition, data: PartitionData) -> bool:
-    """Whether the response of an incremental fetch (KIP-227) must contain the partition, because it has changed."""
+    """Whether the response of an incremental fetch (KIP-227) must contain the partition, because the partition has changed."""
     return bool(
         data.records
         or data.error_code
@@ -32,9 +32,11 @@ def is_news(requested: RequestedPartition, data: PartitionData) -> bool:
 
 
 def diverging_answer(partition: Partition, requested: RequestedPartition) -> PartitionData | None:
-    """The response with the offset at which the client's log diverges; None if the logs agree (KIP-595).
+    """The response for a partition in which the client's log diverges from the leader's, with the epoch and offset of the
+    divergence; None if the logs agree (KIP-595).
 
-    Raises OFFSET_OUT_OF_RANGE for a future epoch, and for an offset below the log start offset (Partition.readRecords).
+    Raises OFFSET_OUT_OF_RANGE if the client's last epoch is unknown, or its offset below the log start offset
+    (Partition.readRecords).
     """
     if requested.last_epoch < 0:
         return None
@@ -90,11 +92,11 @@ async def response(
     is_whole: bool,
     is_sent: bool = True,
 ) -> FetchResponse:
-    """The response, in the order of the request. Adjacent partitions of a topic are joined; unknown topics come last.
+    """Build the response in the order of the request. Adjacent partitions of a topic share a topic entry; unknown topics come last.
 
-    Clients hand the partitions to their application in this order (FetchResponse.toMessage, KafkaApis.handleFetchRequest).
-    ``is_whole`` is False for an incremental fetch, whose response only contains changed partitions. With ``is_sent`` False the
-    session stays as it is.
+    Applications get the partitions in this order (FetchResponse.toMessage, KafkaApis.handleFetchRequest). ``is_whole`` is False for
+    an incremental fetch, whose response only contains changed partitions. ``is_sent``: update the session, because the response
+    will be sent.
     """
     pace = Pace()
     there: list[FetchableTopicResponse] = []

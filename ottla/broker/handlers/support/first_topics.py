@@ -1,4 +1,4 @@
-"""Creates topics when a broker starts, before it accepts requests. Topics that exist are left unchanged."""
+"""Creates topics when a broker starts, before it accepts requests. Existing topics stay unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = structlog.get_logger("broker")
 
 
 def create_first_topics(ports: create_topics.Ports, topics: Iterable[FirstTopic]) -> None:
-    """Create the topics that do not exist. Raises `ConfigError` for a topic that cannot be created."""
+    """Create those of the topics that do not exist. Raises `ConfigError` for a topic that cannot be created."""
     for topic in topics:
         asked = CreatableTopic(
             name=topic.name,

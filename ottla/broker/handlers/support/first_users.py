@@ -1,4 +1,4 @@
-"""Creates users of SCRAM when a broker or controller starts, before it accepts requests. Existing credentials stay unchanged."""
+"""Creates SCRAM users when a broker or controller starts, before it accepts requests. Existing credentials stay unchanged."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Ports(Protocol):
 
 
 def create_first_users(ports: Ports, users: Iterable[FirstUser]) -> None:
-    """Create the credentials that do not exist. Raises `ConfigError` for a user that cannot be created."""
+    """Create those of the credentials that do not exist. Raises `ConfigError` for a user that cannot be created."""
     for user in users:
         # Imported here, because most brokers create no user.
         from ottla.security.sasl.scram import HASHES, MIN_ITERATIONS, NUMBERS, salt_of
 
         if ports.cluster.state.is_member:
             raise ConfigError(
-                f"--user {user.name}: the cluster's controller creates users; give it this option, or use AlterUserScramCredentials"
+                f"--user {user.name}: only the controller creates users; start the controller with this option, or use AlterUserScramCredentials"
             )
         known = ports.cluster.state.credentials.by_user.get(user.name, {})
         for mechanism, number in NUMBERS.items():
@@ -38,7 +38,7 @@ def create_first_users(ports: Ports, users: Iterable[FirstUser]) -> None:
                 log.info("first_user_skipped", user=user.name, mechanism=mechanism)
                 continue
             salt = salt_of(ports.randomness.random_uuid() + ports.randomness.random_uuid())
-            # Kafka hashes the UTF-8 of a password as it is (ScramFormatter.normalize).
+            # As Kafka does, hash a password's UTF-8 without normalising it (ScramFormatter.normalize).
             salted = hashlib.pbkdf2_hmac(HASHES[mechanism], user.password.encode(), salt, MIN_ITERATIONS)
             try:
                 ports.cluster.set_credential(user.name, number, salt, salted, MIN_ITERATIONS)

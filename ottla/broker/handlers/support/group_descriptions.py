@@ -51,10 +51,10 @@ async def described_groups(
     topics_of: Callable[[D], Iterable[Iterable[str]]],
     hidden_topics: str = HIDDEN_TOPICS,
 ) -> list[D]:
-    """The descriptions in the request's order, after the groups that the client may not describe.
+    """Describe groups in the request's order, but list first the groups that the client may not describe.
 
-    ``refused`` describes a `KafkaError` of ``describe``. ``topics_of`` yields the names of topics in a description;
-    ``hidden_topics`` is the error message if the client may not describe one of them.
+    ``refused`` makes the description for a `KafkaError` of ``describe``. ``topics_of`` yields the topic names in a description;
+    ``hidden_topics`` is the error message if the client may not describe one of these topics.
     """
     authorizer, pace = ports.authorizer, Pace(double_first=True)
     described, denied = list[D](), list[D]()
@@ -82,7 +82,6 @@ async def described_groups(
 async def _check_topics(
     authorizer: RequestAuthorizer, context: RequestContext, topics: Iterable[Iterable[str]], pace: Pace, message: str
 ) -> None:
-    """Raise TOPIC_AUTHORIZATION_FAILED if the client may not describe all topics of a description."""
     checked = set[str]()
     for names in topics:
         for name in names:
@@ -100,6 +99,6 @@ def unknown_group(shard: GroupShard, group_id: str, kind: str) -> KafkaError:
 
 
 def named_partitions(assigned: Mapping[bytes, Iterable[int]], topics: GroupTopics) -> list[tuple[bytes, str, list[int]]]:
-    """Topic ids, names and partitions. Topics that no longer exist are left out."""
+    """Pairs each assigned topic with its name: topic id, name and sorted partitions. Topics that no longer exist are left out."""
     named = ((topic, topics.topic_name(topic), indexes) for topic, indexes in assigned.items())
     return [(topic, name, sorted(indexes)) for topic, name, indexes in named if name is not None]

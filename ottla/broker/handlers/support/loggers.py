@@ -53,9 +53,9 @@ def logger_entries(ports: Ports, name: str) -> list[ConfigEntry]:
 
 
 def alter_loggers(ports: Ports, name: str, changes: Sequence[LevelChange], *, validate_only: bool) -> None:
-    """Change all these levels; if one change is invalid, change none. Raises `KafkaError`.
+    """Change the levels of loggers. If one change is invalid, none is made. Raises `KafkaError`.
 
-    ConfigAdminManager.validateLogLevelConfigs has the same checks.
+    Kafka has the same checks in ConfigAdminManager.validateLogLevelConfigs.
     """
     check_node(ports, name)
     for change in changes:

@@ -1,4 +1,4 @@
-"""A fetch that waits for data, for room in the response budget, or for its timeout (Kafka's DelayedFetch)."""
+"""Parks a fetch until there is data and room in the response budget, or until its timeout (Kafka's DelayedFetch)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Ports(Protocol):
 
 
 class Fetching(Protocol[A_co]):
-    """The fetch that is parked: reads data and builds the response."""
+    """A parked fetch: reads data, and builds the response."""
 
     def listen(self, wakeup: Wakeup) -> None:
-        """Wake ``wakeup`` soon after the next append; one call covers several appends."""
+        """Have the partitions call ``wakeup`` soon after their next append. Several appends may cause only one call."""
         ...
 
     def ignore(self, wakeup: Wakeup) -> None:
@@ -33,18 +33,19 @@ class Fetching(Protocol[A_co]):
         ...
 
     def may_have_enough(self) -> bool:
-        """Whether another read may return enough data for a response."""
+        """Whether another read may find enough data for a response."""
         ...
 
     async def read(self, *, is_last: bool) -> A_co | None:
-        """The response, or None if the fetch must keep waiting. With ``is_last``, after the timeout, always a response."""
+        """Read; returns the response, or None if the fetch must wait on. ``is_last``: the timeout is over, so respond in any
+        case."""
         ...
 
 
 async def read_when_woken(ports: Ports, fetching: Fetching[A], wakeup: Wakeup) -> A:
-    """Park a fetch, and read again whenever there may be enough data, until a read returns a response.
+    """Park a fetch. Whenever there may be enough data, read again, until a read returns a response.
 
-    The fetch listens before each read, so that data which arrives between the steps of a read is noticed. Stops ``wakeup``.
+    Before each read the fetch listens for changes, so it notices data that arrives between the read's steps. Stops ``wakeup``.
     """
     try:
         fetching.listen(wakeup)
@@ -62,7 +63,6 @@ async def read_when_woken(ports: Ports, fetching: Fetching[A], wakeup: Wakeup) -
 
 
 async def _room(budget: ResponseBudget) -> None:
-    """Wait while the budget has no room for a response that may be large."""
     while budget.is_used_up:
         room: Pause[None] = Pause(is_parked=True)
         budget.wait(room.end)

@@ -1,7 +1,6 @@
 """Recompresses batches of Produce for topics with a ``compression.type``.
 
-The compressors are imported at first use: most topics keep the compression of producers, and the import would slow down every
-start.
+The compressors are imported when first used, because most topics do not need them, and the import would slow down every start.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ class Ports(Protocol):
 
 
 def target_of(config: LogConfig, header: BatchHeader) -> CompressionTarget | None:
-    """The compression for a batch; None if the batch is stored unchanged (BrokerCompressionType).
+    """The compression with which to store a batch; None if the batch is stored unchanged (BrokerCompressionType).
 
-    As in Kafka, a batch that already has the topic's compression keeps its producer's level.
+    As in Kafka, a batch that already has the topic's compression type is stored unchanged, even with another level.
     """
     if config.compression_type == AS_PRODUCED:
         return None
@@ -42,7 +41,7 @@ def target_of(config: LogConfig, header: BatchHeader) -> CompressionTarget | Non
 async def recompressed(
     ports: Ports, batch: memoryview, header: BatchHeader, target: CompressionTarget, inflated_bytes: int, limit_bytes: int
 ) -> tuple[memoryview, BatchHeader]:
-    """Return the batch with another compression, as `recompress` returns it. Waits for memory from the shared budget."""
+    """Return the batch and its header with another compression (`recompress`). Waits for memory from the budget of all requests."""
     from ottla.protocol.recompressing import memory_bytes, recompress
 
     needed_bytes = memory_bytes(target, inflated_bytes, limit_bytes)

@@ -15,13 +15,13 @@ from ottla.protocol.messages.produce import TopicProduceData
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 IDS_FROM = 13
-"""The first version with topic ids instead of names."""
+"""The first version of Produce with topic ids instead of names."""
 ADMIN_CLIENT_ID = "__admin_client"
-"""The only client id that may write to internal topics, as in Kafka."""
+"""The client id that may write to internal topics, as in Kafka. Other client ids may not."""
 
 
 class BeforeTheLog(KafkaError):
-    """An error that occurred before the log was accessed, so that the response has no log start offset."""
+    """An error that occurred before the log was accessed. Its response has no log start offset."""
 
 
 class Ports(Protocol):
@@ -31,9 +31,9 @@ class Ports(Protocol):
 
 
 def partition_of(ports: Ports, context: RequestContext, topic: TopicProduceData, index: int) -> Partition:
-    """The partition of a batch.
+    """Return the partition of a batch in a Produce request.
 
-    Raises `KafkaError` for an unknown partition, and for an internal topic that clients may not write.
+    Raises `KafkaError` if the partition is unknown, or if the client may not write to the topic.
     """
     name = topic.name if context.version < IDS_FROM else topic_name(ports.cluster, topic.topic_id)
     if not ports.authorizer.allows(context, AclOperation.WRITE, ResourceType.TOPIC, name):

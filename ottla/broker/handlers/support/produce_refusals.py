@@ -26,14 +26,14 @@ from ottla.protocol.validation import RecordsRefused
 
 ACKS = (-1, 0, 1)
 _UNCOUNTED = (-1, -1)
-"""Producer id and epoch for a transactional batch to an unknown partition. As in Kafka, ids below 0 are not counted."""
+"""Producer id and epoch for a transactional batch to an unknown partition. As in Kafka, it is not compared with other batches."""
 _WITHOUT_START = {
     Code.MESSAGE_TOO_LARGE,
     Code.RECORD_LIST_TOO_LARGE,
     Code.CORRUPT_MESSAGE,
     Code.KAFKA_STORAGE_ERROR,
 }
-"""Errors of a log for which the response has no log start offset (ReplicaManager.appendRecordsToLeader)."""
+"""Errors of an append for which the response has no log start offset (ReplicaManager.appendRecordsToLeader)."""
 
 
 class Ports(Protocol):
@@ -41,7 +41,7 @@ class Ports(Protocol):
 
 
 async def whole_refusal(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> Code:
-    """The error for the whole request; NONE if it may be handled."""
+    """The error for all partitions of the request; NONE if the request may be handled."""
     if request.acks not in ACKS:
         return Code.INVALID_REQUIRED_ACKS
     producers = set()
@@ -59,7 +59,7 @@ async def whole_refusal(ports: Ports, context: RequestContext, request: ProduceR
 
 
 def has_transactional_records(request: ProduceRequest) -> bool:
-    """Whether any batch of the request is transactional. The request's transactional id does not decide this (CVE-2018-17196)."""
+    """Whether any batch is transactional. A transactional id in the request does not show this (CVE-2018-17196)."""
     return any(_is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data)
 
 
@@ -70,9 +70,9 @@ def _is_transactional(records: Buffer | None) -> bool:
 def transactional_producer_of(
     ports: Ports, context: RequestContext, topic: TopicProduceData, data: PartitionProduceData
 ) -> tuple[int, int] | None:
-    """Return the producer id and epoch of a transactional batch. Returns None for other batches.
+    """Return the producer id and epoch of a transactional batch; None for other batches.
 
-    Returns `_UNCOUNTED` if the batch's partition does not exist.
+    If the batch's partition does not exist, return `_UNCOUNTED`.
     """
     records = data.records
     if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2 or not records[22] & TRANSACTIONAL_BIT:
@@ -84,7 +84,7 @@ def transactional_producer_of(
 
 
 def refused_partition(index: int, error: KafkaError, partition: Partition | None) -> PartitionProduceResponse:
-    """The response for a partition with a refused batch. It has a log start offset for the same errors as in Kafka."""
+    """The response for a partition with a refused batch. As in Kafka, only some errors have a log start offset."""
     errors = error.errors if isinstance(error, RecordsRefused) else []
     log_start_offset = -1
     if partition is not None and error.code not in _WITHOUT_START and not isinstance(error, BeforeTheLog):

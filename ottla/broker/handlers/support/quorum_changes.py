@@ -16,7 +16,7 @@ class Ports(Protocol):
 
 
 def check_voter(ports: Ports, verb: str, cluster_id: str | None, voter_id: int, directory_id: bytes) -> None:
-    """Raise INCONSISTENT_CLUSTER_ID or INVALID_REQUEST for an invalid request. ``verb`` is Add or Remove."""
+    """Raise INCONSISTENT_CLUSTER_ID or INVALID_REQUEST for an invalid request. ``verb``, for the message, is Add or Remove."""
     if cluster_id is not None and cluster_id != ports.cluster_id:
         reason = f'The given id "{cluster_id}" doesn\'t match the cluster id "{ports.cluster_id}"'
         raise KafkaError(Code.INCONSISTENT_CLUSTER_ID, reason)

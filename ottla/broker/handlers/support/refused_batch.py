@@ -1,6 +1,6 @@
 """Reports a batch that Produce refused to the listener of transaction histories.
 
-A batch that was appended is in its partition's log and is not reported.
+Appended batches are not reported, because they are in their partition's log.
 """
 
 from __future__ import annotations

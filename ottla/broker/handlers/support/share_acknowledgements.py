@@ -19,17 +19,18 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 RENEWAL_FROM = 2
-"""The first version of both APIs in which a member may renew locks (KIP-1222)."""
+"""The first version of ShareFetch and of ShareAcknowledge in which a member may renew locks (KIP-1222)."""
 ACKNOWLEDGE_WORK = 200
-"""The cost of the acknowledgements for a partition, without their batches, in units of `protocol.steps.Pace`."""
+"""Estimated time per partition with acknowledgements, without their batches, in units of 2 us."""
 
 ITEM_WORK = 4
-"""The cost of a partition without acknowledgements."""
+"""Estimated time per partition without acknowledgements, in units of 2 us."""
 MAX_TYPES = 10_000
-"""Maximum number of acknowledge types of a partition: the maximum of ``group.share.max.partition.max.record.locks``."""
+"""Maximum number of acknowledge types for a partition in a request: the maximum of
+``group.share.max.partition.max.record.locks``."""
 
 Outcomes = dict[tuple[bytes, int], KafkaError | None]
-"""The error by topic id and partition; None for success."""
+"""The acknowledgement's error by topic id and partition; None for success."""
 
 
 class Ports(Protocol):
@@ -68,9 +69,9 @@ class AskedTopic(Protocol):
 async def acknowledge_all(
     ports: Ports, session: SessionKey, topics: Iterable[AskedTopic], context: RequestContext, *, is_renewal: bool
 ) -> Outcomes:
-    """Handle the acknowledgements of all partitions. If one batch of a partition is refused, none of its batches counts.
+    """Handle the acknowledgements of all partitions. If one batch of a partition is refused, all batches of the partition are.
 
-    As in Kafka, partitions without batches are in the result only if another partition has batches.
+    As in Kafka, partitions without batches are in the result only if another partition has valid batches.
     """
     pace, (group_id, member_id) = Pace(double_first=True), session
     asked = {(topic.topic_id, p.partition_index): p.acknowledgement_batches for topic in topics for p in topic.partitions}
@@ -109,7 +110,8 @@ async def acknowledge_all(
 
 
 def _are_sound(batches: Sequence[AcknowledgementBatch], version: int, *, is_renewal: bool) -> bool:
-    """Whether batches are in order, with one type each or one for each offset (KafkaApis.validateAcknowledgementBatches)."""
+    """Whether batches are in ascending order, each with one type for all its offsets or one for each
+    (KafkaApis.validateAcknowledgementBatches)."""
     if sum(len(batch.acknowledge_types) for batch in batches) > MAX_TYPES:
         return False
     last_type = AcknowledgeType.RENEW if version >= RENEWAL_FROM else AcknowledgeType.REJECT

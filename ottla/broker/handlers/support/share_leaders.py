@@ -47,7 +47,7 @@ def name_leaders_for_acknowledge(ports: Ports, listener: str, response: share_ac
 
 
 def _name_leaders(ports: Ports, listener: str, topics: Sequence[_Topic]) -> list[BrokerAddress]:
-    """Set the leader of each partition that has a leader error; returns the addresses of these leaders."""
+    """Set the current leader of each partition whose error requires that; returns the addresses of these leaders."""
     leaders: set[int] = set()
     for topic in topics:
         for partition in topic.partitions:

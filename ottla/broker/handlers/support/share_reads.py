@@ -1,4 +1,4 @@
-"""Reads a share partition for a member, and acquires records for it; only the batches with acquired records are returned."""
+"""Reads a share partition, acquires records for a member, and returns the batches with acquired records."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ottla.storage.reading import Slice
 SLICE_BYTES = 1 << 20
 """Maximum number of bytes that a fetch reads from one share partition. A larger ``min_bytes`` raises this limit."""
 CHECKED_AT_ONCE = 100
-"""Maximum number of batches from before the broker's start that one read checks. One step may read many share partitions."""
+"""Maximum number of batches from earlier runs of the broker that one read checks. One step may read many share partitions."""
 
 
 class AcquiredBatches(NamedTuple):
-    """The batches of a share partition that have the acquired records. ``read_bytes`` is the number of bytes read."""
+    """The batches of a share partition that contain the acquired records. ``read_bytes`` is the size of all batches read."""
 
     records: Buffer
     acquired: Sequence[AcquiredRecords]
@@ -28,7 +28,7 @@ class AcquiredBatches(NamedTuple):
 
 
 class AcquireOptions(NamedTuple):
-    """The options of a ShareFetch for all its partitions."""
+    """The options of a ShareFetch request, the same for all its partitions."""
 
     member_id: str
     batch_size: int
@@ -40,7 +40,7 @@ NOTHING = AcquiredBatches(b"", (), 0)
 
 
 def read(shared: OpenSharePartition, max_bytes: int, *, committed: bool, min_one_batch: bool) -> Slice:
-    """Read from the first record that can be delivered. Raises `KafkaError`."""
+    """Read the share partition from the first record that can be delivered. Raises `KafkaError`."""
     offset = shared.partition.next_fetch_offset()
     return shared.source.read(offset, max_bytes, committed=committed, min_one_batch=min_one_batch, most_checks=CHECKED_AT_ONCE)
 
@@ -54,9 +54,9 @@ def take(
     *,
     is_first: bool,
 ) -> AcquiredBatches:
-    """Read records and lock them for the member, without a pause, so that no other member gets the same records.
+    """Read records and lock them for the member. There is no pause in between, so no other member gets the same records.
 
-    If the log starts above the next record to deliver, the share partition's start is moved to the log start, where the next fetch
+    If the next record to deliver was deleted, the share partition's start moves to the log start offset, where the next fetch
     continues. Raises `KafkaError`.
     """
     fetch_offset = shared.partition.next_fetch_offset()
@@ -67,7 +67,7 @@ def take(
             raise
         shared.partition.move_log_start(shared.source.log.log_start_offset)
         return NOTHING
-    # Records above this offset cannot be acquired, so their batches need not be parsed.
+    # Records above this offset cannot be acquired, because the lock limit is reached before. Their batches need not be parsed.
     most_offset = max(shared.partition.end_offset, fetch_offset) + shared.partition.config.max_record_locks
     fetched, positions = _batches_and_positions(piece.data, most_offset)
     request = AcquireRequest(
@@ -86,7 +86,8 @@ def take(
 
 
 def _batches_and_positions(data: Buffer, most_offset: int) -> tuple[list[FetchedBatch], list[int]]:
-    """Return the batches up to ``most_offset``, and their positions in ``data``. The last position is the end of the last batch."""
+    """Return the batches that begin at or below ``most_offset``, their positions in ``data``, and the position after the last
+    one."""
     fetched: list[FetchedBatch] = []
     positions: list[int] = []
     end = 0
@@ -110,7 +111,7 @@ def _batches_and_positions(data: Buffer, most_offset: int) -> tuple[list[Fetched
 
 
 def _only(data: Buffer, fetched: list[FetchedBatch], positions: list[int], acquired: Sequence[AcquiredRecords]) -> Buffer:
-    """The batches from the first to the last acquired record (ShareFetchUtils.maybeSliceFetchRecords)."""
+    """The bytes of the batches from the first to the last acquired record (ShareFetchUtils.maybeSliceFetchRecords)."""
     first = next((at for at, batch in enumerate(fetched) if batch.last_offset >= acquired[0].first_offset), 0)
     beyond = next((at for at, batch in enumerate(fetched) if batch.first_offset > acquired[-1].last_offset), len(fetched))
     return memoryview(data)[positions[first] : positions[beyond]]

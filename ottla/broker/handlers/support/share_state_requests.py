@@ -12,9 +12,9 @@ from ottla.coordinator.share_state.records import ShareKey
 from ottla.protocol.java_hash import id_work
 
 UNITS_PER_BATCH = 2
-"""The cost of a state batch that is written or read, in units of `protocol.steps.Pace`."""
+"""Estimated time per written or read state batch, in units of 2 us."""
 STORED_PER_UNIT = 2
-"""Number of stored batches of a share partition that are processed in one unit of work. A write may process all stored batches."""
+"""Number of stored state batches that count as one unit of work. A write may process all stored batches of a share partition."""
 
 
 class RequestPartition(Protocol):
@@ -42,7 +42,8 @@ async def for_each_partition(
     answer: Callable[[list[tuple[bytes, list[R]]]], A],
     batch_work: Callable[[ShareKey, P], int] = lambda key, asked: 0,
 ) -> A:
-    """Build the response. As in Kafka it is empty for a request without a group or topics, or if a topic has no partitions."""
+    """Handle each share partition, and build the response. As in Kafka it is empty for a request without a group or topics, or with
+    a topic without partitions."""
     if not group_id or any(not topic.partitions for topic in topics):
         return answer([])
 

@@ -1,4 +1,4 @@
-"""The common part of the requests that create, renew and expire delegation tokens (KIP-48)."""
+"""Refuses requests to create, renew or expire delegation tokens from clients that may not send them (KIP-48)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.protocol.errors import Code
 from ottla.security.principal import ANONYMOUS
 
 NO_TIME_MS = -1
-"""The times in a response that a broker makes without a token. The controller's have 0, as in Kafka."""
+"""Value of the time fields in a broker's error response. In error responses of the controller they are 0, as in Kafka."""
 
 
 class Ports(Protocol):
@@ -20,10 +20,11 @@ class Ports(Protocol):
 
 
 def refusal(context: RequestContext) -> Code:
-    """DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for a client that is not authenticated, or is by a token; else NONE.
+    """DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for a client that is not authenticated, or that has authenticated with a token; else
+    NONE.
 
-    Only the broker to which the client is connected knows this, so it is checked before a request is forwarded to the controller
-    (KafkaApis.allowTokenRequests).
+    Only the broker to which the client is connected knows how it has authenticated, so that broker checks it before forwarding the
+    request to the controller (KafkaApis.allowTokenRequests).
     """
     is_refused = context.principal == ANONYMOUS or context.is_by_token
     return Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED if is_refused else Code.NONE
