@@ -3,13 +3,12 @@
 Each module in `broker.handlers` has one `Declaration`, which a `broker.apis.registry.ApiRegistry` finds. The served versions are
 those of the API's schema.
 
-A handler is a coroutine that returns the response, or None for no response. The dispatcher runs its steps (`protocol.steps`), so a
-request that never waits costs only one call more than with a plain function. Plain functions change state, because other requests
-may run at each ``await``.
+A handler is a coroutine that returns the response, or None for no response. The dispatcher runs its steps (`protocol.steps`). State
+changes are plain functions, because other requests may run at each ``await``.
 
 Handlers begin in the order in which requests arrive. While a handler awaits `next_turn`, `in_thread` or a `Pause`, no further
-request of the connection is handled, as Kafka mutes a channel. Once a handler is parked (`Pause.is_parked`), further requests are
-handled, and the handler is cancelled if the client disconnects. Responses are sent in the order of the requests.
+request of its connection is handled, as Kafka mutes a channel. A parked handler (`Pause.is_parked`) lets further requests run, and
+is cancelled if the client disconnects. Responses are sent in the order of the requests.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from ottla.security.principal import ANONYMOUS, KafkaPrincipal
 
 
 class RequestRefused(Exception):
-    """A request that gets no response. The connection is closed, with the text as the reason."""
+    """A request that gets no response: its connection is closed. The exception's text is the reason."""
 
 
 class RequestContext(msgspec.Struct):
@@ -49,28 +48,28 @@ class RequestContext(msgspec.Struct):
 
 S = TypeVar("S")
 Handler: TypeAlias = Callable[[S, Any, RequestContext], Steps[Any]]
-"""Takes the server's services, the request and its context; returns the response. The signature of a handler has a Protocol with
-only the services that it needs, so that the signature shows which state the handler may change."""
+"""A coroutine that takes the server's services, the request and its context, and returns the response. A handler's signature names
+a Protocol with only the services that it needs, so that the signature shows which state the handler may change."""
 
 
 class WaitsFor(Enum):
-    """The writes that a response waits for after its handler has returned."""
+    """The writes that must be durable or committed before a response is sent. The response waits after its handler has returned."""
 
     COORDINATORS = "coordinators"
-    """The response is sent when all writes are durable, and the coordinators' records that the handler used are committed."""
+    """All writes must be durable, and the coordinators' records that the handler used must be committed."""
     DURABILITY = "durability"
-    """The response is sent when all writes are durable. The handler waits for replicas, or reads below the high watermark."""
+    """All writes must be durable. The handler itself waits for replicas, or reads only below the high watermark."""
     NOTHING = "nothing"
-    """The response is sent at once, because the handler has already waited for all writes that the response depends on."""
+    """The response is sent at once, because its handler has already waited."""
 
 
 class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """One API of a server that gives its handlers the services ``S``.
 
-    ``failed`` builds the response with one error for a whole request. ``authorisation`` has the permissions that Kafka's authorizer
-    checks; ``authorise`` and ``checks_itself`` tell where these are checked (`request_authorizer.enforcing`). ``is_bulky``: the
-    response may be far larger than the request, so the request waits while too many bytes of responses are unsent. ``is_small``
-    returns for one request of a bulky API whether its response is small.
+    ``failed`` builds the response to a request that fails as a whole. ``authorisation`` lists the permissions that Kafka's
+    authorizer checks; ``authorise`` and ``checks_itself`` determine where they are checked (`request_authorizer.enforcing`).
+    ``is_bulky``: the response may be far larger than the request, so the request waits while too many bytes of responses are
+    unsent, unless ``is_small`` says that its own response is small.
     """
 
     key: int
@@ -81,9 +80,9 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     is_bulky: bool = False
     is_small: Callable[[S, Any, RequestContext], bool] | None = None
     authorise: Authorise | None = None
-    """Checks the permissions that every request of the API needs, before the request is handled."""
+    """Checks, before the handler is called, the permissions that every request of the API needs."""
     refused: Callable[[S, Any, RequestContext], Any] | None = None
-    """Returns the response if the broker itself refuses a request; None if the broker forwards the request to a controller."""
+    """Returns the error response if the broker refuses a request; None if it may forward the request to a controller."""
     checks_itself: bool = False
     """Whether the handler checks permissions, because its response has a result for each resource."""
 
@@ -101,7 +100,7 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         return APIS[self.key].min_version
 
     def max_version(self, *, unstable: bool) -> int:
-        """The newest version that is served, possibly an unstable one with ``unstable`` (``unstable.api.versions.enable``)."""
+        """The newest version that is served; including unstable versions with ``unstable`` (``unstable.api.versions.enable``)."""
         return APIS[self.key].newest_version if unstable else APIS[self.key].max_version
 
 

@@ -1,7 +1,8 @@
 """The permissions that Kafka's authorizer checks before a request is handled.
 
-Each API declares its permissions. A permission that every request of the API needs is checked before its handler is called
-(`request_authorizer.enforcing`). The handler checks permissions on single resources, because its response has a result for each.
+Each API declares its permissions. Permissions that every request of the API needs are checked before the handler is called
+(`request_authorizer.enforcing`). The handler checks permissions on single resources, because the response has a result for each
+resource.
 """
 
 from __future__ import annotations
@@ -15,27 +16,27 @@ from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 
 
 class Authorisation(NamedTuple):
-    """An operation on the resources of one type in a request."""
+    """A permission: an operation on resources of one type."""
 
     operation: AclOperation
     resource_type: ResourceType
 
 
 def authorisations(text: str) -> tuple[Authorisation, ...]:
-    """Parse ``"WRITE TRANSACTIONAL_ID, READ GROUP"``: every permission that Kafka may check for a request of one API.
+    """Parse all permissions that Kafka may check for requests of one API, such as ``"WRITE TRANSACTIONAL_ID, READ GROUP"``.
 
-    A single request may need only some of these permissions, and some are alternatives, such as CREATE on CLUSTER or on TOPIC.
-    Raises KeyError for a name that Kafka does not have.
+    A request may need only some of them. Some are alternatives, such as CREATE on CLUSTER or on TOPIC. Raises KeyError for an
+    operation or resource type that Kafka does not have.
     """
     pairs = (pair.split() for pair in text.split(","))
     return tuple(Authorisation(AclOperation[operation], ResourceType[resource]) for operation, resource in pairs)
 
 
 UNRESTRICTED: tuple[Authorisation, ...] = ()
-"""The permissions of an API that every client may use in Kafka."""
+"""Declares that every client may use the API, as in Kafka."""
 
 Authorise: TypeAlias = Callable[[RequestAuthorizer, Any, Any], None]
-"""Takes the authorizer, a request and its context. Raises the `KafkaError` of a request that lacks a permission."""
+"""Takes the authorizer, a request and its context. Raises `KafkaError` if the client lacks a permission that the request needs."""
 
 REFUSED = {
     ResourceType.TOPIC: Code.TOPIC_AUTHORIZATION_FAILED,
@@ -44,7 +45,7 @@ REFUSED = {
     ResourceType.TRANSACTIONAL_ID: Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ResourceType.DELEGATION_TOKEN: Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
-"""The error of a client that lacks a permission, by the type of the resource (AclEntry.authorizationError)."""
+"""The error code for a client that lacks a permission, by resource type (AclEntry.authorizationError)."""
 
 
 MESSAGES = {
@@ -54,11 +55,11 @@ MESSAGES = {
     Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
     Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "Delegation Token authorization failed.",
 }
-"""The messages of these errors (Errors). Responses of some APIs have none."""
+"""Kafka's messages of the error codes for missing permissions (Errors). Responses of some APIs have no message."""
 
 
 def denied(resource_type: ResourceType) -> KafkaError:
-    """The error, with its message, of a client that lacks a permission on a resource of a type."""
+    """The error, with its message, for a client that lacks a permission on a resource of this type."""
     code = REFUSED[resource_type]
     return KafkaError(code, MESSAGES[code])
 
@@ -66,7 +67,7 @@ def denied(resource_type: ResourceType) -> KafkaError:
 def check_cluster(authorizer: RequestAuthorizer, client: Client, operation: AclOperation) -> None:
     """Raise the error of Kafka's AuthHelper.authorizeClusterOperation unless the client may perform the operation on the cluster.
 
-    Kafka's message contains the text form of the request's Java object instead of the word Request.
+    Where Kafka's message shows the request's Java object, ottla's has the word Request.
     """
     if not authorizer.allows(client, operation, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED, f"Request needs {operation.name} permission.")
@@ -75,14 +76,14 @@ def check_cluster(authorizer: RequestAuthorizer, client: Client, operation: AclO
 def check(
     authorizer: RequestAuthorizer, client: Client, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME
 ) -> None:
-    """Raise the error of the resource type unless the client may perform the operation. The resource is by default the cluster."""
+    """Raise the resource type's error unless the client may perform the operation on the resource, by default the cluster."""
     if not authorizer.allows(client, operation, resource_type, name):
         raise denied(resource_type)
 
 
 def needs(text: str) -> Authorise:
-    """Parse ``"WRITE TRANSACTIONAL_ID transactional_id, READ GROUP group_id"``: permissions that each request needs, in
-    the order of their checks, with the fields of the request that name the resources."""
+    """Parse the permissions that each request of an API needs, in the order of their checks, such as ``"WRITE TRANSACTIONAL_ID
+    transactional_id, READ GROUP group_id"``. The third word is the request's field that names the resource."""
     triples = [part.split() for part in text.split(",")]
     parsed = [(AclOperation[operation], ResourceType[resource], field) for operation, resource, field in triples]
 

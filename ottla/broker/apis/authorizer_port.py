@@ -12,7 +12,7 @@ from ottla.security.principal import KafkaPrincipal
 
 
 class Client(Protocol):
-    """The client that sent a request (`broker.apis.api.RequestContext`)."""
+    """The client that sent a request. `broker.apis.api.RequestContext` implements this."""
 
     @property
     def principal(self) -> KafkaPrincipal: ...
@@ -22,11 +22,12 @@ class Client(Protocol):
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True):
-    """An action that was denied, and how often. ``denied_by`` is the ACL that denies it; None if no ACL allows it."""
+    """An action that was denied, and how often. ``denied_by`` is the ACL that denies it; None if it is denied for lack of an
+    ACL."""
 
     principal: str
     client_host: str
-    """The address of the client whose request was denied last."""
+    """The address of the client whose request for the action was denied last."""
     operation: str
     resource_type: str
     resource: str
@@ -53,7 +54,7 @@ class RequestAuthorizer(Protocol):
     ) -> bool:
         """Whether the client may perform an operation on one resource.
 
-        With ``logs_denied`` a denial is logged. Pass False for a resource that the client did not name.
+        With ``logs_denied`` a denial is logged. Pass False if the client did not name the resource.
         """
         ...
 
@@ -62,15 +63,15 @@ class RequestAuthorizer(Protocol):
         ...
 
     def operations(self, client: Client, resource_type: ResourceType, name: str) -> int:
-        """The operations that the client may perform on a resource, as the bits of a response (KIP-430)."""
+        """The operations that the client may perform on a resource, as the bit field of a response (KIP-430)."""
         ...
 
     def rates_per_minute(self) -> tuple[float, float]:
-        """Return how often actions were allowed, and how often they were denied, in the last minute."""
+        """Return the rates per minute of allowed and of denied actions."""
         ...
 
     def denials(self) -> Sequence[Denial]:
-        """The newest denials since the broker's start, newest first."""
+        """The newest denied actions since the broker's start, the last one first."""
         ...
 
 

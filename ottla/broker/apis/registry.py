@@ -1,6 +1,6 @@
-"""Finds the APIs that a server offers: each has a schema in `protocol` and a handler module of the same name.
+"""Finds the APIs that a server offers. Each API has a schema in `protocol` and a handler module of the same name.
 
-So a new API takes two files: ``protocol/schemas/end_txn.schema``, from which ``make generate`` adds an entry to
+So a new API needs two files: ``protocol/schemas/end_txn.schema``, from which ``make generate`` adds an entry to
 `protocol.messages.APIS`, and ``broker/handlers/end_txn.py`` with its `Declaration`. ApiVersions, dispatch and the tests use a
 server's registry.
 
@@ -26,7 +26,7 @@ S = TypeVar("S")
 
 
 def modules_of(package: ModuleType) -> dict[str, str]:
-    """The full names of a package's modules by their short names."""
+    """The full names of a package's modules, by short name."""
     return {module.name: f"{package.__name__}.{module.name}" for module in iter_modules(package.__path__)}
 
 
@@ -34,9 +34,9 @@ class ApiRegistry(Generic[S]):
     """The APIs of one kind of server, whose handlers get the services ``S``."""
 
     def __init__(self, modules: Mapping[str, str], offered_from: Mapping[int, int] | None = None) -> None:
-        """``modules``: full names of modules by short name; modules without a schema of the same name are not handlers.
+        """``modules``: full names of modules by short name. Modules without a schema of the same name are ignored.
 
-        ``offered_from``: the lowest version in ApiVersions by API key, if it differs from the schema's.
+        ``offered_from``: by API key, the lowest version in ApiVersions, where it differs from the schema's.
         """
         self.modules = {key: modules[entry.module] for key, entry in sorted(APIS.items()) if entry.module in modules}
         """The full name of the handler's module by API key, ordered by key."""
@@ -45,7 +45,7 @@ class ApiRegistry(Generic[S]):
         self._change: Callable[[Declared[S]], Declared[S]] | None = None
 
     def changed_by(self, change: Callable[[Declared[S]], Declared[S]]) -> ApiRegistry[S]:
-        """The same APIs, with each declaration changed by ``change``, after the changes of this registry."""
+        """A registry of the same APIs that applies ``change`` to each declaration, after the changes of this registry."""
         earlier = self._change
         changed = ApiRegistry[S]({})
         changed.modules, changed._offered_from = self.modules, self._offered_from
@@ -63,7 +63,7 @@ class ApiRegistry(Generic[S]):
         return declared
 
     def offered_versions(self, *, unstable: bool = False) -> list[tuple[int, int, int]]:
-        """Key, lowest and highest version of each API, ordered by key.
+        """The key, lowest and highest version of each API, ordered by key.
 
         ``unstable`` is ``unstable.api.versions.enable``.
         """

@@ -29,16 +29,16 @@ from ottla.security.acl.standard_authorizer import Decision, StandardAuthorizer
 from ottla.security.principal import INTERNAL
 
 WITH_PLAIN_MESSAGE = frozenset({49, 55, 80, 81, 83, 84, 85, 86, 87})
-"""The keys of the APIs that need a permission on the cluster, and whose error has the message of its code. Kafka checks that of
-other APIs by AuthHelper.authorizeClusterOperation."""
+"""Keys of the APIs that need a permission on the cluster, and whose error has the usual message of its code. For the other APIs
+Kafka uses AuthHelper.authorizeClusterOperation, which has its own message."""
 WITHOUT_MESSAGE = frozenset({48, 50, 68, 76, 78, 79, 88, 93})
-"""The keys of the APIs whose responses have no message for a refused request, although they have a field for it."""
+"""Keys of the APIs whose responses leave the field for the message empty if a permission is missing."""
 
 log = structlog.get_logger("authorizer")
 
 
 class AclAuthorizer:
-    """Decides by ACLs, and logs denials: each kind of denial once, and then its count (``kafka.authorizer.logger``)."""
+    """Decides by ACLs. Logs each kind of denial once, and later how often it was repeated (``kafka.authorizer.logger``)."""
 
     is_enabled = True
 
@@ -48,7 +48,7 @@ class AclAuthorizer:
         self._logged = RepeatedErrors(clock, log)
         self._denials = Denials()
         self._rates = {True: RatePerMinute(), False: RatePerMinute()}
-        """How often actions are allowed and denied."""
+        """How many actions per minute are allowed (True) and denied (False)."""
 
     def allows(
         self,
@@ -109,10 +109,11 @@ def acl_authorizer(settings: Settings, index: AclIndex, clock: Clock) -> AclAuth
 
 
 def enforcing(authorizer: RequestAuthorizer) -> Callable[[Declared[Any]], Declared[Any]]:
-    """Return a function that changes an API's declaration: requests without a needed permission are refused before handling.
+    """Return a function that changes an API's declaration so that requests without a needed permission are refused before the
+    handler.
 
-    If the API's only permission is on the cluster, that permission is checked. An API whose permissions are checked neither here
-    nor by its handler requires CLUSTER_ACTION, which brokers and super users have.
+    Without ``authorise`` and ``checks_itself``, an API's only permission is checked if it is on the cluster; any other such API
+    requires CLUSTER_ACTION, which brokers and super users have.
     """
 
     def change(api: Declared[Any]) -> Declared[Any]:
@@ -135,7 +136,7 @@ def enforcing(authorizer: RequestAuthorizer) -> Callable[[Declared[Any]], Declar
 
 
 async def _refused(api: Declared[Any], request: Any, context: Any, error: KafkaError) -> Any:
-    """Make the response in a worker thread, because a client without any permission may send a request with many elements."""
+    """Build the error response in a worker thread, because a client without any permission may send very many elements."""
     responses = list[Any]()
 
     def make() -> None:
@@ -149,7 +150,6 @@ async def _refused(api: Declared[Any], request: Any, context: Any, error: KafkaE
 
 
 def _set_message(part: Any, error: KafkaError) -> None:
-    """Set the error's message wherever a response has its code."""
     if isinstance(part, list):
         for each in part:
             _set_message(each, error)

@@ -84,7 +84,7 @@ class Services(Protocol):
 
     @property
     def problems(self) -> list[str]:
-        """A line for each log that is offline or damaged."""
+        """A line of text for each log that is offline or damaged."""
         ...
 
     @property

@@ -1,6 +1,6 @@
 """Completes a decided transaction: sends its markers, then logs the Complete record (TransactionCoordinator, KIP-98).
 
-The outcome is final once the Prepare record is in the log. So every failure of the completion is retried; clients do not see it.
+Once the Prepare record is in the log, the outcome is final. So every failure after it is retried, and clients do not see it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ottla.storage.log import Log
 
 RETRY_MS = 1_000
 MARKERS_AWAITED_MS = 1_000
-"""Maximum time in ms that the response to EndTxn waits for markers that are being written. Kafka does not wait for markers."""
+"""Maximum time in ms that an EndTxn response waits until markers are written. Kafka does not wait for them."""
 
 log = structlog.get_logger("transactions")
 
 
 class Completions:
-    """Completes a coordinator's decided transactions. ``runtime_of`` returns None after the shard was dropped."""
+    """Completes a coordinator's decided transactions. ``runtime_of`` returns a shard's runtime; None if the shard was dropped."""
 
     def __init__(
         self,
@@ -49,18 +49,18 @@ class Completions:
         self._interception = kernel.interception
         self._markers = MarkerSender(kernel, cluster_state, transport, lambda shard: runtime_of(shard) is not None)
         self.delayed = 0
-        """Number of completions that the log refused and that will be retried."""
+        """Number of completions whose record the log has refused, and that are waiting for a retry."""
 
     def pending_partitions(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
         """The pending markers of a decided transaction: its partitions whose marker is not written yet."""
         return self._markers.pending_partitions(metadata)
 
     def forget(self, shard: TransactionShard) -> None:
-        """Forget a dropped shard. The new leader of its partition completes the shard's transactions."""
+        """Forget a dropped shard's transactions: the new leader of its partition completes them."""
         self._markers.forget(shard)
 
     def resume(self, shard: TransactionShard, except_ids: Container[str] = ()) -> None:
-        """Complete transactions that were decided before the shard was loaded, by this broker or another coordinator."""
+        """Complete transactions that this or another broker decided before the shard was loaded."""
         runtime = self._runtime_of(shard)
         if runtime is not None:
             for metadata in list(shard.prepared()):
@@ -68,7 +68,7 @@ class Completions:
                     self._begin(shard, runtime.partition.log, metadata.transactional_id, is_resumed=True)
 
     def begin(self, shard: TransactionShard, partition_log: Log, transactional_id: str) -> None:
-        """Complete a transaction whose Prepare record was appended just now."""
+        """Complete a transaction whose Prepare record was just appended."""
         self._begin(shard, partition_log, transactional_id, is_resumed=False)
 
     def _begin(self, shard: TransactionShard, partition_log: Log, transactional_id: str, *, is_resumed: bool) -> None:
@@ -78,7 +78,7 @@ class Completions:
     async def _complete(self, shard: TransactionShard, partition_log: Log, transactional_id: str, *, is_resumed: bool) -> None:
         """Write the markers of a decided transaction, then log its Complete record.
 
-        No marker may be on disk before the Prepare record, and the Complete record must never be on disk before the markers.
+        The markers must reach the disk after the Prepare record and before the Complete record.
         """
         if not await self._barrier.once_certain(partition_log, partition_log.log_end_offset):
             return
@@ -87,7 +87,7 @@ class Completions:
             log.info("transaction_resumed", transactional_id=transactional_id, state=metadata.state.label)
         while metadata is not None and self._is_pending(shard, metadata):
             try:
-                # After a start the transaction is completed, even if the fault that stopped it is configured again.
+                # A fault may stop the completion here, but not again after the shard was reloaded.
                 was_stopped = not is_resumed and await self._was_stopped(Point.AFTER_PREPARE, metadata)
                 if was_stopped and not self._is_pending(shard, metadata):
                     return
@@ -95,17 +95,16 @@ class Completions:
                     await self._log_complete(shard, metadata)
                 return
             except Exception:
-                # A bug with one id must not leave its markers unsent.
+                # After a bug, try again: the transaction must not stay without its markers.
                 self._lifecycle.bug("markers_failed", transactional_id=transactional_id)
             await sleep(self._env, RETRY_MS)
 
     def _is_pending(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
-        """Whether this broker must still complete a transaction. Checked after each wait."""
         is_decided = shard.ids.get(metadata.transactional_id) is metadata and metadata.state in PREPARED
         return is_decided and self._runtime_of(shard) is not None and not self._lifecycle.is_stopping
 
     async def _was_stopped(self, point: Point, metadata: TxnMetadata) -> bool:
-        """Wait while the interception stops the transaction at a point. Returns whether it stopped the transaction.
+        """Wait while the interception stops the transaction at this point. Returns whether it did.
 
         Raises the `KafkaError` with which the interception refuses the step.
         """
@@ -119,7 +118,7 @@ class Completions:
         return was_stopped
 
     async def _log_complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        """Log the Complete record after the markers are durable. A refusal of the log is retried."""
+        """Log the Complete record after the markers are durable. If the log refuses the record, try again."""
         transactional_id = metadata.transactional_id
         if not await self._barrier.once_certainly_durable():
             return
@@ -133,7 +132,7 @@ class Completions:
                     runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
                 return
             except KafkaError as error:
-                # Too few in-sync replicas is a temporary state of the cluster; any other error comes from the log.
+                # Too few in-sync replicas are temporary, so a warning is enough; any other error comes from the log.
                 level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
                 reason = error.code.name
                 self._errors.failed("completion_delayed", reason, level=level, transactional_id=transactional_id, error=str(error))
@@ -142,14 +141,14 @@ class Completions:
             self.delayed -= 1
 
     def has_ended(self, transactional_id: str) -> bool:
-        """Whether `once_ended` need not wait: with ``ottla.durability=process``, a single broker, and written markers."""
+        """Whether `once_ended` would return at once: ``ottla.durability=process``, a single broker, and no marker being sent."""
         barrier = self._barrier
         return barrier.never_waits and not barrier.is_replicated and not self._markers.is_sending(transactional_id)
 
     async def once_ended(self, partition_log: Log, transactional_id: str) -> bool:
         """Wait until the outcome of a transaction is certain, and its markers are written and durable.
 
-        Thus the client's next request finds the transaction completed, unless its markers take longer than `MARKERS_AWAITED_MS`.
+        So the client's next request finds the transaction completed, unless the markers take longer than `MARKERS_AWAITED_MS`.
         Returns False if the decision may be lost.
         """
         if not await self._barrier.once_committed(partition_log, partition_log.log_end_offset):

@@ -29,7 +29,7 @@ from ottla.protocol.steps import Steps
 GROUP_TICK_MS = 50
 """How often the timeouts of groups are checked, in ms."""
 DELETED_OFFSETS_RETRY_MS = 5_000
-"""How often the broker retries to remove the remaining offsets of deleted topics, in ms."""
+"""Interval in ms at which the broker retries to remove the remaining offsets of deleted topics."""
 
 
 class LocalTransport:
@@ -42,7 +42,7 @@ class LocalTransport:
         write: Callable[[WriteTxnMarkersRequest], Steps[WriteTxnMarkersResponse]],
         failed: Callable[[WriteTxnMarkersRequest, int, Code], WriteTxnMarkersResponse],
     ) -> None:
-        """``write`` handles a request in steps; ``failed`` makes the response that has one error for all partitions."""
+        """``write`` handles a request in steps; ``failed`` builds the response with one error for all partitions."""
         self._stepping = kernel.stepping
         self._lifecycle = kernel.lifecycle
         self._write = write
@@ -50,7 +50,7 @@ class LocalTransport:
 
     def write_txn_markers(self, request: WriteTxnMarkersRequest, on_response: Callable[[WriteTxnMarkersResponse], None]) -> None:
         def gave_up(error: Exception) -> None:
-            # After a bug respond with a retriable error, so that the markers are sent again.
+            # After a bug, respond with a retriable error, so that the coordinator sends the markers again.
             on_response(self._failed(request, 0, Code.REQUEST_TIMED_OUT))
             raise error
 
@@ -89,7 +89,8 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     # periodic tasks
 
     def begin_housekeeping(self, housekeeping: Housekeeping) -> None:
-        """Start the periodic tasks: timeouts, and the expiry of ids and offsets. Intervals are Kafka's settings if these exist."""
+        """Start the periodic tasks: timeouts, and the expiry of ids and offsets. Where Kafka has a setting for the interval, it is
+        used."""
         groups, transactions, repeat = self.groups, self.transactions, housekeeping.repeat
         repeat("group_tick", lambda _: GROUP_TICK_MS, groups.tick)
         repeat(
@@ -111,12 +112,11 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def make_coordinators(
     kernel: Kernel, metadata: MetadataSource, housekeeping: Housekeeping, transport: MarkerTransport, inflating: InflatingMemory
 ) -> Coordinators:
-    """Build all coordinators. ``transport`` carries markers; the copies of dead letters take memory from ``inflating``."""
+    """Build all coordinators. ``transport`` carries markers to partition leaders; dead letters take memory from ``inflating``."""
     state, cluster, partitions = metadata.state, metadata.cluster, metadata.local_partitions.partitions
 
     def state_lost(key: ShareKey) -> None:
-        # A function, because the two parts use each other: the group initialises a lost state again, and fences the share
-        # partition.
+        # `share_groups` is built below: it needs `share_partitions`, which needs this function.
         share_groups.state_lost(key)
 
     groups = Groups(kernel, partitions, state)

@@ -1,9 +1,9 @@
 """Writes a dead letter for each record that a share group has given up (KIP-1191).
 
 A dead letter is a record in the group's dead-letter topic. Its headers name the original record and the reason. If the group's
-config says so, the dead letter also has the original's key and value. A topic accepts dead letters only if its name has the prefix
-that the broker's configs require, and if its own configs allow them. If a dead letter cannot be written, the error is logged and
-the original record is still archived (ShareGroupDLQStateManager).
+config says so, the dead letter also has the key and value of the original record. A topic accepts dead letters only if its name has
+the prefix that the broker's configs require, and if its own configs allow them. If a dead letter cannot be written, the error is
+logged and the original record is still archived (ShareGroupDLQStateManager).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from ottla.storage.reading import next_decoded
 from ottla.storage.walk import DamagedBatch
 
 COPIED_BYTES = 1 << 20
-"""Upper bound, in bytes, on the keys and values that one share partition holds in memory. Larger records are not copied."""
+"""Upper bound, in bytes, on the keys and values copied in memory for one share partition. Larger records are not copied."""
 COPYING_BYTES = 4 * COPIED_BYTES
-"""Estimated memory, in bytes, that copying takes besides inflating: the batches read, the copies, and the built batch."""
+"""Estimated memory, in bytes, for copying records besides inflating them: the batches read, the copies, and the built batch."""
 COPYING_LIMIT_BYTES = 16 * COPIED_BYTES
-"""Upper bound, in bytes, on the memory for copying of all share partitions together. Further share partitions wait."""
+"""Upper bound, in bytes, on the memory for copying for all share partitions together. Beyond it, share partitions wait."""
 COPY_WORK_BYTES_SHIFT = 11
-"""The cost of decoding records for copies, in the units of `Pace`: 1 for each record, and 1 for each 2 KiB."""
+"""Estimated time to decode records for copies, in units of 2 us: 1 per record, and 1 per 2 KiB."""
 APPENDED_BYTES = 1 << 20
-"""Upper bound, in bytes, on a batch of more than one dead letter."""
+"""Upper bound, in bytes, on a batch with more than one dead letter."""
 RECORDS_PER_STEP = 500
 ENABLED = "errors.deadletterqueue.group.enable"
 TOPIC_CONFIGS = {ENABLED: "true", "message.timestamp.type": "CreateTime"}
@@ -45,11 +45,11 @@ TOPIC_CONFIGS = {ENABLED: "true", "message.timestamp.type": "CreateTime"}
 HEADER_PREFIX = "__dlq.errors."
 
 DeadLetter: TypeAlias = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
-"""Key, value and headers."""
+"""Key, value and headers of a dead letter."""
 
 
 class DeadLetterTopics:
-    """Writes dead letters in steps. Copies of originals take inflating memory from the same budget as Produce requests."""
+    """Writes dead letters in steps. Copying originals takes memory for inflating from the same budget as Produce requests."""
 
     def __init__(self, kernel: Kernel, cluster: ClusterCommands, partitions: Partitions, inflating: InflatingMemory) -> None:
         self._env = kernel.env
@@ -58,13 +58,15 @@ class DeadLetterTopics:
         self._partitions = partitions
         self._barrier = kernel.barrier
         self._inflating = inflating
-        # Taken before, and given back after, the memory for inflating, so that two share partitions never wait for each other.
+        # This memory is taken before the memory for inflating, and returned after it, so that share partitions never wait for each
+        # other.
         self._copying = InflatingMemory(COPYING_LIMIT_BYTES)
 
     async def write(self, group_id: str, source: Partition, letters: DeadLetters) -> None:
-        """Write the dead letters of ``letters``, as durably as ``ottla.durability`` promises.
+        """Write the dead letters for the records of ``letters``, and wait until they are as durable as ``ottla.durability``
+        promises.
 
-        Raises `KafkaError` if any of them cannot be written or may be lost.
+        Raises `KafkaError` if any dead letter cannot be written or may be lost.
         """
         own = self._cluster.state.config_of(GROUP_RESOURCE, group_id)
         name = dead_letter_topic(own, self._live_config.current)
@@ -85,13 +87,13 @@ class DeadLetterTopics:
             await writing.write_before(letters.last_offset + 1)
         is_durable = await self._barrier.once_durable()
         if not is_durable or self._barrier.lossy_rounds != lossy_rounds:
-            # Earlier batches may belong to an earlier round of syncs than the last batch.
+            # `once_durable` covers only the last round of syncs. An earlier round, with earlier batches, may have failed.
             raise KafkaError(
                 Code.KAFKA_STORAGE_ERROR, f"dead letters in {name} may be lost: a file could not be synced to the disk"
             )
 
     def _checked(self, group_id: str, name: str) -> Topic | None:
-        """The topic; None if it must be created. Raises INVALID_CONFIG with Kafka's message."""
+        """The dead-letter topic; None if it must be created. Raises INVALID_CONFIG with Kafka's message if it may not be used."""
         settings = self._live_config.settings
         prefix = settings.errors_deadletterqueue_topic_name_prefix
         topic = self._cluster.state.topics.get(name)
@@ -115,7 +117,6 @@ class DeadLetterTopics:
         return bool(validate(ENABLED, text or "false"))
 
     async def _create(self, group_id: str, name: str) -> Topic:
-        """Create the topic, or return it if another share partition has created it meanwhile."""
         count = self._live_config.settings.num_partitions
         try:
             if count <= PARTITIONS_AT_ONCE:
@@ -128,18 +129,18 @@ class DeadLetterTopics:
             return topic
 
     async def _copy(self, source: Partition, letters: DeadLetters, writing: _Writing) -> None:
-        """Read the original records, each batch once, and write dead letters whenever enough copies are held.
+        """Read the original records, each batch once. Whenever enough copies are held in memory, write their dead letters.
 
-        Unreadable batches and damaged bytes are skipped. Copying ends where the log is deleted or offline.
+        Unreadable batches and damaged bytes are skipped. Copying ends if the log is deleted or goes offline.
         """
         offset, pace = letters.first_offset, Pace()
         while offset <= letters.last_offset:
             try:
-                # Retention may have deleted the first records.
+                # Retention may have deleted the first originals.
                 offset = max(offset, source.log.log_start_offset)
                 piece = source.read(offset, COPIED_BYTES, committed=False, min_one_batch=True)
             except DamagedBatch:
-                # The records after the damage still get their copies.
+                # Records after the damage are still copied.
                 offset += 1
                 await next_turn()
                 continue
@@ -201,7 +202,7 @@ class _Writing:
         self._held_bytes = 0
 
     async def add_copy(self, original: Record) -> None:
-        """Hold an original record until its dead letter is written. The caller passes originals in offset order."""
+        """Hold an original record in memory until its dead letter is written. The caller passes originals in offset order."""
         if original.offset < self._next_offset:
             return
         size_bytes = len(original.key or b"") + len(original.value or b"")
@@ -211,7 +212,7 @@ class _Writing:
         self._held_bytes += size_bytes
 
     async def write_before(self, end_offset: int) -> None:
-        """Append the dead letters of all records below ``end_offset``. Raises `KafkaError`."""
+        """Append the dead letters for all records below ``end_offset``. Raises `KafkaError`."""
         while self._next_offset < end_offset:
             self._next_offset += self._append(min(end_offset, self._next_offset + RECORDS_PER_STEP))
             await next_turn()
@@ -219,7 +220,6 @@ class _Writing:
         self._held_bytes = 0
 
     def _append(self, end_offset: int) -> int:
-        """Append as many of the next dead letters as one batch has room for, and return their number. Raises `KafkaError`."""
         target = self._partitions.get(*self._target)
         target.log.check_online()
         config, first_offset, now_ms = target.log.config, self._next_offset, self._env.now_ms()
@@ -227,7 +227,7 @@ class _Writing:
         letters = (self._letter(offset, self._copies.get(offset)) for offset in range(first_offset, end_offset))
         batch, count = build_batch_within(letters, now_ms, min(most_bytes, APPENDED_BYTES))
         if len(batch) > most_bytes:
-            # The topic refuses a batch of this size, so the first dead letter is written without its copy.
+            # The topic would refuse even a batch with the first dead letter alone, so write it without the copy.
             self._copies.pop(first_offset, None)
             batch, count = build_batch_within([self._letter(first_offset, None)], now_ms, most_bytes)
         if config.is_compacted and not all(self._has_key(offset) for offset in range(first_offset, first_offset + count)):
@@ -247,7 +247,7 @@ class _Writing:
 
 
 def _headers(group_id: str, source: Partition, letters: DeadLetters) -> dict[str, bytes]:
-    """The headers of each dead letter, in Kafka's order. ``offset`` is a placeholder for each record's own offset."""
+    """The headers that all dead letters share, in Kafka's order. `_letter` replaces ``offset`` by the record's own offset."""
     headers = {
         "topic": source.log.topic,
         "partition": str(source.log.partition),

@@ -1,6 +1,6 @@
-"""Logs a line when a new producer gets a transactional id and thereby fences the id's previous producer.
+"""Logs an event when a new producer of a transactional id fences the previous one.
 
-If a producer fails with ProducerFencedException, an operator can find the other producer in the log.
+If a producer fails with ProducerFencedException, the log shows which producer has fenced it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ottla.broker.loop.env import Clock
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 
 MAX_REMEMBERED_ABORTS = 10_000
-"""Number of ids whose aborted transaction is remembered until the successor's InitProducerId. The oldest id is forgotten first."""
+"""Maximum number of aborts that are remembered until the successor's InitProducerId succeeds. The oldest is forgotten first."""
 
 log = structlog.get_logger("transactions")
 
 
 class FencingLog:
-    """Remembers the fenced producer from the abort of its transaction until its successor's InitProducerId succeeds."""
+    """Logs fencings. Remembers a fenced producer from its transaction's abort until its successor's InitProducerId succeeds."""
 
     def __init__(self, clock: Clock, listener: TransactionListener | None = None) -> None:
         self._clock = clock
@@ -28,19 +28,19 @@ class FencingLog:
         self._aborted: OrderedDict[str, ProducerIdAndEpoch] = OrderedDict()
 
     def note_abort(self, transactional_id: str, fenced: ProducerIdAndEpoch) -> None:
-        """Note that an open transaction is aborted because of another client's InitProducerId, which that client must repeat."""
+        """Note that another client's InitProducerId has aborted an open transaction. That client must repeat the request."""
         self._aborted.setdefault(transactional_id, fenced)
         if len(self._aborted) > MAX_REMEMBERED_ABORTS:
             self._aborted.popitem(last=False)
 
     def forget_abort(self, transactional_id: str) -> None:
-        """Forget the abort, because a producer got the id without fencing another producer."""
+        """Forget the abort, because InitProducerId succeeded without fencing another producer."""
         self._aborted.pop(transactional_id, None)
 
     def note_new_owner(
         self, transactional_id: str, before: ProducerIdAndEpoch, now: ProducerIdAndEpoch, client_id: str, client_host: str
     ) -> None:
-        """Log the id's new owner and the fenced producer."""
+        """Log that the transactional id has a new owner, and which producer it has fenced."""
         aborted = self._aborted.pop(transactional_id, None)
         fenced = before if aborted is None else aborted
         log.info(

@@ -31,11 +31,11 @@ from ottla.protocol.records import EndTxnMarker
 from ottla.protocol.steps import next_turn
 
 GROUPS_PER_STEP = 200
-"""Number of groups that one step searches for expired offsets."""
+"""Number of groups that are searched for expired offsets in one step."""
 OFFSETS_PER_STEP = 200
-"""Number of tombstones in one batch for the offsets of a deleted topic."""
+"""Maximum number of tombstones in one batch for a deleted topic's offsets."""
 FORGET_STEPS_AT_ONCE = 3
-"""Number of tombstone batches that the deletion of a topic writes immediately. The rest is written in the background."""
+"""Number of tombstone batches that are written at once when a topic is deleted. Further batches follow in the background."""
 
 log = structlog.get_logger("groups")
 
@@ -52,7 +52,7 @@ class DeletedTopic(NamedTuple):
 
 
 class ClusterTopics(NamedTuple):
-    """The current topics, in the form that the group coordinator needs."""
+    """The cluster's topics, in the form that the group coordinator needs."""
 
     state: ClusterState
 
@@ -85,7 +85,7 @@ class Groups:
         self._cluster_state = cluster_state
         self.topics = ClusterTopics(cluster_state)
         self._shards = Shards(OFFSETS_TOPIC, kernel, partitions, cluster_state, open=self._open, dropped=self._dropped)
-        # Deleted topics with offsets left, in the order of deletion.
+        # The deleted topics that still have offsets, in the order of deletion.
         self._forgotten: dict[DeletedTopic, None] = {}
         # Whether share groups may still refer to deleted topics.
         self._has_share_states_to_forget = True
@@ -102,7 +102,7 @@ class Groups:
             share_of=self._share_config,
         )
         self._assignors = {name: ASSIGNORS[name] for name in settings.group_consumer_assignors}
-        # A cache: the broker configuration, and the settings that it gives to a consumer group without configs of its own.
+        # A cache: the broker configuration, and the settings that consumer groups without own configs get from it.
         self._plain_consumer_config = (kernel.config.current, self._made_consumer_config({}))
         self._offers_consumer = "consumer" in settings.group_coordinator_rebalance_protocols
         self._offers_streams = "streams" in settings.group_coordinator_rebalance_protocols
@@ -169,21 +169,21 @@ class Groups:
 
     @property
     def offers_consumer_protocol(self) -> bool:
-        """Whether consumer groups (KIP-848) are enabled: broker configuration and feature level must both allow them."""
+        """Whether consumer groups (KIP-848) are enabled by both broker configuration and feature level."""
         return self._offers_consumer and self._cluster_state.features.get("group.version", 0) >= 1
 
     @property
     def offers_streams_protocol(self) -> bool:
-        """Whether streams groups (KIP-1071) are enabled: broker configuration and feature level must both allow them."""
+        """Whether streams groups (KIP-1071) are enabled by both broker configuration and feature level."""
         return self._offers_streams and self._cluster_state.features.get("streams.version", 0) >= 1
 
     def _streams_config(self, group_id: str) -> StreamsGroupConfig:
-        """The current settings of a streams group. They are not cached, because clients may change configs at any time."""
+        """The settings of a streams group. They are not cached, because clients may change configs at any time."""
         return streams_group_config(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
 
     @property
     def offers_share_protocol(self) -> bool:
-        """Whether share groups (KIP-932) are enabled. The feature level alone decides."""
+        """Whether the feature level enables share groups (KIP-932)."""
         return self._cluster_state.features.get("share.version", 0) >= 1
 
     def _share_config(self, group_id: str) -> ShareGroupConfig:
@@ -206,7 +206,7 @@ class Groups:
         return partition_for(group_id, self._shards.partition_count())
 
     def expected_partition_of(self, group_id: str) -> int:
-        """Like `partition_of`, but while ``__consumer_offsets`` does not exist, the partition that the group will have."""
+        """Like `partition_of`, but if ``__consumer_offsets`` does not exist, return the partition that the group will have."""
         topic = self._cluster_state.topics.get(OFFSETS_TOPIC)
         count = self._live_config.settings.offsets_topic_num_partitions if topic is None else topic.partition_count
         return partition_for(group_id, count)
@@ -224,7 +224,8 @@ class Groups:
         return self._shards.is_loading
 
     def append_marker(self, index: int, marker: EndTxnMarker, transaction_version: int) -> None:
-        """Append a marker and commit or drop the pending offsets, without other work in between (rule MRK-08, docs/rules.md).
+        """Append a marker, then commit or drop the transaction's pending offsets, with no other work in between (rule MRK-08,
+        docs/rules.md).
 
         Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and the errors of `Partition.append_marker`.
         """
@@ -235,7 +236,7 @@ class Groups:
     # periodic tasks
 
     def tick(self) -> None:
-        """Handle the timeouts that are due. If the log refuses the record of one group, the remaining groups go on."""
+        """Handle timeouts that are due. If the log refuses a group's record, the other groups are still handled."""
         self._shards.drop_offline()
         now_ms = self._env.steady_ms()
         for shard, runtime in self._shards.items():
@@ -260,15 +261,15 @@ class Groups:
                 await next_turn()
 
     def _refused(self, event: str, key: str, error: KafkaError, **fields: Any) -> None:
-        """Log a refused periodic task, which is retried: one line for all groups or partitions, with the first error."""
+        """Log that a periodic task was refused and will be retried: one line for all groups or partitions, with the first error."""
         self._errors.failed(event, error.code.name, key=key, error=str(error), **fields)
 
     # deleted topics
 
     def _forget_offsets_of(self, topic: str) -> None:
-        """Write tombstones for the offsets of a deleted topic: the first ones immediately, the rest in the background.
+        """Write tombstones for the offsets of a deleted topic: the first batches immediately, the rest in the background.
 
-        Offsets that are committed from now on belong to a new topic of the same name, and stay.
+        Offsets that are committed later belong to a new topic of the same name, and are not deleted.
         """
         forgotten = [
             DeletedTopic(topic, shard.partition, runtime.partition.log.log_end_offset)
@@ -277,7 +278,7 @@ class Groups:
         ]
         self._forgotten |= dict.fromkeys(forgotten)
         steps = self._forget(forgotten)
-        # A topic with few offsets loses all its offsets here, so that a client that creates the topic again reads no old offsets.
+        # If the topic has few offsets, all are deleted now. Then a client that recreates the topic at once reads no old offsets.
         try:
             for _ in range(FORGET_STEPS_AT_ONCE):
                 steps.send(None)
@@ -286,7 +287,7 @@ class Groups:
         steps.close()
 
     async def forget_topics(self) -> None:
-        """Remove the remaining offsets and share states of deleted topics. The next round retries refused tombstones."""
+        """Remove the remaining offsets and share states of deleted topics. The next run retries refused tombstones."""
         with self._errors.round("deleted topics"):
             await self._forget(list(self._forgotten))
         if self._has_share_states_to_forget:
@@ -295,7 +296,6 @@ class Groups:
                 await self._forget_share_states()
 
     async def _forget_share_states(self) -> None:
-        """Remove deleted topics from share groups. The share coordinator itself removes the states of these topics."""
         for shard, runtime in self._shards.items():
             for changed in shard.shares.forget_topics(batch_bytes(runtime)):
                 if not self._shards.serves(shard):
@@ -310,7 +310,7 @@ class Groups:
     async def _forget(self, forgotten: list[DeletedTopic]) -> None:
         for one in forgotten:
             if one not in self._forgotten:
-                # The shard was dropped since the last step. A shard loaded later may have other offsets.
+                # The shard was dropped since the last step. If it was loaded again, it may have other offsets.
                 continue
             try:
                 shard, runtime = self._shards.get(one.partition)

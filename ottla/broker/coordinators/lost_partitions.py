@@ -1,6 +1,6 @@
-"""Adds partitions again to open transactions that lost the record of the addition in a power cut.
+"""Adds partitions again to open transactions if a power cut removed the record that added them.
 
-The rule is in `coordinator.transaction.lost_additions`.
+`coordinator.transaction.lost_additions` has the rule.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ log = structlog.get_logger("transactions")
 
 
 class LostAdditions:
-    """The lost additions that this start has to repeat, by transactional id.
+    """By transactional id, the additions that a power cut removed and that this start has to repeat.
 
-    Also tracks the ids for which an addition must be on disk before the partition's first batch is written, because a later start
+    Also tracks the ids for which an addition must be on disk before the partition's first batch is written. Otherwise a later start
     could not tell to which transaction the batch belongs.
     """
 
@@ -42,7 +42,7 @@ class LostAdditions:
         return list(self._by_id)
 
     def find(self, shards: Iterable[TransactionShard]) -> None:
-        """Find lost additions by comparing the open transactions of all partitions with the coordinators' metadata."""
+        """Find lost additions: partitions with open transactions of which the coordinators do not know."""
         open_transactions = {
             (partition_log.topic, partition_log.partition): {
                 producer_id: partition_log.producers.entries[producer_id].epoch for producer_id in partition_log.producers.open_txns
@@ -54,20 +54,20 @@ class LostAdditions:
             self._by_id |= {lost.transactional_id: lost for lost in find_lost_additions(shard.ids.values(), open_transactions)}
 
     def add_again(self, transactional_id: str, shard: TransactionShard, runtime: Runtime, now_ms: int) -> None:
-        """Log the records that a power cut has lost: a transaction's completion, and the partitions of the next transaction.
+        """Log the records that a power cut removed: a transaction's completion, and the partitions of the id's next transaction.
 
-        Raises `KafkaError` if the log refuses a record; the caller then retries later.
+        Raises `KafkaError` if the log refuses a record; the caller must then retry.
         """
         lost = self._by_id[transactional_id]
         if shard.ids[transactional_id].state in PREPARED:
-            # The batches of the next transaction were written after the markers of this transaction were on disk.
+            # All markers of this transaction are on disk, because batches of the next one were written after them.
             runtime.execute(shard.complete(transactional_id, now_ms))
         runtime.execute(shard.add_partitions(transactional_id, lost.identity, lost.partitions, now_ms, TV2))
         del self._by_id[transactional_id]
         log.info("partitions_added_again", transactional_id=transactional_id, partitions=sorted(lost.partitions))
 
     def forget(self) -> None:
-        """Forget all additions, because ``__transaction_state`` was deleted."""
+        """Forget all lost additions, because ``__transaction_state`` was deleted."""
         self._by_id.clear()
         self._of_both_versions.clear()
 
@@ -78,11 +78,11 @@ class LostAdditions:
         self._has_synced = True
 
     def note_addition(self, before: TxnMetadata) -> None:
-        """Note the state of an id before a client's first batch adds a partition.
+        """Note an id's state before a client's first batch in a partition adds the partition.
 
-        After an upgrade of ``transaction.version`` a transaction of version 1 has the same epoch as the following transaction of
-        version 2. Until the completion of the first transaction is on disk, a start could mistake batches of the second for batches
-        of the first, and end them with the wrong markers.
+        After an upgrade of ``transaction.version`` the last transaction of version 1 has the same epoch as the next one of version
+        2. Until the completion of the first is on disk, a start could mistake batches of the second for batches of the first, and
+        write wrong markers.
         """
         if before.state in COMPLETED and before.client_version < TV2 and not self._barrier.never_waits:
             transactional_id = before.transactional_id
@@ -90,5 +90,5 @@ class LostAdditions:
             self._barrier.effect(lambda: self._of_both_versions.discard(transactional_id))
 
     def may_be_added_again(self, transactional_id: str) -> bool:
-        """Whether a start could tell from a partition's batch alone to which transaction of the id the batch belongs."""
+        """Whether a start could tell from a partition's batch alone to which transaction of the id it belongs."""
         return self._has_synced and transactional_id not in self._of_both_versions

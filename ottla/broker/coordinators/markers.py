@@ -36,9 +36,9 @@ from ottla.protocol.transaction_states import TxnState
 
 RETRY_MS = 100
 RETRY_AFTER_BUG_MS = 1_000
-"""Delay before pending markers are sent again after an unexpected exception. The next attempt may raise it again."""
+"""Delay in ms before pending markers are sent again after an unexpected exception. It is long because the exception may recur."""
 MARKERS_AT_ONCE = 40
-"""Number of markers of one transaction that are written in one step."""
+"""A transaction with more markers than this sends them in steps."""
 RETRIABLE_MARKER_CODES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION,
     Code.NOT_LEADER_OR_FOLLOWER,
@@ -47,10 +47,10 @@ RETRIABLE_MARKER_CODES = {
     Code.REQUEST_TIMED_OUT,
     Code.KAFKA_STORAGE_ERROR,
 }
-"""Errors after which a marker is sent again. Any other error is final for that partition.
+"""Errors after which a marker is sent again. Any other error is final for the marker's partition.
 
-A coordinator that does not know that it was replaced gets TRANSACTION_COORDINATOR_FENCED, or INVALID_PRODUCER_EPOCH if the producer
-has begun its next transaction (TransactionMarkerRequestCompletionHandler).
+If another coordinator has replaced this one, the error is TRANSACTION_COORDINATOR_FENCED, or INVALID_PRODUCER_EPOCH after the
+producer has begun its next transaction (TransactionMarkerRequestCompletionHandler).
 """
 
 log = structlog.get_logger("markers")
@@ -70,8 +70,8 @@ class MarkerTransport(Protocol):
 class _PendingMarkers:
     """The partitions of one decided transaction that have no marker yet.
 
-    ``written`` ends with True when every partition has its marker, with False when the shard is dropped. ``is_retry_due``: after a
-    bug, all pending markers are about to be sent again.
+    ``written`` ends with True when every partition has its marker, with False when the shard is dropped. ``is_retry_due`` means
+    that, after a bug, a retry of all pending markers is scheduled.
     """
 
     __slots__ = ("is_retry_due", "partitions", "written")
@@ -83,14 +83,14 @@ class _PendingMarkers:
 
 
 class _Sending(msgspec.Struct, kw_only=True):
-    """``under_way``: number of a transaction's marker requests without a response; at 0 ``waiting`` is called."""
+    """A transaction's marker requests without a response. When ``under_way``, their number, is 0, ``waiting`` is called."""
 
     under_way: int = 0
     waiting: list[Callable[[], None]] = []
 
 
 class MarkerSender:
-    """Sends the markers of prepared transactions, and repeats markers that fail with a retriable error."""
+    """Sends the markers of decided transactions, and repeats markers that fail with a retriable error."""
 
     def __init__(
         self,
@@ -99,8 +99,8 @@ class MarkerSender:
         transport: MarkerTransport,
         is_served: Callable[[TransactionShard], bool],
     ) -> None:
-        """``is_served`` says whether a shard is still in service. The kernel's ``interception`` may stop a transaction between two
-        markers, and its ``listener`` is notified of refused markers."""
+        """``is_served`` returns whether a shard is still in service. The kernel's ``interception`` may stop a transaction between
+        two markers, and its ``listener`` is notified of refused markers."""
         self._env = kernel.env
         self._stepping = kernel.stepping
         self._lifecycle = kernel.lifecycle
@@ -110,11 +110,11 @@ class MarkerSender:
         self._interception = kernel.interception
         self._listener = kernel.listener
         self._pending: dict[str, _PendingMarkers] = {}
-        # The ids whose markers are being written in steps or by other brokers.
+        # The ids for which marker requests are being sent, or have no response yet.
         self._sending: dict[str, _Sending] = {}
 
     def pending_partitions(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
-        """The pending markers of a prepared transaction; all its partitions if this broker is not completing it."""
+        """The pending markers of a decided transaction; all its partitions if this broker is not sending its markers."""
         pending = self._pending.get(metadata.transactional_id)
         return metadata.partitions if pending is None else pending.partitions
 
@@ -133,11 +133,11 @@ class MarkerSender:
                 then()
 
     def is_sending(self, transactional_id: str) -> bool:
-        """Whether the markers of an id are being written in steps or by other brokers."""
+        """Whether marker requests for an id are being sent, or have no response yet."""
         return transactional_id in self._sending
 
     def when_sent(self, transactional_id: str, then: Callable[[], None]) -> None:
-        """Call ``then`` when every marker request of the id has its response; immediately if no request is pending."""
+        """Call ``then`` when every marker request for the id has its response; immediately if none is pending."""
         sending = self._sending.get(transactional_id)
         if sending is None:
             then()
@@ -157,7 +157,8 @@ class MarkerSender:
                 then()
 
     async def write(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
-        """Write the markers of a decided transaction, with retries. Returns False if another broker completes the transaction."""
+        """Write the markers of a decided transaction, with retries. Returns False if the shard is dropped: another broker then
+        writes them."""
         assert metadata.state in PREPARED, f"markers of {metadata.transactional_id}, which is {metadata.state.label}"
         pending = self._pending[metadata.transactional_id] = _PendingMarkers(metadata.partitions)
         self._send(shard, metadata, metadata.partitions)
@@ -190,9 +191,9 @@ class MarkerSender:
             self._ended(metadata.transactional_id, sending)
 
     def _failed(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        """Send all pending markers again after an unexpected exception. Called in an ``except`` block.
+        """Schedule a retry of all pending markers after an unexpected exception. Called in an ``except`` block.
 
-        Without this, the transaction would stay in a Prepare state until a restart. A marker that is sent twice does no harm.
+        Without a retry the transaction would stay decided until a restart. Sending a marker twice does no harm.
         """
         self._lifecycle.bug("markers_failed", transactional_id=metadata.transactional_id)
         pending = self._pending.get(metadata.transactional_id)
@@ -210,8 +211,8 @@ class MarkerSender:
     def _addressed(
         self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]
     ) -> tuple[set[TopicPartition], WritableTxnMarker]:
-        """Return the partitions that do not exist (deleted topic, or fewer partitions than AddOffsetsToTxn expected), and the
-        marker for the other partitions."""
+        """Return the partitions that do not exist, and the marker for the other partitions. A partition does not exist if its topic
+        was deleted, or has fewer partitions than AddOffsetsToTxn expected."""
         known = self._cluster_state.topics
         deleted = {p for p in partitions if p[0] not in known or p[1] >= known[p[0]].partition_count}
         topics: dict[str, list[int]] = {}
@@ -254,7 +255,8 @@ class MarkerSender:
     async def _send_one_by_one(
         self, interception: Interception, shard: TransactionShard, metadata: TxnMetadata, marker: WritableTxnMarker
     ) -> None:
-        """Send the markers of a transaction one after the other: an interception may stop the transaction between two markers.
+        """Send the markers of a transaction one after the other, because an interception may stop the transaction between two
+        markers.
 
         After a stop, the response to EndTxn waits only for the markers that were sent before the stop.
         """
@@ -282,7 +284,7 @@ class MarkerSender:
     def _latch_or_refuse(
         self, interception: Interception, shard: TransactionShard, metadata: TxnMetadata, left: deque[TopicPartition]
     ) -> Latch | None:
-        """Drop the first markers of ``left`` that the interception refuses. Returns the latch for the next marker, if any."""
+        """Drop the first markers of ``left`` while the interception refuses them. Returns the next marker's latch, if any."""
         while left:
             topic, index = left[0]
             try:
@@ -293,7 +295,7 @@ class MarkerSender:
         return None
 
     def _latch(self, interception: Interception, metadata: TxnMetadata, topic: str, index: int) -> Latch | None:
-        """The latch to wait for before a marker, if any. Raises the `KafkaError` with which an interception refuses the marker."""
+        """The latch with which an interception delays a marker, if any. Raises `KafkaError` if it refuses the marker."""
         markers_written = len(metadata.partitions) - len(self.pending_partitions(metadata))
         points = [Point.BETWEEN_MARKERS] if markers_written else []
         points += [Point.BEFORE_OFFSETS] if topic == OFFSETS_TOPIC else []
@@ -312,7 +314,6 @@ class MarkerSender:
             self._failed(shard, metadata)
 
     def _evaluate(self, shard: TransactionShard, metadata: TxnMetadata, response: WriteTxnMarkersResponse) -> None:
-        """Remove the written markers from the pending markers, and schedule a retry of markers with a retriable error."""
         written, again = set[TopicPartition](), set[TopicPartition]()
         refused: dict[Code, list[TopicPartition]] = {}
         for topic in response.markers[0].topics:
@@ -325,8 +326,8 @@ class MarkerSender:
                 if code in RETRIABLE_MARKER_CODES:
                     again.add(where)
                 else:
-                    # The marker was fenced, or there is a bug. A retry cannot help, and completing the transaction would lose the
-                    # marker.
+                    # A marker was refused for good: by fencing, or because of a bug. It stays pending, so the transaction is not
+                    # completed without it.
                     is_late = code is Code.TRANSACTION_COORDINATOR_FENCED or (
                         code is Code.INVALID_PRODUCER_EPOCH and not self._cluster_state.is_alone
                     )
@@ -340,7 +341,6 @@ class MarkerSender:
         self._written(shard, metadata, written)
 
     def _written(self, shard: TransactionShard, metadata: TxnMetadata, partitions: set[TopicPartition]) -> None:
-        """Remove partitions from the pending markers."""
         pending = self._pending.get(metadata.transactional_id)
         if pending is None or not self._is_current(shard, metadata):
             return
@@ -355,7 +355,7 @@ class MarkerSender:
             self._send(shard, metadata, partitions)
 
     def _is_current(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
-        """Whether the id still has this transaction: a late response must not complete the next transaction (KAFKA-16352)."""
+        """Whether the id still has this transaction. If not, a late response could complete the next transaction (KAFKA-16352)."""
         if not self._is_served(shard):
             return False
         current = shard.ids.get(metadata.transactional_id)
@@ -376,11 +376,11 @@ def _report_markers(
 
 
 _BY_MARKER = frozenset((Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS))
-"""The points between two markers of a transaction."""
+"""The points of the completion that may be reached before single markers."""
 
 
 def reached(point: Point, metadata: TxnMetadata) -> Reached:
-    """Build the argument of `Interception.reached` for a decided transaction at a point of its completion."""
+    """Build the argument of `Interception.reached` for a transaction that has reached a point of its completion."""
     return Reached(
         point=point,
         transactional_id=metadata.transactional_id,

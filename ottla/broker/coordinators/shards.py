@@ -1,7 +1,7 @@
 """The shards of a coordinator: one for each partition of its topic that this broker leads (CoordinatorRuntime).
 
-A broker that is elected for a partition reads its log in steps; until then clients get COORDINATOR_LOAD_IN_PROGRESS. A broker that
-no longer leads the partition drops the whole shard: records may be lost, or the next leader may have newer records.
+A broker that becomes leader of a partition reads its log in steps; meanwhile clients get COORDINATOR_LOAD_IN_PROGRESS. A broker
+that loses the leadership drops the whole shard, because its last records may be lost, and the next leader may have newer ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = structlog.get_logger("coordinator")
 
 
 class Numbered(Protocol):
-    """The shard of one partition."""
+    """A shard, with the number of its partition."""
 
     partition: int
 
@@ -43,10 +43,10 @@ class Opening(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
 
 
 class Shards(Generic[S]):
-    """Finds the shard of a partition. ``open`` makes a shard without state for a leader epoch.
+    """Loads, finds and drops the shards of partitions. ``open`` makes a shard without state for a leader epoch.
 
-    ``loaded`` is called with each shard whose log was read while the broker serves clients. ``dropped`` is called with each shard
-    that goes out of service, before its parked requests are lost. A shard of the transaction coordinator is loaded again if its
+    ``loaded`` is called with each shard that was loaded while the broker serves clients. ``dropped`` is called with each shard that
+    goes out of service, before its parked requests are dropped. A shard of the transaction coordinator is loaded again if its
     broker is re-elected.
     """
 
@@ -70,14 +70,14 @@ class Shards(Generic[S]):
         self._open = open
         self._loaded = loaded
         self._dropped = dropped
-        # A transaction coordinator needs the new epoch, because other brokers may refuse its requests with the previous epoch.
+        # A re-elected transaction coordinator needs the new epoch: other brokers may refuse requests with the previous one.
         self._is_renewed_by_epoch = topic == TRANSACTION_TOPIC
         self._serving: dict[int, tuple[S, Runtime]] = {}
         self._loading: dict[int, Runtime] = {}
-        # By partition: the leader epoch in which the shard was made.
+        # The leader epoch in which each partition's shard was made.
         self._epochs: dict[int, int] = {}
         self.load_ms: list[float] = []
-        """Duration of the last loads, in ms."""
+        """Duration of each of the last loads, in ms."""
 
     def _load_now(self, partition: Partition) -> tuple[S, Runtime]:
         index = partition.log.partition
@@ -95,9 +95,9 @@ class Shards(Generic[S]):
     # elections
 
     def elected(self, index: int, leader_epoch: int) -> None:
-        """Load the log of a partition that this broker now leads. The leader epoch is also the coordinator epoch.
+        """Load the shard of a partition that this broker now leads. The leader epoch is also the coordinator epoch.
 
-        While the broker starts, the log is loaded within this call. Implements `local_partitions.Coordinator`.
+        While the broker starts, the shard is loaded within this call. Implements `metadata_listener.Coordinator`.
         """
         known_epoch = self._epochs.get(index)
         if known_epoch is not None and (known_epoch == leader_epoch or not self._is_renewed_by_epoch):
@@ -110,10 +110,10 @@ class Shards(Generic[S]):
             log.warning("coordinator_not_loaded", topic=self._topic, partition=index, reason=str(error))
             return
         if partition.log.log_end_offset == partition.log.log_start_offset:
-            # Most partitions of a new topic are never used, so a shard without records is made on its first use.
+            # Most partitions of a new topic are never used, so a shard without records is only made on its first use.
             return
         if not self._lifecycle.is_serving:
-            # The error of a partition that goes offline here is logged already. Requests for its shard are refused.
+            # If the log goes offline here, its error is already logged, and requests for the shard are refused.
             with suppress(KafkaError):
                 self._load_now(partition)
             return
@@ -130,7 +130,7 @@ class Shards(Generic[S]):
 
         def failed(error: Exception) -> None:
             if self._loading.get(index) is runtime:
-                # The next request finds no shard, and retries the load.
+                # The next request for the shard loads it again.
                 del self._loading[index], self._epochs[index]
             if not isinstance(error, KafkaError):
                 raise error
@@ -155,12 +155,12 @@ class Shards(Generic[S]):
         for index in (*self._serving, *self._loading):
             self.resigned(index)
 
-    # use
+    # finding shards
 
     def partition_count(self, refusal: str | None = None) -> int:
         """The number of partitions of the coordinator's topic.
 
-        Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
+        Raises NOT_COORDINATOR while the topic does not exist. As in Kafka, FindCoordinator creates it.
         """
         topic = self._cluster_state.topics.get(self._topic)
         if topic is None:
@@ -179,7 +179,7 @@ class Shards(Generic[S]):
                 if partition.barrier.is_replicated:
                     partition.barrier.depend_on(partition)
                 return served
-            # No record can be written, so the shard's state in memory must not be used either.
+            # No record could be written to the offline log, so the shard must not be used.
             self.resigned(index)
         elif index in self._loading:
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
@@ -191,14 +191,14 @@ class Shards(Generic[S]):
         return opened
 
     def runtime_of(self, shard: S) -> Runtime | None:
-        """The runtime of a shard; None if the log is offline or the shard was dropped. Call this again after each wait."""
+        """The runtime of a shard; None if its log is offline or it was dropped, which may happen during each wait."""
         served = self._serving.get(shard.partition)
         if served is None or served[0] is not shard or served[1].partition.log.is_offline:
             return None
         return served[1]
 
     def serves(self, shard: S) -> bool:
-        """Whether a shard is still in service. Work in steps checks this after each step."""
+        """Whether a shard is still in service. Work in steps must check this after each step."""
         served = self._serving.get(shard.partition)
         return served is not None and served[0] is shard
 
@@ -211,15 +211,15 @@ class Shards(Generic[S]):
 
     @property
     def is_loading(self) -> bool:
-        """Whether any shard is being loaded, so that a list over all shards would be incomplete."""
+        """Whether any shard is being loaded, so that a list of all shards would be incomplete."""
         return bool(self._loading)
 
     def drop_offline(self) -> None:
-        """Drop the shards whose log is offline: no record can be written for them."""
+        """Drop the shards whose log is offline, because no record can be written for them."""
         for index in [i for i, (_, runtime) in self._serving.items() if runtime.partition.log.is_offline]:
             self.resigned(index)
 
 
 def batch_bytes(runtime: Runtime) -> int:
-    """The size limit of a batch of many records, such as tombstones, in bytes: half of max.message.bytes."""
+    """Size limit in bytes of a batch of many records, such as tombstones: half of max.message.bytes."""
     return runtime.partition.log.config.max_message_bytes // 2

@@ -1,7 +1,7 @@
 """The group coordinator's calls to the share coordinator: initialise, delete and read states of share groups.
 
-In Apache Kafka these are requests to another broker (Persister). Here both coordinators are in one process, so the work is done
-before the group's response is sent. Each share partition costs an append, so work for many partitions runs in steps.
+In Apache Kafka such calls are requests to another broker (Persister). In ottla both coordinators are in one process, so a call ends
+before the group's response is sent. Each share partition needs an append, so calls for many partitions run in steps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.uuids import uuid_text
 
 SUMMARY_WORK = 10
-"""The cost of reading the summary of one share partition's state, in units of `protocol.steps.Pace`."""
+"""Estimated time to read the summary of one share partition's state, in units of 2 us."""
 
 Refusals = Mapping[tuple[bytes, int], KafkaError]
 """The errors of share partitions, by topic id and partition."""
@@ -37,7 +37,7 @@ log = structlog.get_logger("share_groups")
 
 
 class ShareOffset(NamedTuple):
-    """The start offset of a group in a partition. The defaults mean that no start offset is known.
+    """The start offset of a share group in a partition. The defaults mean that it is unknown.
 
     ``lag`` is the number of records whose delivery to the group is not complete; -1 if unknown.
     """
@@ -70,9 +70,9 @@ class ShareGroupStates:
         self._fence = fence
 
     async def initialize(self, asked: Initialization) -> Refusals:
-        """Initialise states, then record in the group that they are initialised. Returns the errors.
+        """Initialise states of share partitions, then record this in the group. Returns the errors.
 
-        If one state is refused, the group records no state as initialised, and its next heartbeat retries all states.
+        If one state is refused, the group records none as initialised, and its next heartbeat retries all.
         """
         refusals, pace = dict[tuple[bytes, int], KafkaError](), Pace(double_first=True)
         work = id_work(asked.group_id)
@@ -83,7 +83,7 @@ class ShareGroupStates:
                 key = ShareKey(asked.group_id, topic_id, partition)
                 try:
                     if not self._groups.shard(asked.group_id)[0].shares.is_initializing(key.group_id, topic_id, partition):
-                        # The group, or its states of the topic, were deleted since the last step.
+                        # Since the last step, the group or its states of the topic were deleted.
                         continue
                     self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)
                     self._share_states.initialize(key, asked.state_epoch, start_offset)
@@ -101,11 +101,11 @@ class ShareGroupStates:
         return refusals
 
     def _refused(self, event: str, group_id: str, error: KafkaError) -> None:
-        """Log a refusal, which each heartbeat or fetch of a member may repeat: one line for all groups, with the first error."""
+        """Log a refusal, which recurs with each heartbeat or fetch of a member: one line for all groups, with the first error."""
         self._errors.failed(event, error.code.name, group=group_id, error=str(error))
 
     def state_lost(self, key: ShareKey) -> None:
-        """Have the group initialise a share partition again, because the share coordinator has lost its state."""
+        """Have the group initialise a share partition again, because the share coordinator has lost the partition's state."""
         try:
             shard, runtime = self._groups.shard(key.group_id)
             result = shard.shares.state_lost(*key)
@@ -116,7 +116,7 @@ class ShareGroupStates:
             self._refused("share_state_metadata_not_written", key.group_id, error)
 
     async def delete(self, group_id: str, partitions: PartitionsByTopic) -> dict[bytes, KafkaError]:
-        """Delete states. Returns the first error of each topic, by topic id."""
+        """Delete the states of a group's share partitions. Returns the first error of each topic, by topic id."""
         refusals, pace, work = dict[bytes, KafkaError](), Pace(double_first=True), id_work(group_id)
         for topic_id, numbers in partitions.items():
             for partition in sorted(numbers):
@@ -140,7 +140,7 @@ class ShareGroupStates:
             raise next(iter(refusals.values()))
 
     def offset(self, key: ShareKey) -> ShareOffset:
-        """The offset of a group in a partition; unknown if the coordinator refuses to read it."""
+        """The start offset of a group in a partition; unknown if the share coordinator cannot read it."""
         topic = self._cluster.state.topics_by_id.get(key.topic_id)
         try:
             self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)

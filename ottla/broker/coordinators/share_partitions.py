@@ -1,7 +1,7 @@
-"""Keeps share partitions in memory (SharePartitionManager of Kafka). The share coordinator persists their state.
+"""Keeps share partitions in memory; the share coordinator persists their state (SharePartitionManager of Kafka).
 
-The first fetch loads a share partition, which stays in memory as long as its group has a share session. Records that were acquired
-and not acknowledged are released when their member's session ends, or when their lock expires.
+The first fetch loads a share partition. It stays in memory as long as its group has a share session. Records that were acquired and
+not acknowledged are released when their member's session ends, or when their lock expires.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from ottla.protocol.steps import Pace, Steps, next_turn
 from ottla.storage.reading import offset_for_timestamp
 
 LOCK_TICK_MS = 50
-"""How often locks are checked for expiry, in ms."""
+"""Interval in ms at which locks are checked for expiry."""
 RELEASE_WORK, FORGET_WORK = 60, 2
-"""The costs of releasing a member's records in a share partition, and of forgetting the share partition, in units of `Pace`."""
+"""Estimated time to release a member's records in a share partition, and to forget the share partition, in units of 2 us."""
 
 _FENCED = {Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_STATE_EPOCH, Code.GROUP_ID_NOT_FOUND, Code.UNKNOWN_TOPIC_OR_PARTITION}
-"""Errors that mean that a share partition in memory differs from the share coordinator's state, so that it must be loaded again."""
+"""Errors of the share coordinator that mean that a share partition in memory is out of date and must be loaded again."""
 _OF_THE_PERSISTER = {
     Code.NOT_COORDINATOR: Code.COORDINATOR_NOT_AVAILABLE,
     Code.COORDINATOR_NOT_AVAILABLE: Code.COORDINATOR_NOT_AVAILABLE,
@@ -68,7 +68,7 @@ def persister_error(error: KafkaError) -> KafkaError:
 
 
 class OpenSharePartition:
-    """A share partition in memory. ``source`` has the records. Waiters are called once when records may be available."""
+    """A share partition in memory. ``source`` has the records. ``waiters`` are called once, when records may be available."""
 
     __slots__ = ("_leaderships_lost", "armed_ms", "dead_letters", "is_fenced", "key", "partition", "source", "waiters")
 
@@ -77,28 +77,28 @@ class OpenSharePartition:
         self.partition = partition
         self.source = source
         self.waiters: dict[Callable[[], None], None] = {}
-        # Time in ms at which the locks are checked next; None if no check is scheduled.
+        # Time in ms of the next check of the locks; None if no check is scheduled.
         self.armed_ms: int | None = None
         self.is_fenced = False
         self._leaderships_lost = source.barrier.leaderships_lost
-        # The records that still need dead letters, in order. The share partition stays in memory until these are written.
+        # The records that need dead letters, in order. The share partition stays in memory until their dead letters are written.
         self.dead_letters: deque[DeadLetters] = deque()
 
     @property
     def has_moved(self) -> bool:
-        """Whether another broker leads or has led the partition, and may have delivered its records to members."""
+        """Whether another broker leads the partition, or has led it since, and may have delivered its records to members."""
         return self.source.was_lost_since(self._leaderships_lost)
 
     @property
     def is_gone(self) -> bool:
-        """Whether the share partition is out of date, so that callers must open it again."""
+        """Whether the share partition is out of date. Callers must then open it again."""
         return self.is_fenced or self.has_moved
 
 
 class SharePartitions:
     """All share partitions in memory, and the share sessions of members.
 
-    Each change is one synchronous function call: it is decided, persisted, and then applied.
+    Each change is decided, persisted and applied in one synchronous function call.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class SharePartitions:
         dead_letters: DeadLetterTopics,
         state_lost: Callable[[ShareKey], None],
     ) -> None:
-        """``state_lost`` is called with a share partition whose state the share coordinator does not have."""
+        """``state_lost`` is called with each share partition whose state the share coordinator has lost."""
         self._env = kernel.env
         self._errors = RepeatedErrors(kernel.env, log)
         self._stepping = kernel.stepping
@@ -140,7 +140,7 @@ class SharePartitions:
     def reads_committed(self, group_id: str) -> bool:
         return is_share_read_committed(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
 
-    # loading
+    # loading share partitions
 
     def get(self, key: ShareKey) -> OpenSharePartition | None:
         return self._shared.get(key)
@@ -159,7 +159,7 @@ class SharePartitions:
             shared = self._current(key)
             if shared is not None:
                 return shared
-            # The state may have changed during the steps.
+            # The state may have changed while `_first_offset` ran in steps.
             read = self._read(key, leader_epoch)
         partition = SharePartition.load(read, first_offset, leader_epoch, self.config(key.group_id))
         shared = self._shared[key] = OpenSharePartition(key, partition, source)
@@ -175,7 +175,7 @@ class SharePartitions:
         return shared
 
     def _read(self, key: ShareKey, leader_epoch: int) -> StateRead:
-        """The state in the share coordinator. Raises COORDINATOR_NOT_AVAILABLE, which members retry without an error."""
+        """The state in the share coordinator. Raises errors of `persister_error`; fetches retry on COORDINATOR_NOT_AVAILABLE."""
         try:
             read = self._share_states.read(key, leader_epoch)
         except KafkaError as error:
@@ -191,9 +191,9 @@ class SharePartitions:
         return read
 
     async def _first_offset(self, group_id: str, source: Partition) -> int:
-        """The start offset for a group that has none yet (``share.auto.offset.reset``).
+        """The start offset for a group without a start offset (``share.auto.offset.reset``).
 
-        Raises OFFSET_NOT_AVAILABLE if the setting is a duration and no record is that new.
+        Raises OFFSET_NOT_AVAILABLE if the setting is a duration and all records are older.
         """
         reset = share_offset_reset(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
         if reset == EARLIEST_RESET:
@@ -212,7 +212,7 @@ class SharePartitions:
     # commands of members
 
     def _configured(self, shared: OpenSharePartition) -> SharePartition:
-        """The share partition with the group's current configs, set for each command because configs may change at any time."""
+        """The share partition, with the group's current configs. Each command sets them, because they may change at any time."""
         shared.partition.config = self.config(shared.key.group_id)
         return shared.partition
 
@@ -252,7 +252,7 @@ class SharePartitions:
         self._begin_dead_letters(shared, change.dead_letters)
 
     def _apply_anyway(self, shared: OpenSharePartition, change: ShareChange) -> None:
-        """Apply a change even if it cannot be persisted; the error is logged."""
+        """Apply a change even if it cannot be persisted. The error is logged."""
         try:
             self._carry_out(shared, change)
             self._errors.succeeded(shared.key)
@@ -284,7 +284,7 @@ class SharePartitions:
             try:
                 await self._write_dead_letters(shared, shared.dead_letters[0])
             except Exception as error:
-                # Report the bug, and write the following dead letters nevertheless.
+                # Report the bug, and go on with the following dead letters.
                 self._stepping.guarded(raised, error)
             shared.dead_letters.popleft()
         shared.dead_letters.clear()
@@ -292,7 +292,7 @@ class SharePartitions:
             self.forget(shared.key)
 
     async def _write_dead_letters(self, shared: OpenSharePartition, letters: DeadLetters) -> None:
-        """Write dead letters, then archive their records, even if the dead letters cannot be written."""
+        """Write dead letters, then archive their records, even if writing has failed."""
         try:
             await self._dead_letters.write(shared.key.group_id, shared.source, letters)
         except KafkaError as error:
@@ -302,7 +302,7 @@ class SharePartitions:
             )
         except Exception as error:
             self._stepping.guarded(raised, error)
-        # No `finally`: a stop closes the coroutine, and must not archive a record whose dead letter is not written.
+        # No `finally`: a stop of the broker closes the coroutine, and must not archive a record without its dead letter.
         if not shared.is_gone:
             self._apply_anyway(shared, shared.partition.dead_lettered(letters.first_offset, letters.last_offset))
 
@@ -320,7 +320,7 @@ class SharePartitions:
             self._stepping.run(self._release(session))
 
     async def _release(self, session: ShareSession) -> None:
-        """Release the records of an ended session, except in partitions that the member's new session has."""
+        """Release the records that the member of an ended session has acquired, except in partitions of its new session."""
         group_id, member_id = session.key
         pace = Pace(double_first=True)
         for where in session.partitions:
@@ -350,11 +350,11 @@ class SharePartitions:
         repeat("share_locks", lambda _: LOCK_TICK_MS, self.time_out)
 
     async def time_out(self) -> None:
-        """Release records whose lock has expired, in memory even if that cannot be persisted.
+        """Release records whose lock has expired. If that cannot be persisted, release them in memory only.
 
-        After a restart an unpersisted delivery is not counted. A record that has reached its delivery limit gets its dead letter in
-        any case, because it must not stay in state Archiving in memory. If its archiving cannot be persisted either, a restart
-        delivers the record again, and it may get a second dead letter.
+        Then the delivery is not counted after a restart. A record that has reached its delivery limit gets its dead letter in any
+        case, because it must not stay in state Archiving. If its archiving cannot be persisted either, the record is delivered
+        again after a restart, and may get a second dead letter.
         """
         now_ms = self._env.steady_ms()
         while self._deadlines and self._deadlines[0][0] <= now_ms:
@@ -375,13 +375,13 @@ class SharePartitions:
             shared.armed_ms = deadline_ms
             heapq.heappush(self._deadlines, (deadline_ms, next(self._order), shared.key))
 
-    # removal
+    # removing share partitions
 
     def fence(self, key: ShareKey) -> None:
         """Mark a share partition as out of date, because the share coordinator has initialised or deleted its state.
 
-        The next fetch loads it again. An acknowledgement before that gets an error, because its records were acquired with the old
-        state; in Kafka the leader notices this when its next write is refused.
+        The next fetch loads it again. Until then acknowledgements get an error, because their records were acquired with the old
+        state. In Kafka the leader notices this when its next write is refused.
         """
         shared = self._shared.get(key)
         if shared is not None:
@@ -389,7 +389,8 @@ class SharePartitions:
             self._wake(shared)
 
     def forget(self, key: ShareKey) -> None:
-        """Remove a share partition that is out of date or no longer fetched. Its waiters are called, and load it again."""
+        """Remove a share partition that is out of date or that no session fetches. Its waiters are called; they may open it
+        again."""
         shared = self._shared.pop(key, None)
         if shared is None:
             return

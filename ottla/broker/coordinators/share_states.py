@@ -25,14 +25,14 @@ from ottla.protocol.uuids import uuid_text
 from ottla.storage.log import Log
 
 STATE_WORK = 60
-"""The cost of initialising, writing, reading or deleting the state of a share partition without batches, in units of `Pace`."""
+"""Estimated time to initialise, write, read or delete the state of a share partition without batches, in units of 2 us."""
 DELETED_STATES_RETRY_MS = 60_000
-"""How often the states of deleted topics are searched again, in ms, because the log may have refused their tombstones."""
+"""Interval in ms at which the states of deleted topics are searched again. The log may have refused their tombstones."""
 
 log = structlog.get_logger("share_states")
 
 KEYS_PER_STEP = 1_000
-"""Number of share partitions that one step checks for deleted topics."""
+"""Number of share partitions that are searched for deleted topics in one step."""
 
 
 class ShareStates:
@@ -41,7 +41,7 @@ class ShareStates:
     def __init__(
         self, kernel: Kernel, partitions: Partitions, cluster_state: ClusterState, delete_records: Callable[[Log, int], None]
     ) -> None:
-        """``delete_records`` raises the start offset of a log."""
+        """``delete_records`` raises a log's start offset."""
         settings = kernel.config.settings
         self._env = kernel.env
         self._errors = RepeatedErrors(kernel.env, log)
@@ -50,7 +50,7 @@ class ShareStates:
         self._cluster_state = cluster_state
         self._delete_records = delete_records
         self._shards = Shards(SHARE_STATE_TOPIC, kernel, partitions, cluster_state, open=self._open)
-        # Whether topics were deleted since the last run of `forget_topics` began, and whether `_forget_deleted_topics` is running.
+        # Whether topics were deleted after the last run of `forget_topics` began, and whether `_forget_deleted_topics` is running.
         self._has_deleted_topics = self._is_forgetting = False
         self._config = ShareStateConfig(
             updates_per_snapshot=settings.share_coordinator_snapshot_update_records_per_snapshot,
@@ -110,7 +110,7 @@ class ShareStates:
         return self._shard(key)[0].read_summary(key)
 
     def batch_count(self, key: ShareKey) -> int:
-        """The number of state batches of a share partition; 0 if its coordinator is not available."""
+        """The number of state batches of a share partition; 0 if its share coordinator is not available."""
         try:
             return self._shard(key)[0].batch_count(key)
         except KafkaError:
@@ -133,7 +133,7 @@ class ShareStates:
                 self._stepping.run(self._forget_deleted_topics())
 
     async def _forget_deleted_topics(self) -> None:
-        """Run `forget_topics` until no topic was deleted during a run. One run covers all topics that were deleted earlier."""
+        """Run `forget_topics`, and repeat it if a topic was deleted during a run. Each run covers all topics deleted before."""
         try:
             while self._has_deleted_topics:
                 self._has_deleted_topics = False
@@ -162,7 +162,7 @@ class ShareStates:
                         await next_turn()
 
     async def snapshot_cold(self) -> None:
-        """Write new snapshots of states that have not changed for long, so that the records before the snapshots can be deleted."""
+        """Write new snapshots of states that have not changed for long. Then the records before these snapshots can be deleted."""
         now_ms = self._env.now_ms()
         with self._errors.round("snapshots"):
             for shard, runtime in self._shards.items():
@@ -171,7 +171,7 @@ class ShareStates:
                     await next_turn()
 
     async def delete_what_is_not_needed(self) -> None:
-        """Raise each log's start offset to the first record that a state still needs."""
+        """Raise the start offset of each log to the first record that some state still needs."""
         with self._errors.round("pruning"):
             for shard, runtime in self._shards.items():
                 offset, partition_log = shard.first_needed_offset(), runtime.partition.log
@@ -191,5 +191,5 @@ class ShareStates:
             self._refused("share_states_not_written", key, shard, error)
 
     def _refused(self, event: str, key: str, shard: ShareShard, error: KafkaError) -> None:
-        """Log a refused periodic task, which the next round retries: one line for all partitions, with the first error."""
+        """Log that a periodic task was refused and will be retried: one line for all partitions, with the first error."""
         self._errors.failed(event, error.code.name, key=key, partition=shard.partition, error=str(error))

@@ -50,8 +50,8 @@ class Transactions:
         new_producer_id: NewProducerId,
         transport: MarkerTransport,
     ) -> None:
-        """``transport`` carries markers to the brokers that lead the partitions. The kernel's ``interception`` may stop a
-        transaction, and its ``listener`` is notified of decisions and of refused markers."""
+        """``transport`` carries markers to partition leaders. The kernel's ``interception`` may stop a transaction, and its
+        ``listener`` is notified of decisions and of refused markers."""
         settings = kernel.config.settings
         self._env = kernel.env
         self._errors = RepeatedErrors(kernel.env, log)
@@ -74,7 +74,7 @@ class Transactions:
             dropped=self._dropped,
         )
         self._lost_additions = LostAdditions(kernel.barrier, kernel.directory)
-        # The ids whose timeout could not be logged, with the time of the next attempt in ms.
+        # The ids whose timeout the log has refused, with the time in ms of the next attempt.
         self._retry_after_ms: dict[str, int] = {}
         self._config = TxnConfig(
             max_timeout_ms=settings.transaction_max_timeout_ms,
@@ -108,11 +108,10 @@ class Transactions:
     # elections
 
     def resume(self) -> None:
-        """Send the markers of transactions that were decided before the last stop, without waiting for a client (rule CRD-01).
+        """Complete the transactions that were decided before the last stop, without waiting for a client (rule CRD-01).
 
-        Before that, partitions whose addition was lost in a power cut are added to their transactions again. The markers wait until
-        the decisions are durable. Clients may connect earlier; the markers of their decisions wait until those decisions are
-        durable, too.
+        Before that, partitions whose addition a power cut removed are added to their transactions again. Markers are sent once the
+        decisions are durable. Clients may connect earlier.
         """
         if self._cluster_state.is_alone:
             self._lost_additions.find(self.shards())
@@ -122,7 +121,7 @@ class Transactions:
         self._barrier.effect(self._lost_additions.note_synced)
 
     def _add_again(self) -> None:
-        """Add lost partitions again to their transactions. `abort_timed_out` and commands retry records that the log refused."""
+        """Add lost partitions again to their transactions. If the log refuses, `abort_timed_out` and commands for the id retry."""
         for transactional_id in self._lost_additions.transactional_ids():
             with suppress(KafkaError):
                 self._shard(transactional_id)
@@ -149,7 +148,7 @@ class Transactions:
     # shards
 
     def runtime_of(self, shard: TransactionShard) -> Runtime | None:
-        """The runtime of a shard; None if the log is offline or the shard was dropped. Call this again after each wait."""
+        """The runtime of a shard; None if its log is offline or it was dropped, which may happen during each wait."""
         return self._shards.runtime_of(shard)
 
     def set_version(self, transaction_version: int) -> None:
@@ -162,7 +161,6 @@ class Transactions:
         return partition_for(transactional_id, self._shards.partition_count())
 
     def _shard(self, transactional_id: str) -> tuple[TransactionShard, Runtime]:
-        """Return the shard of an id, and its runtime. Raises `KafkaError` if the shard cannot serve the id now."""
         opened = self._shards.get(self.partition_of(transactional_id))
         if transactional_id in self._lost_additions:
             self._lost_additions.add_again(transactional_id, *opened, self._env.steady_ms())
@@ -173,7 +171,7 @@ class Transactions:
         return self._barrier.is_synced(self._shard(transactional_id)[1].partition.log)
 
     def may_be_added_again(self, transactional_id: str) -> bool:
-        """Whether a start could repeat an addition that was lost in a power cut (`LostAdditions`).
+        """Whether a start could repeat an addition that a power cut removed (`LostAdditions`).
 
         False in a cluster, where other brokers may lead the coordinator or the partition after the power cut.
         """
@@ -184,24 +182,24 @@ class Transactions:
 
     @property
     def is_loading(self) -> bool:
-        """Whether transactional ids are being loaded, so that a list of the ids would be incomplete."""
+        """Whether transactional ids are being loaded, so that a list of them would be incomplete."""
         return self._shards.is_loading
 
     @property
     def delayed(self) -> int:
-        """Number of completions that the log refused and that will be retried."""
+        """Number of completions whose record the log has refused, and that are waiting for a retry."""
         return self._completions.delayed
 
     @property
     def load_ms(self) -> list[float]:
-        """Duration of the last loads of a partition, in ms."""
+        """Duration of each of the last loads of a shard, in ms."""
         return self._shards.load_ms
 
     def shard_of(self, transactional_id: str) -> TransactionShard:
         return self._shard(transactional_id)[0]
 
     def pending_partitions(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
-        """The partitions of a transaction; of a decided transaction only the pending markers."""
+        """The partitions of a transaction. For a decided transaction, only those whose marker is missing."""
         return self._completions.pending_partitions(metadata) if metadata.state in PREPARED else metadata.partitions
 
     # commands
@@ -238,7 +236,8 @@ class Transactions:
     def add_partitions(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition], client_version: int
     ) -> bool:
-        """Add partitions to a transaction. Returns whether a record was logged, because a partition was new to the transaction."""
+        """Add partitions to a transaction. Returns whether a record was logged, because any partition was new to the
+        transaction."""
         shard, runtime = self._shard(transactional_id)
         before = shard.ids.get(transactional_id)
         result = shard.add_partitions(transactional_id, identity, partitions, self._env.steady_ms(), client_version)
@@ -290,7 +289,7 @@ class Transactions:
             raise DecisionDelayed(latch)
 
     async def once_state_committed(self, transactional_id: str) -> bool:
-        """Wait until the state of a transactional id is committed and durable. Returns False if it may be lost."""
+        """Wait until the state of a transactional id is committed and durable. Returns False if the state may be lost."""
         try:
             partition_log = self._shard(transactional_id)[1].partition.log
         except KafkaError:
@@ -309,7 +308,7 @@ class Transactions:
         now_ms = self._env.steady_ms()
         self._add_again()
         if self._retry_after_ms:
-            # Forget ids whose producer has meanwhile ended the transaction itself.
+            # Forget the retry for transactions that their producer has ended meanwhile.
             unfinished = {m.transactional_id for shard in self.shards() for m in shard.unfinished()}
             self._retry_after_ms = {i: at for i, at in self._retry_after_ms.items() if i in unfinished}
         for shard, runtime in self._shards.items():
@@ -322,13 +321,12 @@ class Transactions:
                     await next_turn()
 
     def _abort_timed_out(self, shard: TransactionShard, runtime: Runtime, transactional_id: str, now_ms: int) -> None:
-        """Abort one timed-out transaction. If the log refuses the record, retry after `RETRY_MS`."""
         try:
             result = shard.abort_timed_out(transactional_id, now_ms, self._new_producer_id)
             self._check_decision(shard, transactional_id, result)
             runtime.execute(result)
         except KafkaError as error:
-            # Too few in-sync replicas is a temporary state of the cluster; any other error comes from the log.
+            # Too few in-sync replicas are temporary, so a warning is enough; any other error comes from the log.
             level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
             reason = error.code.name
             self._errors.failed(

@@ -1,6 +1,6 @@
-"""Asks the transaction coordinator whether a batch belongs to an open transaction, before a partition's first append (KIP-890).
+"""Verifies with the transaction coordinator that a batch is in an open transaction, before a partition's first append (KIP-890).
 
-The tables here map the coordinator's errors to the errors that a client gets, which differ by API.
+The tables in this module map the coordinator's errors to the errors that clients of an API get.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PRODUCE_CODES = {
     Code.NETWORK_EXCEPTION: Code.NOT_ENOUGH_REPLICAS,
     Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
 }
-"""The errors of Produce (ReplicaManager.handleProduceAppend)."""
+"""By the coordinator's error, the error in a Produce response (ReplicaManager.handleProduceAppend)."""
 
 OFFSET_COMMIT_CODES = {
     Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
@@ -35,12 +35,12 @@ OFFSET_COMMIT_CODES = {
     Code.NETWORK_EXCEPTION: Code.COORDINATOR_LOAD_IN_PROGRESS,
     Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
 }
-"""The errors of TxnOffsetCommit (GroupCoordinatorService.handleOperationException). On COORDINATOR_LOAD_IN_PROGRESS old clients
-retry without looking up the coordinator."""
+"""By the coordinator's error, the error in a TxnOffsetCommit response (GroupCoordinatorService.handleOperationException). On
+COORDINATOR_LOAD_IN_PROGRESS old clients retry at the same coordinator."""
 
 
 class Verification(Protocol):
-    """Asks a transaction's coordinator, in this broker or elsewhere, whether a partition belongs to the transaction."""
+    """Checks with a transaction's coordinator, in this broker or elsewhere, whether a partition belongs to the transaction."""
 
     def join(
         self,
@@ -52,11 +52,12 @@ class Verification(Protocol):
         implicit_add: bool,
         has_waited: bool = False,
     ) -> None:
-        """Check that the client has added a partition to its transaction or, with ``implicit_add``, add the partition.
+        """Check that the client has added a partition to its transaction. With ``implicit_add``, add the partition.
 
-        ``implicit_add`` is for transaction version 2. ``then`` is called with None or with the coordinator's error, possibly before
-        the call returns. The error is TRANSACTION_ABORTABLE if the partition is not part of the transaction. ``has_waited`` means
-        that the caller has already waited for a result about this transaction, so an earlier addition is durable by now.
+        ``implicit_add`` is for transaction version 2. ``then`` is called with None for success or with the coordinator's error,
+        possibly before the call returns. The error is TRANSACTION_ABORTABLE if the partition is not part of the transaction.
+        ``has_waited`` means that the caller has already waited for a call of ``then`` for this transaction, so earlier additions
+        are durable by now.
         """
         ...
 
@@ -71,8 +72,8 @@ class Verification(Protocol):
     ) -> None:
         """Verify several partitions together, so that one record of the coordinator adds them all.
 
-        ``then`` is called when `join` has a result for each partition, possibly before the call returns. If ``then`` is called
-        later, the caller calls `join` with ``has_waited``.
+        ``then`` is called once `join` has a result for each partition, possibly before the call returns. If it is called later, the
+        caller must pass ``has_waited`` to `join`.
         """
         ...
 
@@ -80,10 +81,10 @@ class Verification(Protocol):
 class LocalVerification:
     """`Verification` by the coordinator of this broker.
 
-    ``then`` is called before `join` returns. With ``ottla.durability=power`` a power cut may then keep a batch and lose the
-    coordinator's record that adds its partition, and the next start adds the partition again
-    (`broker.coordinators.lost_partitions`). If a start could not do that, ``then`` is called only after the record is on disk.
-    Otherwise no coordinator would know of the transaction, and the last stable offset of the partition would never advance again.
+    Usually ``then`` is called before `join` returns. So with ``ottla.durability=power`` a power cut may keep a batch and remove the
+    coordinator's record that adds its partition; the next start adds the partition again (`broker.coordinators.lost_partitions`).
+    If a start could not do that, ``then`` is called after the record is on disk. Otherwise no coordinator would know of the
+    transaction, and the partition's last stable offset would never advance again.
     """
 
     def __init__(self, kernel: Kernel, transactions: Transactions, cluster_state: ClusterState) -> None:
@@ -120,7 +121,7 @@ class LocalVerification:
         elif transactions.is_synced(transactional_id):
             then(None)
         else:
-            # The next call of `join` shows whether the record reached the disk.
+            # `join` is called again, and then finds out whether the record is on disk.
             self._barrier.answer(lambda _: then(None))
 
     def join_all(
@@ -132,7 +133,7 @@ class LocalVerification:
         *,
         implicit_add: bool,
     ) -> None:
-        """Implements `Verification`. Partitions that are only verified need no record. `join` reports errors."""
+        """Implements `Verification`. Without ``implicit_add`` nothing is logged. Errors are reported by `join`."""
         if implicit_add:
             with contextlib.suppress(KafkaError):
                 self._add(transactional_id, identity, partitions)
@@ -144,7 +145,8 @@ class LocalVerification:
         return self._transactions.add_partitions(transactional_id, identity, partitions, client_version=2)
 
     def _ask(self, transactional_id: str, identity: ProducerIdAndEpoch, partition: TopicPartition, implicit_add: bool) -> bool:
-        """Whether the partition was new to the transaction and has been added. Raises the coordinator's `KafkaError`."""
+        """Verify or add the partition. Returns whether it was new to the transaction and was added. Raises the coordinator's
+        `KafkaError`."""
         if implicit_add:
             return self._add(transactional_id, identity, [partition])
         if self._config.settings.transaction_partition_verification_enable:
@@ -166,7 +168,7 @@ def join_transaction(
     """Call `Verification.join` for a handler. Returns None if the partition is now part of the transaction.
 
     A returned `Pause` ends when the coordinator has responded. The handler must then call this function again with ``has_waited``,
-    because the state may have changed. The handler must not wait between a result of None and its append. Raises the coordinator's
+    because the state may have changed. Between a result of None and its append, the handler must not wait. Raises the coordinator's
     error.
     """
     answers: list[KafkaError | None] = []
