@@ -44,16 +44,16 @@ PARTITIONS_AT_ONCE = 100
 """Commands for more partitions than this are computed in a worker thread."""
 
 ACL_WORK = 4
-"""The work counted for creating, deleting or comparing an ACL, in units of `protocol.steps.Pace`.
+"""Time counted for creating, deleting or comparing an ACL, in units of 2 us.
 
-The actual work is about 15 units (30 us). Because fewer units are counted, a step takes 8 ms instead of 2 ms. Each step writes a
-batch, and shorter steps would write many more batches.
+The actual time is about 30 us. Because less is counted, a step takes 8 ms instead of 2 ms: each step writes a batch, and shorter
+steps would write many more batches.
 """
 
 MAX_IDS_LOGGED = 10
 """Maximum number of expired delegation tokens that one log line names."""
 NEXT_SWEEP_MS = 10
-"""Delay before the next sweep if one sweep has not removed all expired delegation tokens, in ms."""
+"""Delay in ms before the next sweep if a sweep has not removed all expired delegation tokens."""
 
 T = TypeVar("T")
 
@@ -75,9 +75,10 @@ def acls_at_once() -> int:
 
 
 class ClusterCommands:
-    """Commands on the cluster's metadata. A returned command is logged and applied to the broker (``publish``).
+    """Commands on the cluster's metadata. When a command returns, its records are in the log and applied to the broker
+    (``publish``).
 
-    A command that raises `KafkaError` has changed nothing.
+    If a command raises `KafkaError`, nothing has changed.
     """
 
     def __init__(
@@ -91,9 +92,9 @@ class ClusterCommands:
         controller: TopicCreation | None = None,
         decide_features: Callable[[Mapping[str, int]], Result[None]] | None = None,
     ) -> None:
-        """``publish`` gets the names of the node's own configs that the command has set, perhaps to the values that they had.
-        ``controller`` creates topics if the controller is in another process. ``decide_features`` sets feature levels, by
-        default `ClusterState.set_features`."""
+        """``publish`` gets the names of the node's own configs that a command has set, possibly to equal values. ``controller``
+        creates topics if the controller is in another process. ``decide_features`` sets feature levels, by default
+        `ClusterState.set_features`."""
         self._randomness = randomness
         self._config = config
         self.state = state
@@ -119,7 +120,7 @@ class ClusterCommands:
         return response
 
     def set_up(self, features: Mapping[str, int], *, is_new: bool) -> None:
-        """Set the feature levels at a start. A new log gets the default feature levels besides ``features``."""
+        """Set the feature levels at a start. In a new log, other features get their default levels."""
         self._execute(self.state.set_features(levels_with(DEFAULT_FEATURES, features) if is_new else dict(features)))
         self._drop_metadata_topic()
 
@@ -145,7 +146,7 @@ class ClusterCommands:
     ) -> Topic:
         """Create a topic, by default with partitions on this broker.
 
-        ``before_append`` is called once the topic is known to be valid. If it raises `KafkaError`, the topic is not created.
+        ``before_append`` is called after the topic was checked. If it raises `KafkaError`, the topic is not created.
         """
         if self._controller is not None:
             self.state.check_new_topic(name)
@@ -167,7 +168,7 @@ class ClusterCommands:
         place: Place | None = None,
         before_append: Callable[[], None] = nothing,
     ) -> Topic:
-        """Like `create_topic`, but in steps, for thousands of partitions."""
+        """Like `create_topic`, but for thousands of partitions, which are computed in a worker thread."""
         if self._controller is not None:
             return self.create_topic(name, count, configs)
         topic_id = self._randomness.random_uuid()
@@ -176,7 +177,7 @@ class ClusterCommands:
         return self.state.topics[name]
 
     def ensure_internal(self, name: str) -> Topic:
-        """Return the internal topic of a coordinator. Creates the topic when a client first needs it. Raises `KafkaError`."""
+        """Return the internal topic of a coordinator. Creates the topic if it does not exist. Raises `KafkaError`."""
         topic = self.state.topics.get(name)
         if topic is not None:
             return topic
@@ -188,7 +189,7 @@ class ClusterCommands:
     def ensure_coordinator(self, name: str) -> None:
         """Create the internal topic of a coordinator if it does not exist.
 
-        Raises COORDINATOR_NOT_AVAILABLE for every error, because clients retry this code but not other codes.
+        Every error becomes COORDINATOR_NOT_AVAILABLE, because clients retry only on this code.
         """
         try:
             self.ensure_internal(name)
@@ -211,7 +212,7 @@ class ClusterCommands:
         self._execute(self.state.delete_topic(name))
 
     def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> None:
-        """Set configs of a resource; the value None removes a config."""
+        """Set configs of a resource. The value None removes a config."""
         is_own = resource_type == BROKER_RESOURCE and name == str(self.state.node_id)
         self._execute(self.state.set_configs(resource_type, name, changes), changes.keys() if is_own else ())
 
@@ -253,11 +254,11 @@ class ClusterCommands:
         return self._execute(result)
 
     def renew_token(self, hmac: bytes, requester: KafkaPrincipal, period_ms: int, now_ms: int) -> int:
-        """Renew a delegation token; returns when it expires. On `KafkaError` nothing has changed."""
+        """Renew a delegation token; returns its new expiry time in ms. On `KafkaError` nothing has changed."""
         return self._execute(self.state.tokens.renew(hmac, requester, period_ms, now_ms=now_ms, lifetimes=self._token_lifetimes))
 
     def expire_token(self, hmac: bytes, requester: KafkaPrincipal, period_ms: int, now_ms: int) -> int:
-        """Expire a delegation token; returns when it expires (`DelegationTokens.expire`). On `KafkaError` nothing has changed."""
+        """Expire a delegation token; returns its expiry time in ms (`DelegationTokens.expire`). On `KafkaError` nothing changes."""
         return self._execute(self.state.tokens.expire(hmac, requester, period_ms, now_ms=now_ms))
 
     def sweep_tokens(self, now_ms: int) -> bool:
@@ -279,9 +280,9 @@ class ClusterCommands:
     # ACLs
 
     async def create_acls(self, acls: Sequence[AclBinding]) -> list[KafkaError | None]:
-        """Create ACLs; returns an error or None for each. On `KafkaError` nothing has changed.
+        """Create ACLs; returns an error or None for each ACL. On `KafkaError` nothing has changed.
 
-        Kafka appends all ACLs in one batch; here each step appends some. If a later step is refused, its ACLs get the error.
+        Kafka appends all ACLs in one batch; in ottla each step appends a batch. If a later step is refused, its ACLs get the error.
         """
         state, results, at_once = self.state, list[KafkaError | None](), acls_at_once()
         if len(acls) > at_once:
@@ -304,7 +305,7 @@ class ClusterCommands:
     async def delete_acls(self, filters: Sequence[AclBindingFilter]) -> list[list[AclBinding] | KafkaError]:
         """Delete the ACLs that match filters. Returns the deleted ACLs, or an error, for each filter.
 
-        Kafka deletes all ACLs in one batch; here each step deletes some. If a step is refused, the ACLs of earlier steps stay
+        Kafka deletes all ACLs in one batch; in ottla each step writes a batch. If a step is refused, the ACLs of earlier steps stay
         deleted.
         """
         acls, at_once = self.state.acls, acls_at_once()
@@ -323,7 +324,7 @@ class ClusterCommands:
 
     @property
     def features_epoch(self) -> int:
-        """A number that grows with every change of a feature level: the metadata log's end offset."""
+        """The epoch of the feature levels, which grows with every change: the metadata log's end offset."""
         return self.metadata_log.end_offset
 
     @property
@@ -340,9 +341,9 @@ class ClusterCommands:
         return max(self.state.next_producer_id, self._least_producer_id)
 
     def skip_producer_ids(self, highest: int) -> bool:
-        """Never allocate ids up to ``highest``, which are in use; returns whether the metadata log lacks their blocks.
+        """Never allocate ids up to ``highest``, which are in use. Returns whether the metadata log lacks their blocks.
 
-        This method writes nothing: a start needs no disk space. Until a block is logged, each start finds the same ids again.
+        Writes nothing, so that a start needs no disk space. Until a new block is logged, each start finds these ids again.
         """
         if self.next_producer_id > highest:
             return False
@@ -350,7 +351,7 @@ class ClusterCommands:
         return True
 
     def allocate_producer_ids(self, then: Callable[[range | KafkaError], None]) -> None:
-        """Implements `ProducerIdBlocks` for a controller in this broker: calls ``then`` before returning."""
+        """Implements `ProducerIdBlocks` for a broker that is its own controller: ``then`` is called before the call returns."""
         try:
             block: range | KafkaError = range(*self._execute(self.state.allocate_producer_ids(self._least_producer_id)))
         except KafkaError as error:

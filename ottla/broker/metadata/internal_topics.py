@@ -17,7 +17,7 @@ _MIN_INSYNC_REPLICAS = {
     TRANSACTION_TOPIC: "transaction.state.log.min.isr",
     SHARE_STATE_TOPIC: "share.coordinator.state.topic.min.isr",
 }
-"""The settings for topics that do not use the broker's ``min.insync.replicas``."""
+"""By topic, the setting that replaces the broker's ``min.insync.replicas``."""
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def internal_topic(name: str, config: BrokerConfig) -> NewTopic:
-    """The internal topic of a coordinator, according to the broker's settings."""
+    """The internal topic of a coordinator, as the broker's settings determine it."""
     settings = config.settings
     if name == SHARE_STATE_TOPIC:
         count, configs = settings.share_coordinator_state_topic_num_partitions, _share_state_configs(settings)
@@ -50,7 +50,8 @@ def _compacted(compression: str, segment_bytes: int) -> dict[str, str]:
 
 
 def _share_state_configs(settings: Settings) -> dict[str, str]:
-    """The topic is not compacted, because an update record has only changes. Records are deleted once a snapshot replaces them."""
+    """The topic is not compacted, because update records have only changes. Its records are deleted once a snapshot replaces
+    them."""
     return {
         "cleanup.policy": "delete",
         "compression.type": "producer",

@@ -1,6 +1,6 @@
 """Opens and removes the replicas that the metadata assigns to this broker, and makes them leaders or followers.
 
-A broker that is its own controller and a member of a cluster use the same code (ReplicaManager.applyDelta).
+Used both by a broker that is its own controller and by a member of a cluster (ReplicaManager.applyDelta).
 """
 
 from __future__ import annotations
@@ -32,44 +32,44 @@ from ottla.storage.recovery import RecoveryReport
 from ottla.storage.transaction_history import TransactionHistory
 
 WORK_AT_ONCE = 1_500
-"""Maximum work of one change that is done immediately, in units of `protocol.steps.Pace`. Further work is done in steps."""
+"""Maximum time of a metadata change that is applied at once, in units of 2 us. The rest of the change is applied in steps."""
 OPEN_WORK = 15
-"""The cost of putting a new partition into service, in the same units."""
+"""Estimated time to put a new partition into service, in units of 2 us."""
 SETTLE_WORK = 8
-"""The cost of a leader or follower change of a partition in service, in the same units."""
+"""Estimated time per leader or follower change of a partition in service, in units of 2 us."""
 LOG_CONFIGS_KEPT = 1_000
 
 STRAY_HINT = (
-    "the metadata has no such topic, or a new topic of this name; no data is deleted. If the controller has lost the topic,"
-    " ottla cluster rebuild-controller restores it"
+    "the cluster has no topic of this name, or a newer topic; no data is deleted. If the controller has lost the topic,"
+    " 'ottla cluster rebuild-controller' restores it"
 )
-"""Advice for a person who searches for the data of a topic that no longer exists."""
+"""Advice in the log event of a stray directory, for a person who searches for its data."""
 
 log = structlog.get_logger("cluster")
 
 
 class ReplicaActions(Protocol):
-    """Carries out the registration of a partition that has a replica on this broker."""
+    """Makes a partition with a replica on this broker follow its registration in the metadata."""
 
     def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """Lead a partition in a new leader epoch, or in the current epoch with changed replicas or a changed in-sync set."""
+        """Lead a partition: in a new leader epoch, or with changed replicas or a changed in-sync set in the current epoch."""
         ...
 
     def follow(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """Follow the partition's leader. If the registration has no leader, wait until it has one."""
+        """Follow the partition's leader. If there is no leader, wait until there is."""
         ...
 
     def stop(self, partition: Partition) -> None:
-        """Stop a replica that was removed from this broker, or whose topic was deleted. Called before the partition is removed."""
+        """Stop a replica that was removed from this broker, or whose topic was deleted. Called before its partition is removed."""
         ...
 
     def brokers_changed(self) -> None:
-        """Called after brokers have registered or unregistered, or were fenced or unfenced."""
+        """Called after brokers were registered, unregistered, fenced or unfenced."""
         ...
 
 
 class SoleReplicas:
-    """`ReplicaActions` of a sole broker: it leads every partition as the only replica, and fetches from no other broker."""
+    """`ReplicaActions` of a broker that is the whole cluster: it leads every partition as the only replica."""
 
     def __init__(self, broker_id: int) -> None:
         self._broker_id = broker_id
@@ -88,7 +88,7 @@ class SoleReplicas:
 
 
 class _Move(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition of a coordinator's topic that this broker now leads, or with ``leader_epoch`` None no longer leads."""
+    """A change of leadership in a coordinator's topic. ``leader_epoch`` is None if this broker no longer leads the partition."""
 
     topic: str
     index: int
@@ -109,25 +109,25 @@ class LocalPartitions:
         self._state = state
         self._replicas = replicas
         self.coordinators: dict[str, Coordinator] = {}
-        """Coordinators by internal topic, as `begin` got them."""
+        """The coordinators by internal topic, as passed to `begin`."""
         self.has_lost = False
         """Whether recovery has truncated a log. This may happen even in a directory with a clean shutdown file."""
-        # The transactions that recovery has read in each partition. The start searches them for torn transactions.
+        # The transactions that recovery has read in each partition. The search for torn transactions needs them.
         self._read: dict[TopicPartition, TransactionHistory] = {}
-        # The partitions that will be brought in line with the metadata in later steps, by topic id and number, in order.
+        # The partitions to which the metadata will be applied in later steps, by topic id and number, in order.
         self._unsettled: dict[tuple[bytes, int], None] = {}
         self._is_settling = False
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
 
     def take_read(self) -> dict[TopicPartition, TransactionHistory]:
-        """Return the transactions that recovery has read in each partition, and forget them here."""
+        """Return the transactions that recovery has read in each partition. They are not kept after this call."""
         read, self._read = self._read, {}
         return read
 
     # start
 
     def begin(self, coordinators: Mapping[str, Coordinator]) -> None:
-        """Put every replica into service, set stray directories aside, and load the coordinators in their order."""
+        """Put every replica into service, set stray directories aside, and load ``coordinators`` in their order."""
         self.coordinators.update(coordinators)
         on_disk, set_aside = set(), set()
         for name, index in list(self._directory.partitions_on_disk()):
@@ -142,9 +142,9 @@ class LocalPartitions:
             for index, registration in enumerate(topic.partitions):
                 if self._is_replica(topic, registration):
                     where = (topic.name, index)
-                    # While a member of a cluster was down, its topic may have been deleted and created again. Then the checkpoints
-                    # describe the directory that was set aside, not the new topic. A sole broker creates topics itself, so on it
-                    # this is damage, and the partition goes offline.
+                    # While a member of a cluster was down, its topic may have been deleted and recreated. Then the checkpoints
+                    # describe the directory that was set aside, not the new topic. A sole broker creates topics itself. There a
+                    # directory of another topic means damage, so the partition goes offline.
                     was_made_anew = where in set_aside and not self._state.is_alone
                     exists = where in on_disk or (not was_made_anew and self._directory.was_written(*where))
                     self._assign(self._open(topic, index, config, exists=exists), registration, moves)
@@ -153,14 +153,14 @@ class LocalPartitions:
             self._move([move for move in moves if move.topic == name])
 
     def _belongs(self, name: str, index: int) -> bool:
-        """Whether a directory belongs to a replica of the current topic, and not to a deleted topic of the same name."""
+        """Whether a directory belongs to a replica of an existing topic, not of a deleted topic of the same name."""
         topic = self._state.topics.get(name)
         if topic is None or index >= topic.partition_count or not self._is_replica(topic, topic.partitions[index]):
             return False
         try:
             return self._directory.topic_id_on_disk(name, index) in (topic.topic_id, None)
         except OSError:
-            # The directory's topic id cannot be read. Opening the partition then takes it offline.
+            # The topic id in the directory cannot be read. When the partition is opened, it goes offline.
             return True
 
     def _set_aside(self, name: str, index: int) -> None:
@@ -174,7 +174,7 @@ class LocalPartitions:
         else:
             log.warning("stray_directory_set_aside", directory=renamed, hint=STRAY_HINT)
 
-    # changes
+    # metadata changes
 
     def apply(self, delta: MetadataDelta, faults: MetadataFaults) -> None:
         """Apply a metadata change in this order: deleted topics, followers, leaders, coordinators."""
@@ -204,12 +204,12 @@ class LocalPartitions:
         for move in moves:
             faults.attempt(partial(self._move, [move]), "coordinator", topic=move.topic, partition=move.index)
 
-    # large changes
+    # metadata changes in steps
 
     def _first(self, wanted: Sequence[tuple[Topic, int]]) -> Sequence[tuple[Topic, int]]:
-        """Return the partitions that the caller brings in line now. Other partitions are queued, for later steps.
+        """Return the partitions to which the caller applies the change now. Further partitions are queued for later steps.
 
-        A queued partition stays as it was before the change. A request for a new partition opens the partition.
+        Until its step, a queued partition stays as it was before the change. Only a request for a new partition opens it earlier.
         """
         count, left = 0, WORK_AT_ONCE
         while count < len(wanted) and left > 0:
@@ -225,7 +225,7 @@ class LocalPartitions:
         return OPEN_WORK if self.partitions.known(topic.name, index) is None else SETTLE_WORK
 
     async def _settle_rest(self) -> None:
-        """Bring the queued partitions in line, each with the metadata that is current at that time."""
+        """Apply the metadata to the queued partitions, each as it is at that time."""
         pace, faults = Pace(), MetadataFaults()
         while self._unsettled:
             topic_id, index = next(iter(self._unsettled))
@@ -243,7 +243,7 @@ class LocalPartitions:
         faults.raise_first()
 
     def open_missing(self, name: str, index: int) -> Partition | None:
-        """Put a replica into service, unless this was done already, and return it; None if this broker has no such replica."""
+        """Return a replica, and put it into service if it is not yet. Returns None if this broker has no such replica."""
         topic = self._state.topics.get(name)
         if topic is None or not 0 <= index < topic.partition_count:
             return None
@@ -265,11 +265,10 @@ class LocalPartitions:
         return self._state.is_alone or registration.leader == self._state.node_id
 
     def _is_replica(self, topic: Topic, registration: PartitionRegistration) -> bool:
-        """Whether this broker has a replica. A topic with the metadata log's name has none: its files would be the log's."""
+        """Whether this broker has a replica. A topic with the metadata log's name has none, because the log uses its directory."""
         return topic.name != METADATA_TOPIC and (self._state.is_alone or self._state.node_id in registration.replicas)
 
     def _settle(self, topic: Topic, index: int, moves: list[_Move]) -> Partition | None:
-        """Bring one partition in line with its registration; returns it if this broker has a replica."""
         self._unsettled.pop((topic.topic_id, index), None)
         registration = topic.partitions[index]
         partition = self.partitions.known(topic.name, index)
@@ -285,7 +284,6 @@ class LocalPartitions:
         return partition
 
     def _assign(self, partition: Partition, registration: PartitionRegistration, moves: list[_Move]) -> None:
-        """Lead or follow a partition, and add a move to ``moves`` if a coordinator must be notified."""
         topic, index = partition.log.topic, partition.log.partition
         led_epoch = partition.leader.leader_epoch if partition.is_led else None
         if self._leads(registration):
@@ -321,7 +319,7 @@ class LocalPartitions:
                 self._directory.has_forgotten = False
                 for path in self._directory.checkpoints.paths:
                     self._barrier.wrote_file(path, self._directory.path)
-        # After a failed sync no log accepts appends, new logs included.
+        # After a failed sync no log accepts appends; this includes logs that are opened later.
         partition_log.is_failed |= self._disk.has_failed
         return self.partitions.add(partition_log, is_led=False)
 
@@ -335,7 +333,7 @@ class LocalPartitions:
     # configs
 
     def log_config(self, topic: str) -> LogConfig:
-        """The log settings of a topic, cached by the topic's own configs, because most topics have equal configs or none."""
+        """The log settings of a topic. Topics with equal configs share them, and most topics have no configs."""
         own = self._state.config_of(TOPIC_RESOURCE, topic)
         key = (self._config.current, frozenset(own.items()))
         known = self._log_configs.get(key)
@@ -356,7 +354,7 @@ class LocalPartitions:
 
 
 def has_losses(directory: str, report: RecoveryReport) -> bool:
-    """Report the records that recovery truncated and the files that it rebuilt. Returns whether it truncated any."""
+    """Log which records recovery truncated and which files it rebuilt. Returns whether it truncated any records."""
     for loss in report.losses:
         log.warning("log_tail_truncated", directory=directory, reason=loss)
     if report.rebuilt:

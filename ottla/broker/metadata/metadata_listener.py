@@ -16,8 +16,8 @@ log = structlog.get_logger("cluster")
 class MetadataFaults:
     """Collects the failures while one change is carried out, so that a failed step does not prevent the next steps.
 
-    Each change is applied once and then forgotten: a step that is skipped now would never be carried out. Apache Kafka also
-    continues, and passes such failures to its metadataPublishingFaultHandler.
+    Each change is applied only once, so a skipped step would never be carried out. Apache Kafka also continues, and passes such
+    failures to its metadataPublishingFaultHandler.
     """
 
     __slots__ = ("_first",)
@@ -26,7 +26,7 @@ class MetadataFaults:
         self._first: Exception | None = None
 
     def attempt(self, step: Callable[[], object], what: str, **of: object) -> None:
-        """Carry out one step. ``what`` and ``of`` identify the step in the log."""
+        """Carry out one step. ``what`` and ``of`` identify the step in the log event of a failure."""
         try:
             step()
         except Exception as error:
@@ -34,7 +34,7 @@ class MetadataFaults:
             self._first = self._first or error
 
     def raise_first(self) -> None:
-        """Raise the first failure, after all other steps were carried out. A failure is a bug, and is counted as a bug."""
+        """Raise the first failure, if any, after all steps were attempted. It is a bug, and is counted as one."""
         if self._first is not None:
             raise self._first
 
@@ -43,16 +43,16 @@ class Coordinator(Protocol):
     """A coordinator that works on the partitions of an internal topic that this broker leads."""
 
     def elected(self, index: int, leader_epoch: int) -> None:
-        """This broker now leads a partition of the coordinator's topic, in this leader epoch."""
+        """Called when this broker begins to lead a partition of the coordinator's topic, with the leader epoch."""
         ...
 
     def resigned(self, index: int) -> None:
-        """This broker no longer leads the partition."""
+        """Called when this broker no longer leads a partition of the coordinator's topic."""
         ...
 
 
 class MetadataListener(Protocol):
-    """Follows the metadata for all coordinators. Methods with ``faults`` carry out each step by `MetadataFaults.attempt`."""
+    """Is notified of metadata changes for all coordinators. Methods with ``faults`` run each step with `MetadataFaults.attempt`."""
 
     @property
     def by_topic(self) -> Mapping[str, Coordinator]:
@@ -60,13 +60,13 @@ class MetadataListener(Protocol):
         ...
 
     def topic_changed(self, name: str, faults: MetadataFaults) -> None:
-        """A topic was created, grew, or was deleted."""
+        """Called after a topic was created or deleted, or got more partitions."""
         ...
 
     def topic_deleted(self, name: str, faults: MetadataFaults) -> None:
-        """A topic was deleted, and its partitions are out of service. `topic_changed` follows."""
+        """Called after a topic was deleted and its partitions are out of service, before `topic_changed`."""
         ...
 
     def features_changed(self) -> None:
-        """The finalized level of a feature has changed."""
+        """Called after the finalized level of a feature has changed."""
         ...

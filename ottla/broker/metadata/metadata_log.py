@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Observer(msgspec.Struct, kw_only=True):
-    """A broker that fetches the log, with the state of its last fetch."""
+    """A broker that fetches the metadata log, and its position and times of fetching."""
 
     replica_id: int
     directory_id: bytes
@@ -36,7 +36,7 @@ class Observer(msgspec.Struct, kw_only=True):
 
 
 class MetadataLog(Protocol):
-    """Commits decisions on the cluster's metadata. If a method raises `KafkaError`, nothing has changed."""
+    """Commits decisions on the cluster's metadata. On `KafkaError` nothing has changed."""
 
     @property
     def end_offset(self) -> int: ...
@@ -48,7 +48,7 @@ class MetadataLog(Protocol):
     def leader_epoch(self) -> int: ...
 
     def observers(self) -> list[Observer]:
-        """The brokers that fetch the log from this process, by id."""
+        """The brokers that fetch the log from this process, sorted by id."""
         ...
 
     def execute(self, result: Result[T]) -> T:
@@ -56,7 +56,7 @@ class MetadataLog(Protocol):
         ...
 
     async def execute_large(self, command: Callable[[], Result[T]], before_append: Callable[[], None]) -> T:
-        """Like `execute`, but in steps, for a command with thousands of records (`Runtime.execute_large`)."""
+        """Like `execute`, for a command with thousands of records, which a worker thread computes (`Runtime.execute_large`)."""
         ...
 
 
@@ -65,7 +65,7 @@ def _no_metadata(reason: str) -> DirectoryError:
 
 
 def metadata_not_written(error: KafkaError) -> DirectoryError:
-    """The error of a start that could not append a record to the metadata log."""
+    """The error of a start during which the metadata log refused a record."""
     return DirectoryError(f"cannot write the cluster's metadata: {error.message}; free disk space, then restart the broker")
 
 
@@ -81,7 +81,7 @@ class LocalMetadataLog:
         """Whether recovery has truncated the log."""
         if self.log.offline_reason is not None:
             raise _no_metadata(self.log.offline_reason)
-        # The partition of the metadata log is not added to `Partitions`, so that no client request can reach it.
+        # This partition is not in `Partitions`, so that no client request can reach it.
         self.partition = Partition(env, self.log, kernel.barrier, kernel.disk, state.node_id)
         self._runtime = Runtime(env, self.partition, self._replay, kernel.stepping, carry_out_effect, refused=lambda error: error)
 
@@ -89,7 +89,8 @@ class LocalMetadataLog:
         self._state.replay(record, offset)
 
     def load(self) -> bool:
-        """Replay the log; returns whether the log is new. With ``power`` responses wait until the replayed records are synced."""
+        """Replay the log; returns whether it is empty. With ``ottla.durability=power`` responses wait until the replayed records
+        are synced."""
         try:
             is_new = self._runtime.load() == 0
         except KafkaError as error:
@@ -98,9 +99,9 @@ class LocalMetadataLog:
         return is_new
 
     def begin_epoch(self) -> None:
-        """Begin a leader epoch that is newer than all epochs in the log.
+        """Begin a leader epoch that is higher than all epochs in the log.
 
-        If a crash removed records that other brokers have fetched, the new epoch shows these brokers where the logs diverge.
+        If other brokers have fetched records that a crash removed, the new epoch shows them where the logs diverge.
         """
         epoch = max(self.log.epochs.latest, 0) + 1
         self.partition.lead(sole_leader(self._state.node_id, epoch, self.log.log_end_offset))

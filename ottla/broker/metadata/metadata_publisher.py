@@ -1,7 +1,6 @@
-"""Applies changes of the cluster's metadata to the broker: first to its partitions, then to the requests that wait for them.
+"""Applies changes of the cluster's metadata to the broker: first to its partitions, then to its coordinators.
 
-The records come from this broker's own log or from a controller elsewhere. Both are published here, in one order
-(BrokerMetadataPublisher).
+The records come from this broker's own log or from a controller in another process (BrokerMetadataPublisher).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ log = structlog.get_logger("cluster")
 
 
 class MetadataPublisher:
-    """Applies the metadata of a start (`begin`) and the changes replayed since (`publish`)."""
+    """Applies the metadata that was replayed before `begin`, and then, with `publish`, the changes replayed since."""
 
     def __init__(self, state: ClusterState, config: LiveConfig, local: LocalPartitions) -> None:
         self._state = state
@@ -29,7 +28,7 @@ class MetadataPublisher:
         self._listener: MetadataListener | None = None
 
     def begin(self, listener: MetadataListener) -> None:
-        """Apply everything that has been replayed so far. ``listener`` is notified of later changes."""
+        """Apply all metadata that has been replayed so far. ``listener`` is notified of later changes."""
         self._listener = listener
         self._config.set_dynamic(self.dynamic_broker_configs)
         self._state.delta = MetadataDelta()
@@ -79,6 +78,6 @@ class MetadataPublisher:
 
     @property
     def dynamic_broker_configs(self) -> dict[str, str]:
-        """The dynamic configs of this broker: the configs for all brokers, overridden by the configs for this broker alone."""
+        """The dynamic configs of this broker. Configs for this broker alone override the configs for all brokers."""
         state = self._state
         return {**state.config_of(BROKER_RESOURCE, ""), **state.config_of(BROKER_RESOURCE, str(state.node_id))}

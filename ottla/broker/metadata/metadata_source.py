@@ -17,11 +17,11 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.transaction_history import TransactionHistory
 
 Repeat = Callable[[str, Callable[[Settings], int], Callable[[], Steps[None] | None]], None]
-"""Repeats a task at an interval (`Housekeeping.repeat`)."""
+"""Repeats a named task at an interval (`Housekeeping.repeat`)."""
 
 
 class MetadataSource(Protocol):
-    """The metadata, and the parts that follow it."""
+    """The cluster's metadata, with the broker's parts that follow it."""
 
     state: ClusterState
     local_partitions: LocalPartitions
@@ -37,12 +37,13 @@ class MetadataSource(Protocol):
         ...
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
-        """Never allocate a producer id below ``least``, nor, if the metadata log may have lost allocated ids, up to ``known()``."""
+        """Never allocate a producer id below ``least`` or, if a crash may have removed allocated ids from the log, up to
+        ``known()``."""
         ...
 
     @property
     def broker_epoch(self) -> int:
-        """The broker epoch from the registration with the controller; 0 on a broker that is its own controller."""
+        """The broker epoch that the controller returned at the registration; 0 on a broker that is its own controller."""
         ...
 
     def begin_housekeeping(self, repeat: Repeat) -> None:
@@ -50,15 +51,15 @@ class MetadataSource(Protocol):
         ...
 
     async def serve(self) -> None:
-        """Announce that the broker listens. Called after the listeners are open."""
+        """Tell the controller that this broker's listeners are open."""
         ...
 
     async def leave(self) -> None:
-        """Called before the broker stops."""
+        """Hand over this broker's leaderships. Called before the broker stops."""
         ...
 
     def close(self) -> None:
-        """Called when the broker's work has ended."""
+        """Stop following the metadata. Called when the broker's work has ended."""
         ...
 
     @property
@@ -67,9 +68,9 @@ class MetadataSource(Protocol):
         ...
 
     def take_read(self) -> dict[TopicPartition, TransactionHistory]:
-        """Return the transactions that recovery has read in each partition, and forget them here."""
+        """Return the transactions that recovery has read in each partition. They are not kept after this call."""
         ...
 
     def topics_born(self) -> dict[str, int]:
-        """The creation time in ms of the newest topic of each name, if known."""
+        """By name, the creation time in ms of the newest topic with this name, if known."""
         ...

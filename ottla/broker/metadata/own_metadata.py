@@ -28,7 +28,7 @@ log = structlog.get_logger("broker")
 
 
 class OwnMetadata:
-    """Implements `metadata_source.MetadataSource`. The constructor raises `DirectoryError` if the log cannot be opened."""
+    """Implements `metadata_source.MetadataSource`. The constructor raises `DirectoryError` if the metadata log cannot be opened."""
 
     broker_epoch = 0
 
@@ -50,16 +50,17 @@ class OwnMetadata:
             publish=lambda own_configs: self.publisher.publish(),
         )
         self.producer_ids = ProducerIds(self.cluster)
-        # Whether the last sweep has left expired delegation tokens.
+        # Whether expired delegation tokens were left after the last sweep.
         self._has_expired_tokens = False
 
     async def load(self, features: Mapping[str, int], listener: MetadataListener) -> None:
         is_new = self.log.load()
-        # Signs of a cluster: a member's copy of the log has a topic id, and a controller process logs its registration.
+        # Signs that the directory belongs to a cluster: a member's copy of the log has a topic id, and a controller process logs
+        # its registration.
         if self._directory.topic_id_on_disk(METADATA_TOPIC, 0) is not None or self.state.registrations.controllers:
             raise DirectoryError(
                 f"{self._directory.path} belongs to a cluster of several brokers, whose metadata it shares;"
-                " start it with its earlier process.roles and with controller.quorum.bootstrap.servers"
+                " start the broker with the earlier process.roles and with controller.quorum.bootstrap.servers"
             )
         try:
             self.cluster.set_up(features, is_new=is_new)
@@ -68,7 +69,7 @@ class OwnMetadata:
         self.publisher.begin(listener)
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
-        """Skip every producer id in use. A power cut may remove whole batches from the log's end, which recovery cannot detect."""
+        """Skip all producer ids in use. Recovery cannot detect that a power cut removed whole batches from the log's end."""
         try:
             self.cluster.skip_producer_ids(least - 1)
             if self.log.has_lost or not self._was_clean:
@@ -89,13 +90,13 @@ class OwnMetadata:
         return NEXT_SWEEP_MS if self._has_expired_tokens else settings.delegation_token_expiry_check_interval_ms
 
     async def serve(self) -> None:
-        """Do nothing: no controller elsewhere waits for this broker."""
+        """Do nothing: no controller in another process waits for this broker."""
 
     async def leave(self) -> None:
-        """Do nothing: no other broker could take over the leaderships."""
+        """Do nothing: there is no other broker that could take over leaderships."""
 
     def close(self) -> None:
-        """Do nothing: the log belongs to the directory, which closes it."""
+        """Do nothing: closing the directory closes the log."""
 
     @property
     def has_lost(self) -> bool:

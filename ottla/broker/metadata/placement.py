@@ -9,30 +9,31 @@ from ottla.coordinator.metadata.partition_registration import PartitionRegistrat
 from ottla.protocol.errors import Code, KafkaError
 
 Replicas = tuple[int, ...]
-"""Broker ids; the first is the preferred leader."""
+"""Ids of the brokers with a partition's replicas. The first is the preferred leader."""
 
 
 Place = Callable[[], list[PartitionRegistration]]
-"""Returns the registrations of new partitions. It must change nothing: if there are many partitions, it is called in another
+"""Returns the registrations of new partitions. The function must not change anything: for many partitions it is called in a worker
 thread, and again if the metadata has changed meanwhile."""
 
 
 class Placement(Protocol):
     @property
     def default_replication_factor(self) -> int:
-        """The replication factor of topics whose creator specifies none."""
+        """The replication factor of topics for which the client specifies none."""
         ...
 
     def placed(self, partition_count: int, replication_factor: int) -> list[PartitionRegistration]:
-        """New partitions, spread over the brokers. Raises INVALID_REPLICATION_FACTOR. May be called in another thread."""
+        """Return registrations of new partitions, spread over the brokers. Raises INVALID_REPLICATION_FACTOR. Used in worker
+        threads."""
         ...
 
     def assigned(
         self, assignments: Mapping[int, Replicas], *, first: int = 0, replication_factor: int | None = None
     ) -> list[PartitionRegistration]:
-        """New partitions from the number ``first`` on, with the replicas that a client assigns.
+        """Return registrations of new partitions, numbered from ``first`` on, with the replicas that a client assigns.
 
-        Each partition must have ``replication_factor`` replicas; if that is None, all must have the same number. Raises
+        Each partition must have ``replication_factor`` replicas; with None, all must have equally many. Raises
         INVALID_REPLICA_ASSIGNMENT.
         """
         ...

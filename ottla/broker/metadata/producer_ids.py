@@ -15,20 +15,20 @@ from ottla.storage.log import Log
 
 
 class ProducerIdBlocks(Protocol):
-    """A controller, in this broker or elsewhere, which allocates blocks of ids."""
+    """Allocates blocks of producer ids. Implemented for a controller in this broker and in another process."""
 
     def allocate_producer_ids(self, then: Callable[[range | KafkaError], None]) -> None:
-        """Call ``then`` with the ids of a new block, or with the error, possibly before the call returns."""
+        """Call ``then`` with the producer ids of a new block, or with the error, possibly before returning."""
         ...
 
 
 class ProducerIds:
-    """Takes new producer ids from the current block, and requests the next block when few ids or none are left."""
+    """Takes new producer ids from the current block, and requests the next block when only few ids are left."""
 
     __slots__ = ("_ahead", "_block", "_blocks", "_is_awaited", "_next", "_refusal")
 
     def __init__(self, blocks: ProducerIdBlocks, *, ahead: int = 0) -> None:
-        """``ahead`` is the number of ids left at which the next block is requested."""
+        """``ahead``: when this number of ids is left, the next block is requested."""
         self._blocks = blocks
         self._ahead = ahead
         self._block = range(0)
@@ -37,7 +37,7 @@ class ProducerIds:
         self._refusal = ""
 
     def new(self) -> int:
-        """A new producer id. Raises COORDINATOR_LOAD_IN_PROGRESS while no block is left; clients retry on this code."""
+        """Return a new producer id. Raises COORDINATOR_LOAD_IN_PROGRESS, which clients retry, while no id is left."""
         self.ask_ahead()
         if not self._block:
             raise KafkaError(
@@ -47,7 +47,7 @@ class ProducerIds:
         return producer_id
 
     def ask_ahead(self) -> None:
-        """Request the next block if few ids are left."""
+        """Request the next block of producer ids if few ids are left."""
         self._begin_next()
         if len(self._block) <= self._ahead and not self._next and not self._is_awaited:
             self._is_awaited = True
@@ -67,7 +67,7 @@ class ProducerIds:
 
 
 def highest_known_id(logs: Iterable[Log], shards: Iterable[TransactionShard]) -> int:
-    """The highest producer id in logs and transactions, without ids that clients have invented; -1 if there is none."""
+    """The highest producer id in logs and transactions; -1 if there is none. Ids that clients have invented are ignored."""
     highest = -1
     for log in logs:
         highest = max((highest, *map(as_allotted, log.producers.entries)))

@@ -1,4 +1,4 @@
-"""The stray directories of this broker, for health, ``ottla cluster``, the console, the control API and the metrics."""
+"""The stray directories of this broker, as health, ``ottla cluster``, the console, the control API and the metrics show them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.storage.log_dir import LogDirectory
 
 
 class Strays:
-    """Measures the stray directories of a log directory in steps: first all existing directories, later each new directory."""
+    """Measures the size of stray directories in steps: first of all existing ones, later of each new one."""
 
     __slots__ = ("_directory", "_state", "_stepping")
 
@@ -19,7 +19,7 @@ class Strays:
         self._state = state
 
     def begin(self) -> None:
-        """Measure the stray directories from now on."""
+        """Measure the existing stray directories, and from now on each new one."""
         self._directory.strays.watch(self._measure)
         if not self._directory.strays.is_measured:
             self._measure()
@@ -28,7 +28,7 @@ class Strays:
         self._stepping.run(self._directory.strays.measure())
 
     def summary(self) -> StraySummary:
-        """The number of stray directories, and the first `STRAYS_NAMED`, each with the way to restore its data."""
+        """The number of stray directories, and the first `STRAYS_NAMED` of them, each with a way to restore its data."""
         strays = self._directory.strays
         named = strays.first(STRAYS_NAMED)
         return summary(named, len(strays), strays.size_bytes, self._state, self._directory.absolute_path)

@@ -1,9 +1,9 @@
-"""Delays responses and effects until the writes that they depend on are committed and durable.
+"""Delays responses and effects until the writes on which they depend are committed and durable.
 
 A response or effect depends on a log up to an offset, or on all data written so far. It is released when these writes are committed
-(below the high watermark) and as durable as ``ottla.durability`` promises. A single broker with ``process`` releases immediately
-(`Barrier.never_waits`); with ``power`` it waits for `GroupCommit`. `broker.partitions.partitions.Partition` moves the high
-watermark and then calls `Barrier.committed`.
+(below the high watermark) and as durable as ``ottla.durability`` promises. With a single broker and ``process`` it is released
+immediately (`Barrier.never_waits`); with ``power`` it waits for `GroupCommit`. `broker.partitions.partitions.Partition` moves the
+high watermark and then calls `Barrier.committed`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ottla.protocol.steps import Pause
 from ottla.storage.log import Log
 
 MAX_ANSWERS_A_LOG = 100_000
-"""When this many responses and effects wait for the high watermark of a log, further responses are refused. Effects never are."""
+"""If this number of responses and effects waits for a log's high watermark, further responses, but not effects, are refused."""
 
 
 class Replicated(Protocol):
-    """A partition of a coordinator (`broker.partitions.partitions.Partition`)."""
+    """A partition of a coordinator's topic (`broker.partitions.partitions.Partition`)."""
 
     log: Log
 
@@ -30,40 +30,40 @@ class Replicated(Protocol):
 
 
 class LogPosition(NamedTuple):
-    """The end of the part of a coordinator's log that a response depends on, and the leader epoch of that part."""
+    """The position in a coordinator's log up to which a response depends on it, and the leader epoch of the position."""
 
     leader_epoch: int
     end_offset: int
 
     @staticmethod
     def on(partition: Replicated) -> LogPosition:
-        """The current end of a partition's log."""
+        """The end of a partition's log at this time."""
         return LogPosition(partition.log.leader_epoch, partition.log.log_end_offset)
 
 
 class Barrier:
     """Delays a broker's responses and effects until the writes that they depend on are committed and durable.
 
-    ``group_commit`` is None with ``ottla.durability=process``. ``is_replicated``: partitions may have other replicas, so that
-    responses of coordinators wait for high watermarks.
+    ``group_commit`` is None with ``ottla.durability=process``. ``is_replicated`` means that partitions may have other replicas, so
+    that responses of coordinators wait for high watermarks.
     """
 
     __slots__ = ("_uncommitted", "dependencies", "group_commit", "is_replicated", "leaderships_lost", "never_waits", "on_written")
 
     def __init__(self, group_commit: GroupCommit | None, *, is_replicated: bool = False) -> None:
         self.group_commit = group_commit
-        # The waiters of each log, with the high watermark that each waits for. They are dropped together with the log.
+        # For each log, its waiters with the offset that the high watermark must reach. They are dropped together with the log.
         self._uncommitted: WeakKeyDictionary[Log, list[tuple[int, OnDurable]]] = WeakKeyDictionary()
         self.never_waits = group_commit is None
         self.on_written: Callable[[Log], None] | None = None if group_commit is None else group_commit.wrote
-        """Must be called with each log that has grown; None if nothing waits for syncs."""
+        """Must be called with each log that has grown. None if no sync is needed."""
 
         self.is_replicated = is_replicated
         self.leaderships_lost = 0
         """Number of times that another broker became leader of a partition.
 
-        A request that is handled over several turns of the loop stores this number. `Partition.was_lost_since` then returns whether
-        its writes may be lost, even if this broker leads again.
+        A request that is handled in several turns of the event loop stores this number. `Partition.was_lost_since` then returns
+        whether its writes may be lost, even if this broker leads again.
         """
         self.dependencies: dict[Replicated, LogPosition] = {}
         """The coordinators' partitions that the response of the current request depends on."""
@@ -83,10 +83,10 @@ class Barrier:
 
     @property
     def lossy_rounds(self) -> int:
-        """Number of times that writes may not have been synced.
+        """Number of rounds of syncs in which some writes may not have been synced.
 
-        A request that is handled over several turns of the loop compares this number: if it has grown, the request's own writes may
-        be lost, even if no write is pending now.
+        A request that is handled in several turns of the event loop compares this number. If it has grown, writes of the request
+        may be lost, even if nothing is pending now.
         """
         return 0 if self.group_commit is None else self.group_commit.lossy_rounds
 
@@ -95,13 +95,13 @@ class Barrier:
         return self.group_commit is None or self.group_commit.is_synced(log)
 
     def recovered(self, log: Log) -> None:
-        """Record that a start has opened a log. A killed process may have left unsynced records in the log."""
+        """Record that a start has opened a log, which may have unsynced records if the process was killed."""
         if self.group_commit is not None and log.segments and log.recovery_point < log.log_end_offset:
             for segment in log.segments[log.segment_at(log.recovery_point) :]:
                 self.group_commit.wrote(log, segment)
 
     def wrote_file(self, path: str, directory: str) -> None:
-        """Record that a file was replaced as a whole. Later responses and effects depend on the file as well."""
+        """Record that a file was replaced as a whole. Later responses and effects wait for its sync."""
         if self.group_commit is not None:
             self.group_commit.wrote_file(path, directory)
 
@@ -125,14 +125,14 @@ class Barrier:
     # effects
 
     def effect(self, then: Callable[[], None]) -> None:
-        """Call ``then`` after all data written so far is durable; never if the disk has failed."""
+        """Call ``then`` after all data written so far is durable. If the disk has failed, ``then`` is never called."""
         self._when_certain(lambda is_certain: then() if is_certain else None)
 
     def _when_certain(self, then: OnDurable) -> None:
-        """Call ``then`` after all data written so far is durable; with False if the disk has failed.
+        """Call ``then`` with True after all data written so far is durable; with False if the disk has failed.
 
-        A round of syncs that met a damaged file reports False, although all other files are synced. So the effect waits for another
-        round. If the damaged file belongs to the waiting coordinator, its partition is offline by then.
+        A round of syncs with a damaged file reports False, although all other files are synced. So the effect waits for another
+        round. If the damaged file is the waiting coordinator's, its partition is offline by then.
         """
         commit = self.group_commit
         if commit is None:
@@ -164,7 +164,7 @@ class Barrier:
     def answer_after(self, log: Log, offset: int, then: OnDurable) -> None:
         """Call ``then`` after the records of ``log`` below ``offset`` are committed and durable.
 
-        ``then(False)`` means that the records may be lost, because another broker leads the partition or the disk has failed, or
+        ``then(False)`` means that another broker leads the partition or the disk has failed, so that the records may be lost, or
         that `MAX_ANSWERS_A_LOG` responses are already waiting.
         """
         waiting = self._uncommitted.get(log) if offset > log.high_watermark else None
@@ -181,21 +181,23 @@ class Barrier:
         self._behind(log, offset, committed)
 
     async def once_committed(self, log: Log, offset: int) -> bool:
-        """Park the request until the records of ``log`` below ``offset`` are committed and durable. False: see `answer_after`."""
+        """Park the request until the records of ``log`` below ``offset`` are committed and durable. False means as in
+        `answer_after`."""
         committed: Pause[bool] = Pause(is_parked=True)
         self.answer_after(log, offset, committed.end)
         return await committed
 
     def _behind(self, log: Log, offset: int, then: OnDurable) -> None:
-        """Call ``then`` when the records of ``log`` below ``offset`` are committed; with False if another broker becomes leader."""
-        assert offset <= log.log_end_offset, f"{log.name}: {offset} is behind the log end {log.log_end_offset}"
+        """Call ``then`` with True when the records of ``log`` below ``offset`` are committed; with False if another broker
+        leads."""
+        assert offset <= log.log_end_offset, f"{log.name}: {offset} is above the log end {log.log_end_offset}"
         if offset > log.high_watermark:
             self._uncommitted.setdefault(log, []).append((offset, then))
         else:
             then(True)
 
     def committed(self, log: Log) -> None:
-        """Call the waiters that the new high watermark of ``log`` has reached, longest waiting first."""
+        """Call the waiters whose offset the high watermark of ``log`` has reached, in the order in which they began to wait."""
         waiting = self._uncommitted.pop(log, None)
         if not waiting:
             return
@@ -208,7 +210,7 @@ class Barrier:
                 then(True)
 
     def forget(self, log: Log) -> None:
-        """Drop the waiters of a partition that another broker leads: their effects never happen, their responses are refused."""
+        """Drop the waiters of a partition that another broker leads: effects are dropped, and responses are errors."""
         self.leaderships_lost += 1
         for _, then in self._uncommitted.pop(log, ()):
             then(False)

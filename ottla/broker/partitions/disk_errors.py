@@ -14,7 +14,7 @@ from ottla.storage.log import Log
 log = structlog.get_logger("partition")
 
 PROBLEMS_NAMED = 20
-"""Maximum number of lines that `problems_of` returns."""
+"""Maximum number of problems that `problems_of` returns."""
 
 
 def storage_error(partition_log: Log, error: OSError) -> KafkaError:
@@ -24,7 +24,7 @@ def storage_error(partition_log: Log, error: OSError) -> KafkaError:
 def disk_refused(disk: DiskHealth, partition_log: Log, error: OSError, size_bytes: int = PROBE_MIN_BYTES) -> None:
     """Record that a write to a log has failed.
 
-    The write may be retried, unless the file is `Damaged`: then the log goes offline.
+    The write may be retried. But if the file is `Damaged`, the log goes offline.
     """
     if isinstance(error, Damaged):
         take_offline(partition_log, described(error))
@@ -33,9 +33,9 @@ def disk_refused(disk: DiskHealth, partition_log: Log, error: OSError, size_byte
 
 
 def take_offline(partition_log: Log, reason: str) -> None:
-    """Take a log offline until the next start, which checks its files again. Logs the reason once.
+    """Take a log offline until the next start, which checks the log's files again. Writes the reason to the broker's log once.
 
-    Other logs stay in service. Kafka takes the whole log directory offline, but ottla has only one.
+    Other logs stay in service. Kafka takes the whole log directory offline; ottla has only one log directory.
     """
     if partition_log.offline_reason is None:
         partition_log.offline_reason = reason
@@ -52,7 +52,7 @@ def log_offline(partition_log: Log) -> None:
 
 
 def note_damage(partition_log: Log) -> None:
-    """Log the damaged batch that a reader has found, if it is new. The log stays in service."""
+    """Report a damaged batch that a reader has found, unless it was reported before. The partition's log stays in service."""
     damage = partition_log.damage
     if damage is not None and damage is not partition_log.logged_damage:
         log.error(
@@ -68,7 +68,7 @@ def note_damage(partition_log: Log) -> None:
 
 
 def problems_of(logs: Iterable[Log]) -> list[str]:
-    """A line for each log that is offline or has a known damaged batch, up to `PROBLEMS_NAMED` lines."""
+    """A line of text for each log that is offline or has a known damaged batch, at most `PROBLEMS_NAMED` lines."""
     problems: list[str] = []
     for one in logs:
         if one.offline_reason is not None:

@@ -21,25 +21,26 @@ PROBE_INTERVAL_MS = 1_000
 PROBE_MIN_BYTES = 4_096
 PROBE_MAX_BYTES = 1 << 20
 MAX_UNWRITTEN_LOGGED = 20
-"""Maximum number of unwritten files that a stop logs one by one."""
+"""Maximum number of files that a stop could not write and that are logged one by one."""
 QUIET_MS = 60_000
-"""Time in ms without a failed write after which a probe may end failures for other reasons than lack of space."""
+"""Time in ms without a failed write after which a successful probe ends failures that were not for lack of space."""
 _FOR_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
-"""Errors whose end a probe can detect, because it needs space and a descriptor. It cannot test another file's size limit."""
+"""Errors whose end a probe detects, because a probe needs space and a descriptor. It cannot test another file's size limit."""
 
 log = structlog.get_logger("disk")
 
 
 class DiskHealth:
-    """The state of one log directory. Logs the first failed write and the end of the failures, but not the failures in between.
+    """The state of one log directory. Logs the first failed write and the end of the failures.
 
-    The failures end when every affected partition has written again, or when a probe of the largest failed size succeeds.
+    The failures end when all affected partitions have written again, or when a probe succeeds: writing a file of the largest failed
+    size.
     """
 
     def __init__(self, env: Env, directory: str) -> None:
         self._env = env
         self.errors = RepeatedErrors(env, log)
-        """Logs errors of single files, which requests may hit repeatedly while the rest of the disk works."""
+        """Logs errors of single files, which many requests may cause while the rest of the disk works."""
         self._directory = directory
         # The partitions and files with a failed write, in order of the failures.
         self._refused: dict[str, None] = {}
@@ -82,18 +83,18 @@ class DiskHealth:
         self._refused[what] = None
 
     def accepted(self, what: str) -> None:
-        """Record a successful write. This is cheap if no write has failed so far."""
+        """Record a successful write. If no write has failed so far, this takes almost no time."""
         if self._refused:
             self._refused.pop(what, None)
             if not self._refused:
                 self._end_refusals()
 
     def failed(self, error: BaseException) -> None:
-        """Record a failed sync. The state is final."""
+        """Record a failed sync. Only a restart of the broker ends this state."""
         self._give_up("sync_failed", str(error), "writes are disabled; repair or replace the disk, then restart the broker")
 
     def lost(self, reason: str) -> None:
-        """Record that the directory was moved or removed. The state is final."""
+        """Record that the directory was moved or removed. Only a restart of the broker ends this state."""
         self._give_up("directory_lost", reason, "writes are disabled; restore the directory, then restart the broker")
 
     def _give_up(self, event: str, reason: str, hint: str) -> None:
@@ -152,12 +153,12 @@ class DiskStop:
         self._disk = disk
 
     def sync_failed(self, error: BaseException) -> None:
-        """Refuse writes after a failed sync, even if a later sync succeeds: the kernel may have dropped data (fsyncgate)."""
+        """Refuse writes after a failed sync. The kernel may have dropped data even if a later sync succeeds (fsyncgate)."""
         self._disk.failed(error)
         self._refuse_writes()
 
     def check_directory(self) -> None:
-        """Refuse writes after the lock file was removed: they would be lost, or overwrite another broker's data."""
+        """Refuse writes after the lock file was removed: they might be lost, or overwrite another broker's data."""
         if not self._disk.has_failed and not self._directory.is_ours():
             self._disk.lost(NOT_OURS)
             self._refuse_writes()
@@ -168,7 +169,7 @@ class DiskStop:
 
 
 def log_unwritten(unwritten: list[str]) -> None:
-    """Log the files that a stop could not write: up to `MAX_UNWRITTEN_LOGGED` lines, then the number of further files."""
+    """Log the files that a stop could not write: `MAX_UNWRITTEN_LOGGED` one by one, then the number of the rest."""
     for line in unwritten[:MAX_UNWRITTEN_LOGGED]:
         log.error("file_not_written", reason=line)
     if len(unwritten) > MAX_UNWRITTEN_LOGGED:

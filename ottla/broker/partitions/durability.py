@@ -1,8 +1,8 @@
 """Syncs files before writes are acknowledged (``ottla.durability=power``).
 
-With ``process``, as in Kafka, acknowledged data survives a kill of the process, because the operating system has the data. With
-``power`` acknowledged data survives a power cut: every response, and every effect of a coordinator's record, waits until the
-written files are synced. One round of syncs serves all waiters (group commit). The round runs in a worker thread.
+With ``process``, as in Kafka, acknowledged data survives a kill of the process, because the data is in the operating system's
+cache. With ``power`` acknowledged data survives a power cut: every response, and every effect of a coordinator's record, waits
+until the written files are synced. One round of syncs, in a worker thread, serves all waiters (group commit).
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from ottla.storage.log import Log
 from ottla.storage.segment import Segment
 
 OnDurable = Callable[[bool], None]
-"""Called with True after the data was synced; with False if the data may be lost, because the directory or a file has failed."""
+"""Called with True after the data was synced; with False if it may be lost, because the directory or a file has failed."""
 
 
 _RANK = {OFFSETS_TOPIC: 1, TRANSACTION_TOPIC: 2}
-"""The order of syncs in a round. If a Prepare record is synced, the transaction's records must be synced before."""
+"""The order of syncs in a round. Before a Prepare record, the transaction's records and offsets must be synced."""
 
 
 SHORTAGE_RETRY_MS = 100
-"""Delay in ms before a round that got no file descriptor is repeated."""
+"""Delay in ms before a round is repeated for which no file descriptor was left."""
 SPARED_DESCRIPTORS = 8
-"""Number of log files that are closed before a round without a descriptor is repeated. A round needs one descriptor at a time."""
+"""Number of log files that are closed if no descriptor is left for a round. A round needs one descriptor at a time."""
 
 
 class _Round:
-    """The files that are synced together, by rank, the directories of new files, and the waiters."""
+    """The files to sync together, with their ranks, the directories of new files, and the waiters."""
 
     __slots__ = ("damaged", "directories", "paths", "waiters")
 
@@ -48,8 +48,7 @@ class GroupCommit:
     """Syncs the files that partitions have written. ``on_failure`` is called once, after a failed sync.
 
     ``on_refused`` is called with the path of a file that could not be opened for its sync, which does not mean that the disk has
-    failed. A damaged file is skipped, and all other files are synced. If no descriptor was left, the round is repeated, and its
-    waiters continue to wait.
+    failed. Damaged files are skipped. If no descriptor is left for a round, it is repeated while its waiters wait.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class GroupCommit:
         # The files to sync with their ranks, and the directories in which new files were created.
         self._dirty: dict[str, int] = {}
         self._new_directories: set[str] = set()
-        # For each log, the newest segment file whose directory entry is synced or belongs to the next round.
+        # The newest segment file of each log whose directory entry is synced, or will be in the next round.
         self._newest: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
         self._waiting: list[OnDurable] = []
         self._round: _Round | None = None
@@ -104,7 +103,7 @@ class GroupCommit:
         return path not in self._dirty and (self._round is None or path not in self._round.paths)
 
     def stop(self) -> None:
-        """Begin no further round and call no waiter, because the directory is about to be closed and may be used by another broker.
+        """Begin no further round and call no waiter, because the directory will be closed, after which another broker may use it.
 
         A running round continues, because it only syncs files.
         """
@@ -128,7 +127,7 @@ class GroupCommit:
     def _schedule(self) -> None:
         if not self._is_scheduled and self._round is None:
             self._is_scheduled = True
-            # Begin in a later turn of the event loop, so that further writes of this turn belong to the same round.
+            # Begin in a later turn of the event loop, so that the round includes further writes of this turn.
             self._env.call_soon(self._begin)
 
     def _begin(self) -> None:
@@ -143,7 +142,7 @@ class GroupCommit:
     def _sync(self, this: _Round) -> None:
         """Sync the files of a round, in a worker thread.
 
-        A file that no longer exists was deleted, or was replaced by compaction, which syncs the new file itself.
+        A file that no longer exists was deleted or compacted; compaction syncs the new file itself.
         """
         fs = self._env.fs
         for directory in sorted(this.directories):
@@ -179,7 +178,7 @@ class GroupCommit:
             self._schedule()
 
     def _try_again(self, this: _Round, error: OSError) -> None:
-        """Repeat a round that got no descriptor: sync all its files again, together with the files written since."""
+        """Repeat a round for which no descriptor was left: sync all its files again, together with the files written since."""
         self._dirty = this.paths | self._dirty
         self._new_directories |= this.directories
         self._waiting = this.waiters + self._waiting
@@ -189,7 +188,7 @@ class GroupCommit:
         self._env.call_later(SHORTAGE_RETRY_MS, self._begin)
 
     def _failed(self, error: BaseException, this: _Round) -> None:
-        """Take logs that may have unsynced writes offline: readers must not see records that the next start may not find."""
+        """After a failed sync take logs with unsynced writes offline: readers must not see records that a restart may not find."""
         self.has_failed = True
         unknown = this.paths | self._dirty
         self._dirty.clear()

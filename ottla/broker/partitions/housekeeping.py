@@ -20,13 +20,13 @@ from ottla.storage.log_cleaner import Interrupted, filthiest
 
 TRASH_CHECK_MS = 1_000
 PRODUCERS_AT_ONCE = 5_000
-"""Number of producers that one step of expiry checks, in about a millisecond."""
+"""Number of producers that are checked for expiry in one step, in about a millisecond."""
 
 log = structlog.get_logger("housekeeping")
 
 
 class Housekeeping:
-    """Repeats each task at its interval. A task that fails is logged and repeated."""
+    """Repeats each task at its interval, also after a failure, which is logged."""
 
     def __init__(self, kernel: Kernel, partitions: Partitions) -> None:
         self._env = kernel.env
@@ -71,11 +71,12 @@ class Housekeeping:
         waits_after_start: bool = False,
         is_by_clock: bool = True,
     ) -> None:
-        """Run a task repeatedly. A task that returns a coroutine lets other work run while it waits.
+        """Run a task repeatedly. If the task returns a coroutine, it runs in steps.
 
         The interval begins at the end of a run, so runs of a task never overlap. The first run begins after an interval or, with
-        ``waits_after_start``, after `_initial_delay_ms`. ``is_by_clock``: the interval is measured by `Env.call_by_clock`, which a
-        test may stop. Tasks that depend on the age of data need this clock; tasks that check the outside world must not use it.
+        ``waits_after_start``, after `_initial_delay_ms`. ``is_by_clock`` means that `Env.call_by_clock` measures the interval. A
+        test may stop that clock. Tasks that depend on the age of data need this clock; tasks that check files or connections must
+        not use it.
         """
         call_later = self._env.call_by_clock if is_by_clock else self._env.call_later
 
@@ -85,7 +86,7 @@ class Housekeeping:
 
         def failed(error: Exception) -> None:
             if isinstance(error, OSError):
-                # A failed write has changed nothing. The next run retries.
+                # A failed write has changed nothing, and the next run tries again.
                 self._disk.refused(self._directory.path, error)
             else:
                 self._lifecycle.bug("task_failed", task=name)
@@ -108,10 +109,10 @@ class Housekeeping:
         self._timers[name] = call_later(first_ms, begin)
 
     def _initial_delay_ms(self, interval_ms: int) -> int:
-        """The time in ms from the start to the first run of a task on logs (log.initial.task.delay.ms).
+        """The delay in ms between the broker's start and the first run of a task on logs (log.initial.task.delay.ms).
 
-        If only the interval is set, and is shorter than Kafka's default delay of 30 s, the delay is the interval: a user with a
-        short interval, as in tests, does not want to wait longer.
+        If only the interval is set, and is shorter than Kafka's default delay of 30 s, the delay is the interval, because users
+        with a short interval, as in tests, do not want to wait longer.
         """
         delay_ms = self._config.settings.log_initial_task_delay_ms
         return delay_ms if "log.initial.task.delay.ms" in self._config.current.given else min(delay_ms, interval_ms)
@@ -122,14 +123,14 @@ class Housekeeping:
     async def _empty_trash(self) -> None:
         left = await self._directory.trash.empty(self._env.now_ms())
         for path, reason in left:
-            self._errors.failed("file_not_removed", reason, path=path, hint="the next start removes it")
+            self._errors.failed("file_not_removed", reason, path=path, hint="the next start removes the file")
 
     async def _expire_producers(self) -> None:
         expiration_ms = self._config.settings.producer_id_expiration_ms
         return await self._directory.expire_producers(self._env.now_ms(), expiration_ms, PRODUCERS_AT_ONCE)
 
     async def _checkpoint(self) -> None:
-        """Write the checkpoints and sync closed segments, so that a start after a crash need not read these segments."""
+        """Write the checkpoints and sync closed segments. Then a start after a crash need not read these segments."""
         directory = self._directory
         await directory.write_checkpoints()
         self._disk.accepted(directory.path)
@@ -139,7 +140,7 @@ class Housekeeping:
             self._disk_failed(error)
 
     async def compact(self) -> None:
-        """Compact one log after the other, until no log needs compaction (LogCleaner.CleanerThread)."""
+        """Compact the logs one after the other, until none needs compaction (LogCleaner.CleanerThread)."""
         settings = self._config.settings
         buffer_bytes = int(settings.log_cleaner_dedupe_buffer_size * settings.log_cleaner_io_buffer_load_factor)
         while settings.log_cleaner_enable:

@@ -1,7 +1,7 @@
 """The kernel: the parts that nearly every other part of a broker or of a controller uses.
 
-`make_kernel` builds them from the bottom up. Each other part is built by its constructor or by a ``make_*`` function, which gets
-the kernel and the part's own arguments. Nothing sets an attribute of a part from outside afterwards.
+`make_kernel` builds them from the bottom up. Any other part is built by its constructor or a ``make_*`` function from the kernel
+and the part's own arguments. Afterwards nothing sets its attributes from outside.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def make_kernel(
     interception: Interception | None = None,
     listener: TransactionListener | None = None,
 ) -> Kernel:
-    """Build a kernel. Its directory is not locked yet unless ``lock`` is inherited.
+    """Build a kernel. Its directory is not locked yet, unless ``lock`` is inherited from an earlier broker of the process.
 
     ``sync_refused`` is called with the path of a file that could not be opened for its sync (`GroupCommit`).
     """

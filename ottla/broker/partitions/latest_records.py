@@ -1,12 +1,12 @@
 """Reads a coordinator's log and skips most records that a later record of the same key replaces, so that a start decodes fewer.
 
-A coordinator's log has many records of one key, and a start needs only the newest, which has the whole state of its key, as
-compaction assumes. So a record is held back until a record of the same key replaces it. A held record may be returned after records
-of other keys that were written later.
+A coordinator's log has many records of one key, of which a start needs only the newest: as compaction assumes, it has the key's
+whole state. So a record is held back until a record of the same key replaces it. A held record may be returned after records of
+other keys that were written later.
 
-Coordinators usually write one record in each batch, uncompressed and with CreateTime. In such a batch a few bytes give the position
-of the key, so the batch need not be decoded. Every other batch (several records, compressed, of a transaction, a marker) is not
-held back, and neither is a tombstone, which also ends pending offsets of transactions. Before such a batch all held batches are
+Coordinators usually write one record in each batch, uncompressed and with CreateTime. In such a batch a few bytes give the key's
+position, so the batch need not be decoded. Every other batch (several records, compressed, of a transaction, a marker) is not held
+back, and neither is a tombstone, which also ends pending offsets of transactions. Before such a batch all held batches are
 returned. So a replay of the returned batches gives the same state as a replay of all batches, as long as every record can be
 decoded.
 """
@@ -26,16 +26,16 @@ from ottla.storage.log import Log
 from ottla.storage.segment import Segment
 from ottla.storage.walk import SoundBatches, pieces
 
-# The fields are base offset, CRC, attributes, last offset delta and record count. The six bytes after the header begin the record:
-# its length in one or two bytes, attributes, timestamp delta, offset delta and the length of the key, all variable-length.
+# The format of a batch's header: base offset, CRC, attributes, last offset delta, record count. The six bytes after it begin the
+# record: its length (one or two bytes), attributes, timestamp delta, offset delta and key length, all variable-length.
 _HEAD = Struct(">q9xIhi30xi6B")
 _HEAD_BYTES = _HEAD.size
 _unpack_head = _HEAD.unpack_from
 _KEY_START = 66
 PIECE_BYTES = 256 << 10
-"""Number of bytes of a file that are read at a time. The search takes about 3 ms if each batch has only one record."""
+"""Number of bytes of a file that are read at a time. If each batch has only one record, searching them takes about 3 ms."""
 _NULL = 1
-"""The length -1 as a zigzag varint, which is the length of a tombstone's value."""
+"""The length -1 as a zigzag varint: the length of a tombstone's value."""
 
 
 def latest_batches(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHeader, Buffer]]:
@@ -47,7 +47,7 @@ def latest_batches(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHead
 
 
 def latest_by_piece(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHeader, Buffer] | None]:
-    """Like `latest_batches`, but also yields None after each piece of a file, so that the reader can pause."""
+    """Like `latest_batches`, but also yields None after each part of `PIECE_BYTES` of a file, so that the reader can pause."""
     held: dict[bytes, bytes] = {}
     for released in _released(log, kinds, held):
         if released is None:
@@ -67,7 +67,7 @@ def _flush_held(held: dict[bytes, bytes]) -> Iterator[tuple[BatchHeader, Buffer]
 
 
 def _released(log: Log, kinds: Collection[int], held: dict[bytes, bytes]) -> Iterator[tuple[bytes, bool] | None]:
-    """Store batches that may be replaced in ``held``; yield all other batches, and None after each piece of a file.
+    """Store batches that may be replaced in ``held``; yield all other batches, and None after each `PIECE_BYTES` of a file.
 
     Each batch comes with a flag: False means that the held batches must be yielded before this batch.
     """
@@ -104,7 +104,7 @@ def _released(log: Log, kinds: Collection[int], held: dict[bytes, bytes]) -> Ite
 
 
 def _of_header_alone(data: bytes, at: int) -> tuple[int, ...]:
-    """Return the fields of `_HEAD` for a batch that is too short for them. The zeros ensure that the batch is not held back."""
+    """Return the fields of `_HEAD` for a batch that is too short to have all of them. The zeros keep it from being held back."""
     header = read_header(data, at)
     return header.base_offset, header.crc, header.attributes, header.last_offset_delta, 0, 0, 0, 0, 0, 0, 0
 

@@ -1,4 +1,4 @@
-"""The partitions of which this broker is a replica: their logs, and the requests that wait for the logs to grow."""
+"""The partitions of which this broker has a replica: their logs, and the requests that wait for changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ottla.storage.walk import DamagedBatch
 T = TypeVar("T")
 
 DELETE_WORK = 20
-"""The cost of renaming a partition's directory, in units of `protocol.steps.Pace`."""
+"""Estimated time to rename a partition's directory, in units of 2 us."""
 
 NO_LEADER = -1
 """The leader id of a partition without a leader."""
@@ -42,15 +42,14 @@ class NotLeader(KafkaError):
 
 
 class Partition:
-    """A log, the state of its replicas, and the ``waiters``: callbacks that are called once, soon after a change.
+    """A partition's log, the state of its replicas, and ``waiters``: callbacks that are called once, soon after a change.
 
-    The leader determines the high watermark, which is the log end offset if there is no other replica. A follower gets it from its
-    leader.
+    The leader determines the high watermark; without other replicas it is the log end offset. A follower gets it from its leader.
 
-    ``appended_bytes`` counts the bytes of data batches that consumers may read right after the append; with other replicas it does
-    not grow. ``fetchable_bytes`` counts the bytes that followers may fetch. ``reveals`` counts the events that may make any amount
-    of earlier data visible to consumers: markers, and moves of the high watermark. ``bytes_in`` and ``messages_in`` count the
-    client batches that got an offset, including retries of a stored batch, as Kafka's BytesInPerSec and MessagesInPerSec
+    ``appended_bytes`` counts the bytes of data batches that consumers may read right after the append. If there are other replicas,
+    it does not grow. ``fetchable_bytes`` counts the bytes that followers may fetch. ``reveals`` counts the events that may make any
+    amount of earlier data visible to consumers: markers, and moves of the high watermark. ``bytes_in`` and ``messages_in`` count
+    the client batches that got an offset, including retries of a stored batch, as Kafka's BytesInPerSec and MessagesInPerSec
     (ReplicaManager.appendRecordsToLeader).
     """
 
@@ -75,7 +74,7 @@ class Partition:
     def __init__(
         self, env: Env, partition_log: Log, barrier: Barrier, disk: DiskHealth, broker_id: int, *, is_led: bool = True
     ) -> None:
-        """``is_led``: the broker is the only replica, and leads. If False, no leader is known yet."""
+        """``is_led`` means that this broker is the only replica and leads. Otherwise no leader is known yet."""
         self._env = env
         self.barrier = barrier
         self._on_written = barrier.on_written
@@ -86,7 +85,7 @@ class Partition:
         self.reveals = 0
         self.bytes_in = 0
         self.messages_in = 0
-        # In order of waiting: the callback that has waited longest is called first.
+        # The callback that has waited longest is first, and is called first.
         self.waiters: dict[Callable[[], None], None] = {}
         self._leader: Leader | None = None
         self._lost = 0
@@ -123,7 +122,7 @@ class Partition:
         self.advance()
 
     def follow(self, leader_id: int, leader_epoch: int) -> None:
-        """Begin a leader epoch in which this broker does not lead. Requests that wait for the high watermark are refused."""
+        """Begin a leader epoch in which this broker does not lead. Requests that wait for the high watermark get an error."""
         assert leader_epoch >= self.log.leader_epoch, f"{self.log.name}: {leader_epoch} after {self.log.leader_epoch}"
         self._leader, self.leader_id, self._on_expansion = None, leader_id, None
         self.log.leader_epoch = leader_epoch
@@ -133,17 +132,17 @@ class Partition:
             self._wake()
 
     def was_lost_since(self, leaderships_lost: int) -> bool:
-        """Whether this broker does not lead now, or has lost the leadership since `Barrier.leaderships_lost` had this value."""
+        """Whether this broker does not lead, or has lost the leadership since `Barrier.leaderships_lost` had this value."""
         return self._leader is None or self._lost > leaderships_lost
 
     def advance(self) -> None:
-        """Move the high watermark as far as the known log ends of the replicas allow."""
+        """Raise the high watermark as far as the log end offsets of the replicas allow."""
         leader, log = self.leader, self.log
         leader.min_in_sync = log.config.min_insync_replicas
         self.commit(leader.high_watermark(log.log_end_offset, log.high_watermark, self._env.steady_ms()))
 
     def commit(self, high_watermark: int) -> None:
-        """Set the high watermark that the replication state has determined, and wake the waiters."""
+        """Set the high watermark, and wake the waiters."""
         if high_watermark > self.log.high_watermark:
             self.log.move_high_watermark(high_watermark)
             self.reveals += 1
@@ -152,7 +151,7 @@ class Partition:
                 self._wake()
 
     def replica_fetched(self, broker_id: int, fetch_offset: int, start_offset: int, broker_epoch: int) -> None:
-        """Record a follower's log end offset, from the fetch that it sent. Raises the errors of `Leader.fetched`."""
+        """Record a follower's log end offset, which its fetch shows. Raises the errors of `Leader.fetched`."""
         leader, log = self.leader, self.log
         leader.min_in_sync = log.config.min_insync_replicas
         low_watermark = leader.low_watermark
@@ -173,17 +172,16 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The smallest log start offset of all live replicas, as far as the leader knows."""
+        """The smallest log start offset of all live replicas that the leader knows."""
         low_watermark = self.leader.low_watermark
         return self.log.log_start_offset if low_watermark is None else min(low_watermark, self.log.log_start_offset)
 
     def _check_replicas(self, acks: int) -> None:
-        """Raise `NotLeader`, and NOT_ENOUGH_REPLICAS if ``acks`` requires all replicas and too few are in sync."""
         leader = self.leader
         leader.min_in_sync = self.log.config.min_insync_replicas
         leader.check_may_append(acks)
 
-    # appending
+    # appending batches
 
     def append(
         self, batch: memoryview | bytearray, header: BatchHeader, *, implicit_add: bool = False, acks: int = ACKS_ALL
@@ -236,7 +234,7 @@ class Partition:
     def _grew(self, by_bytes: int) -> None:
         log, leader = self.log, self._leader
         if leader is not None and leader.is_sole:
-            # This broker is the only replica. Nothing waits for the high watermark, because it is always the log end offset.
+            # This broker is the only replica, so the high watermark is always the log end offset, and nothing waits for it.
             log.high_watermark = log.log_end_offset
             if CHECKED.whole_states:
                 check_log(log)
@@ -250,14 +248,13 @@ class Partition:
             self._wake()
 
     def _written(self) -> None:
-        """Report a successful write to the disk health and to the barrier."""
         if self._disk.is_refusing:
             self._disk.accepted(self.log.directory)
         if self._on_written is not None:
             self._on_written(self.log)
 
     def copied(self, high_watermark: int, log_start_offset: int, *, has_grown: bool) -> None:
-        """Apply a leader's fetch response: whether the log has grown, and the leader's high watermark and log start offset."""
+        """Apply the leader's response to a fetch: its high watermark and log start offset, and whether this log has grown."""
         if has_grown:
             self._written()
         self.commit(high_watermark)
@@ -275,12 +272,12 @@ class Partition:
             self._wake()
 
     def _disk_error(self, error: OSError, size_bytes: int) -> KafkaError:
-        """The error for the client. A full disk is logged once, not for each failed write (`DiskHealth`)."""
+        """The error for the client. `DiskHealth` logs a full disk once, not for each failed write."""
         disk_refused(self._disk, self.log, error, size_bytes)
         self.wake_where_offline()
         return storage_error(self.log, error)
 
-    # reading
+    # reading batches
 
     def read(self, offset: int, max_bytes: int, **options: Unpack[ReadOptions]) -> Slice:
         """Read batches with `storage.reading.read`. Raises its errors, and KAFKA_STORAGE_ERROR."""
@@ -307,7 +304,7 @@ class Partition:
 
 
 class Partitions:
-    """All partitions in service, by topic and number."""
+    """All partitions in service, by topic name and number."""
 
     def __init__(
         self,
@@ -315,7 +312,7 @@ class Partitions:
         open_missing: Callable[[str, int], Partition | None],
         led_elsewhere: Callable[[str, int], NotLeader | None],
     ) -> None:
-        """``open_missing`` opens a topic's partition that is not in service yet; it returns None if this broker has no replica.
+        """``open_missing`` puts a partition into service that is not yet; it returns None if this broker has no replica.
 
         ``led_elsewhere`` returns the error for a partition that another broker leads; None if there is no such partition.
         """
@@ -329,21 +326,20 @@ class Partitions:
         self._led_elsewhere = led_elsewhere
 
     def add(self, partition_log: Log, *, is_led: bool = True) -> Partition:
-        """Put a partition into service. ``is_led``: this broker is its only replica. If not, `lead` or `follow` must be called
-        next."""
+        """Put a partition into service. ``is_led``: this broker is its only replica. If not, call `lead` or `follow` next."""
         partition = Partition(self._env, partition_log, self._barrier, self._disk, self._broker_id, is_led=is_led)
         self._by_name[partition_log.topic, partition_log.partition] = partition
         return partition
 
     def disk_refused(self, partition_log: Log, error: OSError) -> None:
-        """Record a failed write of background work on a log. The log may be the metadata log, which is not in `Partitions`."""
+        """Record that background work could not write to a log. It may be the metadata log, which is not in `Partitions`."""
         disk_refused(self._disk, partition_log, error)
         partition = self.known(partition_log.topic, partition_log.partition)
         if partition is not None:
             partition.wake_where_offline()
 
     def sync_refused(self, path: str, error: OSError) -> None:
-        """Record that a file or directory could not be opened for its sync. A damaged file takes only its own partition offline."""
+        """Record that a file or directory could not be opened for its sync. A damaged one takes only its own partition offline."""
         for partition_log in self.directory.logs.values():
             if isinstance(error, Damaged) and (path == partition_log.directory or path.startswith(f"{partition_log.directory}/")):
                 self.disk_refused(partition_log, error)
@@ -351,9 +347,9 @@ class Partitions:
         self._disk.refused(self.directory.path, error)
 
     async def remove(self, topic: str, indexes: range) -> None:
-        """Take partitions of a deleted topic out of service immediately, and rename their directories in a worker thread.
+        """Take partitions of a deleted topic out of service immediately, then rename their directories in steps.
 
-        If a directory cannot be renamed, the next start renames it as a stray partition.
+        If a directory cannot be renamed, the next start sets it aside as a stray directory.
         """
         removed = []
         for index in indexes:
@@ -376,29 +372,29 @@ class Partitions:
                 await next_turn()
 
     def known(self, topic: str, index: int) -> Partition | None:
-        """A partition that is in service, or None."""
+        """The partition if it is in service, else None."""
         return self._by_name.get((topic, index))
 
     def find(self, topic: str, index: int) -> Partition | None:
-        """A partition of which this broker has a replica, or None. Opens the partition if it is not in service yet."""
+        """The partition if this broker has a replica, else None. Puts it into service if it is not yet."""
         return self._by_name.get((topic, index)) or self._open_missing(topic, index)
 
     def get(self, topic: str, index: int) -> Partition:
-        """A partition that this broker leads. Raises UNKNOWN_TOPIC_OR_PARTITION or `NotLeader`."""
+        """Return a partition that this broker leads. Raises UNKNOWN_TOPIC_OR_PARTITION or `NotLeader`."""
         partition = self._by_name.get((topic, index)) or self.replica(topic, index)
         if partition._leader is None:
             raise NotLeader(partition.leader_id, partition.log.leader_epoch)
         return partition
 
     def replica(self, topic: str, index: int) -> Partition:
-        """A partition that this broker leads or follows. Raises the errors of `get` if this broker has no replica."""
+        """Return a partition that this broker leads or follows. Raises the errors of `get` if this broker has no replica."""
         partition = self._by_name.get((topic, index)) or self._open_missing(topic, index)
         if partition is None:
             raise self._led_elsewhere(topic, index) or KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
         return partition
 
     def exists(self, topic: str, index: int) -> bool:
-        """Whether the cluster has the partition, no matter which broker leads it."""
+        """Whether the cluster has the partition, on whichever broker."""
         if (topic, index) in self._by_name:
             return True
         return self.find(topic, index) is not None or self._led_elsewhere(topic, index) is not None
@@ -413,7 +409,7 @@ class Partitions:
 def leader_epoch_end(partition: Partition, epoch: int) -> EpochEnd:
     """The largest leader epoch at or below ``epoch``, and its end offset; (-1, -1) if the log has none.
 
-    Followers and clients use it to find the offset at which their records diverge (Partition.lastOffsetForLeaderEpoch).
+    Followers and clients find with it the offset at which their records diverge from this log (Partition.lastOffsetForLeaderEpoch).
     """
     log = partition.log
     return EpochEnd(*log.epochs.end_offset_for(epoch, log.log_end_offset, log.leader_epoch))

@@ -1,7 +1,7 @@
-"""Finds the transactions that lost records or markers in a crash, in the data that recovery reads.
+"""Finds, in the data that recovery reads, transactions that lost records or markers in a crash.
 
 Recovery reads the coordinators' logs and, of each partition, the batches after the last producer snapshot below the recovery point.
-So this audit adds little to the time of a start. Only `operations.directory_audit` finds a loss in older batches.
+So this audit hardly prolongs a start. Only `operations.directory_audit` finds losses in older batches.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ log = structlog.get_logger("broker")
 def find_torn_transactions(
     partitions: Partitions, born_ms: Mapping[str, int], read: Mapping[TopicPartition, TransactionHistory], forgotten_ms: int
 ) -> list[TornTransaction]:
-    """The transactions that a crash tore. Call this before the first append after the start.
+    """Return torn transactions: those that lost records or markers in a crash. Call this before the first append after the start.
 
-    ``born_ms`` is the creation time of each topic, if known. ``read`` has the transactions that recovery read in each partition. A
-    partition forgets producers whose last write was before ``forgotten_ms``. Offline partitions are skipped, because their files
-    may still be restored.
+    ``born_ms`` has the creation time of each topic, if known. ``read`` has the transactions that recovery read in each partition.
+    Partitions have forgotten producers whose last write was before ``forgotten_ms``. Offline partitions are skipped, because their
+    files may still be restored.
     """
     views: dict[TopicPartition, PartitionView] = {}
     for partition in partitions:
@@ -40,7 +40,7 @@ def find_torn_transactions(
         where = (partition_log.topic, partition_log.partition)
         history = read.get(where)
         if history is None:
-            # A partition without files lost all its data, or never had any.
+            # This partition was created by this start: it lost all its data, or never had any.
             history = TransactionHistory(partition_log.producers, 0, is_contiguous=True)
         if partition_log.topic != TRANSACTION_TOPIC and not partition_log.is_offline:
             views[where] = PartitionView(history, born_ms.get(partition_log.topic))
@@ -52,13 +52,13 @@ def find_torn_transactions(
                 partition.look_up(lambda log: audit.read(all_batches(log)))
             except KafkaError:
                 is_known = False
-    # The log of an offline coordinator may have open transactions that are unknown here. So report only decided transactions.
+    # If a coordinator's log is offline, open transactions may be unknown, so only decided ones are reported.
     return [torn for torn in audit.torn_transactions(views.items()) if is_known or torn.transactional_id is not None]
 
 
 def log_torn_transactions(torn: list[TornTransaction]) -> None:
-    """Log a line for each torn transaction, up to `MAX_TORN_LOGGED`, and the total number if there are more."""
+    """Log up to `MAX_TORN_LOGGED` torn transactions one by one, and their total number if there are more."""
     for lost in torn[:MAX_TORN_LOGGED]:
         log.warning("transaction_torn", **to_builtins(lost))
     if len(torn) > MAX_TORN_LOGGED:
-        log.warning("transactions_torn", count=len(torn), hint="ottla audit lists all")
+        log.warning("transactions_torn", count=len(torn), hint="'ottla audit' lists all torn transactions")

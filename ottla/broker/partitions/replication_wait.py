@@ -24,11 +24,12 @@ class AppendedTo(NamedTuple):
 async def replicated(
     barrier: Barrier, timers: Timers, appended: Sequence[AppendedTo], leaderships_lost: int, timeout_ms: int
 ) -> list[Code]:
-    """Park the request until the high watermarks have passed all appended batches; returns an error code for each.
+    """Park the request until the high watermarks are above all appended batches; returns an error code for each batch.
 
-    ``leaderships_lost`` is the barrier's counter before the first append. NOT_LEADER_OR_FOLLOWER: another broker, which may not
-    have the batch, was elected since then, even if this broker leads again. REQUEST_TIMED_OUT: too few replicas have fetched the
-    batch in time. NOT_ENOUGH_REPLICAS_AFTER_APPEND: the in-sync replicas have the batch, but are too few.
+    ``leaderships_lost`` is the barrier's counter before the first append. The code is NOT_LEADER_OR_FOLLOWER if another broker,
+    which may not have the batch, was elected after the append, even if this broker leads again; REQUEST_TIMED_OUT if too few
+    replicas have fetched the batch in time; NOT_ENOUGH_REPLICAS_AFTER_APPEND if the in-sync replicas have the batch, but are too
+    few.
     """
     codes = [Code.NONE] * len(appended)
     waiting: list[int] = []

@@ -25,31 +25,31 @@ from ottla.storage.reading import all_batches, records_of
 T = TypeVar("T")
 
 Replay = Callable[[LogRecord, int, int], None]
-"""Called with a record, its offset, and the producer id of the record's transaction; -1 outside a transaction."""
+"""Replays a record. The arguments are the record, its offset, and the producer id of its transaction; -1 outside a transaction."""
 
 ATTEMPTS_ASIDE = 3
-"""Number of attempts to compute a large command in a worker thread. An attempt fails if another command is logged meanwhile. After
-the last attempt the command runs on the event loop."""
+"""Number of attempts to compute a large command in a worker thread. An attempt fails if another command is logged meanwhile. If all
+fail, the command runs on the event loop."""
 ANSWERS_PER_STEP = 50
-"""Number of parked requests that get their response in one step. Encoding and writing a response takes about 50 us."""
+"""Number of parked requests that get their response in one step. Each response takes about 50 us."""
 
 BATCH_WORK, RECORD_WORK, PIECE_WORK = 3, 5, 500
-"""The cost of reading a batch, of replaying a record, and of searching a piece of a file, in units of `protocol.steps.Pace`."""
+"""Estimated times to read a batch, to replay a record, and to search one read of a file, in units of 2 us."""
 
 log = structlog.get_logger("coordinator")
 
 
 def nothing() -> None:
-    """The default of ``before_append``."""
+    """Do nothing before the append of a command."""
 
 
 class Replaying(msgspec.Struct, frozen=True, kw_only=True):
     """Options of replaying a coordinator's log.
 
     If a key's version is in ``replaced``, only the newest record of the key is replayed. If that record cannot be decoded, an
-    earlier record of the key counts. So ``start_over`` then resets the state, and every record is replayed; the same happens if
-    files of the log are replaced while it is read in steps. Without ``start_over`` every record is replayed from the beginning.
-    ``on_marker`` is called with the producer id of each marker and whether the marker commits.
+    earlier one counts: ``start_over`` resets the state, and then every record is replayed. The same happens if files of the log are
+    replaced while it is read in steps. Without ``start_over`` every record is replayed. ``on_marker`` is called with the producer
+    id of each marker and whether the marker commits.
     """
 
     on_marker: Callable[[int, bool], None] | None = None
@@ -58,7 +58,7 @@ class Replaying(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Runtime:
-    """Runs the shard of a coordinator for one partition. Every append of the shard uses an ``execute`` method."""
+    """Runs the shard of a coordinator for one partition. All appends of the shard use the ``execute`` methods."""
 
     __slots__ = ("_carry_out_effect", "_check", "_env", "_errors", "_refused", "_replay", "_stepping", "is_closed", "partition")
 
@@ -86,7 +86,7 @@ class Runtime:
         self._refused = refused or coordinator_code
         self.partition = partition
         self.is_closed = False
-        """Whether the shard was dropped. Work that uses the shard over several turns of the loop is then refused."""
+        """Whether the shard was dropped. Work that uses the shard in several turns of the event loop is then refused."""
 
     def execute(self, result: Result[T]) -> T:
         """Append the records, replay them, carry out the effects, and return the response.
@@ -99,10 +99,11 @@ class Runtime:
         return build_batch([(r.key, r.value) for r in result.records], self._env.now_ms()) if result.records else None
 
     async def execute_large(self, command: Callable[[], Result[T]], before_append: Callable[[], None] = nothing) -> T:
-        """Like `execute`, for a command with thousands of records. A worker thread calls ``command``, which must only read state.
+        """Like `execute`, for a command with thousands of records. ``command`` is called in a worker thread, and must only read
+        state.
 
-        The state must not change between the command and its append. So if the log has grown meanwhile, the command is repeated.
-        ``before_append`` is called once, on the event loop, and may raise `KafkaError`: then nothing is appended.
+        If the log has grown before the append, the state has changed, so ``command`` is called again. ``before_append`` is called
+        once, on the event loop. If it raises `KafkaError`, nothing is appended.
         """
         made: list[tuple[Result[T], bytearray | None]] = []
 
@@ -134,13 +135,12 @@ class Runtime:
                 transactional=True,
             )
         response = self._carry_out(batch, result, producer_id)
-        # Offsets that are committed in a transaction are pending until its marker. So the transaction must be open now.
+        # The marker of the transaction decides about these offsets, so the transaction must be open now.
         is_open = producer_id < 0 or producer_id in self.partition.log.producers.open_txns
         assert batch is None or is_open, f"{producer_id} has no open transaction"
         return response
 
     def _carry_out(self, batch: bytearray | None, result: Result[T], producer_id: int = -1) -> T:
-        """Append and replay the records of a decision, then carry out its effects."""
         if self.is_closed:
             raise self._refused(KafkaError(Code.NOT_LEADER_OR_FOLLOWER))
         base_offset = 0
@@ -169,7 +169,7 @@ class Runtime:
                 try:
                     self._carry_out_effect(effect)
                 except KafkaError as error:
-                    # The decision is already in the log, so a caller must not mistake this error for a failed append and retry.
+                    # The decision is already in the log, so the caller must not take this error for a failed append and retry.
                     raise RuntimeError(f"{effect!r} was refused after its decision was logged") from error
         for answer in answers[:ANSWERS_PER_STEP]:
             self._stepping.guarded(answer.waiter, answer.answer)
@@ -177,7 +177,7 @@ class Runtime:
             self._stepping.run(self._answer_rest(answers[ANSWERS_PER_STEP:]))
 
     async def _answer_rest(self, answers: list[AnswerMember]) -> None:
-        """Answer the remaining parked requests in steps. Their responses are already determined."""
+        """Send the remaining responses of parked requests in steps. The responses are already determined."""
         for at, answer in enumerate(answers, 1):
             self._stepping.guarded(answer.waiter, answer.answer)
             if at % ANSWERS_PER_STEP == 0:
@@ -187,12 +187,13 @@ class Runtime:
         """Refuse further appends, because the shard was dropped and another shard may use the same log."""
         self.is_closed = True
 
-    # loading
+    # loading a shard
 
     def load(self, replaying: Replaying | None = None) -> int:
         """Replay the whole log; returns the number of replayed records. Unknown kinds of records are skipped and logged.
 
-        Raises `KafkaError` if the log is offline or goes offline now, because an unread log must not be treated as empty.
+        Raises `KafkaError` if the log is offline or goes offline meanwhile, because an unread log must not be taken for an empty
+        one.
         """
         return run(self.load_in_steps(replaying))
 
@@ -218,7 +219,7 @@ class Runtime:
                 is_strict, count = False, None
             if count is not None:
                 return count
-            assert replaying.start_over is not None, f"{partition_log.name} has changed while it was read in one stretch"
+            assert replaying.start_over is not None, f"{partition_log.name} has changed while it was read without steps"
             replaying.start_over()
 
     async def _replay_batches(
@@ -228,7 +229,8 @@ class Runtime:
         *,
         is_strict: bool,
     ) -> int | None:
-        """The number of replayed records; None if compaction or retention replaced files of the log between two steps."""
+        """Replay batches; returns the number of records, or None if compaction or retention replaced files of the log between two
+        steps."""
         count, pace = 0, Pace()
         segments = list(self.partition.log.segments)
         for batch in batches:
@@ -246,7 +248,6 @@ class Runtime:
     def _replay_batch(
         self, header: BatchHeader, raw: Buffer, on_marker: Callable[[int, bool], None] | None, *, is_strict: bool
     ) -> int:
-        """Replay the records of one batch; returns their number."""
         if header.is_control:
             marker = read_marker(raw, header)
             if marker is not None and on_marker is not None:
@@ -266,14 +267,14 @@ class Runtime:
         except KafkaError as error:
             if is_strict:
                 raise
-            # A client may have written to the coordinator's topic. A batch that cannot be read must not prevent the broker's start.
+            # A client may have written to the coordinator's topic. An unreadable batch must not prevent the broker's start.
             where, reason = repr(self.partition.log), error.message or error.code.name
             self._errors.failed("batch_skipped", reason, level="error", partition=where, offset=header.base_offset)
         return count
 
 
 def coordinator_partition(partitions: Partitions, topic: str, index: int) -> Partition:
-    """A partition of a coordinator's topic. Raises NOT_COORDINATOR if another broker leads it."""
+    """Return a partition of a coordinator's topic. Raises NOT_COORDINATOR if another broker leads it."""
     try:
         return partitions.get(topic, index)
     except KafkaError as error:
@@ -281,7 +282,7 @@ def coordinator_partition(partitions: Partitions, topic: str, index: int) -> Par
 
 
 def coordinator_code(error: KafkaError) -> KafkaError:
-    """The error that a client gets when a coordinator's append fails (TransactionStateManager.appendTransactionToLog)."""
+    """The client's error for an error of a coordinator's append (TransactionStateManager.appendTransactionToLog)."""
     if error.code in (Code.NOT_ENOUGH_REPLICAS, Code.REQUEST_TIMED_OUT, Code.UNKNOWN_TOPIC_OR_PARTITION):
         return KafkaError(Code.COORDINATOR_NOT_AVAILABLE, error.message)
     if error.code in (Code.KAFKA_STORAGE_ERROR, Code.NOT_LEADER_OR_FOLLOWER):
