@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ottla.broker.peers.other_coordinators import OtherCoordinators
 
 DIRECTORY_CHECK_MS = 1_000
-"""How often the broker checks that the data directory was not moved or removed, in ms."""
+"""Interval in ms at which the broker checks that the data directory was not moved or removed."""
 
 log = structlog.get_logger("broker")
 
@@ -112,7 +112,8 @@ class BrokerServer:
     # start
 
     async def start(self) -> None:
-        """Load all state, then listen. Raises `DirectoryError`, `ConfigError` or OSError for an error that a person must fix."""
+        """Load all state, open the listeners. Raises `DirectoryError`, `ConfigError` or OSError for an error that a person must
+        fix."""
         inherited = self._host.inherited
         self.directory.acquire()
         try:
@@ -145,7 +146,7 @@ class BrokerServer:
         except BaseException:
             self._end_work()
             self.shared.close_listeners()
-            # Close the directory as clean, because all state is loaded: a busy port must not make the next start recover from a
+            # The state is loaded, so close the directory as clean. Because of a busy port, the next start need not recover from a
             # crash.
             self.directory.abandon() if self._last_stop == "crash" else self.directory.close(self.metadata.broker_epoch)
             raise
@@ -172,7 +173,6 @@ class BrokerServer:
         self.cluster_id, self.directory_id = self.identity.cluster_id, self.identity.directory_uuid
 
     def _build(self) -> None:
-        """Build the parts that work on the directory."""
         kernel = self.kernel
         metadata, others = self._join() if self.settings.is_member else (OwnMetadata(kernel), None)
         self.metadata, self.publisher = metadata, metadata.publisher
@@ -231,14 +231,15 @@ class BrokerServer:
     def _audit(self) -> None:
         read = self.metadata.take_read()
         if self.settings.is_member or (self.directory.was_clean and not self.metadata.has_lost):
-            # Missing records on a member are no loss: a replica may lag, and its leader has the records.
+            # On a member, missing records are not lost: its replica may lag, and the leader has them.
             return
         forgotten_ms = self.env.now_ms() - self.settings.producer_id_expiration_ms
         self.torn = find_torn_transactions(self.partitions, self.metadata.topics_born(), read, forgotten_ms)
         log_torn_transactions(self.torn)
 
     def _resume(self) -> None:
-        """Complete the transactions that were decided before the last stop; with ``power`` after the decisions are synced."""
+        """Complete the transactions that were decided before the last stop; with ``ottla.durability=power``, sync the decisions
+        first."""
         for partition in self.partitions:
             self.barrier.recovered(partition.log)
         self.transactions.resume()
@@ -250,7 +251,7 @@ class BrokerServer:
 
     @property
     def problems(self) -> list[str]:
-        """A line for each log that is offline or damaged."""
+        """A line of text for each log that is offline or damaged."""
         return problems_of(partition.log for partition in self.partitions)
 
     def _sync_refused(self, path: str, error: OSError) -> None:
@@ -288,9 +289,9 @@ class BrokerServer:
         log.info("broker_stopped", unexpected_errors=self.unexpected_errors)
 
     def hand_over(self, *, is_written: bool) -> Inherited:
-        """Stop, but keep the listeners open for the next broker of this process.
+        """Stop, but keep the listeners open for the next broker in this process.
 
-        Unless ``is_written`` no state is written, and the next broker recovers the data as after a crash.
+        Without ``is_written``, state is not written, so the next broker recovers the data as after a crash.
         """
         assert not self.lifecycle.is_stopping, "a broker that stops has nothing to hand over"
         self._end_work()
@@ -307,7 +308,6 @@ class BrokerServer:
         )
 
     def _end_work(self) -> None:
-        """Stop all background work before the directory is closed."""
         self.metadata.close()
         self.housekeeping.stop()
         self.shared.end_work("the broker")

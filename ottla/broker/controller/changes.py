@@ -1,7 +1,7 @@
-"""Logs and counts a controller's decisions on fencing, leaders and in-sync replicas, with the reason.
+"""Logs a controller's decisions on fencing, leaders and in-sync replicas, with their reasons, and counts elections.
 
-The states before and after a decision are compared once its records are in the log, so a decision that the disk refuses is neither
-logged nor counted.
+The states before and after a decision are compared after its records were written, so refused decisions are neither logged nor
+counted.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from ottla.protocol.messages.partition_change_record import PartitionChangeRecor
 from ottla.protocol.primitives import read_uvarint
 
 MAX_LINES = 100
-"""Maximum number of partitions that one decision logs line by line. Thousands of lines would delay the controller for seconds."""
+"""Maximum number of changed partitions logged for one decision. Logging thousands would delay the controller for seconds."""
 CLEAN, ELIGIBLE, UNCLEAN = "clean", "eligible", "unclean"
 
 log = structlog.get_logger("controller")
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """The reason for a decision, worded for log lines about partitions and about the broker."""
+    """The reason for a decision, in words for log events about partitions, and in words for log events about the broker."""
 
     of_partitions: str
     of_broker: str = ""
     is_failure: bool = False
-    """Whether the fencing of a broker for this reason is logged as a warning."""
+    """Whether to log a warning if a broker is fenced for this reason."""
 
 
 def caused_by(broker_id: int, what: str, *, is_failure: bool = False) -> Cause:
-    """The reason for changes after an action of a broker, such as ``sent no heartbeat``."""
+    """The reason for decisions that an action of a broker causes. ``what`` is, for example, ``was restarted``."""
     return Cause(f"broker {broker_id} {what}", f"the broker {what}", is_failure)
 
 
 class ElectionCounts(msgspec.Struct):
-    """Elections since the controller started, as TopicDelta of Kafka counts them."""
+    """Numbers of unclean elections, and of elections of eligible leader replicas, since the start, as in Kafka's TopicDelta."""
 
     unclean: int = 0
     eligible: int = 0
 
 
 class StateBefore(msgspec.Struct, frozen=True):
-    """The state before a decision, as far as the decision can change it."""
+    """The part of the state that a decision can change, before the change."""
 
     fenced: dict[int, bool]
     partitions: list[tuple[Topic, PartitionChangeRecord, PartitionRegistration]]
@@ -63,7 +63,7 @@ class DecisionLog:
         self.elections = ElectionCounts()
 
     def before(self, records: Sequence[LogRecord]) -> StateBefore:
-        """The current state that the records of a decision will change."""
+        """The current state of brokers, and of the partitions that the records of a decision will change."""
         partitions = []
         for record in records:
             change = _partition_change(record)
@@ -73,7 +73,7 @@ class DecisionLog:
         return StateBefore({b.broker_id: b.is_fenced for b in self._state.registrations.brokers.values()}, partitions)
 
     def report(self, before: StateBefore, cause: Cause) -> None:
-        """Log and count the differences between ``before`` and the current state."""
+        """Log and count what has changed since ``before``."""
         for broker_id, was_fenced in before.fenced.items():
             broker = self._state.registrations.brokers.get(broker_id)
             if broker is not None and broker.is_fenced != was_fenced:
@@ -89,7 +89,6 @@ class DecisionLog:
     def _partition_changed(
         self, topic: Topic, change: PartitionChangeRecord, before: PartitionRegistration, cause: Cause, *, is_logged: bool
     ) -> bool:
-        """Count an election, and log the change if ``is_logged``; returns whether leader or in-sync set have changed."""
         after = topic.partitions[change.partition_id]
         election = CLEAN
         if change.leader_recovery_state == RECOVERING:

@@ -1,7 +1,7 @@
-"""The cluster's metadata at its controller: decides requests of brokers and clients, and fences brokers whose session ends.
+"""The cluster's metadata at its controller: decides on requests of brokers and clients, and fences brokers whose session ends.
 
-Every decision is made by `coordinator.controller`, appended to ``__cluster_metadata-0``, and only then replayed. The brokers fetch
-the log as observers.
+Every decision is made by `coordinator.controller`, appended to ``__cluster_metadata-0``, and only then replayed. Brokers fetch this
+log as observers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ottla.coordinator.result import Effect, Result
 from ottla.protocol.errors import KafkaError
 
 MAX_ELECTIONS_AT_ONCE = 1_000
-"""Upper bound on the leaders elected in one round (ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE)."""
+"""Upper bound on the leaders that one decision elects (ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE)."""
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class ControllerMetadata:
     def load(self, features: dict[str, int], registration: ControllerRegistration) -> None:
         """Replay the log, begin a new leader epoch, and register this controller in the log.
 
-        A log without records gets ``features`` first. Raises `DirectoryError` if the log cannot be read or written.
+        An empty log gets ``features`` first. Raises `DirectoryError` if the log cannot be read or written.
         """
         is_new = self.log.load()
         self.log.begin_epoch()
@@ -89,17 +89,17 @@ class ControllerMetadata:
                 setting=MIN_INSYNC_REPLICAS,
                 given=given,
                 used=in_force,
-                hint="the cluster keeps its first value; ottla config set broker default changes it",
+                hint="the cluster keeps its first value; 'ottla config set broker default' changes it",
             )
 
     def _set_dynamic_configs(self, named: Collection[str] = ()) -> None:
-        """Apply the configs that clients have set for all nodes or for this node. ``named``: see `LiveConfig.set_dynamic`."""
+        """Apply the configs that clients have set for all nodes or for this node. ``named`` is as in `LiveConfig.set_dynamic`."""
         dynamic = self.state.config_of(BROKER_RESOURCE, "") | self.state.config_of(BROKER_RESOURCE, str(self.node_id))
         if named or dynamic != self._config.current.dynamic:
             self._config.set_dynamic(dynamic, named)
 
     def _execute(self, result: Result[T], cause: Cause | None = None) -> T:
-        """Carry out a decision. With a ``cause``, its changes of partitions and fenced brokers are logged."""
+        """Append and replay a decision. With a ``cause``, changes of partitions and fenced brokers are logged with it."""
         if cause is None or not result.records:
             return self.log.execute(result)
         before = self._decisions.before(result.records)
@@ -118,7 +118,7 @@ class ControllerMetadata:
             eligible_elections=counts.eligible,
         )
 
-    # the log
+    # the metadata log
 
     @property
     def end_offset(self) -> int:
@@ -158,7 +158,7 @@ class ControllerMetadata:
         """Fence the brokers whose session has timed out. Their partitions get other leaders."""
         now_ms = self._env.steady_ms()
         for broker_id, _ in self.heartbeats.expired(now_ms):
-            # Each call fences the first broker of `expired`, and ends its session.
+            # In each iteration, `fence_expired_broker` fences the first broker that `expired` returns, and ends its session.
             result = heartbeats.fence_expired_broker(self.state, self.heartbeats, now_ms)
             silence = f"sent no heartbeat for {self.heartbeats.session_timeout_ms} ms"
             self._execute(result, caused_by(broker_id, silence, is_failure=True))
@@ -170,18 +170,19 @@ class ControllerMetadata:
     # partitions
 
     def alter_partitions(self, broker_id: int, broker_epoch: int, asked: Iterable[PartitionAsked]) -> list[PartitionAnswer]:
-        """Change in-sync sets on request of a leader. Raises STALE_BROKER_EPOCH."""
+        """Change in-sync sets for a leader that requests it. Raises STALE_BROKER_EPOCH."""
         cause = Cause(f"the leader, broker {broker_id}, requested it")
         return self._execute(in_sync.alter_partitions(self.state, broker_id, broker_epoch, asked), cause)
 
     def elect_leaders(self, election_type: int, topic: str, indexes: Sequence[int]) -> dict[int, KafkaError | None]:
-        """Elect leaders for partitions of one topic. Returns an error or None for each. An unknown type is an INVALID_REQUEST."""
+        """Elect leaders for partitions of a topic. Returns an error or None for each partition; INVALID_REQUEST for an unknown
+        type."""
         result = elections.elect_leaders(self.state, election_type, [(topic, indexes)])
         kind = "an unclean election" if election_type == elections.UNCLEAN_ELECTION else "the election of the preferred leader"
         return self._execute(result, Cause(f"a client requested {kind}"))[topic]
 
     def reassign(self, asked: Mapping[tuple[str, int], tuple[int, ...] | None]) -> reassignment.Answers:
-        """Begin to reassign partitions to other replicas; None cancels a reassignment. Returns an error or None for each."""
+        """Begin to move partitions to other replicas; None cancels a move. Returns an error or None for each partition."""
         return self._execute(reassignment.reassign(self.state, asked), Cause("a client requested other replicas"))
 
     def assign_directories(
@@ -196,18 +197,18 @@ class ControllerMetadata:
         return self.cluster.sweep_tokens(self._env.now_ms())
 
     def rebalance_leaders(self) -> bool:
-        """Elect preferred leaders; returns whether more partitions are left."""
+        """Elect preferred leaders; returns whether more elections are needed."""
         cause = Cause("the preferred leader is in sync again")
         return self._execute(elections.rebalance_leaders(self.state, MAX_ELECTIONS_AT_ONCE), cause)
 
     def elect_unclean_leaders(self) -> bool:
-        """Elect unclean leaders where no in-sync replica is live and the topic allows it. Returns whether more are needed."""
+        """Elect unclean leaders where no in-sync replica is live and the topic allows it. Returns whether more are left to
+        elect."""
         cause = Cause("no replica in sync is running, and the topic allows unclean elections")
         return self._execute(elections.elect_unclean_leaders(self.state, MAX_ELECTIONS_AT_ONCE), cause)
 
 
 def _cause_of(asked: BrokerHeartbeat) -> Cause:
-    """The reason for the changes that a heartbeat causes."""
     broker_id = asked.broker_id
     if asked.want_shut_down:
         return caused_by(broker_id, "is shutting down")

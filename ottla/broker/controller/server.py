@@ -35,7 +35,7 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.storage.filesystem import Damaged, described
 
 KRAFT_VERSION = "kraft.version"
-"""Kafka stores this feature in control records of the log and not among the other levels."""
+"""The feature that Kafka stores in control records of the log, and not among the other feature levels."""
 
 log = structlog.get_logger("controller")
 
@@ -53,8 +53,8 @@ class ControllerServer:
         host: Host = NO_HOST,
         first_users: Sequence[FirstUser] = (),
     ) -> None:
-        """``cluster_id`` is written into a new directory; with None an id is generated. A used directory keeps its own.
-        ``first_users`` are created before brokers connect, which may be some of them."""
+        """``cluster_id`` is written into a new directory; with None an id is generated. A used directory keeps its cluster id.
+        ``first_users`` are created before brokers connect, because brokers may authenticate as such users."""
         endpoints = controller_endpoints(config.settings)
         shared = self._shared = SharedServer(env, config, host, sync_refused=self._sync_refused, endpoints=endpoints)
         kernel = self._kernel = shared.kernel
@@ -83,7 +83,7 @@ class ControllerServer:
         return self.live_config.settings
 
     def _sync_refused(self, path: str, error: OSError) -> None:
-        """Take the metadata log offline after a failed sync: no broker may read records that may be lost."""
+        """Take the metadata log offline after a failed sync, because brokers must not read records that may be lost."""
         partition_log = self.controller.log.log
         if isinstance(error, Damaged) and (path == partition_log.directory or path.startswith(f"{partition_log.directory}/")):
             take_offline(partition_log, described(error))
@@ -94,7 +94,8 @@ class ControllerServer:
     # start
 
     async def start(self) -> None:
-        """Load the metadata and listen. Raises `DirectoryError`, `ConfigError` or OSError for an error that a person must fix."""
+        """Load the metadata, open the listeners. Raises `DirectoryError`, `ConfigError` or OSError for an error that a person must
+        fix."""
         self.directory.acquire()
         try:
             identity = self._shared.identify(self.cluster_id or None)
@@ -108,7 +109,8 @@ class ControllerServer:
                 self.authorizer = acl_authorizer(self.settings, self.controller.state.acls.index, self.env)
                 self.apis = CONTROLLER_APIS.changed_by(enforcing(self.authorizer))
             await self.addresses.listen(self.security.connection)
-            # The controller registers its listeners, whose ports are known only now. Requests wait until this function has ended.
+            # Only now are the ports of the listeners known, which the controller registers. Requests wait until this function has
+            # ended.
             self._shared.metrics.open_for_controller(self.controller.report)
             self._load()
         except BaseException:
@@ -166,7 +168,7 @@ class ControllerServer:
         return self.addresses.advertised(listener)
 
     def dispatcher(self, client_host: str, context: RequestContext) -> Dispatcher:
-        # The broker mutes its client, by the throttle time in the response.
+        # The controller throttles no client. The broker that forwards the request does, by the throttle time in the response.
         return Dispatcher(self, context.listener, Client(client_host, context.connection_id, throttle=lambda for_ms: None))
 
     # shutdown

@@ -15,23 +15,23 @@ from ottla.broker.metadata.cluster import NEXT_SWEEP_MS
 from ottla.protocol.errors import KafkaError
 
 SHORTEST_WAIT_MS = 10
-"""Shortest time between two checks of the sessions, in ms, so that rounding to whole milliseconds does not cause a second check."""
+"""Shortest time in ms between two checks of the sessions. Rounding might end a shorter wait just before a session ends."""
 OBSERVER_SESSION_MS = 300_000
-"""How long a broker that no longer fetches is shown as an observer, in ms (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
+"""Time in ms for which a broker that no longer fetches is still shown as an observer (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
 MORE_ELECTIONS_MS = 10
-"""Delay before the next round if one round did not elect all leaders, in ms."""
+"""Delay in ms before the next elections if one decision could not elect all leaders."""
 REFUSED_WAIT_MS = 1_000
-"""Delay before a decision that the log has refused is repeated, in ms."""
+"""Delay in ms before a decision is repeated that the log has refused."""
 
 log = structlog.get_logger("controller")
 
 
 class TimedEnv(Clock, Timers, Protocol):
-    """The part of `broker.loop.env.Env` that timed decisions use."""
+    """The parts of `broker.loop.env.Env` that `TimedDecisions` uses."""
 
 
 class TimedDecisions:
-    """Makes the decisions that are due, from `start` to `stop`. Failures are logged and retried."""
+    """Makes each periodic decision when it is due, between `start` and `stop`. Failures are logged and retried."""
 
     def __init__(
         self,
@@ -43,8 +43,8 @@ class TimedDecisions:
         unclean_interval_ms: int,
         token_interval_ms: int | None,
     ) -> None:
-        """``rebalance_interval_ms`` is None if preferred leaders are not elected (``auto.leader.rebalance.enable``),
-        ``token_interval_ms`` without delegation tokens."""
+        """``rebalance_interval_ms`` is None if preferred leaders are not elected automatically (``auto.leader.rebalance.enable``),
+        ``token_interval_ms`` if delegation tokens are disabled."""
         self._env = env
         self._metadata = metadata
         self._lifecycle = lifecycle
@@ -77,7 +77,7 @@ class TimedDecisions:
                 next_ms = decide()
                 self._errors.succeeded(name)
             except KafkaError as error:
-                # The log refused the record, which is logged already.
+                # The log has refused the record. Its error is already logged.
                 self._errors.failed("controller_decision_delayed", str(error), key=name, decision=name)
                 next_ms = max(delay_ms, REFUSED_WAIT_MS)
             except Exception:
@@ -87,7 +87,7 @@ class TimedDecisions:
         self._timers[name] = self._env.call_by_clock(delay_ms, due)
 
     def _session_wait_ms(self) -> int:
-        """The time in ms until the next session may end. A new broker's session cannot end before a whole session timeout."""
+        """The time in ms until the next session may end, at most the session timeout, which every new session lasts."""
         next_ms, session_ms = self._metadata.heartbeats.next_check_ms(), self._metadata.heartbeats.session_timeout_ms
         wait_ms = session_ms if next_ms is None else next_ms - self._env.steady_ms()
         return max(SHORTEST_WAIT_MS, min(wait_ms, session_ms))

@@ -1,6 +1,6 @@
 """AlterPartition, versions 2 and 3 (KIP-497): the leader of partitions requests a change of their in-sync sets.
 
-- 3 (KIP-903): replicas are named with the epochs of their brokers.
+- 3 (KIP-903): the request has the broker epoch of each replica.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ottla.protocol.steps import next_turn
 
 EPOCHS_FROM = 3
 PARTITIONS_PER_STEP = 100
-"""Number of partitions decided in one step, in a few milliseconds, and logged in one batch."""
+"""Number of partitions on which one step decides. This takes a few milliseconds, and is logged in one batch."""
 
 
 class Ports(Protocol):

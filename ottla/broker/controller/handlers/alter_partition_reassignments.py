@@ -23,7 +23,7 @@ from ottla.protocol.messages.alter_partition_reassignments import (
 from ottla.protocol.steps import Pace, next_turn
 
 PARTITION_WORK = 20
-"""The cost of the decision for one partition, in units of `protocol.steps.Pace`."""
+"""Estimated time to decide on one partition, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -67,7 +67,6 @@ def _reassigned(
 
 
 def _check_factor(ports: Ports, name: str, index: int, factor: int) -> None:
-    """Raise INVALID_REPLICATION_FACTOR if a move would change the number of replicas."""
     topic = ports.controller.state.topics.get(name)
     if topic is None or not 0 <= index < topic.partition_count:
         return

@@ -19,7 +19,7 @@ from ottla.protocol.messages.assign_replicas_to_dirs import (
 from ottla.protocol.steps import next_turn
 
 REPLICAS_PER_STEP = 100
-"""Number of replicas decided in one step, in a few milliseconds, and logged in one batch."""
+"""Number of replicas on which one step decides. This takes a few milliseconds, and is logged in one batch."""
 
 
 class Ports(Protocol):

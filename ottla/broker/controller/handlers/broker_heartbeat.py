@@ -1,7 +1,7 @@
 """BrokerHeartbeat, versions 0 to 2 (KIP-631): extends a broker's session; the response has its fencing and shutdown state.
 
-- 1 (KIP-858): log directories that have failed.
-- 2 (KIP-1066): log directories that must get no new partitions.
+- 1 (KIP-858): the request has the log directories that have failed.
+- 2 (KIP-1066): the request has the log directories that must get no new partitions.
 """
 
 from __future__ import annotations

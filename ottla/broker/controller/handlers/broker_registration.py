@@ -1,8 +1,8 @@
-"""BrokerRegistration, versions 0 to 4 (KIP-631): a broker that starts registers itself, and gets its epoch.
+"""BrokerRegistration, versions 0 to 4 (KIP-631): a broker registers itself when it starts, and gets its epoch.
 
-- 1 (KIP-866): whether the broker migrates from ZooKeeper, which is refused.
-- 2 (KIP-858): the ids of its log directories.
-- 3 (KIP-966): its epoch before the last clean stop.
+- 1 (KIP-866): the request says whether the broker migrates from ZooKeeper, which is refused.
+- 2 (KIP-858): the request has the ids of the broker's log directories.
+- 3 (KIP-966): the request has the broker's epoch before its last clean stop.
 - 4 (KAFKA-17011): the lowest supported level of a feature may be 0.
 """
 

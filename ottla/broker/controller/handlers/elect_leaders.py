@@ -1,7 +1,7 @@
 """ElectLeaders, versions 0 to 2 (KIP-183): elects the preferred leaders of partitions.
 
-- 1 (KIP-460): the client may request an unclean election, whose leader may lack committed records; an error code for the whole
-  response.
+- 1 (KIP-460): the client may request an unclean election, whose leader may lack committed records; the whole response has an error
+  code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ottla.protocol.messages.elect_leaders import (
 from ottla.protocol.steps import next_turn
 
 ELECTIONS_PER_STEP = 100
-"""Number of partitions decided in one step, in a few milliseconds, and logged in one batch."""
+"""Number of partitions on which one step decides. This takes a few milliseconds, and is logged in one batch."""
 TYPES_FROM = 1
 
 
@@ -35,7 +35,7 @@ class Ports(Protocol):
 
 async def handle(ports: Ports, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     election_type = request.election_type if context.version >= TYPES_FROM else PREFERRED_ELECTION
-    # Kafka does not check the election type of a request with an empty list of topics.
+    # Kafka does not check the election type of a request whose list of topics is empty.
     if election_type not in (PREFERRED_ELECTION, UNCLEAN_ELECTION) and request.topic_partitions != []:
         raise KafkaError(Code.INVALID_REQUEST)
     is_of_all = request.topic_partitions is None
@@ -55,7 +55,7 @@ async def handle(ports: Ports, request: ElectLeadersRequest, context: RequestCon
                 decided = 0
             decided += len(some)
             answers |= ports.controller.elect_leaders(election_type, name, some)
-        # If the request is for all partitions, Kafka lists only partitions that needed an election.
+        # If the request is for all partitions, Kafka's response has only partitions that needed an election.
         shown = [_result(index, error) for index, error in answers.items() if not (is_of_all and _is_needless(error))]
         results.append(ReplicaElectionResult(topic=name, partition_result=shown))
     return ElectLeadersResponse(throttle_time_ms=0, error_code=0, replica_election_results=results)

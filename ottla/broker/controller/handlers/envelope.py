@@ -1,8 +1,8 @@
 """Envelope, version 0 (KIP-590): a client's request that a broker forwards, because the controller must handle it.
 
-Kafka authorises CLUSTER_ACTION for the broker, and the enclosed principal for the inner request. The envelope's response contains
-the response for the client. The error is INVALID_REQUEST for a request that cannot be decoded or forwarded, and UNSUPPORTED_VERSION
-for an unsupported inner version (EnvelopeUtils).
+Kafka authorises CLUSTER_ACTION for the broker that sends the envelope, and the enclosed principal for the client's request. The
+envelope's response contains the response for the client. The error is INVALID_REQUEST if the client's request cannot be decoded or
+forwarded, UNSUPPORTED_VERSION if its version is unsupported (EnvelopeUtils).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext
         raise KafkaError(Code.UNSUPPORTED_VERSION) from None
     except (RequestRefused, *DECODE_FAILURES):
         raise KafkaError(Code.INVALID_REQUEST) from None
-    # The dispatcher handles only the enclosed request, so the principal in the route's context may be replaced.
+    # This dispatcher handles only the client's request, so the principal in the route's context may be replaced.
     route.context.principal = principal
     if route.api.key not in FORWARDED:
         raise KafkaError(Code.INVALID_REQUEST)
@@ -57,7 +57,7 @@ async def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext
     try:
         response = await dispatcher.respond(route, inner, len(frame))
     except RequestRefused:
-        # The broker that sent the envelope closes its client's connection.
+        # On this error the broker that sent the envelope closes its client's connection.
         raise KafkaError(Code.INVALID_REQUEST) from None
     parts = dispatcher.encode(route, correlation_id, response)
     if parts is None:

@@ -1,6 +1,6 @@
-"""Fetch, versions 4 to 18 (KIP-595): brokers fetch, as observers, the batches of the cluster's metadata log, and nothing else.
+"""Fetch, versions 4 to 18 (KIP-595): brokers fetch the cluster's metadata log as observers. No other log can be fetched.
 
-- 13 (KIP-516): topic ids; older versions have none, and are refused.
+- 13 (KIP-516): the request has topic ids; older versions have none, and are refused.
 - 17 (KIP-853): the response has the controller's address.
 - 18 (KIP-1166): the request has the broker's high watermark; if the controller's is higher, the response is sent immediately.
 
@@ -36,7 +36,7 @@ from ottla.protocol.messages.fetch import (
 )
 
 MAX_BYTES = 8 << 20
-"""Upper bound on the records in one response, in bytes."""
+"""Upper bound, in bytes, on the records in one response."""
 
 
 class Ports(Protocol):
@@ -76,7 +76,7 @@ class MetadataLogFetch:
         self._replica_id = request.replica_id if state is None else state.replica_id
 
     def answer(self) -> PartitionData:
-        """The current result of the fetch."""
+        """The result of the fetch with the current log."""
         asked, controller = self._asked, self._controller
         if asked.partition != 0:
             return self._refused(Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -101,7 +101,7 @@ class MetadataLogFetch:
         return data
 
     def _diverging(self) -> EpochEndOffset | None:
-        """The end of the last common epoch if the broker's log diverges from the controller's (RaftLog.validateOffsetAndEpoch)."""
+        """If the broker's log diverges from the controller's, the end of the last common epoch (RaftLog.validateOffsetAndEpoch)."""
         asked, partition_log = self._asked, self._controller.log.partition.log
         if asked.fetch_offset == asked.last_fetched_epoch == 0:
             return None
@@ -131,7 +131,7 @@ class MetadataLogFetch:
         return data
 
     def is_news(self, answer: PartitionData) -> bool:
-        """Whether the response must be sent immediately."""
+        """Whether the response must be sent immediately, because it has records, an error, or a higher high watermark."""
         return bool(
             answer.error_code
             or answer.records
@@ -147,7 +147,7 @@ class MetadataLogFetch:
             node_endpoints=[self._node],
         )
 
-    # waiting
+    # waiting for records
 
     def listen(self, wakeup: Wakeup) -> None:
         self._controller.log.partition.waiters[wakeup.wake] = None

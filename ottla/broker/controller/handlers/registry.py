@@ -83,7 +83,7 @@ SHARED = (
     "unregister_controller",
     "update_features",
 )
-"""Handlers of the broker that a controller uses as well."""
+"""Handlers of the broker that the controller shares."""
 
 _OF_BROKERS = modules_of(broker_handlers)
 

@@ -1,4 +1,4 @@
-"""UnregisterBroker, version 0 (KIP-500): removes a broker's registration, and the broker from in-sync sets."""
+"""UnregisterBroker, version 0 (KIP-500): removes a broker's registration, and removes the broker from in-sync sets."""
 
 from __future__ import annotations
 
