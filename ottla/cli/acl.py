@@ -67,7 +67,7 @@ def _resources(command: C) -> C:
         ("--topic", "topics", None, "NAME", "Topic; repeatable."),
     ):
         selecting = click.option(flag, name, type=kind, multiple=True, metavar=metavar, help=help_text)(selecting)
-    return cast(C, click.option("--cluster", "has_cluster", is_flag=True, help="The cluster itself.")(selecting))
+    return cast(C, click.option("--cluster", "has_cluster", is_flag=True, help="The resource is the cluster.")(selecting))
 
 
 operation_option = click.option(
@@ -85,7 +85,7 @@ host_option = click.option("--host", metavar="HOST", help="Address or network of
 @click.option("--principal", type=PRINCIPAL, required=True, metavar="NAME", help="User:NAME, or NAME; User:* is everyone.")
 @operation_option
 @_resources
-@click.option("--prefixed", "is_prefixed", is_flag=True, help="Names of resources are prefixes.")
+@click.option("--prefixed", "is_prefixed", is_flag=True, help="The names of resources are prefixes.")
 @click.option("--deny", "is_denied", is_flag=True, help="Deny the operations, whatever other ACLs allow.")
 @host_option
 @asks
@@ -176,9 +176,9 @@ def list_(
 @click.option("--principal", type=PRINCIPAL, metavar="NAME", help="User:NAME, or NAME.")
 @operation_option
 @_resources
-@click.option("--prefixed", "is_prefixed", is_flag=True, help="Only ACLs whose resource name is a prefix.")
-@click.option("--deny", "is_denied", is_flag=True, help="Only ACLs that deny.")
-@click.option("--allow", "is_allowed", is_flag=True, help="Only ACLs that allow.")
+@click.option("--prefixed", "is_prefixed", is_flag=True, help="Remove only ACLs whose resource name is a prefix.")
+@click.option("--deny", "is_denied", is_flag=True, help="Remove only ACLs that deny.")
+@click.option("--allow", "is_allowed", is_flag=True, help="Remove only ACLs that allow.")
 @host_option
 @click.option("--all", "removes_all", is_flag=True, help="Remove all ACLs.")
 @asks

@@ -66,8 +66,7 @@ def rebuild_controller(data_dir: str, sources: tuple[str, ...], node_id: int | N
     type=click.IntRange(1),
     default=1,
     metavar="R",
-    help="Replicas of each partition, internal topics included. The new brokers copy them from broker 1 when they are started "
-    "(default: 1).",
+    help="Replicas of each partition, internal topics included. The new brokers copy their replicas from broker 1 (default: 1).",
 )
 @json_option
 def grow(data_dir: str, brokers: int, replication_factor: int, as_json: bool) -> int:
@@ -140,9 +139,9 @@ def _shown(controller: Controller | None) -> str:
     return f"{controller.node_id} at {joined_address((controller.host, controller.port))}"
 
 
-@command.command("restart", help="Start a node of `serve --brokers` on this machine again; one that runs is stopped first.")
+@command.command("restart", help="Restart a node of `serve --brokers` on this machine, or start it if it is not running.")
 @click.argument("node", metavar="NODE")
-@click.option("--data-dir", type=PATH, metavar="DIR", help="Data directory of the cluster (default: that of the ready file).")
+@click.option("--data-dir", type=PATH, metavar="DIR", help="Data directory of the cluster (default: from the ready file).")
 @click.option(
     "--ready-file",
     type=PATH,

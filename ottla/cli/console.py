@@ -30,7 +30,7 @@ history of clients are only in the console of an ottla broker itself (serve --co
     "--host",
     default="127.0.0.1",
     metavar="HOST",
-    help="Address to listen on, such as 0.0.0.0 in a container. Requests need the token, but it is sent without encryption"
+    help="Address to listen on, such as 0.0.0.0 in a container. Requests need the token, which is sent unencrypted"
     " (default: 127.0.0.1).",
 )
 @click.option("--port", type=PORT, default=0, metavar="PORT", help="Port of the console (default: a free port).")

@@ -82,7 +82,7 @@ class Wanted:
     type=PLACE,
     default="beginning",
     metavar="PLACE",
-    help="First position: beginning, end, an offset, or a time such as 2026-11-23T17:00:00Z (default: beginning).",
+    help="Position to start at: beginning, end, an offset, or a time such as 2026-11-23T17:00:00Z (default: beginning).",
 )
 @click.option("--to", "end", type=PLACE, default="end", metavar="PLACE", help="Position to stop before (default: end).")
 @click.option(
@@ -93,7 +93,7 @@ class Wanted:
     metavar="P",
     help="Partition to read; repeatable (default: all partitions).",
 )
-@click.option("--last", type=COUNT, metavar="N", help="Print only the N newest records of all partitions together, by their time.")
+@click.option("--last", type=COUNT, metavar="N", help="Print only the N newest records of all partitions, by timestamp.")
 @click.option(
     "--filter",
     "conditions",

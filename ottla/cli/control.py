@@ -35,7 +35,7 @@ def finds_control_api(command: C) -> C:
         type=PATH,
         envvar=READY_FILE_VARIABLE,
         metavar="FILE",
-        help=f"Ready file of the broker, which has the URL and token of its control API (default: ${READY_FILE_VARIABLE})",
+        help=f"Ready file of the broker, which has the URL and token of its control API (default: ${READY_FILE_VARIABLE}).",
     )(command)
     command = click.option(
         "--token", envvar=TOKEN_VARIABLE, metavar="TOKEN", help=f"Token of the control API (default: ${TOKEN_VARIABLE})."

@@ -14,7 +14,7 @@ from ottla.process import interrupt_on_ctrl_c
     "--data-dir",
     required=True,
     metavar="DIR",
-    help="Data directory of a stopped broker. It is not changed unless --in-place is given.",
+    help="Data directory of a stopped broker; changed only with --in-place.",
 )
 @click.option("--to", metavar="KAFKA_DIR", help="Directory to create with a converted copy.")
 @click.option("--in-place", is_flag=True, help="Convert the data directory itself instead of a copy.")

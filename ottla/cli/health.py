@@ -51,7 +51,9 @@ exit code."""
     help=f"Ready file of the broker, which has its address (default: ${READY_FILE_VARIABLE}).",
 )
 @click.option("--data-dir", metavar="DIR", help="Data directory of a stopped broker, in place of a running broker.")
-@click.option("--timeout-s", type=SECONDS, metavar="S", help="Time to wait for a response (default: 5; 30 with --wait).")
+@click.option(
+    "--timeout-s", type=SECONDS, metavar="S", help="Time to wait for a response, in seconds (default: 5; 30 with --wait)."
+)
 @click.option("--wait", "waits", is_flag=True, help="Retry until the broker is healthy or --timeout-s has passed.")
 @with_command_config
 @json_option

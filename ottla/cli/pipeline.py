@@ -125,8 +125,8 @@ def export(**options: Any) -> int:
 @placed
 @format_option
 @on_terms
-@click.option("--totals", is_flag=True, help="Compare the totals with the purchases, too.")
-@click.option("--export", metavar="DIR", help="Compare this export with its topic, too.")
+@click.option("--totals", is_flag=True, help="Also compare the totals with the purchases.")
+@click.option("--export", metavar="DIR", help="Directory of an export to compare with its topic.")
 @click.option("--exported-topic", default=PURCHASES, metavar="TOPIC", help=f"Topic of the export (default: {PURCHASES}).")
 def audit(**options: Any) -> int:
     settings = AuditSettings(**options)

@@ -84,7 +84,7 @@ def on_terms(command: C) -> C:
         type=COUNT,
         default=MAX_AHEAD_MS,
         metavar="MS",
-        help="Largest time by which a purchase may be ahead of its record before it becomes a dead letter (default: 1 hour).",
+        help="Maximum time by which a purchase may be ahead of its record's timestamp, else it is a dead letter (default: 1 hour).",
     )(packed)
     return named_topics(packed)
 
@@ -124,7 +124,7 @@ def streaming(name: str) -> Callable[[C], C]:
             "--sink",
             type=click.Choice(SINKS),
             default="tasks",
-            help="Writer of the records; driver works without transaction.version 2 (default: tasks).",
+            help="Processes that write the records; driver works without transaction.version 2 (default: tasks).",
         ),
         click.option(
             "--progress-topic",

@@ -30,13 +30,11 @@ With --key-field each line is a JSON object (JSON Lines). The record's value is 
 @click.command("produce", help=HELP)
 @click.argument("topic", metavar="TOPIC")
 @click.argument("file", required=False, type=PATH, metavar="[FILE]")
-@click.option("--file", "named_file", type=PATH, metavar="FILE", help="File with a record per line, as FILE.")
+@click.option("--file", "named_file", type=PATH, metavar="FILE", help="File with one record per line; the same as FILE.")
 @click.option("--value", "values", multiple=True, metavar="TEXT", help="Value of a record; repeatable.")
 @click.option("--key", metavar="TEXT", help="Key of all records.")
 @click.option("--key-separator", metavar="TEXT", help="Separator of key and value in a line.")
-@click.option(
-    "--key-field", metavar="NAME", help="Member of the JSON object in a line that becomes the key; a.b for a member of a member."
-)
+@click.option("--key-field", metavar="NAME", help="Member of the line's JSON object that becomes the key; a.b for a nested member.")
 @click.option("--header", "headers", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Header of all records; repeatable.")
 @click.option("--partition", type=PARTITION, metavar="P", help="Partition to write all records to (default: chosen by key).")
 @click.option("--null-value", "is_tombstone", is_flag=True, help="Write one tombstone: a record with --key and without a value.")

@@ -38,9 +38,9 @@ QUOTA = Checked("quota", quota_value)
 
 def _of_entity(command: C) -> C:
     for option, text in (
-        ("--ip-defaults", "The addresses without quotas of their own."),
-        ("--client-defaults", "The client ids without quotas of their own."),
-        ("--user-defaults", "The users without quotas of their own."),
+        ("--ip-defaults", "All addresses without quotas of their own."),
+        ("--client-defaults", "All client ids without quotas of their own."),
+        ("--user-defaults", "All users without quotas of their own."),
     ):
         command = click.option(option, is_flag=True, help=text)(command)
     command = click.option("--ip", metavar="ADDRESS", help="Address of clients.")(command)

@@ -32,7 +32,7 @@ def _with_registry(command: C) -> C:
         "--registry",
         envvar=REGISTRY_VARIABLE,
         metavar="URL",
-        help=f"Schema registry (default: ${REGISTRY_VARIABLE}, else that of ${READY_FILE_VARIABLE}, else {DEFAULT_REGISTRY});"
+        help=f"Schema registry (default: ${REGISTRY_VARIABLE}, else from ${READY_FILE_VARIABLE}, else {DEFAULT_REGISTRY});"
         f" ${USER_VARIABLE} is USER:PASSWORD.",
     )(command)
 

@@ -134,7 +134,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     type=PORT,
     default=0,
     metavar="PORT",
-    help="With --brokers, the port of the controller on 127.0.0.1 (default: a free port, kept in the data directory).",
+    help="With --brokers, the port of the controller on 127.0.0.1 (default: a free port, stored in the data directory).",
 )
 @click.option(
     "--restart-nodes",
@@ -153,7 +153,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     type=PATH,
     envvar=READY_FILE_VARIABLE,
     metavar="FILE",
-    help=f"File for the JSON line while the broker answers requests; removed at the stop (default: ${READY_FILE_VARIABLE}).",
+    help=f"File with the JSON line, which exists while the broker answers requests (default: ${READY_FILE_VARIABLE}).",
 )
 @click.option(
     "--log-format",

@@ -138,9 +138,7 @@ def _document(topic: TopicDescription, configs: list[Config]) -> dict[str, Any]:
 
 @command.command("alter", help="Add partitions to a topic, and set or reset its configuration.")
 @click.argument("name", metavar="TOPIC")
-@click.option(
-    "--partitions", type=COUNT, metavar="N", help="New number of partitions. It can only grow; keys may move to other partitions."
-)
+@click.option("--partitions", type=COUNT, metavar="N", help="New, larger number of partitions; keys may move to other partitions.")
 @click.option("--config", "configs", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Configuration to set; repeatable.")
 @click.option("--unset", multiple=True, metavar="KEY", help="Configuration to return to its default; repeatable.")
 @asks
@@ -181,7 +179,9 @@ def alter(
 @command.command("elect", help="Elect the preferred leaders of partitions, or with --unclean any replica where there is no leader.")
 @click.argument("partitions", metavar="TOPIC:PARTITION...", nargs=-1, required=True, type=TOPIC_PARTITION)
 @click.option(
-    "--unclean", is_flag=True, help="Elect any running replica if there is no leader. Committed records that it lacks are lost."
+    "--unclean",
+    is_flag=True,
+    help="Elect any running replica if there is no leader; committed records that the replica lacks are lost.",
 )
 @click.option("--to", "to", type=int, metavar="BROKER", help="Make the in-sync replica on this broker the preferred leader.")
 @asks

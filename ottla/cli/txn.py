@@ -210,8 +210,8 @@ def _what_was_aborted(before: TransactionDescription) -> str:
     type=SECONDS,
     default=DEFAULT_OLDER_THAN_S,
     metavar="S",
-    help=f"Minimum time since the last write, in seconds; longer than transaction.max.timeout.ms"
-    f" (default: {DEFAULT_OLDER_THAN_S:g})",
+    help=f"Minimum time since the last write, in seconds; give more than transaction.max.timeout.ms"
+    f" (default: {DEFAULT_OLDER_THAN_S:g}).",
 )
 @asks
 @finds_control_api

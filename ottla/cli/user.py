@@ -39,7 +39,11 @@ def command() -> None:
 @click.option("--password-file", type=PATH, metavar="FILE", help="File whose first line is the password; - is stdin.")
 @mechanism_option
 @click.option(
-    "--iterations", type=click.IntRange(4_096, 16_384), default=4_096, metavar="N", help="Number of hashes (default: 4096)."
+    "--iterations",
+    type=click.IntRange(4_096, 16_384),
+    default=4_096,
+    metavar="N",
+    help="Number of SCRAM iterations (default: 4096).",
 )
 @asks
 def add(
