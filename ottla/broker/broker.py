@@ -112,8 +112,7 @@ class BrokerServer:
     # start
 
     async def start(self) -> None:
-        """Load all state, open the listeners. Raises `DirectoryError`, `ConfigError` or OSError for an error that a person must
-        fix."""
+        """Load all state, then listen. Raises `DirectoryError`, `ConfigError` or OSError for an error that a person must fix."""
         inherited = self._host.inherited
         self.directory.acquire()
         try:
@@ -146,8 +145,8 @@ class BrokerServer:
         except BaseException:
             self._end_work()
             self.shared.close_listeners()
-            # The state is loaded, so close the directory as clean. Because of a busy port, the next start need not recover from a
-            # crash.
+            # Close the directory as clean, because all state is loaded: after a busy port, the next start must not recover as after
+            # a crash.
             self.directory.abandon() if self._last_stop == "crash" else self.directory.close(self.metadata.broker_epoch)
             raise
         self._begin_housekeeping()

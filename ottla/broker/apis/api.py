@@ -100,7 +100,7 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         return APIS[self.key].min_version
 
     def max_version(self, *, unstable: bool) -> int:
-        """The newest version that is served; including unstable versions with ``unstable`` (``unstable.api.versions.enable``)."""
+        """The newest version that is served, including unstable versions with ``unstable`` (``unstable.api.versions.enable``)."""
         return APIS[self.key].newest_version if unstable else APIS[self.key].max_version
 
 

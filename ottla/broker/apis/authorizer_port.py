@@ -22,8 +22,7 @@ class Client(Protocol):
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True):
-    """An action that was denied, and how often. ``denied_by`` is the ACL that denies it; None if it is denied for lack of an
-    ACL."""
+    """An action that was denied, and how often. ``denied_by`` is the ACL that denies it; None if no ACL allows it."""
 
     principal: str
     client_host: str

@@ -94,8 +94,7 @@ class ControllerServer:
     # start
 
     async def start(self) -> None:
-        """Load the metadata, open the listeners. Raises `DirectoryError`, `ConfigError` or OSError for an error that a person must
-        fix."""
+        """Load the metadata and listen. Raises `DirectoryError`, `ConfigError` or OSError for an error that a person must fix."""
         self.directory.acquire()
         try:
             identity = self._shared.identify(self.cluster_id or None)

@@ -58,8 +58,8 @@ class DeadLetterTopics:
         self._partitions = partitions
         self._barrier = kernel.barrier
         self._inflating = inflating
-        # This memory is taken before the memory for inflating, and returned after it, so that share partitions never wait for each
-        # other.
+        # The memory for copying is taken before the memory for inflating, and returned after it, so share partitions never wait for
+        # each other.
         self._copying = InflatingMemory(COPYING_LIMIT_BYTES)
 
     async def write(self, group_id: str, source: Partition, letters: DeadLetters) -> None:

@@ -60,7 +60,7 @@ class LostAdditions:
         """
         lost = self._by_id[transactional_id]
         if shard.ids[transactional_id].state in PREPARED:
-            # All markers of this transaction are on disk, because batches of the next one were written after them.
+            # All markers of this transaction are on disk, because batches of the next transaction were written after them.
             runtime.execute(shard.complete(transactional_id, now_ms))
         runtime.execute(shard.add_partitions(transactional_id, lost.identity, lost.partitions, now_ms, TV2))
         del self._by_id[transactional_id]

@@ -38,7 +38,7 @@ RETRY_MS = 100
 RETRY_AFTER_BUG_MS = 1_000
 """Delay in ms before pending markers are sent again after an unexpected exception. It is long because the exception may recur."""
 MARKERS_AT_ONCE = 40
-"""A transaction with more markers than this sends them in steps."""
+"""If a transaction has more markers than this, they are sent in steps."""
 RETRIABLE_MARKER_CODES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION,
     Code.NOT_LEADER_OR_FOLLOWER,

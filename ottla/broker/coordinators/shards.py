@@ -70,7 +70,7 @@ class Shards(Generic[S]):
         self._open = open
         self._loaded = loaded
         self._dropped = dropped
-        # A re-elected transaction coordinator needs the new epoch: other brokers may refuse requests with the previous one.
+        # A re-elected transaction coordinator needs the new epoch: other brokers may refuse requests with the previous epoch.
         self._is_renewed_by_epoch = topic == TRANSACTION_TOPIC
         self._serving: dict[int, tuple[S, Runtime]] = {}
         self._loading: dict[int, Runtime] = {}
@@ -113,7 +113,7 @@ class Shards(Generic[S]):
             # Most partitions of a new topic are never used, so a shard without records is only made on its first use.
             return
         if not self._lifecycle.is_serving:
-            # If the log goes offline here, its error is already logged, and requests for the shard are refused.
+            # If loading takes the log offline, the error is already logged, and requests for the shard are refused.
             with suppress(KafkaError):
                 self._load_now(partition)
             return

@@ -279,7 +279,8 @@ class SharePartitions:
             self._stepping.run(self._write_all_dead_letters(shared))
 
     async def _write_all_dead_letters(self, shared: OpenSharePartition) -> None:
-        """Write the share partition's dead letters in order. If the broker stops before the end, the next load continues."""
+        """Write the share partition's dead letters in order. If the broker stops before the end, loading the share partition
+        continues."""
         while shared.dead_letters and not shared.is_gone:
             try:
                 await self._write_dead_letters(shared, shared.dead_letters[0])
@@ -352,9 +353,9 @@ class SharePartitions:
     async def time_out(self) -> None:
         """Release records whose lock has expired. If that cannot be persisted, release them in memory only.
 
-        Then the delivery is not counted after a restart. A record that has reached its delivery limit gets its dead letter in any
-        case, because it must not stay in state Archiving. If its archiving cannot be persisted either, the record is delivered
-        again after a restart, and may get a second dead letter.
+        In that case the delivery is not counted after a restart. A record that has reached its delivery limit gets its dead letter
+        in any case, because it must not stay in state Archiving. If its archiving cannot be persisted either, the record is
+        delivered again after a restart, and may get a second dead letter.
         """
         now_ms = self._env.steady_ms()
         while self._deadlines and self._deadlines[0][0] <= now_ms:

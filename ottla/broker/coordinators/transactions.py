@@ -111,7 +111,7 @@ class Transactions:
         """Complete the transactions that were decided before the last stop, without waiting for a client (rule CRD-01).
 
         Before that, partitions whose addition a power cut removed are added to their transactions again. Markers are sent once the
-        decisions are durable. Clients may connect earlier.
+        decisions are durable. Clients may connect before.
         """
         if self._cluster_state.is_alone:
             self._lost_additions.find(self.shards())
@@ -121,7 +121,8 @@ class Transactions:
         self._barrier.effect(self._lost_additions.note_synced)
 
     def _add_again(self) -> None:
-        """Add lost partitions again to their transactions. If the log refuses, `abort_timed_out` and commands for the id retry."""
+        """Add lost partitions again to their transactions. If the log refuses a record, `abort_timed_out` and commands for the id
+        retry."""
         for transactional_id in self._lost_additions.transactional_ids():
             with suppress(KafkaError):
                 self._shard(transactional_id)

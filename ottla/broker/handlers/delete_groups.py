@@ -23,7 +23,7 @@ OFFSETS_PER_STEP = 200
 APPEND_WORK, RECORD_WORK = 50, 5
 """Estimated time per batch of tombstones and per tombstone, in units of 2 us."""
 _RECORD_BYTES = 350
-"""Maximum size in bytes of the rest of a tombstone besides the group id: a topic's name, and the record's overhead."""
+"""Maximum size in bytes of a tombstone without its group id: a topic's name, and the record's overhead."""
 
 
 class Ports(Protocol):
@@ -50,7 +50,7 @@ async def _delete(ports: Ports, group_id: str, pace: Pace) -> Code:
     """Delete the group's offsets in batches that ``max.message.bytes`` allows. The last batch deletes the group if it still has no
     members.
 
-    Before that, the share coordinator deletes the states of a share group.
+    For a share group, the share coordinator first deletes the group's states.
     """
     groups = ports.groups
     try:

@@ -65,7 +65,7 @@ class Deleting(msgspec.Struct, kw_only=True):
     offset: int
     result: DeleteRecordsPartitionResult
     leaderships_lost: int
-    """Value of `Barrier.leaderships_lost` when the leader's records were deleted."""
+    """Value of `Barrier.leaderships_lost` when the leader deleted the records."""
 
     @staticmethod
     def of(partition: Partition, offset: int, result: DeleteRecordsPartitionResult) -> Deleting:

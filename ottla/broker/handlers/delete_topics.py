@@ -75,7 +75,7 @@ async def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestCon
 
 
 class _RequestedTopics:
-    """The topics of a request. Repeated topics get one error each, entries without name and id one each. None of them is
+    """The topics of a request. A repeated topic gets one error, and so does each entry without name and id. None of them is
     deleted."""
 
     def __init__(self, request: DeleteTopicsRequest, version: int) -> None:

@@ -1,7 +1,7 @@
 """DescribeGroups, versions 0 to 6: describes classic groups with their state, protocol and members.
 
-- 3 (KIP-430): authorised operations on request.
-- 4 (KIP-345): instance ids.
+- 3 (KIP-430): the response has authorised operations on request.
+- 4 (KIP-345): members have instance ids.
 - 6 (KIP-1043): an unknown group gets GROUP_ID_NOT_FOUND with a message; older versions describe such a group with state Dead.
 """
 

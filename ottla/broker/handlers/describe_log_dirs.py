@@ -1,6 +1,6 @@
 """DescribeLogDirs, versions 1 to 5 (KIP-113): shows the sizes of partitions in the one log directory.
 
-- 3: an error code for the whole response.
+- 3: the whole response has an error code.
 - 4 (KIP-827): the size of the volume and its free space, in bytes.
 - 5 (KIP-1066): whether the directory is cordoned; with ottla it never is.
 
@@ -68,7 +68,7 @@ async def handle(ports: Ports, request: DescribeLogDirsRequest, context: Request
     topic_sizes = [DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
     problems = ports.problems if context.client_id == HEALTH_CLIENT_ID else []
     strays = ports.strays.summary().lines if context.client_id in (HEALTH_CLIENT_ID, CLUSTER_CLIENT_ID) else []
-    # Kafka returns KAFKA_STORAGE_ERROR for an offline directory; ottla also while writes to the directory fail.
+    # Kafka returns KAFKA_STORAGE_ERROR for an offline directory; ottla if writes to the directory fail or a log is offline.
     code = Code.NONE if is_sound else Code.KAFKA_STORAGE_ERROR
     return DescribeLogDirsResponse(
         throttle_time_ms=0,

@@ -87,7 +87,8 @@ async def handle(ports: Ports, request: DescribeTopicPartitionsRequest, context:
 
 
 def _is_sound(request: DescribeTopicPartitionsRequest) -> bool:
-    """Whether the cursor is valid: no negative partition, and a requested topic (DescribeTopicPartitionsRequestHandler)."""
+    """Whether the cursor's partition is not negative, and its topic is requested or all are
+    (DescribeTopicPartitionsRequestHandler)."""
     cursor = request.cursor
     if cursor is None:
         return True

@@ -107,8 +107,8 @@ async def _group(
     topics = asked.topics
     count = len(shard.offsets.of_group(asked.group_id)) if topics is None else _count(topics)
     is_large = count > PARTITIONS_AT_ONCE
-    # The response for a large group is built in steps, from a copy of the offsets: a commit between two steps must not change only
-    # a part.
+    # The response for a large group is built in steps, from a copy: it must not have only some of the offsets that are committed
+    # together.
     if pace.spend(len(shard.offsets.of_group(asked.group_id)) // COPIED_PER_WORK if is_large else count * PARTITION_WORK):
         await next_turn()
     offsets = shard.fetch(asked.group_id, require_stable=require_stable, is_kept=is_large)

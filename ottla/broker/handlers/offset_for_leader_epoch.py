@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch, versions 2 to 4 (KIP-101): finds the end offset of a leader epoch, with which a client detects truncation.
 
 - 2 (KIP-320): the client's leader epoch is compared with the leader's.
-- 3: the id of the requesting replica, which is ignored.
+- 3: the request has the replica's id, which is ignored.
 """
 
 from __future__ import annotations

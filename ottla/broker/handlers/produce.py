@@ -151,7 +151,7 @@ async def _append_all(state: RequestState, request: ProduceRequest) -> ProduceRe
                 await next_turn()
         results: list[PartitionProduceResponse] = []
         for index, data in last.items():
-            # Before each partition, count the work of the previous one, so that a request with one small batch has no pause.
+            # Before each partition, count the work of the previous partition, so that a request with one small batch has no pause.
             if pace.spend(work):
                 await next_turn()
             left_bytes = allowance.left_bytes

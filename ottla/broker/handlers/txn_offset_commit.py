@@ -54,7 +54,8 @@ class Ports(Protocol):
 
 
 async def handle(ports: Ports, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
-    """Commit many offsets in several batches, as OffsetCommit does. They become valid together, when the transaction commits."""
+    """Commit many offsets in several batches, as OffsetCommit does. The offsets become valid together, when the transaction
+    commits."""
     now_ms = ports.clock.steady_ms()
     refused: Topics = {}
     asked: Topics = {}

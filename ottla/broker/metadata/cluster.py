@@ -120,7 +120,7 @@ class ClusterCommands:
         return response
 
     def set_up(self, features: Mapping[str, int], *, is_new: bool) -> None:
-        """Set the feature levels at a start. In a new log, other features get their default levels."""
+        """Set the levels of ``features`` at a start. In a new log, all other features get their default levels."""
         self._execute(self.state.set_features(levels_with(DEFAULT_FEATURES, features) if is_new else dict(features)))
         self._drop_metadata_topic()
 

@@ -32,7 +32,7 @@ from ottla.storage.recovery import RecoveryReport
 from ottla.storage.transaction_history import TransactionHistory
 
 WORK_AT_ONCE = 1_500
-"""Maximum time of a metadata change that is applied at once, in units of 2 us. The rest of the change is applied in steps."""
+"""Maximum time, in units of 2 us, for applying a metadata change at once. The rest of a larger change is applied in steps."""
 OPEN_WORK = 15
 """Estimated time to put a new partition into service, in units of 2 us."""
 SETTLE_WORK = 8
@@ -225,7 +225,7 @@ class LocalPartitions:
         return OPEN_WORK if self.partitions.known(topic.name, index) is None else SETTLE_WORK
 
     async def _settle_rest(self) -> None:
-        """Apply the metadata to the queued partitions, each as it is at that time."""
+        """Apply to each queued partition the metadata that is current at its step."""
         pace, faults = Pace(), MetadataFaults()
         while self._unsettled:
             topic_id, index = next(iter(self._unsettled))
@@ -243,7 +243,7 @@ class LocalPartitions:
         faults.raise_first()
 
     def open_missing(self, name: str, index: int) -> Partition | None:
-        """Return a replica, and put it into service if it is not yet. Returns None if this broker has no such replica."""
+        """Return a replica; opens the replica if it is not in service yet. Returns None if this broker has no such replica."""
         topic = self._state.topics.get(name)
         if topic is None or not 0 <= index < topic.partition_count:
             return None
@@ -333,7 +333,7 @@ class LocalPartitions:
     # configs
 
     def log_config(self, topic: str) -> LogConfig:
-        """The log settings of a topic. Topics with equal configs share them, and most topics have no configs."""
+        """The log settings of a topic, cached by the topic's configs, because most topics have equal configs or none."""
         own = self._state.config_of(TOPIC_RESOURCE, topic)
         key = (self._config.current, frozenset(own.items()))
         known = self._log_configs.get(key)

@@ -9,7 +9,7 @@ from ottla.storage.log_dir import LogDirectory
 
 
 class Strays:
-    """Measures the size of stray directories in steps: first of all existing ones, later of each new one."""
+    """Measures the size of stray directories in steps: first of all existing directories, later of each new directory."""
 
     __slots__ = ("_directory", "_state", "_stepping")
 
@@ -19,7 +19,7 @@ class Strays:
         self._state = state
 
     def begin(self) -> None:
-        """Measure the existing stray directories, and from now on each new one."""
+        """Measure the existing stray directories, and from now on each new directory."""
         self._directory.strays.watch(self._measure)
         if not self._directory.strays.is_measured:
             self._measure()

@@ -181,7 +181,7 @@ class Barrier:
         self._behind(log, offset, committed)
 
     async def once_committed(self, log: Log, offset: int) -> bool:
-        """Park the request until the records of ``log`` below ``offset`` are committed and durable. False means as in
+        """Park the request until the records of ``log`` below ``offset`` are committed and durable. For False see
         `answer_after`."""
         committed: Pause[bool] = Pause(is_parked=True)
         self.answer_after(log, offset, committed.end)

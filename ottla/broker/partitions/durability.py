@@ -27,7 +27,7 @@ _RANK = {OFFSETS_TOPIC: 1, TRANSACTION_TOPIC: 2}
 
 
 SHORTAGE_RETRY_MS = 100
-"""Delay in ms before a round is repeated for which no file descriptor was left."""
+"""Delay in ms before repeating a round of syncs that got no file descriptor."""
 SPARED_DESCRIPTORS = 8
 """Number of log files that are closed if no descriptor is left for a round. A round needs one descriptor at a time."""
 

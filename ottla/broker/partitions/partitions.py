@@ -312,7 +312,7 @@ class Partitions:
         open_missing: Callable[[str, int], Partition | None],
         led_elsewhere: Callable[[str, int], NotLeader | None],
     ) -> None:
-        """``open_missing`` puts a partition into service that is not yet; it returns None if this broker has no replica.
+        """``open_missing`` opens a partition that is not in service yet; it returns None if this broker has no replica.
 
         ``led_elsewhere`` returns the error for a partition that another broker leads; None if there is no such partition.
         """
@@ -332,14 +332,14 @@ class Partitions:
         return partition
 
     def disk_refused(self, partition_log: Log, error: OSError) -> None:
-        """Record that background work could not write to a log. It may be the metadata log, which is not in `Partitions`."""
+        """Record that background work could not write to a log. The log may be the metadata log, which is not in `Partitions`."""
         disk_refused(self._disk, partition_log, error)
         partition = self.known(partition_log.topic, partition_log.partition)
         if partition is not None:
             partition.wake_where_offline()
 
     def sync_refused(self, path: str, error: OSError) -> None:
-        """Record that a file or directory could not be opened for its sync. A damaged one takes only its own partition offline."""
+        """Record that a file or directory could not be opened for its sync. A damaged file takes only its own partition offline."""
         for partition_log in self.directory.logs.values():
             if isinstance(error, Damaged) and (path == partition_log.directory or path.startswith(f"{partition_log.directory}/")):
                 self.disk_refused(partition_log, error)
@@ -376,7 +376,7 @@ class Partitions:
         return self._by_name.get((topic, index))
 
     def find(self, topic: str, index: int) -> Partition | None:
-        """The partition if this broker has a replica, else None. Puts it into service if it is not yet."""
+        """The partition if this broker has a replica, else None. Opens the partition if it is not in service yet."""
         return self._by_name.get((topic, index)) or self._open_missing(topic, index)
 
     def get(self, topic: str, index: int) -> Partition:

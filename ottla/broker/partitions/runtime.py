@@ -34,7 +34,7 @@ ANSWERS_PER_STEP = 50
 """Number of parked requests that get their response in one step. Each response takes about 50 us."""
 
 BATCH_WORK, RECORD_WORK, PIECE_WORK = 3, 5, 500
-"""Estimated times to read a batch, to replay a record, and to search one read of a file, in units of 2 us."""
+"""Estimated times to read a batch, to replay a record, and to search 256 KiB of a file, in units of 2 us."""
 
 log = structlog.get_logger("coordinator")
 
@@ -135,7 +135,7 @@ class Runtime:
                 transactional=True,
             )
         response = self._carry_out(batch, result, producer_id)
-        # The marker of the transaction decides about these offsets, so the transaction must be open now.
+        # Offsets that are committed in a transaction wait for its marker, so the transaction must be open now.
         is_open = producer_id < 0 or producer_id in self.partition.log.producers.open_txns
         assert batch is None or is_open, f"{producer_id} has no open transaction"
         return response

@@ -18,7 +18,8 @@ K = TypeVar("K", bound=IntEnum)
 def acls_of(creations: Iterable[AclCreation]) -> list[AclBinding]:
     """The ACLs in a CreateAcls request.
 
-    As in Kafka, the code UNKNOWN raises `RequestRefused`, and a code that only filters may have UNKNOWN_SERVER_ERROR.
+    Raises `RequestRefused` for the code UNKNOWN, which Kafka cannot parse. Raises UNKNOWN_SERVER_ERROR, as Kafka does, for codes
+    that only filters may have.
     """
     acls = [
         AclBinding(

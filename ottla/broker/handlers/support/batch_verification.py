@@ -66,7 +66,7 @@ async def join_partitions(ports: Ports, context: RequestContext, request: Produc
                 if producer == identity and not _is_open(partition, header):
                     partitions[partition.log.topic, partition.log.partition] = None
             except KafkaError:
-                # Skip the batch: its append raises the same error.
+                # Skip the batch: its append will raise the same error.
                 continue
     if identity is None or not partitions or request.transactional_id is None:
         return False
@@ -151,7 +151,7 @@ async def error_of_refused(
 
 
 def _transactional_header(records: Buffer | None) -> BatchHeader | None:
-    """The header of the only batch, if it is transactional. None for other records, which need no verification."""
+    """The header, if the records are one transactional batch. None for other records, which need no verification."""
     if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
         return None
     header = read_header(records)

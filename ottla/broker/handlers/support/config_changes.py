@@ -163,7 +163,8 @@ def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str
 def _check_min_insync_replicas(state: ClusterState, node: str, changes: Mapping[str, str | None]) -> None:
     """Raise INVALID_CONFIG if eligible leader replicas forbid a change of ``min.insync.replicas``.
 
-    They forbid to set it for a single broker, or to remove it from the cluster (ConfigurationControlManager.validateAlterConfig).
+    They forbid setting the config for a single broker, or removing it from the cluster
+    (ConfigurationControlManager.validateAlterConfig).
     """
     has_one = has_eligible_leader_replicas(state) and MIN_INSYNC_REPLICAS in state.config_of(BROKER_RESOURCE, "")
     if not has_one or MIN_INSYNC_REPLICAS not in changes:
@@ -175,7 +176,8 @@ def _check_min_insync_replicas(state: ClusterState, node: str, changes: Mapping[
 
 
 def _check_kept(ports: Ports, resource_type: int, name: str, wanted: Mapping[str, str]) -> None:
-    """Check all configs that a group or a client metrics subscription would have. Raises `KafkaError`. It need not exist yet."""
+    """Check all configs that a group or a client metrics subscription would have. Raises `KafkaError`. The resource need not
+    exist."""
     if resource_type == GROUP_RESOURCE:
         try:
             validate_group(wanted, ports.live_config.current)

@@ -21,7 +21,7 @@ _OF_CLUSTER = (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE)
 def check_configs(authorizer: RequestAuthorizer, context: RequestContext, operation: AclOperation, kind: int, name: str) -> None:
     """Raise an error unless the client may perform an operation on the configs of a resource.
 
-    Unknown types of resources raise no error, because their requests are refused for the type.
+    A resource of an unknown type raises no error, because it is refused later, for its type.
     """
     if kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE) and operation is AclOperation.ALTER_CONFIGS:
         # In Kafka the broker checks this permission before it forwards the request, and its error has no message

@@ -97,7 +97,7 @@ def group_entries(ports: Ports, group: str) -> list[ConfigEntry]:
 
 
 def client_metrics_entries(ports: Ports, name: str) -> list[ConfigEntry]:
-    """The configs of a client metrics subscription. It need not exist."""
+    """The configs of a client metrics subscription. The subscription need not exist."""
     own = ports.cluster.state.config_of(CLIENT_METRICS_RESOURCE, name)
     entries = []
     for key, definition in CLIENT_METRICS_DEFINITIONS.items():

@@ -73,7 +73,7 @@ async def each(
     results: list[Result] = []
     done = 0
     for item in items:
-        # Before each item, count the work of the previous one, so that a request with one item has no pause.
+        # Before each item, count the work of the previous item, so that a request with one item has no pause.
         if pace.spend(done):
             is_long = True
             await next_turn()

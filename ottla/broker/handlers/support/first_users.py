@@ -30,7 +30,8 @@ def create_first_users(ports: Ports, users: Iterable[FirstUser]) -> None:
 
         if ports.cluster.state.is_member:
             raise ConfigError(
-                f"--user {user.name}: only the controller creates users; start the controller with this option, or use AlterUserScramCredentials"
+                f"--user {user.name}: only the controller creates users; start the controller with this option,"
+                " or use AlterUserScramCredentials"
             )
         known = ports.cluster.state.credentials.by_user.get(user.name, {})
         for mechanism, number in NUMBERS.items():

@@ -99,6 +99,6 @@ def unknown_group(shard: GroupShard, group_id: str, kind: str) -> KafkaError:
 
 
 def named_partitions(assigned: Mapping[bytes, Iterable[int]], topics: GroupTopics) -> list[tuple[bytes, str, list[int]]]:
-    """Pairs each assigned topic with its name: topic id, name and sorted partitions. Topics that no longer exist are left out."""
+    """Return topic id, name and sorted partitions of each assigned topic. Topics that no longer exist are left out."""
     named = ((topic, topics.topic_name(topic), indexes) for topic, indexes in assigned.items())
     return [(topic, name, sorted(indexes)) for topic, name, indexes in named if name is not None]

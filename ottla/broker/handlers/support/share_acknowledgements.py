@@ -69,7 +69,7 @@ class AskedTopic(Protocol):
 async def acknowledge_all(
     ports: Ports, session: SessionKey, topics: Iterable[AskedTopic], context: RequestContext, *, is_renewal: bool
 ) -> Outcomes:
-    """Handle the acknowledgements of all partitions. If one batch of a partition is refused, all batches of the partition are.
+    """Handle the acknowledgements of all partitions. If one batch is refused, all batches of its partition are refused.
 
     As in Kafka, partitions without batches are in the result only if another partition has valid batches.
     """
@@ -110,8 +110,7 @@ async def acknowledge_all(
 
 
 def _are_sound(batches: Sequence[AcknowledgementBatch], version: int, *, is_renewal: bool) -> bool:
-    """Whether batches are in ascending order, each with one type for all its offsets or one for each
-    (KafkaApis.validateAcknowledgementBatches)."""
+    """Whether batches are in ascending order, each with one type, or one per offset (KafkaApis.validateAcknowledgementBatches)."""
     if sum(len(batch.acknowledge_types) for batch in batches) > MAX_TYPES:
         return False
     last_type = AcknowledgeType.RENEW if version >= RENEWAL_FROM else AcknowledgeType.REJECT

@@ -86,8 +86,7 @@ def take(
 
 
 def _batches_and_positions(data: Buffer, most_offset: int) -> tuple[list[FetchedBatch], list[int]]:
-    """Return the batches that begin at or below ``most_offset``, their positions in ``data``, and the position after the last
-    one."""
+    """Return the batches that begin at or below ``most_offset``, their positions in ``data``, and the end of the last batch."""
     fetched: list[FetchedBatch] = []
     positions: list[int] = []
     end = 0

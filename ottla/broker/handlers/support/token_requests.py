@@ -23,8 +23,8 @@ def refusal(context: RequestContext) -> Code:
     """DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for a client that is not authenticated, or that has authenticated with a token; else
     NONE.
 
-    Only the broker to which the client is connected knows how it has authenticated, so that broker checks it before forwarding the
-    request to the controller (KafkaApis.allowTokenRequests).
+    Only the broker to which the client is connected knows how the client has authenticated, so that broker checks this before it
+    forwards a request to the controller (KafkaApis.allowTokenRequests).
     """
     is_refused = context.principal == ANONYMOUS or context.is_by_token
     return Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED if is_refused else Code.NONE
