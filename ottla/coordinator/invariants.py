@@ -80,7 +80,6 @@ def _check_streams_group(group: StreamsGroup) -> None:
 
 
 def _check_consumer_group(group: ConsumerGroup) -> None:
-    """Check that each partition belongs to at most one member, and that all counts and maps agree with the members."""
     name, members = f"{group.group_id} ({group.state_name})", group.members
     held = held_partitions(members)
     shared = {partition: holders for partition, holders in held.items() if len(holders) > 1}

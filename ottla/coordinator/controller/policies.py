@@ -76,7 +76,7 @@ def effective_min_insync_replicas(state: ClusterState, topic: Topic) -> int:
 
 
 def has_eligible_leader_replicas(state: ClusterState) -> bool:
-    """Whether KIP-966 is enabled."""
+    """Whether eligible leader replicas (KIP-966) are enabled."""
     enabled = state.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) >= 1
     return enabled and state.metadata_version >= ELIGIBLE_LEADER_REPLICAS
 

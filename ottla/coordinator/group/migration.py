@@ -2,7 +2,7 @@
 
 A classic group of consumers becomes a consumer group when a member of the consumer protocol joins. The other members remain as
 members of the classic protocol (`consumer.classic_members`). The group becomes a classic group again when its last member of the
-consumer protocol leaves, or rejoins with the classic protocol under its instance id. The offsets stay.
+consumer protocol leaves, or rejoins with the classic protocol under its instance id. The group keeps its offsets.
 """
 
 from __future__ import annotations

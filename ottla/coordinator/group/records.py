@@ -27,7 +27,7 @@ OFFSET_VALUE_VERSION = 3
 EXPIRING_OFFSET_VALUE_VERSION = 1
 
 OffsetKey = tuple[str, str, int]
-"""Group id, topic and partition."""
+"""The key of an offset: group id, topic and partition."""
 
 
 class CommittedOffset(msgspec.Struct, gc=False, frozen=True):

@@ -16,9 +16,9 @@ Expansions = Mapping[str, frozenset[str] | InvalidExpression]
 """The matching topics by expression, or the error of an expression that does not compile."""
 
 WORK_A_STEP = 5_000
-"""Work of one step, in units of `expressions.match_work`. It takes at most 10 ms, so that several requests can take turns."""
+"""Work of one step, in units of `expressions.match_work`: at most 10 ms, so that other requests run between two steps."""
 COMPILE_WORK = 50
-"""The cost of compiling a typical expression, in the same units."""
+"""The cost of compiling a typical expression, in units of `expressions.match_work`."""
 
 
 async def expanded(wanted: Callable[[], Collection[str]], topics: GroupTopics) -> Expansions:

@@ -56,7 +56,7 @@ PRODUCER_ID_BLOCK = 1_000
 LARGEST_ALLOTTED_PRODUCER_ID = 2**62
 """The highest producer id that counts as allocated by a controller. Clients may use higher ids, as in Kafka."""
 NEWEST_METADATA_VERSION = 33
-"""Level 4.4-IV2 of ``metadata.version``."""
+"""The newest level of ``metadata.version``: 4.4-IV2."""
 
 
 def as_allotted(producer_id: int) -> int:
@@ -89,7 +89,7 @@ class ClusterState:
         self.next_producer_id = 0
         self.server_config = server_config
         self.delta: MetadataDelta | None = None
-        """Collects the changes of a replay, or None."""
+        """Collects the changes of a replay. None if they are not needed."""
         self._alike: AlikePartition | None = None
         self._shared = SharedPartitions()
         self._transaction = MetadataTransaction()
@@ -404,13 +404,12 @@ _RARE: dict[int, tuple[str, Callable[[ClusterState, Any, int], None]]] = {
     28: ("clear_elr_record", ClusterState._replay_clear_elr),
     29: ("unregister_controller_record", lambda state, message, _: state.registrations.replay_controller_removal(message)),
 }
-"""Like `_REPLAY`, by module name: a cluster of one broker has no such records, and starts without their modules."""
+"""Like `_REPLAY`, with module names: a cluster of one broker has no records of these types, and starts without their modules."""
 
 _TRANSACTION_ENDS = {24, 25}
 
 
 def _replayed(kind: int) -> tuple[Any, Callable[[ClusterState, Any, int], None]] | None:
-    """Return the module and method for a record type. A rare type's module is imported at its first record."""
     known = _REPLAY.get(kind)
     if known is None and kind in _RARE:
         name, take = _RARE[kind]

@@ -97,7 +97,7 @@ class DelegationTokens:
         lifetimes: Lifetimes,
         metadata_version: int,
     ) -> Result[StoredToken]:
-        """Create a token, and remove expired ones if there are too many.
+        """Create a token, and remove expired tokens if there are too many.
 
         Raises DELEGATION_TOKEN_AUTH_DISABLED, UNSUPPORTED_VERSION, INVALID_PRINCIPAL_TYPE, and POLICY_VIOLATION for too many tokens
         or renewers.

@@ -14,9 +14,9 @@ REGISTER_BROKER, PARTITION, PARTITION_CHANGE = 0, 3, 5
 DIRECTORY_ASSIGNMENT = 17
 """Level 3.7-IV2 of ``metadata.version``, which adds log directories of replicas (KIP-858)."""
 ELIGIBLE_LEADER_REPLICAS = 23
-"""Level 4.0-IV1, which adds eligible leader replicas (KIP-966)."""
+"""Level 4.0-IV1 of ``metadata.version``, which adds eligible leader replicas (KIP-966)."""
 CORDONED_DIRECTORIES = 30
-"""Level 4.3-IV0, which adds directories that get no new partitions (KIP-1066)."""
+"""Level 4.3-IV0 of ``metadata.version``, which adds directories that get no new partitions (KIP-1066)."""
 
 _VERSIONS: dict[int, tuple[tuple[int, int], ...]] = {
     REGISTER_BROKER: ((CORDONED_DIRECTORIES, 4), (DIRECTORY_ASSIGNMENT, 3), (0, 1)),

@@ -64,8 +64,8 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
 class Leader(msgspec.Struct, kw_only=True):
     """The replication state of a partition that this broker leads in one leader epoch.
 
-    ``start_offset`` is the log end offset at the start of the epoch. A follower below it may still have records of an earlier epoch
-    that it must truncate.
+    ``start_offset`` is the log end offset at the start of the epoch. A follower below ``start_offset`` may still have records of an
+    earlier epoch that it must truncate.
     """
 
     broker_id: int
@@ -85,9 +85,9 @@ class Leader(msgspec.Struct, kw_only=True):
         """Return the new high watermark, up to which all replicas of the maximal in-sync set have the log
         (Partition.maybeIncrementLeaderHW).
 
-        A follower that may join the set holds the high watermark back as well, or it would never catch up with a partition under
-        load. The high watermark never decreases, and it stays while fewer replicas than ``min.insync.replicas`` are in sync
-        (KIP-966).
+        A follower that may join the set holds the high watermark back as well. Otherwise the follower would never catch up with a
+        partition under load. The high watermark never decreases, and it stays while fewer replicas than ``min.insync.replicas`` are
+        in sync (KIP-966).
         """
         if self.is_under_min:
             return high_watermark

@@ -113,8 +113,8 @@ class Acquisition:
         if not available:
             return False
         if max(status.delivery_count for _, _, status in available) >= self._throttled_from:
-            # These records were delivered often, perhaps because a consumer fails on one record. So they are acquired in ever
-            # smaller pieces.
+            # These records were delivered often, perhaps because a consumer fails on one record. So each delivery acquires fewer of
+            # them.
             if not self._count:
                 self._acquire_throttled(batch, available, room)
             return True

@@ -41,7 +41,7 @@ class Draft:
     def __init__(self, config: SharePartitionConfig) -> None:
         self._config = config
         self.copies: dict[int, InFlightBatch] = {}
-        """Copies by first offset."""
+        """Copies of the changed batches, by first offset."""
         self.written: list[StateBatch] = []
         self.dead_letters: list[DeadLetters] = []
 

@@ -276,7 +276,6 @@ class SharePartition:
         return sum(batch.finished_count(self.start_offset) for batch in batches)
 
     def _advance(self) -> None:
-        """Advance the start offset past records that need no further delivery."""
         start_offset = self.start_offset
         for batch in self._in_flight.batches:
             unfinished = batch.first_unfinished(start_offset)

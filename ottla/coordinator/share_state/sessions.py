@@ -41,7 +41,7 @@ class ShareSession:
         self.key = key
         self.connection_id = connection_id
         self.epoch = next_epoch(INITIAL_EPOCH)
-        # The first response includes every partition anyway.
+        # False, because the first response includes every partition anyway.
         self.partitions = dict.fromkeys(partitions, False)
         self.resolved: set[SessionPartition] = set()
 

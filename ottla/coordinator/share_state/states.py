@@ -13,11 +13,11 @@ class RecordState(IntEnum):
     ACQUIRED = 1
     """A member has the record, under a lock that expires."""
     ACKNOWLEDGED = 2
-    """Processed, and never delivered again."""
+    """A member has processed the record. It is never delivered again."""
     ARCHIVING = 3
-    """Discarded, and waiting to be written to the group's dead-letter topic (KIP-1191), also after a restart."""
+    """The record is discarded, and must still be written to the group's dead-letter topic (KIP-1191), also after a restart."""
     ARCHIVED = 4
-    """Discarded: rejected, delivered too often, or not a record for consumers."""
+    """The record is discarded: rejected, delivered too often, or not for consumers."""
 
 
 S = RecordState
@@ -43,7 +43,7 @@ class AcknowledgeType(IntEnum):
     RELEASE = 2
     REJECT = 3
     RENEW = 4
-    """Restarts the lock (KIP-1222)."""
+    """Restart the record's lock (KIP-1222)."""
 
 
 OUTCOME: dict[AcknowledgeType, RecordState] = {

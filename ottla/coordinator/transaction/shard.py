@@ -225,8 +225,8 @@ class TransactionShard:
 
         INVALID_TXN_STATE is fatal for a producer, but the commit may only have overtaken the transaction's batches. Java's producer
         checks for unsent batches before it takes the lock under which it sends EndTxn. With transaction version 2 there is no
-        AddPartitionsToTxn, so it may send the commit before any batch. After CONCURRENT_TRANSACTIONS it retries the commit after
-        the batches. Each epoch gets one such retry.
+        AddPartitionsToTxn, so the producer may send the commit before any batch. After CONCURRENT_TRANSACTIONS it retries the
+        commit after the batches. Each epoch gets one such retry.
         """
         at = ProducerIdAndEpoch(current.producer_id, current.producer_epoch)
         if self._early_commits.get(current.transactional_id) == at:

@@ -47,7 +47,7 @@ class _Draft:
 
 
 def assign(members: Mapping[str, AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Assignment]:
-    """Assign the partitions (an `Assignor`)."""
+    """Return the target assignment (see `Assignor`)."""
     member_ids = sorted(members)
     draft = _Draft([members[member_id] for member_id in member_ids], partition_counts)
     for topic_id in draft.owners:

@@ -9,4 +9,4 @@ from ottla.coordinator.group.assignors.range import assign_ranges
 from ottla.coordinator.group.assignors.uniform import assign_uniformly
 
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}
-"""The first assignor is the default."""
+"""Assignors by name. The first is the default."""

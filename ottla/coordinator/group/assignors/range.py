@@ -12,7 +12,7 @@ from ottla.coordinator.group.assignors.members import Assignment, AssignorMember
 
 
 def assign_ranges(members: Mapping[str, AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Assignment]:
-    """Assign the partitions (an `Assignor`)."""
+    """Return the target assignment (see `Assignor`)."""
     subscribers: dict[bytes, list[str]] = {}
     for member_id in _static_members_first(members):
         for topic_id in members[member_id].subscribed:

@@ -23,7 +23,8 @@ Partition = tuple[bytes, int]
 def assign_simply(
     members: Mapping[str, AssignorMember], partition_counts: Mapping[bytes, int], assignable: Assignment | None = None
 ) -> dict[str, Assignment]:
-    """Assign the partitions (an `Assignor`). ``assignable`` are the partitions with initialized share state, or None for all."""
+    """Return the target assignment (see `Assignor`). ``assignable`` are the partitions with initialized share state, or None for
+    all."""
     member_ids = sorted(members)
     subscribers: dict[bytes, list[str]] = {}
     for member_id in member_ids:
@@ -113,8 +114,7 @@ def _assign_rest(
     """Give partitions to members below their share in turn, partition by partition.
 
     A partition may lack a member when all members below their share have it already. Then the following partitions get no further
-    members either, as in Kafka. No partition is left without members: they would need more room than the members below their share
-    have.
+    members either, as in Kafka. Each partition has at least one member.
     """
     with_room = [member_id for member_id, partitions in held.items() if len(partitions) < shares[member_id]]
     turn = 0

@@ -21,7 +21,7 @@ from ottla.coordinator.group.assignors.members import (
 
 
 def assign_uniformly(members: Mapping[str, AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Assignment]:
-    """Assign the partitions (an `Assignor`)."""
+    """Return the target assignment (see `Assignor`)."""
     if not members:
         return {}
     if have_equal_subscriptions(members):
@@ -32,7 +32,7 @@ def assign_uniformly(members: Mapping[str, AssignorMember], partition_counts: Ma
 def _assign_to_equals(members: Mapping[str, AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Assignment]:
     """Let each member keep its partitions up to its share.
 
-    Members below their share get the partitions without an owner, and then the partitions above another member's share.
+    Members below their share get the partitions without an owner, and then those that exceed another member's share.
     """
     member_ids = sorted(members)
     topic_ids = in_topic_order(members[member_ids[0]].subscribed)

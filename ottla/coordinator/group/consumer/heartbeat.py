@@ -6,7 +6,7 @@
 4. Has the member reached its target? If not, it makes the next step (`reconciliation`).
 
 `regrouping` answers the last three. Functions in this module change nothing: they return the records of the changes. Most
-heartbeats need no record, and then cost the same whatever the group's size.
+heartbeats need no record, so their cost does not depend on the group's size.
 """
 
 from __future__ import annotations

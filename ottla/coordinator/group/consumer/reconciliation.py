@@ -7,8 +7,8 @@ confirms that it no longer owns them; only then does it reach the epoch of its t
 |---|---|---|
 | STABLE | the member is at the target's epoch | unchanged, except that the member gives up newly unsubscribed topics |
 | STABLE | the member is at another epoch | the next assignment |
-| UNREVOKED_PARTITIONS | the member owns partitions to give up, or does not list them | unchanged, except for topics as above |
-| UNREVOKED_PARTITIONS | the member owns none of these | the next assignment |
+| UNREVOKED_PARTITIONS | the member owns partitions to give up, or does not list them | unchanged, except as in the first row |
+| UNREVOKED_PARTITIONS | the member owns no partitions to give up | the next assignment |
 | UNRELEASED_PARTITIONS | any | the next assignment |
 | UNKNOWN (a record of a newer broker) | the member owns nothing | the next assignment |
 | UNKNOWN | anything else | FENCED_MEMBER_EPOCH |

@@ -2,7 +2,7 @@
 
 Kafka resolves expressions in the background, and the group rebalances afterwards. Here the heartbeat that needs the topics resolves
 the expressions before it is decided (`ConsumerGroups.expansions`): a heartbeat with a new expression, and the first heartbeat after
-topics were created or deleted. Other heartbeats use the known topics meanwhile.
+topics were created or deleted. Other heartbeats use the last resolved topics meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
 Resolved = Mapping[str, frozenset[str]]
-"""The matching topics by regular expression."""
+"""The topics that match each regular expression."""
 
 
 class Resolution(NamedTuple):

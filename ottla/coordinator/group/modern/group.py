@@ -30,7 +30,7 @@ class ModernGroup(TimedGroup, Protocol):
 
     @property
     def deadlines_ms(self) -> tuple[dict[str, int], ...]:
-        """All deadlines by member, one dictionary for each kind."""
+        """All deadlines by member, one dictionary for each kind of deadline."""
         ...
 
     def put(self, member: Any) -> None:

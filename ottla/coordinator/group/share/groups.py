@@ -43,7 +43,7 @@ class ShareGroups:
     # commands
 
     def heartbeat(self, beat: ShareHeartbeat, now_ms: int) -> Result[ShareHeartbeatOutcome]:
-        """Handle a request after `requests.check_heartbeat`. Raises `KafkaError`."""
+        """Handle a heartbeat that passed `requests.check_heartbeat`. Raises `KafkaError`."""
         if beat.request.member_epoch == LEAVE_EPOCH:
             return leave(self.group(beat.request.group_id), beat, self._topics)
         if beat.request.member_epoch == JOIN_EPOCH:

@@ -39,7 +39,7 @@ class TopicPartitions(NamedTuple):
 
 
 TopicStates = Mapping[bytes, TopicPartitions]
-"""Partitions by topic id."""
+"""The partitions and name of each topic, by topic id."""
 
 
 class StatePartitions(msgspec.Struct, frozen=True):

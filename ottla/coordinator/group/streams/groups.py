@@ -51,7 +51,7 @@ class StreamsGroups:
     # commands
 
     def heartbeat(self, beat: StreamsHeartbeat, now_ms: int) -> Result[StreamsHeartbeatOutcome]:
-        """Handle a request after `requests.check_heartbeat`. Raises `KafkaError`."""
+        """Handle a heartbeat that passed `requests.check_heartbeat`. Raises `KafkaError`."""
         request = beat.request
         group, config = self.groups.get(request.group_id), self._config_of(request.group_id)
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):

@@ -168,7 +168,6 @@ class _Beat:
     def _metadata(
         self, topology: Topology, configured: ConfiguredTopology, topics_hash: int, changes_target: bool
     ) -> GroupMetadata:
-        """Return the group's metadata, with the next epoch if anything has changed that targets depend on."""
         known = self._group.metadata
         metadata = msgspec.structs.replace(
             known,

@@ -9,7 +9,7 @@ first: it does not reach its target until it confirms that it no longer owns the
 | STABLE | the member is at the target's epoch | unchanged |
 | STABLE | the member is at another epoch | the next assignment |
 | UNREVOKED_TASKS | the member owns tasks to give up, or does not list them | unchanged |
-| UNREVOKED_TASKS | the member owns none of these | the next assignment, at the next epoch if it has more to give up |
+| UNREVOKED_TASKS | the member owns no tasks to give up | the next assignment, at the next epoch if it has more to give up |
 | UNRELEASED_TASKS | any | the next assignment |
 | UNKNOWN (a record of a newer broker) | the member owns nothing | the next assignment |
 | UNKNOWN | anything else | FENCED_MEMBER_EPOCH |

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 TaskId = tuple[str, int]
-"""Subtopology id and partition."""
+"""The id of a task: subtopology id and partition."""
 TaskSet = Mapping[str, frozenset[int]]
 """Partitions by subtopology id. Subtopologies without partitions are left out."""
 TaskEpochs = Mapping[str, Mapping[int, int]]
