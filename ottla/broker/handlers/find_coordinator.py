@@ -1,9 +1,10 @@
-"""FindCoordinator, versions 0 to 6: returns the coordinator of a group, transactional id or share partition. Creates the
-coordinators' topics.
+"""FindCoordinator, versions 0 to 6: returns the coordinator of a group, transactional id or share partition.
 
 - 1 (KIP-98): coordinators of transactional ids as well as of groups; the response has a message, even for success.
 - 4 (KIP-699): many keys in one request.
 - 6 (KIP-932): coordinators of share partitions, by keys of the form ``group:topic id:partition``.
+
+Creates the coordinators' topics if they do not exist.
 """
 
 from __future__ import annotations

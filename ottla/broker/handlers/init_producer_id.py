@@ -1,5 +1,4 @@
-"""InitProducerId, versions 0 to 6 (KIP-98): returns a producer id and epoch. A new epoch of a transactional id fences its older
-producers.
+"""InitProducerId, versions 0 to 6 (KIP-98): returns a producer id and epoch, which fence older producers of a transactional id.
 
 - 3 (KIP-360): a producer that recovers from an error sends its producer id and epoch, and fences no other producer.
 - 4 (KIP-588): fenced producers get PRODUCER_FENCED, in older versions INVALID_PRODUCER_EPOCH.
