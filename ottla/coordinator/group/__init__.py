@@ -8,7 +8,7 @@ A `shard.GroupShard` is the state of one partition of ``__consumer_offsets``.
   KIP-1071).
 - `member_ids`: generates member ids in Kafka's two formats, which tools and users recognise.
 - `migration`: converts groups with members to the other protocol, in both directions (KIP-848, group.consumer.migration.policy).
-- `named_topics`: limits how many topics members may subscribe to by name, because each change of a member walks over all of them.
+- `named_topics`: limits how many topics members may subscribe to by name, because each change of a member reads all of them.
 - `offsets`: committed and pending offsets.
 - `records`: records of ``__consumer_offsets``: group metadata and committed offsets.
 - `requests`: requests, responses and configuration of classic groups and of offsets.

@@ -1,4 +1,4 @@
-"""Limits how many topics members may subscribe to by name, because each change of a member walks over all of them."""
+"""Limits how many topics members may subscribe to by name, because each change of a member reads all of them."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class OffsetStore:
     def expired(
         self, group_id: str, now_ms: int, retention_ms: int, idle_since_ms: int | None, in_use: Collection[str]
     ) -> list[OffsetKey]:
-        """Return the group's keys that were unused for the retention time (OffsetExpirationConditionImpl)."""
+        """Return the keys of the group's offsets that were unused for the retention time (OffsetExpirationConditionImpl)."""
         expired_keys = []
         for (topic, partition), committed in self.of_group(group_id).items():
             key = (group_id, topic, partition)

@@ -6,6 +6,6 @@
 - `mutation_quota`: the quota of topics' partitions that clients create and delete, with a token bucket for each client.
 - `precedence`: which quota applies to a client, and which clients share it.
 - `sampled`: rates and means over the samples of a moving window.
-- `sensors`: a bounded collection of what is measured for each client.
+- `sensors`: a bounded collection of the sensors of clients.
 - `token_bucket`: a token bucket, which allows bursts.
 """

@@ -63,7 +63,8 @@ class MutationQuotaManager:
         self.sensors: Sensors[Sharing, MutationSensor] = Sensors(lambda: MutationSensor(windows))
 
     def quota_for(self, user: str, client_id: str, now_ms: int, *, is_strict: bool) -> MutationQuota | None:
-        """The quota of a client's request; None if no client has a quota. As in Kafka, clients without one are measured, too."""
+        """The quota of a client's request; None if no client has a quota. As in Kafka, clients without a quota are measured,
+        too."""
         if not self.limits.by_entity:
             return None
         sharing = self.limits.sharing(user, client_id)

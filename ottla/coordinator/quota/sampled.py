@@ -35,7 +35,7 @@ class _Sample(msgspec.Struct):
 class Sampled:
     """Values of the last ``windows.count`` samples.
 
-    Sums are taken in the order of Kafka's list, so that they are equal to the bit.
+    Sums are taken in the order of Kafka's list, so that they equal Kafka's to the bit.
     """
 
     __slots__ = ("_current", "_samples", "windows")

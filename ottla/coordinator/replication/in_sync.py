@@ -19,7 +19,7 @@ class InSyncState(Enum):
     PENDING_EXPANSION = auto()
     PENDING_SHRINK = auto()
     AWAITING_METADATA = auto()
-    """The controller rejected a change because the leader's metadata is old. Only new metadata may change it now."""
+    """The controller rejected a change because the leader's metadata is old. Only new metadata ends this state."""
 
 
 NEXT_STATES = {

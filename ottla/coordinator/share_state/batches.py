@@ -55,8 +55,8 @@ def are_in_order(batches: Sequence[StateBatch]) -> bool:
 
 
 def most_combined(before: int, after: int) -> int:
-    """Return the maximum number of batches that `combine` returns for so many batches. A batch inside another batch splits it into
-    three."""
+    """Return the maximum number of batches that `combine` makes of ``before`` and ``after`` batches. A batch inside another batch
+    splits it into three."""
     return before + 2 * after
 
 

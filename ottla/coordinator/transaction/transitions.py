@@ -29,7 +29,7 @@ def may_expect(current: TxnMetadata, expected: ProducerIdAndEpoch) -> bool:
 
 
 def check_identity(current: TxnMetadata, identity: ProducerIdAndEpoch) -> None:
-    """Raise INVALID_PRODUCER_ID_MAPPING for another producer id, or PRODUCER_FENCED for another epoch."""
+    """Raise INVALID_PRODUCER_ID_MAPPING for a wrong producer id, or PRODUCER_FENCED for a wrong epoch."""
     if current.producer_id != identity.producer_id:
         raise KafkaError(Code.INVALID_PRODUCER_ID_MAPPING)
     if current.producer_epoch != identity.epoch:

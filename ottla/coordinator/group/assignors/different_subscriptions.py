@@ -81,7 +81,7 @@ def _assign_without_owner(draft: _Draft, topic_id: bytes) -> None:
 
 
 def _balance(draft: _Draft) -> None:
-    """Run the third stage, until a whole round of topics has moved no partition."""
+    """Balance topic by topic, until a round over all topics has moved no partition."""
     topic_ids = [topic_id for topic_id in draft.owners if len(draft.subscribers[topic_id]) > 1]
     balanced_topics = 0
     for _ in range(MAX_ROUNDS):

@@ -225,7 +225,7 @@ class ClassicMembership:
             group.pending_sync.discard(member_id)
             overtaken = group.sync_waiters.pop(member_id, None)
             if overtaken is not None:
-                # Kafka does not respond to the member's earlier SyncGroup, whose connection then waits forever.
+                # Respond to the member's earlier SyncGroup. Kafka does not, and its connection waits forever.
                 out.effects.append(AnswerMember(overtaken, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS)))
             group.sync_waiters[member_id] = waiter
         return out
@@ -308,7 +308,7 @@ class ClassicMembership:
             expire(draft, now_ms, out)
             following = draft.next_deadline_ms(now_ms)
             wake_ms = None if following is None else max(following, now_ms + 1)
-            # `SetGroupTimer` covers every deadline that was set in the draft.
+            # The effect `SetGroupTimer` covers every deadline of the draft.
             draft.due_ms = None
             out.effects += [ReplaceGroup(draft), SetGroupTimer(draft.group_id, wake_ms)]
             yield group.group_id, out
