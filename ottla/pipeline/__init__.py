@@ -7,6 +7,6 @@
 - `schemas`: the names of the topics, and the schemas of their values.
 - `settings`: the settings of jobs (``ottla pipeline JOB``).
 - `signals`: stops a job on a signal.
-- `stream`: the code that all streaming jobs share: source, transform, exactly-once sink, progress and stopping.
+- `stream`: the code that all streaming jobs share.
 - `topics`: creates the topics of a job, and fills a topic with a stock producer.
 """

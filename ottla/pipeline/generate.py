@@ -66,7 +66,7 @@ def purchases_of(workload: Workload, block: int, values: Format = JSON) -> Itera
 
 
 def _spoilt(rng: random.Random, purchase: dict[str, object], values: Format) -> bytes:
-    """Return a value that is not a purchase, like the value of a faulty producer."""
+    """Return a value that is not a purchase."""
     match rng.randrange(5):
         case 0:
             return values.pack(purchase, PURCHASE)[: rng.randrange(1, 30)]

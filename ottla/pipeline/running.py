@@ -157,7 +157,7 @@ def _watched(spark: Any, job: Job, settings: StreamOptions, total: int, signals:
             unhandled.update(apart)
             how = "was committed before" if report.is_replay else f"{report.records:,} written, commit {report.commit_ms:.1f} ms"
             how += "".join(f", {count:,} {what}" for what, count in apart.items() if count)
-            console.print(f"batch {report.batch}: {done.rows:,} rows, {done.rows_per_second:,.0f}/s, {done.behind:,} behind; {how}")
+            console.print(f"batch {report.batch}: {done.rows:,} rows, {done.rows_per_second:,.0f}/s, lag {done.behind:,}; {how}")
             progress.update(task, completed=total - done.behind)
 
         def retry(batch: int, error: BaseException) -> None:

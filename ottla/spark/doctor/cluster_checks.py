@@ -57,7 +57,7 @@ def _answered(name: str, check: Callable[[], Finding]) -> Finding:
     try:
         return check()
     except (BrokerRefused, NotServed) as failure:
-        return warning(name, str(failure), "grant DESCRIBE, and DESCRIBE_CONFIGS for timeouts, to let the doctor look")
+        return warning(name, str(failure), "grant DESCRIBE, and DESCRIBE_CONFIGS for timeouts, and run the doctor again")
     except ClientError as failure:
         return failed(name, str(failure), "check that the cluster is healthy: ottla health")
 

@@ -81,7 +81,7 @@ def java_finding(program: str, said: str) -> Finding:
     """Return the finding for the output of ``java -version``."""
     found = re.search(r'version "(?:1\.)?(\d+)[^"]*"', said)
     if found is None:
-        return warning("Java", f"{program} names no version", "set JAVA_HOME to a Java that runs")
+        return warning("Java", f"{program} reports no version", "set JAVA_HOME to a Java that runs")
     if int(found[1]) < OLDEST_JAVA:
         return failed("Java", f"{found[1]} ({program})", f"Spark 4 needs Java {OLDEST_JAVA} or newer: set JAVA_HOME")
     return ok("Java", f"{found[1]} ({program})")

@@ -38,8 +38,8 @@ def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, p
         mark = newer((None if kept is None else kept.mark, in_group))
         if mark is None or mark.batch == NO_BATCH:
             raise PipelineError(
-                f"nothing was committed as {transactional_id!r}: neither the group {group!r} nor the progress topic has a record"
-                " of it"
+                f"nothing was committed as {transactional_id!r}: neither the group {group!r} nor the progress topic has a"
+                " progress record"
             )
         if kept is not None and kept.mark == mark:
             InputTopics(client, kept.ids).check(kept.ids)

@@ -122,7 +122,7 @@ def check_arranged(schema: StructType) -> None:
     wanted = {"topic": "string", "key": "binary", "value": "binary", "headers": _HEADERS, "partition": "int"}
     if {"headers": _HEADERS} | given != wanted:
         raise PipelineError(
-            "format('ottla') writes what ottla.spark.arranged(frame, options) makes: a partition's rows in one task"
+            "format('ottla') needs the result of ottla.spark.arranged(frame, options): all rows of a partition in one task"
         )
 
 

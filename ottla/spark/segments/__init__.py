@@ -7,5 +7,5 @@
 - `reading`: plans the splits of a topic's segment files, and reads their records as Arrow batches.
 - `source`: ``spark.read.format("ottla")``: reads a topic from a broker's segment files.
 - `streaming`: ``spark.readStream.format("ottla")``: reads a topic from segment files as they grow.
-- `unwritten`: finds the partitions of a topic that have no directory yet, in the metadata log of a data directory.
+- `unwritten`: finds partitions that have no directory yet, in the metadata log.
 """

@@ -141,7 +141,7 @@ class Sender:
             # has used the task's producer id.
             raise MustAbort(
                 f"{where[0]}-{where[1]} has a batch of sequence {batch.sequence} that this task has sent only once: another client"
-                " has written in its transaction"
+                " has written in the transaction"
             )
         elif code == Code.MESSAGE_TOO_LARGE:
             raise PipelineError(too_large(where[0], batch.records, len(batch.data)))

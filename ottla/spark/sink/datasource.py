@@ -49,10 +49,10 @@ class OttlaSource(DataSource):
         return SegmentStream(dict(self.options), schema.fieldNames())
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
-        raise PipelineError(f"{_ONCE}, or give ottla.spark.sink(options) to foreachBatch, which finds out by itself")
+        raise PipelineError(f"{_ONCE}, or give ottla.spark.sink(options) to foreachBatch, which detects repeated tasks")
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
-        raise PipelineError(f"{_ONCE}, or call ottla.spark.write_once(frame, options, name), which finds out by itself")
+        raise PipelineError(f"{_ONCE}, or call ottla.spark.write_once(frame, options, name), which detects repeated tasks")
 
 
 class OttlaSourceAndSink(OttlaSource):

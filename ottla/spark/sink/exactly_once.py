@@ -232,8 +232,9 @@ def _is_replay(last: Mark | None, mark: Mark, begin: str, may_skip: bool) -> boo
         if batch > 0 and not may_skip:
             raise PipelineError(
                 f"the checkpoint is at batch {batch}, and it is unknown which batches were committed under this transactional id:"
-                " its group was deleted or has expired, or the id was changed. If written now, records may be duplicated. Give the"
-                " transactional.id that the checkpoint was created with, or start over with a new checkpoint and new topics"
+                " its group was deleted or has expired, or the id was changed. If the batch were written, records might be"
+                " duplicated. Give the transactional.id that the checkpoint was created with, or start over with a new"
+                " checkpoint and new topics"
             )
         return False
     if last.query != mark.query:
@@ -241,26 +242,24 @@ def _is_replay(last: Mark | None, mark: Mark, begin: str, may_skip: bool) -> boo
         return False
     if batch > last.batch + 1 and not may_skip:
         raise PipelineError(
-            f"the checkpoint is at batch {batch}, and the last that was committed under this transactional id is {last.batch}:"
-            f" the group's offset was reset. If written now, records may be duplicated or lost. {_ANEW}"
+            f"the checkpoint is at batch {batch}, but the last batch committed under this transactional id is {last.batch}: the"
+            f" group's offset was reset. If the batch were written, records might be duplicated or lost. {_ANEW}"
         )
     if batch < last.batch:
         raise PipelineError(
-            f"the checkpoint is at batch {batch}, and {last.batch} is committed: an older checkpoint was restored. If skipped"
-            " now, records that it"
-            f" has read since would be lost. Restore the newer checkpoint. {_ANEW}"
+            f"the checkpoint is at batch {batch}, but batch {last.batch} is committed: an older checkpoint was restored. If the"
+            f" batch were skipped, records that it has read since would be lost. Restore the newer checkpoint. {_ANEW}"
         )
     if batch == last.batch and last.input and mark.input and last.input != mark.input:
         raise PipelineError(
             f"batch {batch} was committed with its input up to {last.input}, but the checkpoint has it up to {mark.input}: an"
-            " older checkpoint was restored. If skipped now, the records between would be lost. Restore the newer checkpoint."
-            f" {_ANEW}"
+            " older checkpoint was restored. If the batch were skipped, the records between would be lost. Restore the newer"
+            f" checkpoint. {_ANEW}"
         )
     if batch == last.batch and last.content and mark.content and last.content != mark.content:
         raise PipelineError(
             f"batch {batch} was committed, but the checkpoint has other files for it: an older checkpoint was restored. If"
-            " skipped now, files that"
-            f" were added since would be lost. Restore the newer checkpoint. {_ANEW}"
+            f" the batch were skipped, files that were added since would be lost. Restore the newer checkpoint. {_ANEW}"
         )
     return batch == last.batch
 

@@ -56,7 +56,7 @@ class FrameWriter(DataSourceArrowWriter):
         """Raise `PipelineError` for a schema that is not the result of `ottla.spark.arranged`, and without a progress topic."""
         check_arranged(schema)
         if options.progress_topic is None:
-            raise PipelineError("format('ottla') needs a progress topic for frames, which progress.topic=none leaves out")
+            raise PipelineError("format('ottla') needs a progress topic for frames, but progress.topic=none disables it")
         self._options = options
         self._name = name
         self._number = number

@@ -37,9 +37,7 @@ def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: 
     """
     parsed = parse_options(options)
     if parsed.progress_topic is None:
-        raise PipelineError(
-            "write_once needs a progress topic, which progress.topic=none leaves out: a group forgets what is written"
-        )
+        raise PipelineError("write_once needs a progress topic, but progress.topic=none disables it: the offsets of a group expire")
     transactional_id = parsed.transactional_id
     with contextlib.ExitStack() as cleanup:
         cluster = cleanup.enter_context(contextlib.closing(cluster_client(parsed.connecting)))

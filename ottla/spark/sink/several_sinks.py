@@ -61,8 +61,8 @@ class SeveralSinks:
         """
         if frames.keys() != self._by_name.keys():
             raise PipelineError(
-                f"write got frames for {', '.join(frames) or 'no sink'}; give one for each of {', '.join(self._by_name)} (an empty"
-                " frame writes nothing)"
+                f"write got frames for {', '.join(frames) or 'no sink'}; give a frame for each of {', '.join(self._by_name)} (an"
+                " empty frame writes nothing)"
             )
         with ThreadPoolExecutor(len(frames), thread_name_prefix="ottla-sink") as threads:
             ends = [threads.submit(_in_stream(self._by_name[name], frame, batch)) for name, frame in frames.items()]

@@ -110,7 +110,7 @@ def test_batch_number_of_another_stream_is_refused(given: int, running: str | No
 
 
 def test_checkpoint_set_back_several_batches_is_refused() -> None:
-    with pytest.raises(PipelineError, match="is at batch 3, and 4 is committed: an older checkpoint was restored"):
+    with pytest.raises(PipelineError, match="is at batch 3, but batch 4 is committed: an older checkpoint was restored"):
         stream(FakeTransaction([Mark("q", 4, "before")])).write("q", 3, written, ends(3))
 
 
@@ -139,7 +139,7 @@ def test_later_batch_without_progress_is_refused(batch: int) -> None:
 
 def test_progress_record_older_than_the_checkpoint_is_refused() -> None:
     transaction = FakeTransaction([Mark("q", 4, "before")])
-    with pytest.raises(PipelineError, match="is at batch 6, and the last that was committed under this transactional id is 4"):
+    with pytest.raises(PipelineError, match="is at batch 6, but the last batch committed under this transactional id is 4"):
         stream(transaction).write("q", 6, written, ends(6))
     assert transaction.ends == []
 

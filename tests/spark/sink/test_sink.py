@@ -386,9 +386,7 @@ def test_frames_of_an_older_version_are_recognized_by_their_group(spark: Any, nu
 def test_frames_require_a_progress_topic_and_exclusive_use(spark: Any, numbers: Numbers) -> None:
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "frames", "topic": "single"}
     frame = spark.createDataFrame([("1",)], "value STRING")
-    with pytest.raises(
-        ottla.spark.PipelineError, match=r"write_once needs a progress topic, which progress\.topic=none leaves out"
-    ):
+    with pytest.raises(ottla.spark.PipelineError, match=r"write_once needs a progress topic, but progress\.topic=none disables it"):
         ottla.spark.write_once(frame, given | {"progress.topic": "none"}, "day")
     with (
         NOTES.writing((numbers.broker.bootstrap, "frames"), "frame 0 of 'day'"),
