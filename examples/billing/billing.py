@@ -14,12 +14,12 @@ TRANSACTION_TIMEOUT_S = 60
 
 
 class Fenced(Exception):
-    """Another worker has this one's name: it goes on, and this one must end."""
+    """Another worker uses the same name, so this worker must end."""
 
 
 @dataclass
 class Worker:
-    """One process of the service. ``name`` is its own, and the same again after a restart."""
+    """A process of the service. Each worker has its own ``name``, which restarts do not change."""
 
     bootstrap: str
     name: str
@@ -44,11 +44,11 @@ class Worker:
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_S * 1_000,
             }
         )
-        # Whoever had this name before is fenced, and what it left open is aborted.
+        # This fences an earlier worker of the same name, and aborts its open transaction.
         self.producer.init_transactions(30)
 
     def bill(self, wait_s: float = 1.0) -> int:
-        """Write the invoices of the next orders; how many there were. Raises `Fenced`."""
+        """Write the invoices of the next orders, and return the number of orders. Raises `Fenced`."""
         orders = [message for message in self.consumer.consume(BATCH, wait_s) if message.error() is None]
         if not orders:
             return 0
@@ -69,14 +69,14 @@ class Worker:
             try:
                 self.producer.commit_transaction(30)
             except KafkaException as error:
-                # Whether it took effect is not known: to ask again is safe, and the only way to learn it.
+                # The commit may have taken effect without a response. Sending it again is safe, and returns the outcome.
                 if not error.args[0].retriable():
                     raise
             else:
                 return
 
     def _give_up(self, failed: KafkaException) -> None:
-        """Abort, and read the same orders again."""
+        """Abort the transaction, and seek to its first orders. Raises `Fenced` after a fatal error."""
         reason: KafkaError = failed.args[0]
         if reason.fatal():
             raise Fenced(str(reason)) from failed

@@ -1,4 +1,4 @@
-"""The service's tests: each order has one invoice, also after failures."""
+"""Tests that each order has one invoice, even after failures."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def bill_all(broker: Broker, worker: Worker, count: int = COUNT, within_s: float
             if len(billed(broker)) >= count:
                 return
         except ClientError:
-            # The broker is restarting.
+            # Requests fail while the broker restarts.
             continue
 
 

@@ -1,4 +1,5 @@
-"""Tests of an application that uses Kafka at $KAFKA_BOOTSTRAP: an order is read when its transaction is committed, not before."""
+"""Tests of an application that uses Kafka at $KAFKA_BOOTSTRAP: a consumer reads an order only after its transaction was
+committed."""
 
 import os
 from uuid import uuid4

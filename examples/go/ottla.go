@@ -28,11 +28,11 @@ const (
 	changeTimeout = 30 * time.Second
 	answerTimeout = 90 * time.Second
 	reportLines   = 40
-	// Always is a value of Fault.Times: there is no limit.
+	// Always, as the value of Fault.Times, means no limit.
 	Always = -1
 )
 
-// Fault has the fields of docs/faults.md. Fields that are not set match any request. More holds fields that are not listed here.
+// Fault has the fields of docs/faults.md. Unset fields match any request. More has further fields.
 type Fault struct {
 	API             string         `json:"api,omitempty"`
 	ClientID        string         `json:"client_id,omitempty"`
@@ -468,7 +468,7 @@ func (s *served) report(t testing.TB, since time.Time, apis []control) {
 			}
 		}
 		if err := api.send("GET", "/v1/transactions", nil, &known); err != nil {
-			lines = append(lines, "their history is not available: "+err.Error())
+			lines = append(lines, "the history of transactions is not available: "+err.Error())
 		}
 		for _, one := range known.Transactions {
 			if one.Newest >= since.UnixMilli() && len(lines) < reportLines {

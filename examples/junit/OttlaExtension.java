@@ -139,7 +139,7 @@ public final class OttlaExtension implements ParameterResolver, TestExecutionExc
         }
     }
 
-    /** Which requests a fault hits, and what happens then, by the fields of docs/faults.md. */
+    /** The requests that a fault hits, and its effect, as fields of docs/faults.md. */
     public static final class Fault {
         private final Map<String, Object> fields = new LinkedHashMap<>();
 
@@ -428,7 +428,7 @@ public final class OttlaExtension implements ParameterResolver, TestExecutionExc
                     }
                 }
             } catch (RuntimeException error) {
-                lines.add("their history is not available: " + error.getMessage());
+                lines.add("the history of transactions is not available: " + error.getMessage());
             }
             return lines;
         }
@@ -437,7 +437,7 @@ public final class OttlaExtension implements ParameterResolver, TestExecutionExc
             long end = System.nanoTime() + CHANGE_TIMEOUT.toNanos();
             while (!condition.getAsBoolean()) {
                 if (System.nanoTime() > end) {
-                    throw new IllegalStateException("it was not done within " + CHANGE_TIMEOUT.toSeconds() + " s:\n" + lastLines());
+                    throw new IllegalStateException("the command was not carried out within " + CHANGE_TIMEOUT.toSeconds() + " s:\n" + lastLines());
                 }
                 LockSupport.parkNanos(20_000_000);
             }

@@ -151,7 +151,7 @@ class Served {
     try {
       return await tested();
     } catch (error) {
-      const lines = await this.#history(sinceMs).catch((failed) => [`their history is not available: ${failed.message}`]);
+      const lines = await this.#history(sinceMs).catch((failed) => [`the history of transactions is not available: ${failed.message}`]);
       if (error instanceof Error && lines.length) {
         const report = `\n\ntransactions on the broker:\n${lines.slice(0, REPORT_LINES - 1).join("\n")}`;
         error.stack += report;
@@ -290,7 +290,7 @@ class Cluster extends Served {
   async #until(condition) {
     for (const endMs = Date.now() + CHANGE_TIMEOUT_MS; !(await condition()); await sleep(20)) {
       if (Date.now() > endMs) {
-        throw new Error(`the cluster did not do this within ${CHANGE_TIMEOUT_MS} ms:\n${this.process.lastLines()}`);
+        throw new Error(`the cluster did not carry out the command within ${CHANGE_TIMEOUT_MS} ms:\n${this.process.lastLines()}`);
       }
     }
   }

@@ -1,7 +1,5 @@
-"""``python main.py KAFKA.properties CHECKPOINT``: what is in ``orders`` now, into two topics, each order once.
-
-Killed at any moment and started again with the same checkpoint, it goes on.
-"""
+"""``python main.py KAFKA.properties CHECKPOINT``: converts the orders in topic ``orders`` to records of two topics, each order
+once."""
 
 from __future__ import annotations
 

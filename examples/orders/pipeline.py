@@ -1,4 +1,4 @@
-"""This project's own module of that name: what becomes of an order."""
+"""Converts orders. The module `ottla.pipeline` does not conflict with this module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from storage import ORDER
 
 
 def invoices_and_journal(records: DataFrame) -> DataFrame:
-    """Two rows of an order: an invoice by customer, and a line in the journal by order. Keys and values are strings."""
+    """Return two rows for each order: an invoice with the customer as key, and a line of the journal with the order's id as key."""
     parsed = f.from_json(f.col("value").cast("string"), ORDER)
     orders = records.select(parsed.alias("o")).select("o.*").where("order_id IS NOT NULL")
     invoice = f.struct(

@@ -1,6 +1,6 @@
 """A Django view that writes an order to Kafka, and its test. Needs ``pip install django pytest confluent-kafka``.
 
-The view reads the address from Django's settings. In a project the settings are the project's, and a fixture overrides the address.
+The view reads the address from Django's settings. A project has its own settings, and a fixture overrides the address.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ django = pytest.importorskip("django")
 
 
 def place_order(request: Any, number: int) -> Any:
-    """The view."""
+    """Write the order of a request to Kafka."""
     from django.conf import settings
     from django.http import JsonResponse
 
@@ -27,7 +27,7 @@ def place_order(request: Any, number: int) -> Any:
 
 @pytest.fixture(scope="module")
 def client() -> Any:
-    """Return Django's test client, after the settings that a project has."""
+    """Configure Django, and return its test client."""
     from django.conf import settings
 
     if not settings.configured:
@@ -39,7 +39,7 @@ def client() -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    # The module is also the URL configuration, which Django imports after the settings.
+    # This module is also the URL configuration, which Django reads after the settings are configured.
     if name != "urlpatterns":
         raise AttributeError(name)
     from django.urls import path

@@ -15,7 +15,7 @@ fastapi = pytest.importorskip("fastapi")
 
 
 def create_app(kafka: dict[str, Any]) -> Any:
-    """The application. ``kafka`` are the settings of aiokafka."""
+    """Return the application. ``kafka`` are the settings of aiokafka."""
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:

@@ -11,7 +11,7 @@ from ottla import Broker
 
 
 def place_order(bootstrap: str, number: int) -> None:
-    """The application: it writes an order."""
+    """Write an order, as the tested application does."""
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce("orders", json.dumps({"id": number}))
     producer.flush(30)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Starts the broker of this container, unless it runs. Its records are in .ottla/data of the project, and survive a rebuild.
+# Starts the broker of this container, unless it runs. Its records in .ottla/data of the project survive a rebuild.
 set -euo pipefail
 if ottla health --timeout-s 1 >/dev/null 2>&1; then
     exit 0

@@ -1,3 +1,3 @@
-"""This project's own package of that name: what its records are."""
+"""Schemas. The package `ottla.storage` does not conflict with this package."""
 
 ORDER = "order_id STRING, customer STRING, cents LONG"

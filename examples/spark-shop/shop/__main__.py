@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _ran(given: argparse.Namespace) -> int:
-    """Run the command and return the exit code. Errors that have a cause outside of the program are one line."""
+    """Run the command and return the exit code. Prints an error with a cause outside of the program as one line."""
     from ottla.client import ClientError
     from ottla.pipeline.signals import Stopped
     from ottla.testing.handle import BrokerFailed
@@ -88,7 +88,7 @@ def _generate(settings: Settings, given: argparse.Namespace) -> int:
     create(settings)
     with client(settings) as cluster:
         if next(cluster.stream(ORDERS), None) is not None:
-            # Generated orders have the same ids again. Compose runs this command at every start.
+            # Do not generate again: the ids would be the same, and compose runs this command at every start.
             print(f"topic {ORDERS} has records, so none are generated")
             return 0
     total = fill(settings, Workload(given.orders, given.seed, given.step_ms))

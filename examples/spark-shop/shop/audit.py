@@ -2,9 +2,9 @@
 
 The rules of each stage are functions of static frames, so that they can be tested with planted errors:
 
-- Each input has exactly one outcome: an output, a late row, a dead letter, or a repetition that was removed.
-- Sums are equal: an invoice is its order's amount, a total the sum of its invoices, a settlement has its payment's amount.
-- Transactions are whole: each topic has exactly the records that a batch's receipt counts, each batch has one receipt, none is
+- Each input has exactly one outcome: an output, a late row, a dead letter, or a removed repetition.
+- Sums are equal: an invoice has its order's amount, a total is the sum of its invoices, a settlement has its payment's amount.
+- Transactions are whole: each topic has exactly the records that a batch's receipt counts, each batch has one receipt, no batch is
   missing, and no transaction is open.
 """
 
@@ -84,9 +84,6 @@ def audit(spark: SparkSession, settings: Settings) -> Audit:
     return Audit(stages)
 
 
-# reading
-
-
 def records(spark: SparkSession, topic: str, settings: Settings) -> DataFrame:
     options = {
         "subscribe": topic,
@@ -98,13 +95,13 @@ def records(spark: SparkSession, topic: str, settings: Settings) -> DataFrame:
 
 
 def header(name: str) -> Column:
-    """Return the text of the last header of a name. Earlier ones are those of a copied record."""
+    """Return the text of the last header of a name. Earlier headers of the name belong to the copied record."""
     found = f.filter(f.coalesce("headers", f.array().cast("array<struct<key:string,value:binary>>")), lambda h: h["key"] == name)
     return f.get(f.reverse(found), f.lit(0))["value"].cast("string")
 
 
 def written(spark: SparkSession, topic: str, schema: str, settings: Settings) -> DataFrame:
-    """Return the decoded value as ``v``, the position of the input as ``source``, that of a payment as ``paid_source``, the
+    """Return the decoded value as ``v``, the position of the input as ``source``, the position of a payment as ``paid_source``, the
     ``offset``, and the record's ``key``."""
     value = f.from_json(f.col("value").cast("string"), schema).alias("v")
     sources = (header(SOURCE).alias("source"), header(PAYMENT_SOURCE).alias("paid_source"))
@@ -117,20 +114,17 @@ def receipts_of(spark: SparkSession, settings: Settings) -> DataFrame:
 
 
 def last_watermark(receipts: DataFrame, sink: str) -> int:
-    """Return the watermark, in ms, up to which a sink's stream has removed its state."""
+    """Return the watermark, in ms, up to which Spark has removed the state of a sink's stream."""
     return int(receipts.where(f.col("sink") == sink).agg(f.max("watermark_ms")).collect()[0][0] or 0)
 
 
-# rules
-
-
 def letters_of(letters: DataFrame, job: str) -> DataFrame:
-    """Select the positions of the dead letters that a job has written: several jobs may refuse one record, each for itself."""
+    """Return the positions of the dead letters of one job, because several jobs may refuse the same record."""
     return letters.where(f.col("batch").startswith(f"{job}.")).select("source")
 
 
 def distinct_stage(orders: Input, clean: DataFrame, late: DataFrame, letters: DataFrame) -> Stage:
-    """Each order record is the one that was kept, a repetition of it, a late one, or a dead letter."""
+    """Check that each order record is a clean order, a repetition, a late order, or a dead letter."""
     order = f.concat_ws(" at ", f.col("row.id"), f.col("row.at_ms").cast("string")).alias("order")
     outcomes = tally(
         "source",
@@ -172,7 +166,7 @@ def distinct_stage(orders: Input, clean: DataFrame, late: DataFrame, letters: Da
 
 
 def invoices_stage(clean: Input, invoices: DataFrame, shipments: DataFrame, letters: DataFrame) -> Stage:
-    """Each clean order has an invoice of its amount and a shipment, or a dead letter."""
+    """Check that each clean order has an invoice of its amount and a shipment, or a dead letter."""
     owed = (f.col("row.quantity").cast("long") * f.col("row.cents")).alias("owed")
     outcomes = tally(
         "source",
@@ -207,7 +201,7 @@ def last_totals(totals: DataFrame) -> DataFrame:
 
 
 def revenue_stage(invoices: Input, totals: DataFrame, late: DataFrame, letters: DataFrame, settings: Settings) -> Stage:
-    """Each invoice is in its total or late, and each total is the sum of its invoices that are not late."""
+    """Check that each invoice is in a total or late, and that each total is the sum of its invoices in time."""
     outcomes = tally(
         "source",
         invoices=invoices.good.select("source"),
@@ -238,8 +232,8 @@ def revenue_stage(invoices: Input, totals: DataFrame, late: DataFrame, letters: 
 def settlements_stage(
     orders: Input, payments: Input, settled: DataFrame, late: DataFrame, letters: DataFrame, watermark_ms: int, settings: Settings
 ) -> Stage:
-    """Each order and each payment is settled or late, or open because the watermark has not passed its time limit."""
-    # Spark rounds the time up to which it removes state.
+    """Check that each order and payment is settled, late, or open because the watermark has not passed the time limit."""
+    # Spark rounds the time up to which it removes state, so state just before the watermark may still be open.
     passed_ms = watermark_ms - ROUNDING_MS
     of_orders, order_findings = _settled_orders(orders, settled, late, passed_ms - settings.pay_within_minutes * MINUTE_MS)
     of_payments, payment_findings = _settled_payments(payments, settled, late, passed_ms)
@@ -259,11 +253,11 @@ def settlements_stage(
 
 
 Judged = tuple[dict[str, int], tuple[Finding, ...]]
-"""What became of some inputs, and the broken rules."""
+"""The number of inputs by outcome, and the broken rules."""
 
 
 def _settled_orders(orders: Input, settled: DataFrame, late: DataFrame, passed_ms: int) -> Judged:
-    """Judge the orders. Those before ``passed_ms`` cannot be open."""
+    """Audit the orders. An order before ``passed_ms`` cannot be open."""
     counted = tally(
         "source",
         orders=orders.good.select("source", f.col("row.at_ms").alias("at_ms")),
@@ -282,7 +276,7 @@ def _settled_orders(orders: Input, settled: DataFrame, late: DataFrame, passed_m
 
 
 def _settled_payments(payments: Input, settled: DataFrame, late: DataFrame, passed_ms: int) -> Judged:
-    """Judge the payments. Those before ``passed_ms`` cannot be open."""
+    """Audit the payments. A payment before ``passed_ms`` cannot be open."""
     got = (f.col("paid_source").alias("source"), f.col("v.paid").alias("got"))
     counted = tally(
         "source",
@@ -321,7 +315,7 @@ def transactions_stage(spark: SparkSession, settings: Settings) -> Stage:
 
 
 def receipts_stage(receipts: DataFrame, labelled: DataFrame) -> Stage:
-    """``labelled`` has ``batch``, the text of a record's header, and ``topic``."""
+    """Compare receipts with records. ``labelled`` has each record's ``topic``, and as ``batch`` the text of its header."""
     label = f.concat_ws("/", "sink", "stream", f.col("batch").cast("string"))
     receipts = receipts.withColumn("label", label).cache()
     counts = receipts.select("label", f.explode("records").alias("topic", "count"))

@@ -1,8 +1,8 @@
 """Kills driver, executors and broker while the jobs run, restarts what was killed, and ends with the audit and a picture.
 
-The seed decides the orders, the order of the victims, and after which number of committed transactions each kill happens, so a slow
-machine changes when a kill happens, but not how far the jobs are. A driver that has ended for any reason is started again, as a
-scheduler would do it, until all topics are read.
+The seed decides the orders, the order of the victims, and after which number of committed transactions each kill happens, so the
+jobs have the same progress at a kill on a fast and on a slow machine. A driver that fails is started again until all topics are
+read.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ STEP_MS: Final = 20_000
 """Event time between two orders, in ms. A batch of `BATCH_RECORDS` orders spans less time than the watermark allows."""
 BATCH_RECORDS: Final = 60
 SINKS: Final = 5
-"""Number of sinks of all jobs. Each commits at least one transaction for each `BATCH_RECORDS` orders, over which the kills are
-spread."""
+"""Number of sinks of all jobs. Each sink commits at least one transaction per `BATCH_RECORDS` orders. The kills are spread over
+these transactions."""
 POLL_S: Final = 0.3
 MAX_JITTER_S: Final = 1.5
-"""Maximum time between the condition of a kill and the kill, so that kills hit different steps of a batch."""
+"""Maximum random delay of a kill, in seconds, so that kills hit different steps of a batch."""
 MAX_DOWN_S: Final = 3.0
-"""Maximum time for which the broker is down."""
+"""Maximum time, in seconds, for which the broker is down."""
 MAX_S: Final = 3_600.0
 """Maximum duration of a run, in seconds."""
 MAX_STARTS: Final = 10
@@ -71,7 +71,7 @@ class Plan:
     orders: int = 480
 
     def victims(self) -> list[str]:
-        """Return what is killed, in order: each kind once before any kind is repeated."""
+        """Return the processes to kill, in order: driver, executor and broker once before any of them is repeated."""
         rng = random.Random(self.seed)
         chosen: list[str] = []
         while len(chosen) < self.kills:
@@ -81,8 +81,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Events:
-    """What happened, for the picture. Times are in ms since 1970. ``kills`` has what was killed, ``lives`` when the driver and the
-    broker ran."""
+    """The events of a run, for the picture. Times are in ms since 1970. ``lives`` has the times in which driver and broker ran."""
 
     began_ms: int
     kills: list[tuple[int, str]] = field(default_factory=list)
@@ -105,7 +104,7 @@ Say = Callable[[str], None]
 def run(settings: Settings, plan: Plan, directory: str | None = None, picture: str | None = None, say: Say = say_at_once) -> bool:
     """Run the plan on a broker and a Spark cluster of its own. Returns whether the audit is sound. Raises `ChaosFailed`."""
     with ExitStack() as stack:
-        # A signal unwinds the stack, so that no process is left.
+        # A signal raises an exception, so that the ``with`` blocks end all processes.
         stack.enter_context(stopping_signals(*SIGNALS))
         where = Path(directory or stack.enter_context(tempfile.TemporaryDirectory(prefix="shop-chaos-"))).absolute()
         where.mkdir(parents=True, exist_ok=True)
@@ -141,12 +140,12 @@ def run(settings: Settings, plan: Plan, directory: str | None = None, picture: s
 
 
 def commits(client: KafkaClient) -> list[tuple[int, str]]:
-    """Return when each transaction wrote its receipt, and the sink's name."""
+    """Return the time of each transaction's receipt, and the name of the sink."""
     return [(record.timestamp_ms, (record.key or b"").decode()) for record in client.records(RECEIPTS)]
 
 
 class Chaos:
-    """One run: starts the driver until it ends by itself, and kills what the plan says."""
+    """One run: starts the driver again until it ends without an error, and kills the victims of the plan."""
 
     def __init__(
         self, settings: Settings, plan: Plan, broker: Broker, cluster: StandaloneCluster, directory: Path, say: Say
@@ -183,7 +182,7 @@ class Chaos:
         self.events.ended_ms = now_ms()
 
     def _live(self) -> int:
-        """Run the driver until it ends, and kill what is due. Returns the exit code."""
+        """Run the driver until it ends, and carry out kills that are due. Returns the driver's exit code."""
         began_ms = now_ms()
         command = [sys.executable, "-m", "shop", "--config", str(self._directory / "shop.toml"), "run"]
         driver = spawned(command, self._directory / "driver.log", environment())
@@ -213,7 +212,7 @@ class Chaos:
         return False
 
     def _killed(self, victim: str, driver: subprocess.Popen[bytes]) -> bool:
-        """Kill the victim, and start a killed broker again. Returns False if there was no such process at that moment."""
+        """Kill the victim, and start a killed broker again. Returns False if the victim was not running."""
         executors = self._cluster.executors()
         if (victim == DRIVER and driver.poll() is not None) or (victim == EXECUTOR and not executors):
             return False
@@ -236,13 +235,13 @@ class Chaos:
 
 
 def environment() -> dict[str, str]:
-    """Return the variables of the driver: Spark repeats tasks and stages often enough to survive the kills."""
+    """Return the driver's environment variables, which let Spark repeat tasks and stages often enough to survive the kills."""
     given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
     settings = " ".join(f"--conf {name}={value}" for name, value in EXECUTOR_SETTINGS.items())
     return {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_SUBMIT_ARGS": f"{settings} {given}"}
 
 
 def as_toml(settings: Settings) -> str:
-    """Write the settings that are numbers and texts, as the driver reads them."""
+    """Return the settings as TOML, except the table ``kafka``."""
     values = {name: getattr(settings, name) for name in settings.__dataclass_fields__ if name != "kafka"}
     return "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())

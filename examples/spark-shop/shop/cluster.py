@@ -1,6 +1,6 @@
 """A standalone Spark cluster of processes on this machine: a master, and workers with one executor each.
 
-pyspark brings everything that it needs; compose.yaml starts the same classes in containers.
+compose.yaml starts the same classes in containers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ POLL_S: Final = 0.1
 
 
 class NotStarted(ClientError):
-    """A process of the cluster did not start. The message names its log."""
+    """A process of the cluster did not start. The message contains the path of the log."""
 
 
 def spark_class() -> str:
@@ -61,7 +61,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 class StandaloneCluster:
-    """The processes. Use it in a ``with`` block. Raises `NotStarted`."""
+    """A master and its workers, which run inside a ``with`` block. Raises `NotStarted`."""
 
     def __init__(self, directory: Path, workers: int = 2, environment: Mapping[str, str] = {}) -> None:
         self._directory = directory
@@ -110,7 +110,8 @@ class StandaloneCluster:
         return [pid for pid in found if _ancestors(pid, parents) & workers]
 
     def __exit__(self, *_: object) -> None:
-        # Executors have process groups of their workers, or of their own: kill them while they can still be found.
+        # Kill executors before their workers, because executors may have process groups of their own, and are found by their
+        # parents.
         for pid in self.executors():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

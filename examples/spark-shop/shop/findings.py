@@ -1,4 +1,4 @@
-"""What an audit finds: stages with their outcomes and broken rules, and how rules are applied to static frames."""
+"""The findings of an audit: stages with their outcomes and broken rules. Also applies rules to static frames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A broken rule, how often it is broken, and where."""
+    """A broken rule, the number of cases, and examples."""
 
     rule: str
     count: int
@@ -25,8 +25,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage of the audit: its inputs, what became of them, and the broken rules. The outcomes of a sound stage add up to
-    ``inputs``."""
+    """A stage of the audit: the number of its inputs, the number of each outcome, and the broken rules. In a sound stage the
+    outcomes add up to ``inputs``."""
 
     name: str
     inputs: int
@@ -44,10 +44,8 @@ class Audit:
 
 
 def tally(by: str, **sides: DataFrame) -> DataFrame:
-    """Count the values of the column ``by`` in each frame: a row for each value, a column for each frame.
-
-    A further column ``x`` of a frame becomes ``min_x`` and ``max_x``.
-    """
+    """Count the values of the column ``by`` in each frame. The tally has a row per value and a column per frame. Any other column
+    ``x`` of a frame becomes ``min_x`` and ``max_x``."""
     kinds = {name: frame.schema[name].dataType for frame in sides.values() for name in frame.columns if name != by}
     united = [
         frame.select(
@@ -62,7 +60,7 @@ def tally(by: str, **sides: DataFrame) -> DataFrame:
 
 
 def broken(counted: DataFrame, by: str, rules: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Return a finding for each rule whose SQL condition some rows fulfil."""
+    """Return a finding for each rule whose SQL condition is true for a row."""
     counts = counted.agg(*(f.count(f.when(f.expr(condition), 1)).alias(str(n)) for n, condition in enumerate(rules.values())))
     row = counts.collect()[0]
     return tuple(

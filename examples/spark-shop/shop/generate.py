@@ -1,7 +1,7 @@
 """Generates orders, payments and products, always the same for the same seed.
 
-Some orders are sent twice, some come hours late, some are no orders, some name an unknown product. Some orders are not paid, some
-are paid too late, and some payments are for no order.
+Some orders are sent twice, some come hours late, some are malformed, some name an unknown product. Some orders are not paid, some
+are paid too late, and some payments have no order.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ BEGIN_MS: Final = 1_700_000_000_000
 MINUTE_MS: Final = 60_000
 CATEGORIES: Final = {"kitchen": ("teapot", "kettle", "pan"), "garden": ("rake", "hose"), "desk": ("lamp", "pen", "chair")}
 CHUNK: Final = 1_000
-"""Number of records in a call of the producer."""
+"""Number of records per call of the producer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The size and the shares of what is generated. ``step_ms`` is the time between two orders."""
+    """The number of orders, and the shares of special orders and payments. ``step_ms`` is the time between two orders."""
 
     orders: int = 5_000
     seed: int = 1
@@ -91,7 +91,7 @@ def _records_of(rng: random.Random, workload: Workload, number: int) -> Iterator
 
 
 def _spoilt(rng: random.Random, order: dict[str, object]) -> bytes:
-    """Return a value that is not an order, like that of a faulty producer."""
+    """Return a value that is not an order."""
     match rng.randrange(4):
         case 0:
             return json.dumps(order).encode()[: rng.randrange(1, 30)]

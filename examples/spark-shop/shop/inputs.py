@@ -1,4 +1,4 @@
-"""Decodes the records of a topic, and refuses those that the jobs cannot use: they become dead letters with a reason."""
+"""Decodes the records of a topic, and refuses records that the jobs cannot use, which become dead letters with a reason."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ LAST_MS = 253_402_300_799_999
 
 
 LARGEST_BYTES = 256 << 10
-"""Maximum size of a value, so that an output with its headers fits into a batch of 1 MiB."""
+"""Maximum size of a value, in bytes, so that an output with its headers fits into a batch of 1 MiB."""
 LARGEST_QUANTITY = 10_000
 LARGEST_CENTS = 10**13
-"""Maximum amount of an invoice or a payment. A sum of 900,000 of them fits into a LONG."""
+"""Maximum amount, in cents, of an invoice or a payment. A sum of 900,000 such amounts fits into a LONG."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The records of one topic. ``good`` has the value as ``row``, its time as ``at`` and its position as ``source``. ``letters``
-    has the columns of `outgoing`."""
+    """The records of one topic. ``good`` has the record's value as ``row``, its time as ``at`` and its position as ``source``.
+    ``letters`` has the columns of `outgoing`."""
 
     good: DataFrame
     letters: DataFrame
 
 
 def opened(spark: SparkSession, topic: str, schema: str, settings: Settings, *, streams: bool = True) -> Input:
-    """Read a topic: committed records only, from its beginning."""
+    """Read the committed records of a topic from its beginning."""
     options = {**settings.connection, "subscribe": topic}
     if streams:
         options["maxOffsetsPerTrigger"] = str(settings.batch_records)
@@ -42,7 +42,7 @@ def opened(spark: SparkSession, topic: str, schema: str, settings: Settings, *, 
 
 
 def judged(decoded: ottla.spark.DecodedRecords, settings: Settings) -> Input:
-    """Separate the decoded records by rules that a schema cannot express (`_faults`)."""
+    """Separate good records from records that break rules which a schema cannot express (`_faults`)."""
     good = decoded.good.withColumn("source", position())
     fault: Column = f.lit(None).cast("string")
     for is_met, reason in reversed(_faults(good.select("row.*").columns, settings)):
@@ -55,10 +55,10 @@ def judged(decoded: ottla.spark.DecodedRecords, settings: Settings) -> Input:
 
 
 def _faults(names: list[str], settings: Settings) -> list[tuple[Column, str]]:
-    """Return conditions that a record must meet, and the reason if it does not.
+    """Return conditions that a record must meet, and for each the reason for refusing the record.
 
-    Without them one record could stop a job for ever, by a sum that overflows or an output that is too large, or make all later
-    records late, by a time in the year 3000.
+    Without the conditions, one record could stop a job for ever by an overflowing sum or a too large output, or make all later
+    records late by a time in the year 3000.
     """
     at_ms, ahead_ms = f.col("row.at_ms"), settings.max_ahead_minutes * MINUTE_MS
     rules = [
@@ -77,7 +77,8 @@ def _faults(names: list[str], settings: Settings) -> list[tuple[Column, str]]:
 
 
 def latest_products(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Return the current products: the last record of each key, without deleted ones. Spark reads them anew for each batch."""
+    """Return the current products: the last record of each key, without deleted products. Spark reads the topic again for each
+    batch."""
     options = {
         **settings.connection,
         "subscribe": PRODUCTS,
@@ -113,8 +114,8 @@ def out(topic: str, key: Column, value: Column, source: Column, **more: Column) 
 
 
 def dead_letter(reason: Column) -> Column:
-    """Build the dead letter of a decoded record. The header ``ottla.source`` has the position of the whole record: a large value is
-    truncated here, and other headers are left out."""
+    """Build the dead letter of a decoded record. A large value is truncated, and other headers are omitted; the header
+    ``ottla.source`` has the position of the whole record."""
     value = f.to_json("row").cast("binary")
     return f.struct(
         f.lit(DEAD_LETTERS).alias("topic"),

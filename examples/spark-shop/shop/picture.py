@@ -18,7 +18,7 @@ MAX_TICKS: Final = 12
 
 
 def drawn(events: Events, audited: Audit, title: str) -> str:
-    """Return the picture."""
+    """Return the picture of a chaos run as SVG."""
     span_ms = max(1, events.ended_ms - events.began_ms)
     sinks = list(dict.fromkeys(sink for _, sink in sorted(events.commits)))
     lanes = ["driver", "executor", "broker", *sinks]

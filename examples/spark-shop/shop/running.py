@@ -1,4 +1,4 @@
-"""Runs jobs: each until its topics are read, one after the other, or all together until a signal."""
+"""Runs jobs: one after the other, each until its topics are read, or all together until a signal."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ POLL_S: Final = 0.2
 
 
 def run(names: Sequence[str], settings: Settings, *, forever: bool = False, say: Callable[[str], None] = print) -> None:
-    """Run jobs by name. Raises `PipelineError`, and `Stopped` after a signal, when no transaction is open."""
+    """Run jobs by name. Raises `PipelineError`, and after a signal `Stopped` once no transaction is open."""
     with stopping_signals(*SIGNALS):
         with client(settings) as cluster:
             if absent := missing(cluster):
                 raise PipelineError(f"missing topics {', '.join(absent)}; create them with: python -m shop topics")
         spark = started_session(settings)
-        # Spark calls Python while a batch runs, so from now on a signal is only noted.
+        # Only note signals from now on, because an exception would interrupt Python code that Spark calls in a batch.
         with noted_signals(*SIGNALS) as signals:
             _run([JOBS[name] for name in names], spark, settings, forever, say, signals)
             if signals:
@@ -38,7 +38,7 @@ def run(names: Sequence[str], settings: Settings, *, forever: bool = False, say:
 
 
 def started_session(settings: Settings) -> Any:
-    """Start Spark. A signal takes effect when the JVM runs: it would not end with this process before."""
+    """Start Spark. A signal takes effect only after the JVM has started: if Python exited earlier, the JVM would not end."""
     with noted_signals(*SIGNALS) as signals:
         spark = session(settings.name, master=settings.master or None, cores=settings.cores)
     if signals:
@@ -75,7 +75,7 @@ def _started(stack: ExitStack, job: Job, spark: Any, settings: Settings, say: Ca
 
 
 def _has_ended(query: Any) -> bool:
-    """Wait a moment. Returns whether the query has ended. Raises `PipelineError` if it has failed."""
+    """Wait at most `POLL_S`. Returns whether the query has ended. Raises `PipelineError` if it has failed."""
     from py4j.protocol import Py4JError
     from pyspark.errors import StreamingQueryException
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 ORDERS, PAYMENTS, PRODUCTS = "orders", "payments", "products"
-"""What other programs write. ``orders`` may have an order several times, ``products`` is compacted."""
+"""Topics that other programs write. ``orders`` may have an order several times, ``products`` is compacted."""
 CLEAN_ORDERS, INVOICES, SHIPMENTS, REVENUE, SETTLEMENTS = "clean-orders", "invoices", "shipments", "revenue", "settlements"
 LATE_ORDERS, LATE_INVOICES, LATE_SETTLEMENTS = "late-orders", "late-invoices", "late-settlements"
-"""Rows that came after the watermark had passed them, one topic for each job that has a watermark."""
+"""Topics of late rows, one for each job with a watermark."""
 DEAD_LETTERS: Final = "dead-letters"
 RECEIPTS: Final = "receipts"
-"""One record for each transaction, written in that transaction: how many records it has in each topic."""
+"""Topic with a record per transaction, written in the transaction: the number of its records in each topic."""
 
 WRITTEN: Final = (
     CLEAN_ORDERS,
@@ -26,21 +26,22 @@ WRITTEN: Final = (
 )
 """The topics that the jobs write, whose records have a receipt."""
 TOPICS: Final = (ORDERS, PAYMENTS, *WRITTEN, RECEIPTS)
-"""All topics but ``products``, which is compacted."""
+"""All topics except ``products``, which is created as a compacted topic."""
 
 ORDER: Final = "id STRING, customer STRING, product STRING, quantity INT, cents LONG, at_ms LONG"
-"""``cents`` is the price of one piece."""
+"""The schema of an order. ``cents`` is the price per piece."""
 PAYMENT: Final = "id STRING, order STRING, cents LONG, at_ms LONG"
 PRODUCT: Final = "name STRING, category STRING"
 INVOICE: Final = "order STRING, customer STRING, product STRING, name STRING, category STRING, cents LONG, at_ms LONG"
 SHIPMENT: Final = "order STRING, product STRING, name STRING, quantity INT"
 TOTAL: Final = "window_ms LONG, category STRING, invoices LONG, cents LONG"
 SETTLEMENT: Final = "status STRING, order STRING, owed LONG, payment STRING, paid LONG"
-"""``status`` is ``paid``, ``unpaid`` (no payment came in time) or ``unmatched`` (a payment without an order)."""
+"""The schema of a settlement. ``status`` is ``paid``, ``unpaid`` (no payment came in time) or ``unmatched`` (a payment without an
+order)."""
 RECEIPT: Final = "sink STRING, stream STRING, batch LONG, watermark_ms LONG, records MAP<STRING, LONG>"
 
 SOURCE: Final = "shop.source"
-"""Header with the position of the record that a row was made of: topic-partition@offset."""
+"""Header with the position of a row's input record: topic-partition@offset."""
 PAYMENT_SOURCE: Final = "shop.payment"
 """Header of a settlement with the position of the payment."""
 BATCH: Final = "shop.batch"

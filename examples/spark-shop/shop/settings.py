@@ -1,6 +1,6 @@
-"""The settings, from defaults, a TOML file and the environment; each overrides those before it.
+"""The settings, from defaults, a TOML file and the environment. The file overrides defaults; the environment overrides both.
 
-The variable of a setting is ``SHOP_`` and its name in capitals. The address of the cluster is ``OTTLA_BOOTSTRAP``, as for the
+A setting's variable is ``SHOP_`` and the setting's name in capitals. The address of the cluster is ``OTTLA_BOOTSTRAP``, as for the
 commands of ottla. ``SHOP_KAFKA_SASL_MECHANISM`` and the like set the options of the table ``kafka``.
 """
 
@@ -22,18 +22,18 @@ CONFIG: Final = "SHOP_CONFIG"
 
 
 class WrongSetting(Exception):
-    """A setting that cannot be used. The message names its place and its value."""
+    """A setting that cannot be used. The message contains the setting's file or variable, and its value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The settings of all jobs.
 
-    ``name`` is the beginning of the transactional ids; two deployments on one cluster need two names. ``kafka`` has further
-    options of the connections, by Kafka's names. Without ``master`` the master of spark-submit is used, or ``cores`` cores of this
-    machine. ``batch_records`` limits a batch for each topic. A payment counts for an order if it comes within
-    ``pay_within_minutes``. An event may be ahead of its record's timestamp by ``max_ahead_minutes``; one record of the year 3000
-    would make all others late.
+    ``name`` is the beginning of the transactional ids; two deployments on one cluster need two names. ``kafka`` has further options
+    of the connections, by Kafka's names. Without ``master`` the master of spark-submit is used, or ``cores`` cores of this machine.
+    ``batch_records`` limits a batch for each topic. A payment counts for an order if it comes within ``pay_within_minutes``. An
+    event's time may be ahead of its record's timestamp by ``max_ahead_minutes``, because a record of the year 3000 would make all
+    later records late.
     """
 
     bootstrap: str = "127.0.0.1:9092"
@@ -100,7 +100,6 @@ _MAY_BE_EMPTY: Final = ("master",)
 
 
 def _checked(name: str, value: object, where: str) -> Any:
-    """Convert a value of a file or a text of the environment to the setting's type."""
     if name not in _KINDS:
         close = get_close_matches(name, _KINDS, 1)
         raise WrongSetting(f"{where}: unknown setting{f'; did you mean {close[0]}?' if close else ''}")

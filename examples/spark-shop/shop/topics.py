@@ -1,4 +1,4 @@
-"""Creates the topics, and finds those that are missing."""
+"""Creates the topics, and finds missing topics."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Writes a batch by the sinks of `ottla.spark`, with a receipt in each transaction.
 
-The receipt says how many records the transaction has in each topic, and each record names its receipt in a header. So the audit
-can see that a transaction is whole, on any Kafka, from committed records only.
+The receipt says how many records the transaction has in each topic, and each record names its receipt in a header. The audit can
+therefore check from committed records, on any Kafka, whether a transaction is complete.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def writer(
         spark = rows.sparkSession
         stream = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
         late_ms, watermark_ms = watermarks(spark, settings.checkpoint(job.name), batch)
-        # Kept, because the rows are counted and written: without this Spark would read and join them again.
+        # Cache the rows, because they are counted and written: otherwise Spark would read and join them twice.
         batch_rows = kept(rows, late_ms).persist()
         try:
             counted = batch_rows.groupBy(SINK, "topic").count().collect()
@@ -63,7 +63,7 @@ def writer(
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a transaction contains. ``watermark_ms`` is the watermark up to which the batch has removed state."""
+    """The content of a transaction. ``watermark_ms`` is the watermark up to which Spark has removed state."""
 
     sink: str
     stream: str
@@ -77,7 +77,7 @@ class Receipt:
 
 
 def with_receipt(rows: DataFrame, receipt: Receipt) -> DataFrame:
-    """Name the batch in a header of each row, and add the receipt as one more row."""
+    """Add a header with the batch to each row, and add the receipt as a row."""
     label = headers(**{BATCH.replace(".", "__"): f.lit(receipt.label)})
     labelled = rows.withColumn("headers", f.concat(f.coalesce("headers", f.array().cast(HEADERS)), label))
     own = rows.sparkSession.range(1).select(

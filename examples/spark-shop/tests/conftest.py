@@ -1,4 +1,4 @@
-"""One Spark session for all tests, and static frames that look like what Spark's Kafka source reads."""
+"""A Spark session for all tests, and static frames like those of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def pytest_configure() -> None:
-    # A shell starts a command in the background with SIGINT ignored, which the drivers that tests start would inherit.
+    # Restore SIGINT: a shell starts background commands with SIGINT ignored, and the tests' drivers would inherit this.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

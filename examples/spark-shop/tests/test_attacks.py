@@ -1,4 +1,4 @@
-"""Deleted checkpoints, recreated topics, two drivers at once, signals in each phase, a broker that restarts in a batch."""
+"""Tests with deleted checkpoints, recreated topics, two drivers at once, signals in each phase, and a broker restart in a batch."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_recreated_topic_is_refused(ottla: Broker, deployed: Settings) -> None:
 
 
 def test_restart_of_the_broker_in_a_batch_loses_nothing(ottla: Broker, deployed: Settings) -> None:
-    """The stream continues, or ends with an error and continues at the next start."""
+    """After the restart the stream continues, or ends with an error and continues when it is started again."""
 
     def restart() -> None:
         with suppress(ClientError):
@@ -138,10 +138,10 @@ def test_interrupt_ends_the_driver_and_leaves_no_transaction(ottla: Broker, depl
     with driver(deployed, tmp_path, "run", "distinct") as (process, log):
         until(lambda: PHASES[phase](ottla, process.pid) or process.poll() is not None, log.read_text())
         assert process.poll() is None, log.read_text()
-        # The terminal sends it to the whole group, which Spark's JVM belongs to.
+        # Send SIGINT to the whole process group, including Spark's JVM, as a terminal does.
         os.killpg(process.pid, signal.SIGINT)
         code = process.wait(WAIT_S)
-        # Before the program handles signals, Python ends with a traceback or by the signal.
+        # If the signal comes before the program handles signals, Python ends with a traceback or by the signal.
         assert code == 130 or (phase == "imports" and code in (-signal.SIGINT, 1)), log.read_text()
         assert phase == "imports" or log.read_text().splitlines()[-1].startswith("shop: stopped by SIGINT"), log.read_text()
     assert transactions_of(ottla) <= {"CompleteAbort", "CompleteCommit", "Empty"}

@@ -1,4 +1,4 @@
-"""The audit finds each planted error, and nothing in a sound result."""
+"""Tests that the audit finds each planted error, and nothing in a sound result."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ from shop.settings import Settings
 from test_jobs import HOUR_MS, WINDOW_MS, invoice, order, payment
 
 FAR_MS = NOW_MS + 1_000 * HOUR_MS
-"""A watermark after which nothing is open."""
+"""A watermark, in ms, that is later than all time limits, so that nothing is open."""
 
 
 @dataclass
 class Frames:
-    """Makes the outputs of a job. A value is a tuple of source and fields; ``None`` as a source is a record without its header."""
+    """Makes the outputs of a job. A value is a tuple of source and fields. If the source is None, the record has no source
+    header."""
 
     spark: SparkSession
     schemas: dict[str, str] = field(default_factory=dict)
@@ -71,7 +72,7 @@ ORDER_1, ORDER_2, ORDER_3 = order(1), order(2), order(3)
 
 
 def judge_orders(given: Callable[..., Input], frames: Frames, clean: list[Any], late: list[Any], letters: list[str]) -> Stage:
-    """Audit four records: two orders, a repetition of the first, and a malformed one."""
+    """Audit four records: two orders, a repetition of the first order, and a malformed record."""
     orders = given(ORDERS, ORDER, ORDER_1, ORDER_2, ORDER_1, b"{")
     return distinct_stage(orders, frames.outputs(ORDER, *clean), frames.outputs(ORDER, *late), frames.letters("distinct", *letters))
 
@@ -228,7 +229,7 @@ def test_settlements(
     ],
 )
 def test_receipts(spark: SparkSession, batches: list[int], records: list[str | None], broken: set[str] | None) -> None:
-    """The receipt of the first batch counts two records in topic a and one in topic b, the others none."""
+    """The receipt of the first batch counts two records in topic a and one record in topic b; the other receipts count none."""
     first = {"a": 2, "b": 1}
     made = [("job.sink", "s", batch, 0, first if batch == batches[0] else {}) for batch in batches]
     label = f"job.sink/s/{batches[0]}"

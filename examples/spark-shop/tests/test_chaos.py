@@ -1,4 +1,4 @@
-"""The plan of a chaos run and its picture; and a short run, which is marked ``chaos``."""
+"""Tests of a chaos run's plan and picture, and a short chaos run with the mark ``chaos``."""
 
 from __future__ import annotations
 

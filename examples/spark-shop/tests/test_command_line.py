@@ -1,4 +1,4 @@
-"""The commands: one line for an error of the caller, and topics and records that are made once."""
+"""Tests of the commands: a user's error is one line, and repeated commands create nothing twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compose file: its settings are known, and its commands start a Spark cluster."""
+"""Tests of the compose file: its settings exist, and its commands start a Spark cluster."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ def test_every_dependency_is_a_service() -> None:
 
 
 def test_commands_of_the_compose_file_start_a_cluster(tmp_path: Path) -> None:
-    """The commands run as processes, with other names and ports."""
     port = str(free_port())
     with ExitStack() as stack:
         for name in ("spark-master", "spark-worker-1", "spark-worker-2"):

@@ -1,4 +1,4 @@
-"""Each job once on a broker and Spark: its topics, its late rows, and what a second run adds. At the end the audit of all jobs."""
+"""Runs each job on a broker and Spark, and tests its topics, late rows and a second run. The last test audits all jobs."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def ids(broker: Broker, topic: str, field: str = "id") -> list[str]:
 def test_distinct_writes_each_order_once_and_late_ones_to_their_topic(ottla: Broker, runs: Runs) -> None:
     ottla.produce(ORDERS, [sent(order(1)), sent(order(2)), sent(order(1)), sent(b"{")])
     runs("distinct")
-    # This order moves the watermark by hours, so that another with the time of the first ones is late in the batch after it.
+    # This order moves the watermark by hours, so in the next batch an order with the time of the earlier orders is late.
     ottla.produce(ORDERS, [sent(order(3, at_ms=NOW_MS + 5 * HOUR_MS))])
     runs("distinct")
     ottla.produce(ORDERS, [sent(order(4), NOW_MS + 6 * HOUR_MS), sent(order(5, at_ms=NOW_MS + 6 * HOUR_MS))])

@@ -1,4 +1,4 @@
-"""The transformations of the jobs on static frames."""
+"""Tests of the jobs' transformations on static frames."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_repeated_orders_are_written_once(given: Callable[..., Input], settings:
 
 
 def test_late_orders_go_to_a_topic_of_their_own(given: Callable[..., Input], settings: Settings) -> None:
-    """A static frame has no watermark, so nothing is dropped, but the rows that a watermark drops are known."""
+    """A static frame has no watermark, so no row is dropped, but `DEADLINE` shows which rows a watermark would drop."""
     rows = distinct(given(ORDERS, ORDER, order(1), order(2), order(3)), settings)
     late = [(key, headers) for topic, key, _, headers in texts(kept(rows, NOW_MS + 2)) if topic == "late-orders"]
     assert late == [("o-1", {"shop.source": "orders-0@0"}), ("o-2", {"shop.source": "orders-0@1"})]
@@ -167,7 +167,7 @@ def test_payments_match_orders_within_the_time_limit(given: Callable[..., Input]
     orders = given(CLEAN_ORDERS, ORDER, *(order(number, at_ms=NOW_MS) for number in range(1, 6)))
     limit_ms = settings.pay_within_minutes * MINUTE_MS
     times = {1: NOW_MS, 2: NOW_MS + limit_ms, 3: NOW_MS + limit_ms + 1, 4: NOW_MS - 1, 9: NOW_MS}
-    # A record's timestamp may be at most an hour before the event, and payment 3 is later than that.
+    # An event may be at most an hour ahead of its record's timestamp, and payment 3 is further ahead.
     payments = given(PAYMENTS, PAYMENT, *(payment(number, at_ms) for number, at_ms in times.items() if number != 3))
     rows = kept(settlements(orders, payments, settings), NEVER)
     assert [(value["order"], value["status"], value.get("owed"), value.get("paid")) for _, _, value, _ in texts(rows)] == [

@@ -1,4 +1,4 @@
-"""The watermarks of a batch, as Spark's checkpoint has them."""
+"""Tests of the watermarks that are read from Spark's checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings come from defaults, a TOML file and the environment, and a wrong one is named."""
+"""Tests that settings come from defaults, a TOML file and the environment, and that errors name wrong settings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The jobs. Each module has a function that makes the rows of a job, for streams and for static frames, and a `Job`.
+"""The jobs. Each job's module has a `Job`, and a function that makes its rows for streams and for static frames.
 
-- `job`: what a job is.
+- `job`: the class `Job`.
 - `distinct`: orders, each once.
 - `invoices`: orders with their products, into two sinks.
 - `revenue`: invoices summed by window and category.

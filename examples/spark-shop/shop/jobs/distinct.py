@@ -1,5 +1,5 @@
-"""Deduplication: each order once, however often it was sent. What comes after the watermark cannot be compared with the orders that
-Spark has forgotten, and goes to ``late-orders``."""
+"""Deduplication: each order once, however often it was sent. An order older than the watermark cannot be compared with orders that
+Spark has forgotten, so it goes to ``late-orders``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shop.settings import Settings
 
 
 def distinct(orders: Input, settings: Settings) -> DataFrame:
-    """Return the orders without repetitions. An order is repeated if id and time are equal."""
+    """Return the orders without repetitions. Orders with equal id and time are repetitions."""
     rows = orders.good.withWatermark("at", f"{settings.watermark_minutes} minutes").withColumn("id", f.col("row.id"))
     firsts = rows.select("id", "at", "row", "source").dropDuplicates(["id", "at"])
     clean = always(firsts.select(out(CLEAN_ORDERS, f.col("id"), f.to_json("row"), f.col("source")).alias("out")))

@@ -1,7 +1,8 @@
 """Enrichment: each order with the name and category of its product, as an invoice and as a shipment, by two sinks.
 
-Rows that must be committed together belong in one sink: the invoices and the dead letters are. The shipments have a sink of their
-own, as for another team's topic. If a driver dies between the two commits, the next start writes only what is missing.
+Rows that must be committed together need one sink, such as the invoices and the dead letters. The shipments have a sink of their
+own, as for another team's topic. If a driver dies between the two commits, the next start writes only to the sink that has not
+committed.
 """
 
 from __future__ import annotations

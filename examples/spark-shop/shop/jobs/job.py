@@ -1,4 +1,4 @@
-"""What a job is: the topics that it reads, the topics of each of its sinks, and its rows."""
+"""Defines a job: the topics that it reads, the topics of each of its sinks, and its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows: the sum of the invoices of each window of event time and category, written whenever it changes.
+"""Windows: the sum of the invoices of each category and window of event time, written whenever the sum changes.
 
 An invoice whose window has ended before the watermark goes to ``late-invoices``, where a later correction can find it.
 """
@@ -16,7 +16,7 @@ from shop.settings import Settings
 
 
 def summed(good: DataFrame, settings: Settings) -> DataFrame:
-    """Return ``window_ms``, ``category``, ``invoices`` and ``cents``, the last two as sums."""
+    """Return ``window_ms`` and ``category`` with the number of ``invoices`` and the sum of ``cents``."""
     timed = good.withWatermark("at", f"{settings.watermark_minutes} minutes").withColumn("category", f.col("row.category"))
     grouped = timed.groupBy(f.window("at", f"{settings.window_minutes} minutes"), "category")
     sums = grouped.agg(f.count("*").alias("invoices"), f.sum("row.cents").alias("cents"))

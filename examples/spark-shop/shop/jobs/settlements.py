@@ -1,7 +1,7 @@
-"""A join of two streams: each order with its payment, if it is paid within the time limit, and what has no counterpart by then.
+"""A join of two streams: each order with its payment within the time limit, and orders and payments without a counterpart.
 
-An outer join keeps every order and every payment, but Spark writes one without a counterpart only when the watermark has passed
-its time limit. Until then it is open: kept in the checkpoint, and written later.
+An outer join keeps every order and payment, but Spark writes a row without a counterpart only when the watermark has passed the
+time limit. Until then the row is open: it is stored in the checkpoint.
 """
 
 from __future__ import annotations
