@@ -80,7 +80,7 @@ def main() -> int:
 
 
 def _of_faults(options: argparse.Namespace, seed: str, progress: Callable[[int], None], *, java: bool) -> FaultReport:
-    """Run the share group campaign or the campaign of unclean elections, in which faults of all kinds count."""
+    """Run the share group campaign or the campaign of unclean elections, where ``--kills`` counts faults of all kinds."""
     if options.share:
         return share.run(options.kills, seed, progress=progress, keep=options.keep)
     return unclean.run(options.unclean, options.kills, seed, java=java, progress=progress, keep=options.keep)

@@ -72,7 +72,7 @@ class Disk:
         os.makedirs(path, exist_ok=exist_ok)  # noqa: PTH103
 
     def open_whole(self, file: str | int, mode: str = "r", **options: Any) -> Any:
-        """Replaces Python's ``open``, with which the broker writes small files."""
+        """Replaces the built-in ``open``, with which the broker writes small files."""
         if "w" in mode:
             try:
                 self._take(1)

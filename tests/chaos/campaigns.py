@@ -33,7 +33,7 @@ OTTLA, UNDER_KAFKA, WITH_KAFKA = "ottla", "under kafka", "with kafka"
 CAMPAIGNS = (OTTLA, UNDER_KAFKA, WITH_KAFKA)
 OTTLA_NODES = {UNDER_KAFKA: (1, 2, 3), WITH_KAFKA: (1, 2, CONTROLLER)}
 MIXED_SETTINGS = {
-    # A Java broker that has just started shares two cores with the clients, so its heartbeats are late.
+    # A Java broker that has just started shares two cores with the clients, so its heartbeats need a long session timeout.
     "broker.session.timeout.ms": 3_000,
     "broker.heartbeat.interval.ms": 300,
     "replica.lag.time.max.ms": 3_000,

@@ -33,9 +33,9 @@ WORKERS = {
 """Client processes by name, each with its client library and its actors. Both confluent-kafka processes are in one group."""
 PACE_MS = 25
 STOP_S = 130.0
-"""Time for all clients to stop, in seconds. A Java producer gives up on a record only after two minutes."""
+"""Time for all clients to stop, in seconds. A Java producer fails a record only after its delivery timeout of two minutes."""
 ZOMBIE_S = 15.0
-"""Maximum pause of a zombie, in seconds. It is resumed then even if its successor has not started to write."""
+"""Maximum pause of a zombie, in seconds. It is resumed after this time even if its successor has not started to write."""
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
 """Chaos tests of one broker: stock clients write while the broker is killed, paused, terminated, or gets a full disk.
 
-A run uses one new data directory after the other, each with new clients, and checks the results at the end of each. Each start of
-the broker gets a plan of faults (`tests.chaos.plan`), most of which are triggered while a transaction ends. Run it with
-``python -m tests.chaos --kills 2000 --seed 7``.
+A run uses consecutive new data directories, each with new clients, and checks the results of each. Each start of the broker gets a
+plan of faults (`tests.chaos.plan`), most of which are triggered while a transaction ends. Run it with ``python -m tests.chaos
+--kills 2000 --seed 7``.
 """
 
 from __future__ import annotations
@@ -165,8 +165,6 @@ class Round:
         for future in admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()]).values():
             future.result(10)
 
-    # broker processes
-
     def _live(self, sort: str) -> bool:
         """Start the broker with planned faults and run it to its end. Returns whether a fault was triggered."""
         rng, report = self._rng, self._report
@@ -213,7 +211,7 @@ class Round:
                     return
 
     def _starve(self, fault: Fault) -> None:
-        """Handle a full disk: let the broker be killed, terminate it now, or check that it recovers when space is free again."""
+        """Handle a full disk: await the planned kill, terminate the broker, or check that it recovers when space is free."""
         dice = self._rng.random()
         if dice < 0.2:
             time.sleep(self._rng.random() * fault.for_ms / 1000)
@@ -254,8 +252,6 @@ class Round:
             self._report.triggered(hit)
         was_full = any(hit.do == FULL for hit in new_hits)
         self._complaints += observe.complaints(self.broker.logs[self._log_begin :], disk_was_full=was_full)
-
-    # final checks
 
     def _judge(self, history: History) -> None:
         bootstrap = self.broker.bootstrap

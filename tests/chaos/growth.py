@@ -106,8 +106,6 @@ class GrowthRound(several.ClusterRound):
         self.broker.kill()
         self.cluster.close()
 
-    # one broker
-
     def _alone(self) -> None:
         """Pause the single broker and resume it, or kill or stop it and start it again."""
         rng = self._rng
@@ -133,8 +131,6 @@ class GrowthRound(several.ClusterRound):
             self._note(ALONE_STOPPED)
             if (code := self.broker.stop()) != 0:
                 self._report.findings.append(f"{self._seed}: the broker ended with {code} after SIGTERM")
-
-    # growth
 
     def _grow(self) -> int:
         """Stop or kill the broker and grow its directory. The command is killed several times, then runs to its end.
@@ -190,8 +186,6 @@ class GrowthRound(several.ClusterRound):
                 # An internal topic is created by the first client of its coordinator, so it may not exist yet.
                 with suppress(ClientError, TimeoutError):
                     self.campaign.reassign(where, self._rng.sample(self.cluster.brokers, BROKERS))
-
-    # final checks
 
     def _judge(self, history: History) -> None:
         super()._judge(history)

@@ -31,7 +31,7 @@ class Scribe:
 
 
 def read(paths: list[Path]) -> History:
-    """Read the history files of actors. A last line that is incomplete because of a kill is skipped."""
+    """Read the history files of actors. An incomplete final line, which a kill has truncated, is skipped."""
     history = History()
     for path in sorted(paths):
         open_by: dict[tuple[str, int, int], Attempt] = {}

@@ -43,7 +43,7 @@ MANY = "many"
 FACTOR = 3
 SESSION_MS = 15_000
 SETTINGS = several.SETTINGS | {
-    # Nine brokers and the clients share two cores, so that heartbeats come late.
+    # Nine brokers and the clients share two cores, so heartbeats are late and need long timeouts.
     "broker.session.timeout.ms": SESSION_MS,
     "broker.heartbeat.interval.ms": 1_000,
     "replica.lag.time.max.ms": 20_000,
@@ -54,7 +54,8 @@ TRANSACTION_MS = 20_000
 """Transaction timeout. With the shorter timeout of the other campaigns, all transactions would time out before their commit."""
 SETTLE_S = TRANSACTION_MS / 1000 + 30.0
 WORKERS = ("confluent-1", "aiokafka", "java")
-"""Client processes. They are fewer than on three brokers, because nine brokers leave less processor time to clients."""
+"""Client processes. There are fewer than in campaigns of three brokers, because nine brokers leave less processor time to clients.
+"""
 FILLED_TOPICS = 10
 RECORDS_PER_S = 150
 DELIVERY_S = 600.0
@@ -156,7 +157,7 @@ class ManyRound(several.ClusterRound):
         self._deck = DECK
         self._rng = random.Random(seed)
         self._seed = seed
-        # The default timeouts of the cluster handle are for three brokers.
+        # The cluster handle's default timeouts are for three brokers.
         cluster_handle.START_TIMEOUT_S = cluster_handle.STOP_TIMEOUT_S = cluster_handle.CHANGE_TIMEOUT_S = PATIENCE_S
         self._report = report
         self._measures = report.measures
@@ -216,8 +217,6 @@ class ManyRound(several.ClusterRound):
         self._check_lines(self._of_ottla._parent.logged_lines - lines, self._report.done - done)
         self._judge_all(history, filler)
 
-    # faults
-
     def _play(self, card: str) -> None:
         if card not in (SEVERAL, BOTH):
             super()._play(card)
@@ -247,8 +246,6 @@ class ManyRound(several.ClusterRound):
             return False
 
         self.cluster.wait_for(attempt, PATIENCE_S)
-
-    # state of the cluster
 
     def _metadata(self) -> list[tuple[TopicPartition, int, list[int], list[int]]]:
         """Return all partitions with their leader, replicas and in-sync replicas."""
@@ -296,8 +293,6 @@ class ManyRound(several.ClusterRound):
         self._measure(f"{lines:,} log lines for {faults} faults; of the newest {events.total():,}: {most}")
         if lines > faults * LINES_PER_FAULT:
             self._report.findings.append(f"{self._seed}: {lines:,} log lines for {faults} faults: {most}")
-
-    # final checks
 
     def _judge_all(self, history: History, filler: Filler) -> None:
         cluster, report = self.cluster, self._report

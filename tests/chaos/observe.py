@@ -97,7 +97,7 @@ def unsettled(bootstrap: str, upto: dict[TopicPartition, int], timeout_s: float)
 def shown_to(name: str, bootstrap: str, topics: list[str], expected: Shown) -> Shown:
     """Read the topics with a read_committed consumer of another client library.
 
-    The read ends when as many records as in ``expected`` were read and no further record has arrived, or at the timeout.
+    Reading ends at the timeout, or when as many records as in ``expected`` were read and no further record arrives.
     """
     consumer = client_named(name).consumer(bootstrap, topics, group=f"observer-{name}")
     shown_records: dict[TopicPartition, list[tuple[int, str]]] = {where: [] for where in expected}

@@ -37,7 +37,7 @@ ABORT_POINTS = [(ABORTED_INDEX, side) for side in (BEFORE, TORN, AFTER)]
 NEVER_TORN = {"file", "truncate"}
 """Kinds of writes that are never torn. A small file is replaced atomically."""
 SELDOM = {ABORTED_INDEX, FILE, GROUP, IDENTITY, INDEX, TRUNCATE}
-"""Kinds of writes that not every transaction causes, so that a fault has to use a small countdown."""
+"""Kinds of writes that not every transaction causes, so a fault at these writes needs a small countdown."""
 OTHER_POINTS = [
     (PREPARE, BEFORE),
     *((kind, side) for kind in OTHERS for side in (BEFORE, TORN, AFTER) if not (kind in NEVER_TORN and side == TORN)),

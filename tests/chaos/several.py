@@ -164,8 +164,6 @@ class ClusterRound:
     def close(self) -> None:
         self.cluster.close()
 
-    # faults
-
     def _play(self, card: str) -> None:
         cluster, rng, report = self.cluster, self._rng, self._report
         if card in KILLING:
@@ -248,7 +246,8 @@ class ClusterRound:
         time.sleep(self._rng.uniform(0.0, 2.0))
 
         def is_added_again() -> bool:
-            # While the replica is being removed, a controller keeps removing it (ReplicationControlManager), so ask once more.
+            # While the replica is being removed, a controller keeps removing it (ReplicationControlManager), so the request is
+            # repeated.
             self.campaign.reassign(where, replicas)
             return len(self.cluster.in_sync(*where)) == 3
 
@@ -298,8 +297,6 @@ class ClusterRound:
     def _await_in_sync(self) -> None:
         cluster = self.cluster
         cluster.wait_for(lambda: all(len(cluster.in_sync(*where)) == 3 for where in ALL_PARTITIONS), IN_SYNC_S)
-
-    # final checks
 
     def _judge(self, history: History) -> None:
         cluster = self.cluster

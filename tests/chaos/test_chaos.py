@@ -19,7 +19,9 @@ SEED = os.environ.get("SEED") or str(time.time_ns() % 1_000_000)
 
 
 @pytest.mark.entry("STO-01", "CRD-01", "MRK-08")
-def test_exactly_once_during_kills_inside_commits(capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config) -> None:
+def test_transactions_are_exactly_once_during_kills_inside_commits(
+    capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config
+) -> None:
     kills = KILLS_WITHIN_BUDGET if pytestconfig.getoption("--budgets") else KILLS
 
     def say(line: str) -> None:

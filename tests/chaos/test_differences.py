@@ -1,4 +1,4 @@
-"""The comparison of replicas in the brokers' files at the end of a chaos run."""
+"""Tests the comparison of the brokers' log files at the end of a chaos run."""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ FAULTS_WITHIN_BUDGET = 6
 SEED = os.environ.get("SEED") or "1"
 
 
-def test_exactly_once_while_one_broker_grows_to_three(capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config) -> None:
+def test_transactions_are_exactly_once_while_one_broker_grows_to_three(
+    capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config
+) -> None:
     faults = FAULTS_WITHIN_BUDGET if pytestconfig.getoption("--budgets") else FAULTS
     report = run(faults, SEED, java=has_java()[0])
     with capsys.disabled():

@@ -17,7 +17,9 @@ PARTITIONS, PARTITIONS_WITHIN_BUDGET = 400, 150
 SEED = os.environ.get("SEED") or "1"
 
 
-def test_exactly_once_during_faults_of_nine_brokers(capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config) -> None:
+def test_transactions_are_exactly_once_during_faults_of_nine_brokers(
+    capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config
+) -> None:
     is_short = pytestconfig.getoption("--budgets")
     faults = FAULTS_WITHIN_BUDGET if is_short else FAULTS
     partitions = PARTITIONS_WITHIN_BUDGET if is_short else PARTITIONS

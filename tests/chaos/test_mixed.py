@@ -18,7 +18,7 @@ SEED = os.environ.get("SEED") or "1"
 
 
 @pytest.mark.parametrize("campaign", [campaigns.UNDER_KAFKA, campaigns.WITH_KAFKA])
-def test_exactly_once_in_clusters_of_ottla_and_kafka_nodes(
+def test_transactions_are_exactly_once_in_clusters_of_ottla_and_kafka_nodes(
     campaign: str, capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config
 ) -> None:
     try:

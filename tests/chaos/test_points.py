@@ -91,7 +91,7 @@ MARKER_BATCH = bytes(build_marker(EndTxnMarker(1, 0, True, 0), 0))
 
 
 class Stopped(Exception):
-    """Raised instead of killing the process."""
+    """Raised in place of a kill of the process."""
 
 
 @pytest.mark.parametrize(("side", "left"), [(BEFORE, 1.0), (TORN, 1.5), (AFTER, 2.0)])

@@ -20,7 +20,9 @@ One run with a random seed has failed for an unknown reason. Its seed was not re
 """
 
 
-def test_exactly_once_during_kills_of_three_brokers(capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config) -> None:
+def test_transactions_are_exactly_once_during_kills_of_three_brokers(
+    capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config
+) -> None:
     kills = KILLS_WITHIN_BUDGET if pytestconfig.getoption("--budgets") else KILLS
     report = run(kills, SEED, brokers=3, java=has_java()[0])
     with capsys.disabled():

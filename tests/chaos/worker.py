@@ -77,8 +77,6 @@ class Actor:
         finally:
             self._close()
 
-    # producers
-
     def _start_anew(self) -> None:
         with contextlib.suppress(Exception):
             if self._producer is not None:
@@ -96,7 +94,7 @@ class Actor:
     def _initialised(self) -> WireProducer:
         """Return the producer, or create and initialise a new one.
 
-        Initialising ends the open transaction of the last producer, so that committed offsets are final afterwards.
+        Initialising ends the open transaction of the previous producer, so that committed offsets are final afterwards.
         """
         if self._producer is not None:
             return self._producer
@@ -123,8 +121,6 @@ class Actor:
         offsets = self._consumer.rewind()
         self._scribe.note("offsets read", asked_s=asked_s, offsets=[(*where, at) for where, at in offsets.items()])
         self._next = dict(offsets)
-
-    # transactions
 
     def _step(self) -> None:
         if self.role == "watch":

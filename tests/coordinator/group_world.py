@@ -141,10 +141,7 @@ class GroupShardWorld(GroupsWorld[GroupShard]):
         return settled, *_offsets(shard)
 
     def check_reloaded(self) -> GroupShard:
-        """Reload the shard and compare it with the live state.
-
-        A rebalance that has begun since the last record of a classic group is not restored.
-        """
+        """Reload the shard and compare it with the live state, except rebalances that began after a classic group's last record."""
         again = self.reloaded()
         live, loaded = self.logged(self.shard), self.logged(again)
         assert {group_id: loaded[0].get(group_id) for group_id in live[0]} == live[0]

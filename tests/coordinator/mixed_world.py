@@ -116,8 +116,6 @@ class MixedGroupWorld(GroupShardWorld):
         view = self.shard.view(GROUP)
         return "none" if view is None else view.type_name
 
-    # the consumer protocol
-
     def beat(self, client: ConsumerClient, **given: Any) -> ConsumerHeartbeatAnswer:
         if client.epoch == 0:
             client.owned = {}
@@ -136,8 +134,6 @@ class MixedGroupWorld(GroupShardWorld):
         beat = consumer_heartbeat(GROUP, client.member_id, epoch, instance_id=client.instance_id)
         self.run_retried(lambda: self.shard.heartbeat(beat, self.now_ms, {}))
         client.epoch, client.owned = 0, {}
-
-    # the classic protocol
 
     def join(self, client: ClassicClient, *, needs_known_id: bool = True, **given: Any) -> JoinAnswer | None:
         """Send JoinGroup. Returns the response, or None if the request is parked. Raises `KafkaError`."""
@@ -207,8 +203,6 @@ class MixedGroupWorld(GroupShardWorld):
             turn = frozenset(range(at, PARTITIONS, len(answer.members)))
             given[member_id] = written_assignment({"t": turn - taken}, metadata)
         return given
-
-    # how clients handle responses
 
     def step(self, client: AnyClient) -> None:
         """Run one iteration of a client's loop: a heartbeat, or the next step of its current rebalance."""
@@ -290,7 +284,7 @@ class MixedGroupWorld(GroupShardWorld):
         raise AssertionError(f"the group did not become stable: {clients}")
 
     def check_owned(self, clients: Iterable[AnyClient]) -> None:
-        """Check that no partition has two owners. Classic members that have to rejoin are excepted.
+        """Check that no partition has two owners. Classic members that have to rejoin are not checked.
 
         In a classic group, a member may not know yet that the leader has assigned its partitions to others. If the group is
         migrated at this time, Apache Kafka also assumes that the member has received its new assignment.

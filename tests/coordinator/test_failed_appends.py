@@ -44,8 +44,6 @@ class RandomGroupsWorld(GroupShardWorld):
     def check(self) -> None:
         self.check_reloaded()
 
-    # requests of clients
-
     def step(self) -> None:
         actions = [
             self.join,

@@ -48,8 +48,6 @@ class TransactionWorld(ShardWorld[TransactionShard]):
         self.last_id += 1
         return 100 + self.last_id
 
-    # commands
-
     def init(self, expected: ProducerIdAndEpoch | None = None, timeout_ms: int = 60_000) -> ProducerIdAndEpoch:
         answer = self.run(self.shard.init_producer_id(ID, timeout_ms, expected, self.now_ms, self.new_producer_id))
         if answer.aborting:

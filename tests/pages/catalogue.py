@@ -201,7 +201,7 @@ SPARK_PROGRAMS = (
 _CONTAINERS = "tests/container/test_testcontainers.py::test_testcontainers_class_starts_the_image"
 _FAULTS = "tests/control/faults/test_fault_texts.py::test_faults_in_the_documentation_are_valid"
 
-_SECURED = "tests/wire/test_secured_programs.py::test_python_blocks_commit_and_read"
+_SECURED = "tests/wire/test_secured_programs.py::test_documented_python_clients_commit_and_read"
 
 _FIRST_RUN = "tests/spark/sink/test_first_run.py"
 _OWN_SINK = f"{_FIRST_RUN}::test_stream_of_sparks_own_sink_continues_with_its_checkpoint"
@@ -225,22 +225,24 @@ ELSEWHERE = {
         "tests/broker/handlers/test_first_users.py::test_user_can_authenticate_by_every_mechanism"
     ),
     ("docs/security.md", "sasl.enabled.mechanisms=PLAIN"): (
-        "tests/broker/config/test_security.py::test_mechanisms_have_the_users_of_their_login_module"
+        "tests/broker/config/test_security.py::test_sasl_mechanism_gets_the_users_of_its_login_module"
     ),
     ("docs/security.md", "authorizer.class.name=org.apache.kafka.metadata.authorizer.S"): (
-        "tests/broker/handlers/test_authorisation.py::test_super_user_may_do_everything"
+        "tests/broker/handlers/test_authorisation.py::test_super_user_has_all_permissions"
     ),
     ("docs/security.md", "kafka-configs --bootstrap-server localhost:9092 --alter --en"): (
         "tests/wire/test_reloaded_certificates.py::test_new_connections_get_the_new_certificate_and_old_ones_stay"
     ),
-    ("docs/security.md", "listeners=SASL_SSL://broker1.example:9093"): ("tests/wire/test_secured_nodes.py::test_cluster_of_ottla"),
+    ("docs/security.md", "listeners=SASL_SSL://broker1.example:9093"): (
+        "tests/wire/test_secured_nodes.py::test_secured_cluster_of_ottla_survives_the_death_of_its_leader"
+    ),
     ("docs/security.md", "ottla serve server.properties --brokers 3 --set listeners=SA"): (
         "tests/wire/test_secured_cluster.py::test_nodes_use_no_plain_listener"
     ),
     ("docs/security.md", "ottla quota set --user alice --client-id app producer_byte_r"): (
         "tests/wire/test_prompt.py::test_quotas_are_set_listed_and_removed"
     ),
-    ("docs/security.md", "listeners=SSL://0.0.0.0:9093"): "tests/broker/config/test_security.py::test_keys_may_be_files",
+    ("docs/security.md", "listeners=SSL://0.0.0.0:9093"): "tests/broker/config/test_security.py::test_tls_keys_may_be_files",
     ("docs/security.md", "bootstrap.servers=broker.example:9093"): (
         "tests/wire/test_secured_commands.py::test_each_command_connects_by_every_protocol"
     ),
@@ -267,7 +269,7 @@ ELSEWHERE = {
         "examples/spark-shop/tests/test_chaos.py::test_kills_of_driver_executor_and_broker_lose_and_duplicate_nothing"
     ),
     ("examples/spark-shop/README.md", "pip install pytest pyyaml"): (
-        "tests/spark/test_spark_shop.py::test_tests_of_the_project_pass"
+        "tests/spark/test_spark_shop.py::test_tests_of_spark_shop_pass"
     ),
     ("examples/README.md", "cd examples/go && go test ./..."): "tests/wire/test_examples.py::test_go_example_passes",
     ("docs/client-faults.md", "def test_offsets_survive_a_move_of_the_coordinator(ottla, ot"): (

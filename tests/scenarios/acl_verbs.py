@@ -1,6 +1,6 @@
 """Scenario commands for ACLs, and requests under each of several ACLs, on a broker with an authorizer.
 
-A command with ``by=alice`` is sent by the user alice, and all others by a client that may do everything.
+A command with ``by=alice`` is sent by the user alice, and all others by a client with all permissions.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def allow(world: World, words: Words) -> str:
 
 @verb
 def deny(world: World, words: Words) -> str:
-    """Add ACLs that deny operations. Command: as ``allow``."""
+    """Add ACLs that deny operations. Command: ``deny`` with the arguments of ``allow``."""
     return _add(world, words, DENY)
 
 
@@ -82,7 +82,7 @@ def revoke(world: World, words: Words) -> str:
 
 @verb
 def under(world: World, words: Words) -> str:
-    """Send a request by users who each have one ACL more than alice, and show for which of these ACLs each response came.
+    """Send a request as several users, each with alice's ACLs and one more, and show which response each additional ACL leads to.
 
     Command: ``under alice topic=t ask ApiName {"field": 1}``. ``none`` is without a further ACL, and ``-READ`` with one that allows
     all operations and one that denies READ. ``PREFIX`` allows all operations on a prefix of the name, ``*`` on all names.
@@ -97,7 +97,7 @@ def under(world: World, words: Words) -> str:
         users.append((label, other))
         own = dict.fromkeys(acl._replace(principal=_principal(world, other)) for acl in (*world.acls.get(user, ()), *further))
         created += own
-    # The last user has ACLs, and Apache Kafka applies those of one request together.
+    # Apache Kafka applies the ACLs of one request together, so when the last user has its ACL, all users have theirs.
     _create(world, created)
     _await_acls(world, other, list(own))
     answers = dict[str, list[str]]()
@@ -140,9 +140,6 @@ def unacknowledged(world: World, words: Words) -> str:
     except Closed:
         world.forget_connection(words.user)
         return "closed"
-
-
-# ACLs
 
 
 def _principal(world: World, user: str) -> str:
@@ -198,7 +195,7 @@ def _check(results: Iterable[Any]) -> None:
 
 
 def _await_acls(world: World, user: str, wanted: Sequence[AclBinding]) -> None:
-    """Wait until the broker decides by these ACLs, which Apache Kafka applies after its response to the request."""
+    """Wait until the broker authorizes by these ACLs. Apache Kafka applies them after its response to the request."""
     request = DescribeAclsRequest(
         resource_type_filter=ResourceType.ANY,
         resource_name_filter=None,

@@ -1,4 +1,4 @@
-"""Scenario commands for several brokers that an admin client would send: leader elections, reassignments, new topics."""
+"""Scenario commands that send an admin client's requests to several brokers: leader elections, reassignments, new topics."""
 
 from __future__ import annotations
 

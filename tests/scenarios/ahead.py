@@ -1,4 +1,4 @@
-"""Runs all cases of a broker, several at once, as soon as a test requests the result of the first case."""
+"""Runs all cases of a broker, several at once, when a test first requests the result of one of them."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class _InCompany:
 class Ahead:
     """The results of all cases in this session, by the node ids of the tests.
 
-    ``parts`` are the cases whose results tests will request. After the last result of a broker was requested, the broker is closed.
-    If a result is requested again, as in a rerun, the case runs again on a new broker.
+    ``parts`` are the cases whose results tests will request. A broker is closed when the results of all its cases have been
+    requested. If a result is requested again, as in a rerun, the case runs again on a new broker.
     """
 
     parts: dict[str, Part]

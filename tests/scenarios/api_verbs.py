@@ -42,7 +42,7 @@ _CLUSTER_ID = re.compile(r'cluster id "[\w-]{22}"')
 _OF_ALL_CASES = {"ListGroups": "groups", "ListTransactions": "transaction_states", "ListConfigResources": "config_resources"}
 """APIs whose responses list objects of every case, with the name of the list. Objects of other cases are not shown."""
 _PROBE = "-probe-"
-"""Part of the names of groups that `wait_for_topics` uses."""
+"""Part of the names of the groups that `wait_for_topics` creates."""
 
 
 @verb
@@ -75,7 +75,7 @@ def ask(world: World, words: Words) -> Ask:
 
 @verb
 def usually(world: World, words: Words) -> str:
-    """Set default fields for all further ``ask`` commands of an API. Command: ``usually ApiName {"field": 1}``."""
+    """Set default fields for all later ``ask`` commands of an API. Command: ``usually ApiName {"field": 1}``."""
     world.usual[words.plain[0]] = json.loads(words.json)
     return ""
 

@@ -95,7 +95,7 @@ def identities(world: World, words: Words) -> str:
 
 @verb
 def special(world: World, words: Words) -> str:
-    """Send ListOffsets for each special timestamp; show ``stamp`` if the response has a timestamp.
+    """Send ListOffsets for each special timestamp; ``stamp`` in the output means that the response has a timestamp.
 
     Command: ``special t [committed]``.
     """

@@ -108,7 +108,7 @@ SET_UPS = {
     # Scenarios on this broker change feature levels and use unstable API versions.
     "versions": SetUp({"unstable.api.versions.enable": "true"}),
     "model": SetUp(_TARGETS_AT_ONCE | _QUICK_STREAMS | _LONG_SESSIONS),
-    # Ids and producers expire soon, and two-phase commit is enabled.
+    # Transactional ids and producer ids expire soon, and two-phase commit is enabled.
     "short": SetUp(_SHORT_IDS | _SHORT_PRODUCERS | _TWO_PHASE | _CLEANER),
     "ids": SetUp(_SHORT_IDS),
     "cleaner": SetUp(_CLEANER),
@@ -118,7 +118,7 @@ SET_UPS = {
     "apis": SetUp(_ANY_API),
     # No request for a group has been sent, so the offsets topic does not exist.
     WITHOUT_GROUPS: SetUp(),
-    # Clients without a user may do everything, and users what the ACLs of their case allow.
+    # Clients without a user have all permissions, and users those of their case's ACLs.
     WITH_ACLS: SetUp(_ANY_API | ACL_SETTINGS),
     "letters": SetUp(_TARGETS_AT_ONCE | _QUICK_SHARES | {"errors.deadletterqueue.auto.create.topics.enable": "true"}),
 }
@@ -223,7 +223,7 @@ def _start_with_users(target: str, directory: Path, settings: dict[str, str]) ->
 
 
 class Brokers:
-    """Running brokers by target and set-up. Each is started when it is first needed."""
+    """Running brokers by target and set-up. Each broker is started when it is first needed."""
 
     def __init__(self, start: Callable[[str, str], Target]) -> None:
         self._start = start
@@ -247,8 +247,8 @@ class Brokers:
 def _make_coordinators(broker: Wire, kinds: list[int]) -> None:
     """Create the coordinators' internal topics.
 
-    On a fresh Apache Kafka that takes longer than the expiration time of a short-lived id. Without them, requests for groups of a
-    user who may not look up a coordinator would get NOT_COORDINATOR until the time limit of each.
+    A new Apache Kafka broker needs longer for this than a short-lived transactional id exists. Without the topics, group requests
+    of a user without permission to look up a coordinator would get NOT_COORDINATOR until their time limit.
     """
     with broker.connect() as client:
         for kind in kinds:

@@ -63,9 +63,8 @@ def hold(world: World, words: Words) -> str:
 
 @verb
 def release(world: World, words: Words) -> str:
-    """Let a topic accept batches again, as the opposite of ``hold``.
-
-    Command: ``release t``. Transactions that ``hold`` has kept in a prepared state are completed after the next restart.
+    """Let a topic accept batches again after ``hold``. Command: ``release t``. Transactions that stayed prepared are completed
+    after the next restart.
     """
     if words.plain[0].startswith("__"):
         world.held.discard(words.plain[0])

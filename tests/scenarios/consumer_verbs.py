@@ -68,7 +68,7 @@ def wait_for_topics(world: World, group: str, names: list[str]) -> None:
 
     Apache Kafka's coordinator learns of a new topic with a delay.
 
-    The wait uses another group, on the same partition of the offsets topic.
+    The wait uses another group with the same coordinator.
     """
     answer = world.call(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in (OFFSETS_TOPIC, *names)]), 9)
     counts = {t.name: len(t.partitions) for t in answer.topics if not t.error_code}

@@ -94,7 +94,7 @@ def leave(world: World, words: Words) -> Ask:
 
 
 def coordinated(world: World, group: str) -> None:
-    """Wait until the group's coordinator is known. The first such request creates the offsets topic."""
+    """Wait until the group's coordinator is known. The first FindCoordinator request creates the offsets topic."""
     oracle.coordinator_known(world, group, oracle.GROUP)
 
 

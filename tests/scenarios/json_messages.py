@@ -50,7 +50,8 @@ UNORDERED = {
 }
 """Lists that Apache Kafka returns in the order of a hash map or of its shards. They are shown sorted."""
 UNORDERED_FOR_USERS = UNORDERED | {"responses", "topics", "partitions", "partition_responses", "resources", "acls", "matching_acls"}
-"""The lists whose order depends on a hash map if Apache Kafka refuses parts of a request."""
+"""Lists that users' responses show sorted too: Apache Kafka returns them in the order of a hash map if it refuses parts of a
+request."""
 FIRST_TIME_MS = 1_000_000_000_000
 """Integers between this number and twice this number are shown as timestamps of the test run."""
 _EMBEDDED = {
@@ -133,7 +134,7 @@ class Writer:
     """
 
     def __init__(self, topic: Callable[[bytes], str], text: Callable[[str], str], *, is_for_user: bool = False) -> None:
-        """``is_for_user``: whether a user has sent the request. Then error messages are shown, and more lists are sorted."""
+        """``is_for_user``: whether a user sent the request, so that error messages are shown and more lists are sorted."""
         self._topic = topic
         self._text = text
         self._hidden = WITHOUT_TEXTS if is_for_user else BROKERS_OWN

@@ -20,8 +20,8 @@ Identity = tuple[int, int]
 class Id:
     """The coordinator's state of a transactional id.
 
-    A crash resets two fields: ``before`` is the previous epoch, which a retried request may still use. ``early`` is the epoch at
-    which a commit without an open transaction was answered with CONCURRENT_TRANSACTIONS.
+    A crash of the broker resets two fields: ``before`` is the previous epoch, which a retried request may still use. ``early`` is
+    the epoch at which a commit without an open transaction was answered with CONCURRENT_TRANSACTIONS.
     """
 
     pid: int
@@ -137,7 +137,7 @@ class Partition:
 class Offsets:
     """The offset of one partition committed by one streams group, and the pending offsets of transactions.
 
-    Each offset is stored with the position of its write among all writes, because the last of all plain and transactional commits
+    Each offset is stored with the position of its write among all writes, because the newest commit, plain or transactional,
     determines the committed offset. The group has one member, which has had the partition's task since it joined.
     """
 
@@ -183,8 +183,6 @@ class Model:
         self.partitions = {name: Partition() for name in partitions}
         self.offsets = Offsets()
         self.timeout_ms = timeout_ms
-
-    # the coordinator
 
     def init(self, name: str, expected: Identity | None, new_pid: int, now_ms: int) -> str | Identity:
         known = self.ids.get(name)
@@ -262,8 +260,6 @@ class Model:
             else:
                 self.partitions[partition].mark(known.pid, known.epoch, outcome)
 
-    # partitions
-
     def _join(self, name: str, pid: int, epoch: int, partition: str, now_ms: int, *, newer: bool) -> str:
         """Add the batch's partition to the transaction, or verify it. Returns the error, or NONE if the batch may be appended."""
         if newer:
@@ -317,8 +313,6 @@ class Model:
 
     def admin_marker(self, pid: int, epoch: int, where: str, outcome: str) -> str:
         return self.partitions[where].mark(pid, epoch, outcome)
-
-    # crashes and time
 
     def crash(self) -> None:
         for known in self.ids.values():

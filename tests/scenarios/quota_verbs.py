@@ -15,7 +15,7 @@ from tests.scenarios.world import Ask, OwnConnection, Words, World, name_of
 
 TYPES = {"user": "user", "client": "client-id", "ip": "ip"}
 ALL = "default"
-"""In place of a name: the quotas of all users, clients or addresses without their own."""
+"""Name of the default quota, which applies to users, clients or addresses without a quota of their own."""
 SLACK_MS = 50
 """A response may take this time to reach the client."""
 _VERSIONS = ApiVersionsRequest(client_software_name="tests", client_software_version="1")
@@ -26,7 +26,7 @@ def quota(world: World, words: Words) -> str:
     """Set or remove quotas of an entity, and wait until they take effect.
 
     Command: ``quota client=p producer_byte_rate=1000 [consumer_byte_rate=none] [user=ANONYMOUS] [ip=default]``. ``default`` is the
-    entity without a name. Names of clients get the case's prefix.
+    default entity. Names of clients get the case's prefix.
     """
     entity = [
         EntityData(entity_type=kind, entity_name=_name(world, option, words.options[option]))
@@ -62,7 +62,7 @@ def do_as(world: World, words: Words) -> str:
     """Send the request of another command as a client, on a connection of its own; shows the throttle time, if there is one.
 
     Command: ``as p produce A t size=2000 [up=1000] [brief]``. With ``up`` the time is rounded up to a multiple, because it depends
-    on the time between two requests. With ``brief`` nothing else of the response is shown.
+    on the time between two requests. With ``brief`` only the throttle time is shown.
     """
     own, inner = _own(world, words.plain[0]), Words(words.name, words.plain[1], words.plain[2:], words.options, words.json)
     up_ms = words.number("up", 1)
@@ -76,7 +76,7 @@ def do_as(world: World, words: Words) -> str:
     wait_ms: int = getattr(answer, "throttle_time_ms", 0)
     own.throttled_until_ms = world.broker.now_ms() + wait_ms
     if wait_ms:
-        # The text of some commands has all fields of the response, and the time is shown once.
+        # Some commands show all fields of the response, which include the throttle time; it must not be shown twice.
         answer.throttle_time_ms = 0
     throttled = f"throttled {-(-wait_ms // up_ms) * up_ms}" if wait_ms else ""
     if words.has("brief"):
@@ -107,7 +107,7 @@ def unanswered(world: World, words: Words) -> str:
 
 @verb
 def muted(world: World, words: Words) -> str:
-    """Send a request as a client; shows whether the broker has let it wait for the throttle time. Command: ``muted p``."""
+    """Send a request as a client; shows whether the broker delayed it by the throttle time. Command: ``muted p``."""
     own = _own(world, words.plain[0])
     began_ms = world.broker.now_ms()
     if own.throttled_until_ms - began_ms < SLACK_MS:
@@ -132,14 +132,14 @@ def connections(world: World, words: Words) -> str:
 
 
 def _counts(words: Words) -> list[tuple[str, int]]:
-    """Parse ``x=20,y=1``, of which the first part is an option of the command."""
+    """Parse ``x=20,y=1``, whose first part the command line has parsed as an option."""
     text = ",".join(f"{name}={count}" for name, count in words.options.items() if name != "v")
     return [(name, int(count)) for name, _, count in (part.partition("=") for part in text.split(","))]
 
 
 @verb
 def topics(world: World, words: Words) -> Ask:
-    """Send CreateTopics for topics with numbers of partitions; ``dry`` only validates. Command: ``topics v=7 x=20,y=1 [dry]``."""
+    """Send CreateTopics with topics' partition counts; ``dry`` only validates. Command: ``topics v=7 x=20,y=1 [dry]``."""
     wanted = [CreatableTopic(name=world.real(name), num_partitions=count, replication_factor=1) for name, count in _counts(words)]
     request = CreateTopicsRequest(topics=wanted, timeout_ms=10_000, validate_only=words.has("dry"))
     return Ask(request, words.version(), lambda answer: " ".join(name_of(topic.error_code) for topic in answer.topics))

@@ -42,9 +42,6 @@ def _current_leader(world: World, answer: Any, partition_response: Any) -> str:
     return f" leader={leader} e{current.leader_epoch}{addressed}"
 
 
-# records
-
-
 @verb
 def write(world: World, words: Words) -> Ask:
     """Produce records without a producer id; ``wait`` is the request's timeout in ms.

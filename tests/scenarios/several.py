@@ -23,8 +23,8 @@ RACKS = {1: "r1", 2: "r2", 3: "r3"}
 SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "auto.create.topics.enable": "false",
-    # The session timeout is longer than the delays of a broker on a busy machine. Cases that kill a broker wait until its session
-    # expires.
+    # The session timeout is longer than the delays of a broker on a busy machine. A case that kills a broker waits for the
+    # session's end.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "200",
     "replica.lag.time.max.ms": "6000",
@@ -74,7 +74,7 @@ class SeveralTarget:
     def __init__(self, cluster: SeveralBrokers, quorum_voters: str) -> None:
         self.cluster = cluster
         self.down: set[int] = set()
-        """Brokers that were killed, stopped or paused."""
+        """Ids of the brokers that were killed, stopped or paused."""
         self.pinned: int | None = None
         self._controller = quorum_voters.partition("@")[2]
         self._make_coordinators()
@@ -163,8 +163,6 @@ class Router:
             except OSError as error:
                 raise Closed(str(error)) from None
         return self._clients[node]
-
-    # destination of a request
 
     def _destination(self, request: Any) -> int:
         if self._target.pinned is not None:

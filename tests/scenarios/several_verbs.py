@@ -274,7 +274,7 @@ def _coordinates(world: World, key: str, kind: int, broker: int) -> str:
 
 
 def _is_asked(world: World, key: str, kind: int) -> str:
-    """Return ``coordinates`` if a broker coordinates the id, else the error of its response."""
+    """Return ``coordinates`` if the broker coordinates the id, else the error code of its response."""
     if kind == TRANSACTION:
         code = world.call(DescribeTransactionsRequest([key])).transaction_states[0].error_code
     else:

@@ -89,9 +89,6 @@ def shares(world: World, words: Words) -> Ask:
     return Ask(ShareGroupDescribeRequest(group_ids=[group]), words.version(1), show)
 
 
-# records
-
-
 def _session(actor: Actor, words: Words) -> int:
     """Return the share session epoch to send. ``s`` is the next epoch of the member's session, and the default."""
     given = words.options.get("session", "s")
@@ -237,9 +234,6 @@ _HEADER = "__dlq.errors."
 
 def _spelled_bytes(data: bytes | None) -> str:
     return "null" if data is None else data.decode() if len(data) < 20 else f"{len(data)} bytes"
-
-
-# offsets
 
 
 @verb

@@ -182,9 +182,6 @@ def _offsets(words: Words, option: str) -> list[TaskOffset] | None:
     return [TaskOffset(subtopology_id=one, partition=int(at), offset=int(offset)) for one, at, offset in tasks]
 
 
-# answers
-
-
 def _new_tasks(actor: Actor, answer: Any) -> str:
     """Format the tasks in the response to the member, if there are any."""
     by_role = [answer.active_tasks, answer.standby_tasks, answer.warmup_tasks]
@@ -219,9 +216,6 @@ def _at(world: World, one: Any) -> str:
         for topics in (one.active_partitions, one.standby_partitions)
     )
     return " ".join([f"{one.user_endpoint.host}:{one.user_endpoint.port}", *active, *(["standby", *standby] if standby else [])])
-
-
-# StreamsGroupDescribe
 
 
 @verb

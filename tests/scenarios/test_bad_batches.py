@@ -82,9 +82,7 @@ STRICTER = {
     "noise said to be zstd": (batch(NOISE, attributes=ZSTD), {Code.UNKNOWN_SERVER_ERROR}),
     "snappy that says 4 GiB": (batch(b"\xff\xff\xff\xff\x0f" + b"x" * 40, attributes=SNAPPY), ANY),
 }
-"""Batches that ottla refuses because no consumer could read them.
-
-Each has the set of codes with which Apache Kafka may respond, where None means any code.
+"""Batches that ottla refuses because no consumer could read them, with the codes of Apache Kafka's response; None means any code.
 """
 
 

@@ -142,7 +142,7 @@ def test_client_of_another_cluster_must_rebootstrap(bootstrap: str, raw: RawClie
         with RawClient(bootstrap) as client:
             answer = client.call(request, 5)
             assert (answer.error_code, bool(answer.api_keys)) == (code, code is Code.NONE), (cluster, node)
-            # The connection stays open, and older versions of the request contain no cluster id.
+            # Older versions of the request contain no cluster id, so the connection stays open.
             assert client.call(request, 4).error_code == Code.NONE
 
 

@@ -86,8 +86,6 @@ class Protocol(RuleBasedStateMachine):
         if answer not in self.given[name]:
             self.given[name].append(answer)
 
-    # requests
-
     @rule(name=NAMES)
     def init(self, name: str) -> None:
         self.world.actors.pop("N", None)
@@ -168,8 +166,6 @@ class Protocol(RuleBasedStateMachine):
         answer = self.ask(f"marker A {where} {'commit' if commit else 'abort'} coordinator=0")
         assert answer == self.model.admin_marker(pid, epoch, where, COMMITTED if commit else ABORTED)
 
-    # reads
-
     @rule(where=WHERE)
     def fetch(self, where: str) -> None:
         partition = self.model.partitions[where]
@@ -208,7 +204,7 @@ class Protocol(RuleBasedStateMachine):
 
 
 def _same_after_reload(machine: Protocol) -> None:
-    """Check that the live state of the coordinator, and of the partitions' producers, equals the state reloaded from the log."""
+    """Check that the coordinator and the partitions' producer state are the same after a reload from the log."""
     simulated = machine.simulated
     assert simulated is not None
     broker = simulated.broker

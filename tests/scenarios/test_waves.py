@@ -127,7 +127,7 @@ def test_first_requested_case_plays_all_cases_of_its_broker(scenario: Callable[.
     assert answers == {name: ["", "", "", "NONE p1 e0", "", "Empty p1 e0", "nothing"] for name in "abc"}
     # Each case opens one connection before the restart and another after it.
     assert [(broker.restarts, broker.connections, broker.is_closed) for broker in started] == [(1, 6, True)]
-    # A repeated request for a result, as in a rerun, runs only that case again.
+    # A repeated request for a result, as in a rerun of a test, runs only that case again.
     ahead.answers("a")
     assert [(broker.restarts, broker.connections, broker.is_closed) for broker in started[1:]] == [(1, 2, True)]
 

@@ -1,4 +1,4 @@
-"""Users of scenarios. They authenticate with unsecured tokens, so that a case may make up its own users."""
+"""Users of scenarios. They authenticate with unsecured tokens, so that a case can define its own users."""
 
 from __future__ import annotations
 

@@ -263,8 +263,7 @@ def produce_all(world: World, words: Words) -> Ask:
 def add(world: World, words: Words) -> Ask:
     """Send AddPartitionsToTxn.
 
-    Command: ``add A t,u/1 [v=3] [epoch=] [pid=] [id=]``. The brokers' versions 4 and 5 are supported as well. The command
-    ``verify`` sends a request that only verifies.
+    Command: ``add A t,u/1 [v=3] [epoch=] [pid=] [id=]``. Versions 4 and 5, which brokers use, are supported as well.
     """
     actor = world.actors[words.plain[0]]
     pid, epoch = identity(world, words, actor)
@@ -357,7 +356,7 @@ def abort(world: World, words: Words) -> Ask:
 
 
 def settle(world: World, real: str) -> str:
-    """Wait until no transaction of the id is being completed. Returns the state of the id."""
+    """Wait until the id's transaction is complete. Returns the state of the id."""
 
     def state() -> str:
         described = world.call(DescribeTransactionsRequest([real])).transaction_states[0]

@@ -53,7 +53,7 @@ def _of_leader(world: World, ask: Callable[[], T]) -> T:
 def stored(
     world: World, where: tuple[str, int], *, committed: bool = False, aborted: set[tuple[int, int]] | None = None
 ) -> list[tuple[BatchHeader, bytes]]:
-    """Return every batch of a partition that fetches with this isolation level return.
+    """Return all batches that fetches with this isolation level return.
 
     The aborted transactions in the responses are added to ``aborted``.
     """
@@ -241,9 +241,6 @@ def _fetched(world: World, part: PartitionData) -> str:
         pairs = sorted((a.first_offset, a.producer_id) for a in part.aborted_transactions)
         text += " aborted " + " ".join(f"{world.pid(p)}@{o}" for o, p in pairs)
     return text
-
-
-# transactions
 
 
 @verb

@@ -126,8 +126,6 @@ class World:
         self.not_offered = ""
         """The last request that the broker does not support in that version, and for which it closed the connection."""
 
-    # names
-
     def real(self, name: str) -> str:
         if name.startswith("="):
             return name[1:]
@@ -154,8 +152,6 @@ class World:
     def partition(self, text: str) -> tuple[str, int]:
         topic, _, index = text.partition("/")
         return self.real(topic), int(index or 0)
-
-    # requests
 
     @property
     def clock(self) -> Target:

@@ -1,5 +1,4 @@
-"""The project examples/spark-shop as a team would run it: its own tests, its short chaos run, and the settings of its compose
-file."""
+"""The project examples/spark-shop as a team would use it: its tests, its short chaos run, and its compose file's settings."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ def run_tests(directory: Path, *arguments: str) -> str:
 @pytest.mark.java
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", FILES)
-def test_tests_of_the_project_pass(name: str, tmp_path: Path) -> None:
+def test_tests_of_spark_shop_pass(name: str, tmp_path: Path) -> None:
     output = run_tests(tmp_path, "-m", "not chaos", f"tests/{name}")
     assert re.search(r"\d+ passed", output)
     assert "skipped" not in output
@@ -54,8 +53,8 @@ def test_tests_of_the_project_pass(name: str, tmp_path: Path) -> None:
 @pytest.mark.wire
 @pytest.mark.java
 @pytest.mark.nightly
-def test_short_chaos_run_is_sound(tmp_path: Path) -> None:
-    """The jobs may end before the last kill, depending on the speed of the machine, so this test is not in test-all."""
+def test_short_chaos_run_of_spark_shop_has_no_findings(tmp_path: Path) -> None:
+    """The jobs may end before the last kill on a fast machine, so this test is not in test-all."""
     assert "1 passed" in run_tests(tmp_path, "-m", "chaos", "tests/test_chaos.py")
 
 
@@ -67,7 +66,7 @@ def test_broker_of_the_compose_file_has_settings_that_ottla_knows() -> None:
     assert config.settings.advertised_listeners == ("PLAINTEXT://localhost:9092", "DOCKER://kafka:29092")
 
 
-def test_wheel_of_the_project_has_all_modules() -> None:
+def test_wheel_of_spark_shop_has_all_modules() -> None:
     declared = re.search(r"packages = \[(.*)\]", (SHOP / "pyproject.toml").read_text())
     assert declared is not None
     packages = {str(path.parent.relative_to(SHOP)).replace("/", ".") for path in (SHOP / "shop").rglob("__init__.py")}

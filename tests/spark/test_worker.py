@@ -1,4 +1,4 @@
-"""Preparation of a Python worker before its tasks: it leaks nothing and has no effect on the tasks."""
+"""Preparation of a Python worker before its tasks: it leaks no resources and has no effect on the tasks."""
 
 from __future__ import annotations
 

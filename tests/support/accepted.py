@@ -1,4 +1,4 @@
-"""The server side of a connection, implemented by a test in place of another broker or a controller."""
+"""The accepting side of a connection, which a test implements in place of another broker or a controller."""
 
 from __future__ import annotations
 

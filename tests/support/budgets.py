@@ -27,7 +27,6 @@ Case = TypeVar("Case")
 class Sample(NamedTuple):
     name: str
     pattern: str
-    """A regular expression for the beginning of the node ids, below ``tests/``."""
     size: int
 
 
@@ -45,8 +44,8 @@ class Budget(NamedTuple):
 
 
 BUDGETS = (
-    Budget("replication on Apache Kafka", r"scenarios/test_several\.py::test_transcript\[kafka-", 45, 4),
-    Budget("replication on ottla", r"scenarios/test_several\.py::test_transcript\[ottla-", 30, 8),
+    Budget("replication on Apache Kafka", r"scenarios/test_several\.py::test_responses_equal_the_transcript\[kafka-", 45, 4),
+    Budget("replication on ottla", r"scenarios/test_several\.py::test_responses_equal_the_transcript\[ottla-", 30, 8),
     Budget("reference model", r"scenarios/test_model\.py", 45, 1),
     Budget("stopped jobs", r"pipeline/kills/test_stopped\.py", 45, 1),
     Budget("driver kills", r"pipeline/kills/test_driver\.py", 45, 1),
@@ -86,8 +85,10 @@ BUDGETS = (
 the first budget that matches it."""
 
 SAMPLES = (
-    Sample("transcripts on Apache Kafka", r"scenarios/test_transcripts\.py::test_transcript\[kafka-", 100),
-    Sample("transcripts on ottla over sockets", r"scenarios/test_transcripts\.py::test_transcript\[ottla-", 200),
+    Sample("transcripts on Apache Kafka", r"scenarios/test_transcripts\.py::test_responses_equal_the_transcript\[kafka-", 100),
+    Sample(
+        "transcripts on ottla over sockets", r"scenarios/test_transcripts\.py::test_responses_equal_the_transcript\[ottla-", 200
+    ),
 )
 """Tests of which only some are collected, because the first of them prepares the results of all."""
 

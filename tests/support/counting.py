@@ -5,8 +5,8 @@ whether a change is accepted. The tests use requests of a twentieth of the maxim
 of the usual work per step. Such a request shows an array that is not processed in steps as clearly as the largest request does, in
 a twentieth of the time.
 
-Lines do not measure the work of one call into C: decompression, checksums, copies, regular expressions. So ``make nightly`` runs
-the same tests with the largest requests, and measures processor time.
+Lines do not measure the work of one call into C: decompression, checksums, copies, regular expressions. For these calls, ``make
+nightly`` runs the same tests with the largest requests, and measures processor time.
 """
 
 from __future__ import annotations
@@ -178,8 +178,8 @@ def check_best(meter: Meter, limit: Limit, attempt: Callable[[int], object]) -> 
 def run_steps(meter: Meter, work: steps.Steps[T]) -> tuple[T, int]:
     """Run all steps.
 
-    Returns the result, and the number of blocking calls that a step left to another thread. Those calls are not measured, as they
-    do not hold the event loop.
+    Returns the result, and the number of blocking calls that a step left to another thread. Calls in a thread are not measured, as
+    they do not hold the event loop.
     """
     aside = 0
     result: list[T] = []

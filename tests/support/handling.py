@@ -11,9 +11,8 @@ T = TypeVar("T")
 
 
 class Handling(Generic[T]):
-    """A coroutine that runs without pauses for other work, up to its end or to the pause that it waits for.
-
-    It goes on when that pause ends. ``then`` is called with the result.
+    """A coroutine that runs without pauses for other work, up to its end or until it waits. It continues when the wait ends.
+    ``then`` gets the result.
     """
 
     def __init__(self, steps: Steps[T], then: Callable[[T], None] | None = None) -> None:
@@ -43,7 +42,7 @@ class Handling(Generic[T]):
 
 
 def handled(steps: Steps[Any]) -> Any:
-    """The result of a coroutine that ends without waiting for other work."""
+    """Return the result of a coroutine that ends without waiting for other work."""
     (result,) = Handling(steps).results
     return result
 

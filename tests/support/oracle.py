@@ -169,9 +169,6 @@ def names(codes: Sequence[int]) -> list[str]:
     return [Code(code).name for code in codes]
 
 
-# topics
-
-
 def topic_known(client: Client, topic: str, partitions: int = 1) -> None:
     """Wait until the broker's metadata lists the topic with this number of partitions, each with a leader."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
@@ -217,9 +214,6 @@ def _lead(client: Client, topic: str, indexes: Sequence[int]) -> None:
 
     condition = f"the leaders of partitions {list(indexes)} of topic {topic!r} lead"
     _wait(client, condition, look, lambda shown: set(shown) == {Code.NONE.name})
-
-
-# the broker
 
 
 def up_to_date(client: Client, brokers: Sequence[int] = ()) -> None:
@@ -278,9 +272,6 @@ def coordinator_known(client: Client, key: str, kind: int) -> None:
         lambda: Code(client.call(FindCoordinatorRequest(key=key, key_type=kind), 3).error_code),
         lambda code: code is Code.NONE,
     )
-
-
-# several brokers
 
 
 def in_service(cluster: Brokers, brokers: Sequence[int]) -> None:

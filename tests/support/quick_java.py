@@ -78,8 +78,8 @@ def _archive_classes(archive: Path, jvm_options: list[str]) -> None:
             shopping = Shopping(broker.bootstrap, Path(name) / "checkpoint", Workload(ROWS), environment=archiving)
             shopping.open()
             with shopping.start() as driver:
-                # The JVM writes the archive when it exits, which is after the Python driver. It once hung while the broker still
-                # ran.
+                # The JVM writes the archive when it exits, which is after the Python driver. Once, the JVM hung at its exit while
+                # the broker was still running.
                 is_made = _has_ended(driver, ENDED_S) and driver.returncode == 0
                 if not is_made:
                     _kill(driver.pid)

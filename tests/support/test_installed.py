@@ -1,4 +1,4 @@
-"""``make check`` without the packages of Spark, and ``make test`` on a machine without a Java."""
+"""``make check`` without the packages of Spark, and ``make test`` on a machine without Java."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def coordinator(code: Code) -> FindCoordinatorResponse:
     return FindCoordinatorResponse(error_code=code)
 
 
-def test_wait_returns_the_first_value_that_holds() -> None:
+def test_wait_returns_the_first_value_that_meets_the_condition() -> None:
     values = iter(range(10))
     assert oracle.wait_for("three", lambda: next(values), (3).__eq__, clock=Clock()) == 3
     assert next(values) == 4

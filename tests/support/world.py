@@ -45,8 +45,6 @@ class ShardWorld(ABC, Generic[S]):
     def __post_init__(self) -> None:
         self.shard = self.new_shard()
 
-    # for subclasses
-
     @abstractmethod
     def new_shard(self) -> S: ...
 
@@ -66,8 +64,6 @@ class ShardWorld(ABC, Generic[S]):
 
     def check(self) -> None:
         """Check invariants. Called after each applied result."""
-
-    # for tests
 
     def new_id(self) -> str:
         self.last_id += 1

@@ -19,7 +19,7 @@ GROUP_CLIENTS = (
     *((name, "classic") for name in CLIENTS),
     *(pytest.param((name, "consumer"), marks=pytest.mark.full) for name in ("confluent-kafka", "java")),
 )
-"""Each client with each group protocol that it supports. `make test` covers the newer protocol by `test_consumer_groups` alone."""
+"""Each client with each group protocol that it supports. In `make test` only `test_consumer_groups` covers the newer protocol."""
 
 
 def stock_client(name: str, protocol: str = "classic") -> Client:
@@ -52,13 +52,14 @@ def client(request: pytest.FixtureRequest) -> Client:
 
 @pytest.fixture(params=GROUP_CLIENTS, ids="-".join)
 def group_client(request: pytest.FixtureRequest) -> Client:
-    """Clients for group tests: all of them with classic groups, and some of them also with consumer groups (KIP-848)."""
+    """Clients for group tests: all of them with classic groups, and those that support KIP-848 also with consumer groups."""
     return stock_client(*request.param)
 
 
 @pytest.fixture(scope="session")
 def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Address of a broker that all tests of a run share and that no test may stop. Afterwards it must have logged no errors.
+    """Address of a broker that all tests of a run share and that no test may stop. At the end of the run it must have logged no
+    errors.
 
     With ``ORACLE=1`` it is an Apache Kafka broker, which shows whether a test's expectation is right.
     """

@@ -33,7 +33,7 @@ class Instance:
         self.process.communicate()
 
     def close(self) -> None:
-        """Close the standard input, upon which the instance leaves its group and exits."""
+        """Close the standard input, so that the instance leaves its group and exits."""
         if self.process.poll() is not None:
             return
         self.thaw()

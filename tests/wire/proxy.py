@@ -30,7 +30,7 @@ class Proxy:
         return f"127.0.0.1:{self.port}"
 
     def stand_before(self, target: str) -> None:
-        """Set the address of the real broker. The proxy needs its port earlier, because the broker advertises it when it starts."""
+        """Set the address of the real broker. The proxy is created before it, because the broker advertises the proxy's port."""
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
 
@@ -84,6 +84,6 @@ class Proxy:
     def _cut(self) -> None:
         for end in self._sockets:
             with contextlib.suppress(OSError):
-                # A shutdown wakes up a thread that reads from the socket, but a close does not.
+                # shutdown() wakes up a thread that reads from the socket; close() does not.
                 end.shutdown(socket.SHUT_RDWR)
             end.close()

@@ -22,7 +22,7 @@ START_TIMEOUT_S = 60
 
 
 class SecuredBroker:
-    """A broker with one listener for each security protocol. Its log lines and its data are in a directory of the test."""
+    """A broker with one listener for each security protocol. Its log and its data are in the test's directory."""
 
     def __init__(self, directory: Path, more: Mapping[str, str] | None = None, password: str = PASSWORD) -> None:
         authority = self.authority = trustme.CA()

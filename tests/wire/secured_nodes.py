@@ -26,7 +26,7 @@ class SecuredNodes:
         self.own = store(directory / "node.pem", pem_of(self.authority.issue_cert("localhost", "127.0.0.1")))
 
     def settings(self, password: str = ADMIN_PASSWORD) -> dict[str, str]:
-        """Settings of all nodes. ``password`` is the one with which a node authenticates."""
+        """Settings of all nodes, which authenticate with ``password``."""
         jaas = (
             f'{LOGIN}.plain.PlainLoginModule required username="{ADMIN}" password="{password}"'
             f' user_{ADMIN}="{ADMIN_PASSWORD}" user_{USER}="{PASSWORD}";'
@@ -46,7 +46,7 @@ class SecuredNodes:
         }
 
     def faulty(self, fault: str) -> str:
-        """The path of a key store with a wrong certificate."""
+        """Return the path of a key store with a wrong certificate."""
         hosts = ("localhost", "127.0.0.1")
         if fault == "expired":
             made = self.authority.issue_cert(
@@ -57,7 +57,7 @@ class SecuredNodes:
         return store(self._directory / "faulty.pem", pem_of(made))
 
     def client(self, *addresses: str) -> dict[str, str]:
-        """Options of a client of librdkafka that connects as the user."""
+        """Options of a librdkafka client that connects as the user."""
         return {
             "bootstrap.servers": ",".join(addresses),
             "security.protocol": self.between,

@@ -30,7 +30,7 @@ TIMEOUT_S = 400
 STREAMS = "of-streams"
 SETTINGS = {
     "auto.create.topics.enable": "false",
-    # One partition each, so that Apache Kafka creates and loads its coordinators quickly.
+    # One partition for each internal topic, so that Apache Kafka creates and loads its coordinators quickly.
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "group.consumer.heartbeat.interval.ms": "5000",
@@ -49,7 +49,7 @@ NOT_ASKED = {
     "kadm.Close": "it asks nothing",
     "kadm.SetTimeoutMillis": "it asks nothing",
 }
-"""Methods that are not called, with the reason."""
+"""Methods that the two programs do not call, with the reason."""
 _SET_BY_FORMAT = "Apache Kafka's format tool sets min.insync.replicas for the whole cluster; with one broker it means nothing"
 DIFFERENCES = {
     "kadm.ValidateCreateTopics, a new one": _SET_BY_FORMAT,

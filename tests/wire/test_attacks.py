@@ -1,4 +1,4 @@
-"""Attacks on a running broker: half-open handshakes, and secrets that are looked for wherever the broker shows anything."""
+"""Attacks on a running broker: half-open handshakes, and secrets that no log, response or page may contain."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SCRAM_PASSWORD = "planted-scram"
 SECRETS = ("secret, of alice", "of the key", SCRAM_PASSWORD, "planted-config")
 """The passwords of PLAIN, of the key and of SCRAM, and the value of a config."""
 HELD_BYTES = 300 << 20
-"""Upper bound on the memory that half-open handshakes may need. 500 of them exist at a time, with about 100 KB each."""
+"""Upper bound on the memory that half-open handshakes may need. At most 500 exist at a time, of about 100 KB each."""
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,9 @@ def resident_bytes(pid: int) -> int:
 
 
 @pytest.mark.full
-def test_two_thousand_half_open_handshakes(broker: SecuredBroker) -> None:
-    """Some are silent, some have sent half of a ClientHello. Meanwhile plain listeners serve, and TLS later."""
+def test_two_thousand_half_open_handshakes_do_not_block_other_clients(broker: SecuredBroker) -> None:
+    """Half of the connections are silent, half have sent part of a ClientHello. Plain listeners serve meanwhile, and TLS
+    afterwards."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 65_536, hard))
     before_bytes = resident_bytes(broker.pid)
@@ -88,7 +89,7 @@ def test_two_thousand_half_open_handshakes(broker: SecuredBroker) -> None:
 
 
 def attempts(broker: SecuredBroker) -> list[str]:
-    """Authenticate wrongly and rightly in all ways, and return what the broker has answered."""
+    """Authenticate with right and wrong credentials by every mechanism, and return the broker's responses."""
     said = []
     host, port = broker.address("SASL_PLAINTEXT")
     plain = [f"\0{USER}\0{SECRETS[0]}x", f"{SECRETS[0]}", f"\0{SECRETS[0]}\0", f"\0{USER}\0{SECRETS[0]}"]
@@ -108,7 +109,7 @@ def attempts(broker: SecuredBroker) -> list[str]:
 
 
 def described(broker: SecuredBroker) -> list[str]:
-    """Describe all configs of the broker, and change secret ones, which the broker refuses. Returns what it has answered."""
+    """Describe all configs of the broker, and change secret configs, which the broker refuses. Returns its responses."""
     settings = Connecting.parse(client_properties(broker, "SSL"), prefix="")
     said = []
     with KafkaClient(settings.bootstrap, connecting=settings) as client:
@@ -128,7 +129,7 @@ def described(broker: SecuredBroker) -> list[str]:
 
 
 def controlled(broker: SecuredBroker) -> Iterator[str]:
-    """Yield every answer of the control API, and of each page of the console."""
+    """Yield every response of the control API, and every page of the console."""
     control = broker.ready["control"]
     headers = {"Authorization": f"Bearer {control['token']}"}
     for path in ("state", "clock", "transactions", "transactions/x/history", "faults", "faults/1", "nothing"):

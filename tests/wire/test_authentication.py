@@ -1,4 +1,4 @@
-"""ottla and Apache Kafka answer the same conversations of clients that authenticate, also wrong and malformed ones.
+"""ottla and Apache Kafka give clients that authenticate, rightly, wrongly or with malformed requests, the same responses.
 
 Each conversation is a list of steps. A step is a request, or the bytes of a frame; its outcome is the response, or that the broker
 closed the connection.
@@ -118,7 +118,7 @@ def plain_bytes(raw: bytes) -> Step:
 
 
 def later(client: RawClient) -> Any:
-    """Wait for more than a second: a broker refuses re-authentications that follow each other faster (KIP-368)."""
+    """Wait for more than a second: a broker refuses a re-authentication within a second of the previous one (KIP-368)."""
     time.sleep(1.1)
     return ()
 
@@ -200,7 +200,7 @@ def ottla(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 ATTEMPTS = 3
-"""Number of comparisons. On a loaded machine a response may be as late as a delayed one, but only a delay is there every time."""
+"""Number of comparisons. On a loaded machine any response may be late, but only one that the broker delays is late every time."""
 
 
 def outcomes(bootstrap: str, steps: list[Step]) -> list[Any]:
@@ -212,7 +212,7 @@ def outcomes(bootstrap: str, steps: list[Step]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_conversation_has_the_same_responses(ottla: str, kafka: str, name: str) -> None:
+def test_authentication_responses_equal_those_of_kafka(ottla: str, kafka: str, name: str) -> None:
     steps = CONVERSATIONS[name]
     compared = [(outcomes(ottla, steps), outcomes(kafka, steps))]
     while compared[-1][0] != compared[-1][1] and len(compared) < ATTEMPTS:
@@ -221,7 +221,7 @@ def test_conversation_has_the_same_responses(ottla: str, kafka: str, name: str) 
 
 
 def test_unknown_user_of_scram_is_refused_one_message_later_than_in_kafka(ottla: str, kafka: str) -> None:
-    """Kafka tells which users exist: it refuses the first message of an unknown one."""
+    """Kafka reveals which users exist: it refuses the first message of an unknown user."""
     unknown, wrong = scram("mallory", "x"), scram("alice", "x")
     assert outcomes(ottla, unknown) == outcomes(ottla, wrong) == outcomes(kafka, wrong)
     assert outcomes(kafka, unknown[:2])[1][0] == 58

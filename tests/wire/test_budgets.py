@@ -1,4 +1,4 @@
-"""Memory and time that misbehaving clients cost a broker, measured from outside of its process.
+"""Limits on the memory and time that misbehaving clients cost a broker, measured from outside of its process.
 
 Each test sends one request, or uses one kind of client, that once cost gigabytes or seconds. It measures the highest resident
 memory of the process and how long another connection waits.
@@ -225,7 +225,7 @@ def test_idle_connections_use_little_memory(broker: Broker, connect: Callable[[]
     assert (resident_bytes(broker) - before) / count < 12 * 1024
 
 
-def test_abandoned_long_polls_leave_no_memory(broker: Broker, connect: Callable[[], socket.socket]) -> None:
+def test_abandoned_parked_fetches_keep_no_memory(broker: Broker, connect: Callable[[], socket.socket]) -> None:
     fill(broker, MIB)
     partition = FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=MIB)
     request = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchTopic(topic="t", partitions=[partition])])

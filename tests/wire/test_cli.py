@@ -129,7 +129,7 @@ def test_port_in_use_is_reported(ottla: Broker, tmp_path: Path) -> None:
     assert "cannot listen on 192.0.2.1:0: Cannot assign requested address" in refused("--data-dir", data, "--listen", "192.0.2.1:0")
     metrics = ("--metrics-port", ottla.bootstrap.rpartition(":")[2])
     assert "cannot serve metrics on" in refused("--data-dir", data, "--listen", "127.0.0.1:0", *metrics)
-    # The failed starts have not removed the clean-shutdown file.
+    # The failed starts did not remove the clean-shutdown file.
     assert (tmp_path / "d" / ".kafka_cleanshutdown").exists()
 
 
@@ -168,7 +168,7 @@ def test_initial_topics_are_created_before_ready_and_kept_later(tmp_path: Path) 
             process.send_signal(signal.SIGTERM)
             assert process.wait(TIMEOUT_S) == 0
             assert process.stderr is not None
-            # Environment variables that are not settings would be logged as ignored.
+            # The broker logs OTTLA_ variables that are not settings as ignored, so the environment must have none.
             assert "setting_ignored" not in process.stderr.read()
 
 

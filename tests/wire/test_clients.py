@@ -1,4 +1,4 @@
-"""The same tests through all four stock clients."""
+"""Tests that run with each of the four stock clients."""
 
 from __future__ import annotations
 

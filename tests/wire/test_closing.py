@@ -1,4 +1,4 @@
-"""After the tests' own clients are closed, none of their threads is left."""
+"""After the tests' own clients are closed, none of the clients' threads is left."""
 
 from __future__ import annotations
 

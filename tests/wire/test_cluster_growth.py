@@ -81,7 +81,7 @@ def test_single_broker_grows_to_three_while_clients_continue(tmp_path: Path, *, 
         else:
             broker.stop()
     assert main(["cluster", "grow", "--data-dir", str(data_dir), "--brokers", "3", "--replication-factor", "3"]) == 0
-    # Broker 1 gets the address of the single broker, so that clients find it.
+    # Broker 1 gets the address of the single broker, so that clients can reconnect.
     (data_dir / "ports.json").write_text(json.dumps({"broker-1": int(bootstrap.rpartition(":")[2])}))
     with ottla.Cluster(3, data_dir=data_dir, settings=SETTINGS) as cluster:
         assert cluster.address(1) == bootstrap

@@ -26,7 +26,7 @@ def ottla(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 class Served:
-    """The processes that one ``serve --brokers`` starts."""
+    """The processes of one ``ottla serve --brokers``."""
 
     def __init__(self, directory: Path, *flags: str) -> None:
         self.directory = directory

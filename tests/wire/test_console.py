@@ -379,7 +379,7 @@ def test_broker_with_an_unreachable_advertised_address_is_shown(host: str) -> No
 
 
 def when_loaded(broker: Broker, page_name: str) -> Any:
-    """Return a page's values once the coordinators of the broker have loaded their logs."""
+    """Return the values of a page once the broker's coordinators have loaded their logs."""
     with opened(broker, page_name) as page:
         kind, value = page.next()
         while kind != "values":

@@ -94,12 +94,12 @@ def console(bootstrap: str, capsys: pytest.CaptureFixture[str]) -> Iterator[Cons
 
 
 def twice(console: Console) -> list[Callable[..., object]]:
-    """The two ways to do the same: by the action, and by its command."""
+    """The two ways to make a change: the console's action, and its equivalent command."""
     return [console.act, console.run_command]
 
 
 @pytest.mark.smoke
-def test_topics_are_created_and_deleted(console: Console, unique: Callable[[str], str]) -> None:
+def test_console_creates_and_deletes_topics(console: Console, unique: Callable[[str], str]) -> None:
     for way in twice(console):
         topic = unique("topic")
         way("create-topic", topic=topic, partitions=3, replicas=1, configs={"retention.ms": "60000"})
@@ -157,7 +157,7 @@ def test_transaction_of_the_console_fences_the_current_producer(console: Console
     wait_until(lambda: console.values(topic) == [(None, b"of the console")])
 
 
-def test_records_are_deleted_before_a_place(console: Console, unique: Callable[[str], str]) -> None:
+def test_records_are_deleted_before_an_offset(console: Console, unique: Callable[[str], str]) -> None:
     for way in twice(console):
         topic = unique("deleted")
         console.client.create_topic(topic, 2)

@@ -34,7 +34,7 @@ TIMEOUT_S = 30.0
 
 
 class Site:
-    """A browser's requests to a console, by its address with the token."""
+    """Sends a browser's requests to a console, whose address contains the token."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -129,7 +129,7 @@ def test_pages_show_topics_records_and_sizes(site: Site, client: KafkaClient) ->
     assert "retention.ms" in names
 
 
-def test_pages_are_updated(site: Site, client: KafkaClient) -> None:
+def test_open_page_is_updated_after_a_change(site: Site, client: KafkaClient) -> None:
     client.create_topic("live", 1)
     pages = site.events("messages", topic="live")
     assert next(pages)[1]["records"] == []
@@ -165,7 +165,7 @@ def test_pages_show_transactions_and_groups_that_wait_for_them(site: Site, boots
     consumer.close()
 
 
-def test_actions_and_missing_names(site: Site, bootstrap: str) -> None:
+def test_actions_are_executed_and_unknown_names_return_404(site: Site, bootstrap: str) -> None:
     created = site.act("create-topic", topic="made", partitions=3)
     assert created["said"] == "topic made was created"
     preview = json.loads(site.request("POST", "/console/previews/delete-topic", '{"topic": "made"}').read())
@@ -177,14 +177,14 @@ def test_actions_and_missing_names(site: Site, bootstrap: str) -> None:
     assert site.refusal("transaction", id="none")[0] == 404
 
 
-def test_pages_of_an_own_broker_are_absent(site: Site) -> None:
+def test_console_of_another_cluster_has_no_fault_page_and_no_control_api(site: Site) -> None:
     answer = site.request("GET", "/console/v1/steering")
     assert answer.status == 404
     assert b"isElsewhere = true" in site.request("GET", "/console/mode.js").read()
     assert site.request("POST", "/v1/faults", "{}").status == 404
 
 
-def test_requests_are_protected(site: Site, bootstrap: str) -> None:
+def test_requests_without_token_or_from_other_sites_are_refused(site: Site, bootstrap: str) -> None:
     assert site.request("GET", "/console/v1/overview", Authorization="Bearer wrong").status == 401
     assert site.request("GET", "/console/", Host="evil.example").status == 403
     body = '{"topic": "x"}'
@@ -199,7 +199,7 @@ def test_requests_are_protected(site: Site, bootstrap: str) -> None:
         )
 
 
-def test_pages_go_on_after_the_broker_was_away(tmp_path: Path) -> None:
+def test_pages_continue_after_a_broker_restart(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
         bootstrap = broker.bootstrap
         broker.create_topic("kept", 1)
@@ -264,7 +264,7 @@ def test_port_in_use_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("host", "says"), [("localhost", 200), ("console", 200), ("console.example", 403)])
 def test_console_on_all_interfaces_accepts_names_of_containers_only(host: str, says: int) -> None:
-    """The name of another site in the Host header is refused, because a site could resolve its name to this machine."""
+    """A site could resolve its own name to this machine, so the console refuses names of other sites in the Host header."""
     with served("127.0.0.1:1", host="0.0.0.0") as site:
         assert site._host == "127.0.0.1"
         assert site.request("GET", "/console/", Host=f"{host}:{site._port}").status == says

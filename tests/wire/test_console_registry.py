@@ -63,7 +63,7 @@ def test_console_elsewhere_decodes_with_a_registry() -> None:
         assert stopped(process) == ""
 
 
-def test_registry_that_cannot_be_reached_is_one_line() -> None:
+def test_unreachable_registry_is_reported_in_one_line() -> None:
     with Broker() as broker:
         broker.create_topic("orders", 1)
         broker.produce("orders", [b"\0\0\0\0\1x"])

@@ -312,7 +312,7 @@ def test_control_api_reads_a_chunked_body(broker: Broker) -> None:
 
 
 def test_history_of_a_transactional_id_is_returned(broker: Broker, tmp_path: Path) -> None:
-    """The history answers a typical question: why was a producer fenced, and why does a consumer wait?"""
+    """The history shows why a producer was fenced, and why a consumer waits."""
     ready_file = tmp_path / "ready.json"
     ready_file.write_text(json.dumps(broker.ready))
     where = ("--ready-file", str(ready_file))

@@ -180,7 +180,7 @@ class MortalTransport:
         self._transport.close()
 
 
-def test_a_copy_may_end_at_any_request(source: str, target: str, topic: str) -> None:
+def test_copy_killed_at_any_request_resumes_exactly_once(source: str, target: str, topic: str) -> None:
     fill(source, topic, rounds=1)
     expected = rows(source, topic)
     dies_at, ended = 0, 0
@@ -230,7 +230,7 @@ class Progress:
 
 
 @pytest.mark.nightly
-def test_kills_lose_and_double_nothing(source: str, target: str, topic: str) -> None:
+def test_killed_copies_lose_and_duplicate_no_records(source: str, target: str, topic: str) -> None:
     fill(source, topic, rounds=30)
     stopped = threading.Event()
 
@@ -275,7 +275,7 @@ def test_a_second_copy_fences_the_first(source: str, target: str, topic: str) ->
         client.close()
 
 
-def test_a_copy_is_refused_where_it_could_double_or_lose_records(source: str, target: str, topic: str) -> None:
+def test_copy_that_could_duplicate_or_lose_records_is_refused(source: str, target: str, topic: str) -> None:
     fill(source, topic, rounds=1)
 
     def refused(**options: bool) -> str:
@@ -300,9 +300,7 @@ def test_a_copy_is_refused_where_it_could_double_or_lose_records(source: str, ta
         assert "has records, but no progress of this copy; give --new" in refused()
 
 
-def test_a_topic_that_was_created_again_is_noticed(
-    source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_copy_detects_a_recreated_topic(source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     fill(source, topic, rounds=1)
     copy(capsys, source, target, topic)
     with KafkaClient(source, TIMEOUT_S) as client:
@@ -321,7 +319,7 @@ def test_a_topic_that_was_created_again_is_noticed(
     assert rows(target, topic) == rows(source, topic)
 
 
-def test_records_that_were_deleted_before_are_named(
+def test_copy_reports_records_that_were_deleted_before_it(
     source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(source, topic, rounds=1)
@@ -336,7 +334,7 @@ def test_records_that_were_deleted_before_are_named(
     assert document["skipped"] == [{"partition": 0, "first": end, "end": end + 2}]
 
 
-def test_timestamps_of_the_broker_and_open_transactions(
+def test_copy_keeps_log_append_times_and_skips_open_transactions(
     source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with KafkaClient(source, TIMEOUT_S) as client:

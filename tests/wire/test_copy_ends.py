@@ -100,8 +100,8 @@ def test_a_full_target_disk_names_the_broker_and_the_way_on(
         assert list(again.rounds()) == [1]
 
 
-def test_a_coordinator_that_cannot_write_its_log_is_named(source: str, topic: str) -> None:
-    """It answers NOT_COORDINATOR, as in Kafka, which says nothing about a disk."""
+def test_copy_names_a_coordinator_that_cannot_write_its_log(source: str, topic: str) -> None:
+    """The coordinator answers NOT_COORDINATOR, as in Kafka, which does not mention a disk."""
     with Broker() as full, KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(full.bootstrap, 5) as writing:
         for client in (reading, writing):
             client.create_topic(topic, 1)
@@ -122,7 +122,7 @@ def test_a_coordinator_that_cannot_write_its_log_is_named(source: str, topic: st
 
 
 def test_a_broker_with_a_manual_clock_gets_the_timestamps_of_the_source(source: str, topic: str) -> None:
-    """Its other topics replace timestamps."""
+    """The broker replaces timestamps in its other topics."""
     with Broker(clock="manual") as frozen, KafkaClient(source, TIMEOUT_S) as reading:
         reading.create_topic(topic, 1)
         reading.produce(topic, [NewRecord(value=b"first", timestamp_ms=1_000)])

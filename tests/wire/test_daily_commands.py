@@ -45,7 +45,7 @@ def write(bootstrap: str, topic: str, records: list[NewRecord]) -> None:
 
 
 @pytest.mark.smoke
-def test_a_topic_gets_partitions_and_configs(prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_topic_alter_adds_partitions_and_changes_configs(prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic = unique("altered")
     prompt("topic", "create", topic, "--partitions", "1")
     said = prompt(
@@ -133,7 +133,9 @@ def test_records_are_filtered_limited_and_formatted(kafka: str, prompt: Prompt, 
     assert "--follow and --to exclude each other" in prompt("consume", topic, "--follow", "--to", "1", code=2)
 
 
-def test_keys_come_from_json_lines(kafka: str, prompt: Prompt, unique: Callable[[str], str], tmp_path: Path) -> None:
+def test_produce_takes_keys_from_a_field_of_json_lines(
+    kafka: str, prompt: Prompt, unique: Callable[[str], str], tmp_path: Path
+) -> None:
     topic, lines = unique("lines"), tmp_path / "data.jsonl"
     prompt("topic", "create", topic, "--partitions", "1")
     lines.write_bytes(b'{"id": "a", "of": {"n": 1}}\r\n\n{"id": 7, "of": {"n": [1, 2]}}\n')

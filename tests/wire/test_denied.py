@@ -65,7 +65,7 @@ def test_commands_say_that_acls_may_hide_things_from_the_user() -> None:
         producer.abort_transaction()
 
 
-def test_commands_without_acls_say_what_there_is() -> None:
+def test_commands_on_a_broker_without_acls_do_not_mention_hidden_names() -> None:
     with Broker() as broker:
         result = subprocess.run(
             [sys.executable, "-m", "ottla", "topic", "list", "--bootstrap", broker.bootstrap],

@@ -66,7 +66,7 @@ def test_stray_directory_is_named_and_its_records_are_read_again(tmp_path: Path,
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         admin.delete_topics(["orders"])["orders"].result(WAIT_S)
         broker.stop()
-        # After a loss of the metadata log, the directory's topic id belongs to no topic.
+        # Such a directory remains after a loss of the metadata log: its topic id belongs to no topic.
         (tmp_path / "copy").rename(tmp_path / "orders-0")
         broker.start()
         (stray,) = tmp_path.glob("orders-0.*-stray")

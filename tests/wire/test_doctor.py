@@ -78,7 +78,7 @@ def test_a_healthy_broker_has_no_finding(doctor: Doctor) -> None:
         assert "127.0.0.1" in findings["name"]["text"]
 
 
-def test_names_and_closed_ports_are_named(doctor: Doctor) -> None:
+def test_doctor_reports_unresolvable_names_and_closed_ports(doctor: Doctor) -> None:
     finding = doctor("kafka.invalid:9092", code=1)["name"]
     assert "the name 'kafka.invalid' does not resolve here" in finding["text"]
     finding = doctor(f"127.0.0.1:{free_port()}", code=1)["TCP"]
@@ -103,7 +103,7 @@ def test_servers_that_are_not_kafka_are_recognised(doctor: Doctor) -> None:
         ("127.0.0.1:1", "it advertises 127.0.0.1:1: refused", "if the broker is in a container, its port 1 is published as"),
     ],
 )
-def test_advertised_listeners_that_clients_cannot_reach(
+def test_doctor_reports_unreachable_advertised_listeners(
     doctor: Doctor, tmp_path: Path, advertised: str, text: str, remedy: str
 ) -> None:
     port = free_port()
@@ -152,7 +152,7 @@ def test_tls_and_sasl_of_the_listener_are_compared_with_the_settings(doctor: Doc
 
 @pytest.mark.full
 @pytest.mark.java
-def test_apache_kafka_and_its_controller_listener(doctor: Doctor, tmp_path: Path) -> None:
+def test_doctor_passes_apache_kafka_and_recognises_its_controller_listener(doctor: Doctor, tmp_path: Path) -> None:
     try:
         kafka = ApacheKafka(tmp_path, settings=ORACLE_SETTINGS).start()
     except Unavailable as missing:

@@ -1,8 +1,8 @@
-"""Leaders and coordinators fail during a transaction of each of the four stock clients: failures 5 to 7 of the deep dive.
+"""Leaders and coordinators fail during a transaction of each of the four stock clients (failures 5 to 7 of `test_stories`).
 
-Each test ends with the same check: read-committed consumers see every acknowledged transaction once and nothing else, and the
-last stable offset reaches the end of every partition. With ``ORACLE=1`` three Apache Kafka brokers are tested, without the tests
-that need a fault inside the broker.
+Each test ends with the same check: read-committed consumers see every acknowledged transaction once and nothing else, and the last
+stable offset reaches the end of every partition. With ``ORACLE=1`` three Apache Kafka brokers are tested, without the tests that
+need a fault inside the broker.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Closing = Callable[[Any], Any]
 
 
 class Ground(NamedTuple):
-    """Three brokers, with functions that isolate a broker from requests of the others and reconnect it."""
+    """Three brokers, with functions that isolate a broker from the others' requests, and reconnect it."""
 
     cluster: SeveralBrokers
     cut_off: Callable[[int], None]

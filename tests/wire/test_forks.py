@@ -83,7 +83,7 @@ def test_fork_that_leaves_the_with_block_stops_no_broker(broker: Broker) -> None
     assert broker.records("orders") == []
 
 
-def test_fork_can_use_the_broker(broker: Broker) -> None:
+def test_forked_process_can_read_from_the_broker(broker: Broker) -> None:
     def use() -> list[object]:
         with broker.faults.add(api="Metadata", delay_ms=1) as fault:
             return [

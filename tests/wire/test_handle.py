@@ -28,7 +28,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.wire
 
 SIGNALS = 200
-"""Number of stops: most of the time the broker has already handled the signal when it is observed."""
+"""Number of stops, because the broker has usually handled the signal by the time its process is observed."""
 RESET_WITHIN_S = 0.05
 
 
@@ -72,7 +72,7 @@ def consumed(broker: Broker, topic: str, count: int) -> list[bytes]:
 
 @pytest.mark.smoke
 def test_reset_keeps_only_the_address(broker: Broker) -> None:
-    """Clients that connected before the reset cannot be mistaken for later ones, because they must reconnect."""
+    """All clients must reconnect, so that none from before the reset can be mistaken for a later client."""
     with RawClient(broker.bootstrap) as client:
         create(client, "orders", 3)
         cluster_id = client.call(MetadataRequest(topics=[])).cluster_id
@@ -118,7 +118,7 @@ def test_damaged_snapshot_is_refused_and_the_data_is_kept(broker: Broker) -> Non
 
 @pytest.mark.full
 def test_killed_resets_and_restores_leave_old_or_new_data() -> None:
-    """Simulated tests kill each single disk operation. These kills of a real process show that the simulation omits none."""
+    """Simulated tests kill the broker at each disk operation. This test shows that the simulation omits none."""
     with Broker() as broker:
         produce(broker, "orders", b"1", b"2")
         snapshot = broker.snapshot()

@@ -85,7 +85,7 @@ def write(bootstrap: str, first: int, count: int) -> None:
 
 
 def commit_all(bootstrap: str) -> None:
-    """Commit the end offsets, as a group does that has read everything."""
+    """Commit the end offsets, like a group that has read everything."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
     consumer.commit(offsets=[TopicPartition(TOPIC, partition, RECORDS) for partition in range(2)], asynchronous=False)
     consumer.close()

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 OTTLA, KAFKA, CONTROLLER = 7, 2, 3000
 PATIENCE_S = 60.0
 SETTINGS = {
-    # Longer than a busy machine may delay a broker's heartbeats.
+    # Session timeout that is longer than a busy machine may delay a broker's heartbeats.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "5000",
@@ -101,7 +101,7 @@ class Neighbours:
         self.wait_in_sync(topic)
 
     def balance(self, topic: str) -> None:
-        """Elect the preferred leader of each partition, which would happen only minutes after a restart otherwise."""
+        """Elect the preferred leader of each partition, which the controller does only minutes after a restart."""
         self.wait_in_sync(topic)
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         everything = [TopicPartition(topic, index) for index in self.partitions(topic)]
@@ -188,7 +188,7 @@ class Load:
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.acknowledged: list[bytes] = []
         self.refused: list[Any] = []
-        # A frozen broker does not respond, so clients must time out.
+        # A frozen broker does not respond, so requests must time out.
         settings = {"enable.idempotence": True, "linger.ms": 2, "request.timeout.ms": 3_000, "socket.timeout.ms": 3_000}
         self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **settings})
         self._topic, self._partitions = topic, partitions

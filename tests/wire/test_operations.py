@@ -18,7 +18,7 @@ pytestmark = pytest.mark.full
 SECURED = pytest.mark.ottla(security="SASL_SSL", users={"alice": "secret"}, acls=[])
 
 
-def test_produced_records_are_expected(ottla: Broker, ottla_topic: str) -> None:
+def test_expect_accepts_the_produced_records(ottla: Broker, ottla_topic: str) -> None:
     written = ottla.produce(
         ottla_topic, [{"id": 1}, {"id": 2}], key=lambda order: str(order["id"]), headers={"a": "b"}, timestamp=5
     )
@@ -84,7 +84,7 @@ def test_transaction_without_records_ends(ottla: Broker) -> None:
 
 
 @pytest.mark.ottla(topic={"partitions": 3, "configs": {"cleanup.policy": "compact"}})
-def test_several_partitions_have_no_order(ottla: Broker, ottla_topic: str) -> None:
+def test_expect_refuses_an_order_across_several_partitions(ottla: Broker, ottla_topic: str) -> None:
     ottla.produce(ottla_topic, [*"abcdef"], key=lambda value: value)
     ottla.produce(ottla_topic, [Record("g", key="g", partition=2)])
     with pytest.raises(ValueError, match="has 3 partitions, whose records have no common order"):
@@ -168,14 +168,16 @@ def test_every_api_has_a_name() -> None:
     assert [str(one) for one in Api] == [entry.name for _, entry in sorted(APIS.items())]
 
 
-def test_producer_and_consumer_of_the_installed_library(ottla_producer: Any, ottla_consumer: Any, ottla_topic: str) -> None:
+def test_fixtures_give_producer_and_consumer_of_the_installed_library(
+    ottla_producer: Any, ottla_consumer: Any, ottla_topic: str
+) -> None:
     ottla_producer.produce(ottla_topic, b"paid")
     assert ottla_producer.flush(20) == 0
     assert ottla_consumer.poll(20).value() == b"paid"
 
 
 @pytest.mark.ottla(client="kafka-python", producer={"transactional.id": "kafka-python"})
-def test_producer_and_consumer_of_kafka_python(ottla_producer: Any, ottla_consumer: Any, ottla_topic: str) -> None:
+def test_fixtures_give_producer_and_consumer_of_kafka_python(ottla_producer: Any, ottla_consumer: Any, ottla_topic: str) -> None:
     ottla_producer.begin_transaction()
     ottla_producer.send(ottla_topic, b"paid")
     ottla_producer.commit_transaction()
@@ -201,7 +203,7 @@ async def test_coroutines_do_not_block_the_loop(
 
 
 @pytest.mark.ottla(topic={"partitions": 3, "replication_factor": 3})
-def test_cluster_has_the_same_methods(ottla_cluster: Cluster, ottla_topic: str, ottla_producer: Any) -> None:
+def test_cluster_handle_has_the_methods_of_a_broker_handle(ottla_cluster: Cluster, ottla_topic: str, ottla_producer: Any) -> None:
     ottla_producer.produce(ottla_topic, b"x")
     assert ottla_producer.flush(20) == 0
     with ottla_cluster.transaction() as transaction:

@@ -327,7 +327,7 @@ def test_every_xdist_worker_has_its_own_brokers(tmp_path: Path) -> None:
     assert (code, "14 passed" in output) == (0, True), output
     brokers = set(noted(notes))
     assert {worker for worker, *_ in brokers} == {"gw0", "gw1"}
-    # Within a worker, tests with the same settings share a broker, even if some of them want it empty. Workers share none.
+    # Tests with the same settings share a broker within an xdist worker, even if some ask for an empty broker. Workers share none.
     assert len(brokers) == len({bootstrap for _, bootstrap, *_ in brokers}) <= 4
     for _, _, pid, directory in brokers:
         assert_ended(pid, directory)

@@ -60,8 +60,8 @@ class Prompt:
         assert ended == code, out + err
         if arguments[:2] in CHANGES and not code:
             with RawClient(self.bootstrap) as client:
-                # Apache Kafka's broker applies a change after the controller's response. When it has applied another change, it has
-                # applied this one.
+                # Apache Kafka's broker applies a change after the controller's response. Changes are applied in order: when a later
+                # change is visible, this one is too.
                 oracle.up_to_date(client)
         if code:
             assert (out, err.count("\n")) == ("", 1)

@@ -16,7 +16,7 @@ from tests.support.raw_client import RawClient
 pytestmark = pytest.mark.wire
 
 RECORDS, VALUE_BYTES = 40, 10_000
-"""The records of a test: 400,000 bytes, of which a quota of 35,000 bytes a second lets 350,000 pass at once."""
+"""The records of a test: 400,000 bytes, and a quota of 35,000 bytes a second lets 350,000 of them pass at once."""
 RATE = 35_000
 
 

@@ -71,14 +71,16 @@ def polled(made: Consumer) -> bytes:
     return bytes(message.value() or b"")
 
 
-def test_produce_response_lost_writes_no_duplicate(ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]) -> None:
+def test_retry_after_a_lost_produce_response_writes_no_duplicate(
+    ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]
+) -> None:
     with recipes.produce_response_lost(ottla, ottla_topic) as lost:
         assert delivered(producer(enable_idempotence=True), ottla_topic, "paid") is None
         assert lost.hits == 1
     ottla.expect(ottla_topic, ["paid"])
 
 
-def test_produce_request_lost_is_sent_again(ottla: Broker, ottla_topic: str) -> None:
+def test_lost_produce_request_is_sent_again(ottla: Broker, ottla_topic: str) -> None:
     with recipes.produce_request_lost(ottla, ottla_topic) as lost:
         made = KafkaProducer(bootstrap_servers=ottla.bootstrap)
         made.send(ottla_topic, b"paid").get(TIMEOUT_S)
@@ -104,7 +106,7 @@ def test_record_too_large_is_not_retried(ottla: Broker, ottla_topic: str) -> Non
     ottla.expect(ottla_topic, [])
 
 
-async def test_too_few_replicas_are_waited_for(ottla: Broker, ottla_topic: str) -> None:
+async def test_producer_waits_for_enough_replicas(ottla: Broker, ottla_topic: str) -> None:
     with recipes.too_few_replicas(ottla, ottla_topic) as few:
         async with AIOKafkaProducer(bootstrap_servers=ottla.bootstrap, acks="all", enable_idempotence=True) as made:
             await made.send_and_wait(ottla_topic, b"paid")
@@ -112,21 +114,23 @@ async def test_too_few_replicas_are_waited_for(ottla: Broker, ottla_topic: str) 
     ottla.expect(ottla_topic, ["paid"])
 
 
-def test_leader_change_is_followed(ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]) -> None:
+def test_producer_follows_a_leader_change(ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]) -> None:
     with recipes.leader_change(ottla, ottla_topic) as moved:
         assert delivered(producer(), ottla_topic, "paid") is None
         assert moved.hits == 2
     ottla.expect(ottla_topic, ["paid"])
 
 
-def test_topic_forbidden_is_reported(ottla: Broker, ottla_topic: str) -> None:
+def test_forbidden_topic_is_reported_to_the_client(ottla: Broker, ottla_topic: str) -> None:
     made = KafkaProducer(bootstrap_servers=ottla.bootstrap)
     with recipes.topic_forbidden(ottla, ottla_topic), pytest.raises(TopicAuthorizationFailedError):
         made.send(ottla_topic, b"secret").get(TIMEOUT_S)
     made.close()
 
 
-def test_commit_response_lost_commits_once(ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]) -> None:
+def test_retry_after_a_lost_commit_response_commits_once(
+    ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]
+) -> None:
     made = producer(transactional_id=ottla_topic)
     made.begin_transaction()
     made.produce(ottla_topic, "paid")
@@ -136,7 +140,7 @@ def test_commit_response_lost_commits_once(ottla: Broker, ottla_topic: str, prod
     ottla.expect(ottla_topic, ["paid"])
 
 
-async def test_commit_refused_is_repeated(ottla: Broker, ottla_topic: str) -> None:
+async def test_refused_commit_is_repeated(ottla: Broker, ottla_topic: str) -> None:
     async with AIOKafkaProducer(bootstrap_servers=ottla.bootstrap, transactional_id=ottla_topic) as made:
         with recipes.commit_refused(ottla, ottla_topic) as refused:
             async with made.transaction():
@@ -146,7 +150,9 @@ async def test_commit_refused_is_repeated(ottla: Broker, ottla_topic: str) -> No
 
 
 @pytest.mark.ottla(settings={"num.partitions": 2})
-def test_crash_after_decision_is_completed(ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]) -> None:
+def test_transaction_decided_before_a_crash_is_completed(
+    ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]
+) -> None:
     made = producer(transactional_id=ottla_topic)
     made.begin_transaction()
     made.produce(ottla_topic, "paid")
@@ -232,7 +238,7 @@ def test_offset_commit_fails_or_is_repeated(ottla: Broker, ottla_topic: str, ott
         made.close()
 
 
-def test_poison_record_is_read_as_it_is(ottla: Broker, ottla_topic: str, ottla_group: str) -> None:
+def test_poison_record_is_read_unchanged(ottla: Broker, ottla_topic: str, ottla_group: str) -> None:
     recipes.poison_record(ottla, ottla_topic)
     ottla.produce(ottla_topic, {"id": 1})
     made = consumer(ottla, ottla_group, ottla_topic)
@@ -244,7 +250,7 @@ def test_poison_record_is_read_as_it_is(ottla: Broker, ottla_topic: str, ottla_g
         made.close()
 
 
-def test_fetch_connection_lost_loses_no_record(ottla: Broker, ottla_topic: str, ottla_group: str) -> None:
+def test_lost_fetch_connection_loses_no_record(ottla: Broker, ottla_topic: str, ottla_group: str) -> None:
     with recipes.fetch_connection_lost(ottla, ottla_topic) as lost:
         made = consumer(ottla, ottla_group, ottla_topic)
         try:

@@ -57,7 +57,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
 
 
 class Admin:
-    """Alters configs, and looks at the certificates of new connections."""
+    """Alters configs, and reads the certificates that new connections get."""
 
     def __init__(self, broker: Running) -> None:
         self._broker = broker
@@ -78,7 +78,7 @@ class Admin:
         return ssl.get_server_certificate(self._broker.secured)
 
     def expect(self, data: bytes) -> None:
-        """Wait until new connections get the certificate in a key store."""
+        """Wait until new connections get the certificate of a key store."""
         wait_until(lambda: self.certificate().strip().encode() in data)
 
 
@@ -103,7 +103,7 @@ def test_new_connections_get_the_new_certificate_and_old_ones_stay(broker: Runni
         assert admin.use("second.pem", second) == "NONE"
         admin.expect(second)
         assert answers(connection)
-        # The file has changed, and its path is set again.
+        # Key store files are read again when their path is set, even if the path is unchanged.
         assert admin.use("second.pem", third) == "NONE"
         admin.expect(third)
         assert answers(connection)
@@ -128,5 +128,5 @@ def test_key_stores_change_with_the_prefix_of_a_listener_and_for_one_broker_only
         assert admin.alter(name, "x") == admin.alter(name, "x", node="") == "INVALID_REQUEST"
     assert admin.alter(f"{OF_SSL}ssl.keystore.location", str(broker.directory / "first.pem"), node="") == "INVALID_REQUEST"
     assert admin.alter("ssl.allow.dn.changes", "true") == "INVALID_REQUEST"
-    # A listener that the broker does not have.
+    # The config names a listener that the broker does not have.
     assert admin.alter("listener.name.internal.ssl.keystore.location", "/tmp/test.jks") == "NONE"

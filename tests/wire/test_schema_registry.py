@@ -96,7 +96,7 @@ def test_clients_that_register_at_once_get_different_ids(broker: Broker) -> None
     assert len(ids) == len({schema_id for _, schema_id in ids}) == 10
 
 
-def test_errors_have_codes_and_a_line(broker: Broker) -> None:
+def test_registry_errors_have_codes_and_one_line_messages(broker: Broker) -> None:
     url = broker.schema_registry_url
     status, answer = ask(url, "POST", "/subjects/p/versions", {"schema": "message", "schemaType": "PROTOBUF"})
     assert (status, answer["error_code"]) == (422, 42201)
@@ -183,7 +183,7 @@ def _ottla(broker: Broker, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def order_message() -> Any:
-    """A message class as ``protoc`` generates it, with an import."""
+    """A message class that ``protoc`` generated from a schema with an import."""
     from google.protobuf import descriptor_pool, timestamp_pb2  # noqa: F401
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
     from google.protobuf.message_factory import GetMessageClass
@@ -201,7 +201,7 @@ def order_message() -> Any:
 @pytest.mark.smoke
 @pytest.mark.ottla(settings={"num.partitions": 1})
 def test_confluent_serialisers_round_trip(ottla: Broker, ottla_schema_registry: str) -> None:
-    """The fixture gives the registry; the three serialisers of confluent-kafka register their schemas and read their values."""
+    """The three serialisers of confluent-kafka register their schemas, and the deserialisers read the values."""
     pytest.importorskip("httpx")
     pytest.importorskip("authlib")
     from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -262,7 +262,7 @@ def test_franz_go_registers_and_reads(broker: Broker) -> None:
 
 
 def test_only_the_first_broker_of_a_cluster_has_a_registry(tmp_path: Path) -> None:
-    """Its topic has a replica on each broker, and is led by the first one."""
+    """The registry's topic has a replica on each broker, and the first broker leads it."""
     ready_file = tmp_path / "ready.json"
     command = [sys.executable, "-m", "ottla", "serve", "--brokers", "3", "--listen", "127.0.0.1:0", "--schema-registry=0"]
     command += ["--data-dir", str(tmp_path / "data"), "--ready-file", str(ready_file)]
@@ -282,7 +282,7 @@ def test_only_the_first_broker_of_a_cluster_has_a_registry(tmp_path: Path) -> No
 
 
 def test_requests_during_a_restart_are_answered_or_refused(broker: Broker) -> None:
-    """No request is answered with a state of before the reset after the reset has ended."""
+    """After the end of a reset, no response contains schemas from before the reset."""
     url, failures, is_over = broker.schema_registry_url, [], threading.Event()
 
     def read() -> None:

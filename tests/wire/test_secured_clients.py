@@ -54,7 +54,7 @@ def test_librdkafka_commits_a_transaction(broker: SecuredBroker, protocol: str, 
     from confluent_kafka import Consumer, Producer
 
     topic = f"t-{uuid.uuid4().hex[:8]}"
-    # Larger than a TLS record, than the socket's buffers, and than a frame before authentication.
+    # The value is larger than a TLS record, the socket's buffers, and the largest frame before authentication.
     values = [b"a" * 900_000, b"b", b"c" * 700_000]
     producer = Producer(librdkafka(broker, protocol, mechanism, **{"transactional.id": topic}))
     producer.init_transactions(CALL_S)

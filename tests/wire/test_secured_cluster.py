@@ -27,7 +27,7 @@ PROTOCOLS = "SASL_SSL:SASL_SSL,CONTROLLER:SASL_SSL"
 
 @contextmanager
 def served(directory: Path, nodes: SecuredNodes, mechanism: str) -> Iterator[tuple[dict[str, Any], list[str]]]:
-    """Run a cluster; yields its ready line, and after the block its log."""
+    """Run a cluster. Yields its ready line, and its log when the block has ended."""
     tokens = f'{LOGIN}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="{ADMIN}";'
     settings = nodes.settings() | {
         "listeners": "SASL_SSL://127.0.0.1:0",
@@ -80,7 +80,7 @@ def test_nodes_use_no_plain_listener(tmp_path: Path, mechanism: str) -> None:
             alice.create_topics([NewTopic("others", 1, 1)])["others"].result(PATIENCE_S)
         why = [sys.executable, "-m", "ottla", "why", f"User:{USER}", "--ready-file", str(tmp_path / "ready.json")]
         explained = subprocess.run(why, capture_output=True, text=True, check=True).stdout
-        # Only the controller has decided about the forwarded request.
+        # The broker forwards the request, and only the controller authorizes it.
         assert "was denied CREATE on topic others" in explained, explained
         assert f"ottla acl add --principal User:{USER} --operation create --topic others" in explained
         producer = Producer({**admin, "transactional.id": "checkout"})

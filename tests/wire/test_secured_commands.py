@@ -35,7 +35,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
 
 
 def client_properties(broker: SecuredBroker, protocol: str, **more: str) -> dict[str, str]:
-    """Return settings of Kafka's clients, by name and password or by certificate."""
+    """Return settings of Kafka's clients for authentication by password or by certificate."""
     host, port = broker.address(protocol)
     given = {"bootstrap.servers": f"{host}:{port}", "security.protocol": protocol}
     if protocol.endswith("SSL"):
@@ -242,7 +242,7 @@ def test_users_are_added_listed_and_removed(commands: Commands, broker: SecuredB
         ("SSL", {"bootstrap.servers": "here"}, "--bootstrap: 'here' is not HOST:PORT"),
     ],
 )
-def test_wrong_settings_are_one_line(
+def test_wrong_settings_are_reported_in_one_line(
     protocol: str,
     changed: dict[str, str | None],
     says: str,
@@ -276,7 +276,7 @@ def test_command_without_its_config_file_names_the_command_config_option(
 
 
 def test_health_check_needs_no_command_config_for_a_local_socket(tmp_path: Path) -> None:
-    """``ottla health --ready-file`` finds such a socket, also where $OTTLA_COMMAND_CONFIG is set."""
+    """``ottla health --ready-file`` finds a local socket even if $OTTLA_COMMAND_CONFIG is set."""
     path = str(tmp_path / "socket")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)

@@ -134,7 +134,7 @@ def test_wrong_password_is_refused(broker: Broker, mechanism: str) -> None:
     assert "orders" in right.list_topics(timeout=CALL_S).topics
 
 
-def test_failing_authentication_is_a_fault(broker: Broker) -> None:
+def test_fault_makes_authentication_fail(broker: Broker) -> None:
     errors: list[Any] = []
     config = broker.client_config("confluent", "alice")
     with broker.faults.add(api="SaslAuthenticate", client_id="shop", error="SASL_AUTHENTICATION_FAILED", times=None) as refused:
@@ -151,7 +151,7 @@ def test_failing_authentication_is_a_fault(broker: Broker) -> None:
     ("certificate", "says"),
     [("expired", "certificate has expired"), ("other-host", "of another host"), ("untrusted", "is not trusted")],
 )
-def test_certificates_that_clients_refuse(certificate: str, says: str) -> None:
+def test_clients_refuse_untrusted_expired_and_foreign_certificates(certificate: str, says: str) -> None:
     with Broker(security="SSL") as broker:
         errors: list[Any] = []
         broker.present_certificate(certificate)
@@ -176,7 +176,8 @@ def test_session_ends_on_a_manual_clock() -> None:
         producer.produce("orders", b"1")
         assert producer.flush(CALL_S) == 0
         broker.clock.advance("61s")
-        # librdkafka has not authenticated again, because its own clock has not moved: it is disconnected, and connects again.
+        # librdkafka has not re-authenticated, because its own clock has not moved. The broker closes the connection, and librdkafka
+        # reconnects.
         producer.produce("orders", b"2")
         assert producer.flush(CALL_S) == 0
         assert any("the session has ended" in line for line in broker.logs)

@@ -42,7 +42,7 @@ def running(directory: Path, nodes: SecuredNodes, ottla_nodes: tuple[int, ...] =
 
 
 def transact(cluster: ApacheKafkas, nodes: SecuredNodes, topic: str, turns: int, name: str) -> list[bytes]:
-    """Commit half of the transactions, with offsets of a group; returns the committed values."""
+    """Run transactions and commit half of them, each with offsets of a group. Returns the committed values."""
     addresses = [cluster.secured(broker) for broker in cluster.brokers]
     consumer = Consumer({**nodes.client(*addresses), "group.id": name})
     producer = Producer({**nodes.client(*addresses), "transactional.id": name})
@@ -82,7 +82,7 @@ def consumed(cluster: ApacheKafkas, nodes: SecuredNodes, topic: str, count: int,
 
 
 def story(cluster: ApacheKafkas, nodes: SecuredNodes, victim: int | None = None) -> None:
-    """Transactions and a group before and after the death of the leader, which then is in sync again."""
+    """Run transactions and a group before and after the death of a leader, until that broker is in sync again."""
     cluster.create_topic("input", 1)
     cluster.create_topic("t", 1, {"min.insync.replicas": "2"}, replication_factor=3)
     written = transact(cluster, nodes, "t", 4, "first")
@@ -102,7 +102,7 @@ def story(cluster: ApacheKafkas, nodes: SecuredNodes, victim: int | None = None)
 
 
 @pytest.mark.parametrize("between", ["SASL_SSL", "SSL", "SASL_PLAINTEXT"])
-def test_cluster_of_ottla(tmp_path: Path, between: str) -> None:
+def test_secured_cluster_of_ottla_survives_the_death_of_its_leader(tmp_path: Path, between: str) -> None:
     nodes = SecuredNodes(tmp_path, between)
     with running(tmp_path, nodes) as cluster:
         story(cluster, nodes)
@@ -111,7 +111,7 @@ def test_cluster_of_ottla(tmp_path: Path, between: str) -> None:
 
 @pytest.mark.java
 @pytest.mark.parametrize("ottla_nodes", [(1, 2), (CONTROLLER, 1)], ids=["controller_of_kafka", "controller_of_ottla"])
-def test_cluster_with_nodes_of_kafka(tmp_path: Path, ottla_nodes: tuple[int, ...]) -> None:
+def test_secured_cluster_with_kafka_nodes_survives_the_death_of_its_leader(tmp_path: Path, ottla_nodes: tuple[int, ...]) -> None:
     nodes = SecuredNodes(tmp_path)
     with running(tmp_path, nodes, ottla_nodes) as cluster:
         story(cluster, nodes, victim=1)
@@ -119,7 +119,7 @@ def test_cluster_with_nodes_of_kafka(tmp_path: Path, ottla_nodes: tuple[int, ...
 
 
 def story_of_other(cluster: ApacheKafkas, nodes: SecuredNodes) -> None:
-    """A broker of Apache Kafka leads, and the others follow it."""
+    """An Apache Kafka broker leads, and the others follow it."""
     (leader, *_) = [broker for broker in cluster.brokers if not cluster.is_ottla(broker)]
     oracle.in_sync(cluster, "t", cluster.brokers)
     if cluster.leader("t") != leader:
@@ -134,7 +134,7 @@ def refusals(cluster: ApacheKafkas) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == "peer_authentication_failed"]
 
 
-def test_broker_with_a_wrong_password_joins_once_it_is_mended(tmp_path: Path) -> None:
+def test_broker_with_a_wrong_password_joins_once_it_is_corrected(tmp_path: Path) -> None:
     nodes = SecuredNodes(tmp_path)
     with running(tmp_path, nodes) as cluster:
         cluster.shut_down(3)
@@ -148,7 +148,7 @@ def test_broker_with_a_wrong_password_joins_once_it_is_mended(tmp_path: Path) ->
         lines = refusals(cluster)
         assert {line["reason"].partition(" at ")[0] for line in lines} == {"authentication of 'admin' by PLAIN"}
         assert all(line["reason"].endswith("Authentication failed: Invalid username or password") for line in lines)
-        # The controller and the two other brokers, each once, and then with its count.
+        # Log lines of the controller and two other brokers: each event once, then once more with the number of repetitions.
         assert len([line for line in lines if "times" not in line]) <= 3
         assert "of another cluster" not in "".join(cluster.logs)
         broker.kill()
@@ -158,7 +158,7 @@ def test_broker_with_a_wrong_password_joins_once_it_is_mended(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("fault", ["expired", "untrusted", "of another host"])
-def test_peer_with_a_wrong_certificate_is_named_until_it_is_mended(tmp_path: Path, fault: str) -> None:
+def test_log_names_a_peer_with_a_wrong_certificate_until_it_is_replaced(tmp_path: Path, fault: str) -> None:
     nodes = SecuredNodes(tmp_path)
     with running(tmp_path, nodes) as cluster:
         cluster.create_topic("t", 1, {"min.insync.replicas": "2"}, replication_factor=3)

@@ -1,6 +1,6 @@
 """Clients in Java, Go and Node commit a transaction and read it in a group over SASL_SSL with SCRAM and over mTLS.
 
-The clients of Python are the blocks of docs/security-in-tests.md.
+The Python clients are the code blocks of docs/security-in-tests.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ACLS = [
     Acl("alice", "all", topic="orders"),
     Acl("alice", "read", group="billing"),
     Acl("alice", "write", transactional_id="checkout-1"),
-    # kafkajs needs it for InitProducerId, although Kafka does not since version 2.8.
+    # kafkajs needs this permission for InitProducerId. Kafka has not required it since version 2.8.
     Acl("alice", "idempotent-write", cluster=True),
 ]
 
@@ -62,13 +62,13 @@ def printed(broker: Broker, *command: str, **environment: str) -> str:
     "first_line",
     ["from confluent_kafka import Consumer, Producer", "from kafka import KafkaConsumer, KafkaProducer", "import asyncio"],
 )
-def test_python_blocks_commit_and_read(broker: Broker, first_line: str) -> None:
+def test_documented_python_clients_commit_and_read(broker: Broker, first_line: str) -> None:
     exec(block(("docs/security-in-tests.md", first_line)).text, {"broker": broker, "__name__": "block"})
     assert [record.value for record in broker.records("orders")] == [b"paid"]
 
 
 @pytest.mark.java
-def test_java_commits_and_reads(broker: Broker) -> None:
+def test_java_client_commits_and_reads_on_a_secured_broker(broker: Broker) -> None:
     try:
         class_path = os.pathsep.join(map(str, java_programs.expanded(kafka.jars("clients"))))
         command = java_programs.command(PROGRAMS / "Secured.java", class_path, "-XX:TieredStopAtLevel=1")
@@ -78,7 +78,7 @@ def test_java_commits_and_reads(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("client", ["franz-go", "sarama"])
-def test_go_commits_and_reads(broker: Broker, client: str) -> None:
+def test_go_client_commits_and_reads_on_a_secured_broker(broker: Broker, client: str) -> None:
     try:
         program = go.built(PROGRAMS / client.removesuffix("-go"))
     except Unavailable as missing:
@@ -100,6 +100,6 @@ def kafkajs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return project / "node_modules"
 
 
-def test_kafkajs_commits_and_reads(broker: Broker, kafkajs: Path) -> None:
+def test_kafkajs_commits_and_reads_on_a_secured_broker(broker: Broker, kafkajs: Path) -> None:
     config = json.dumps(broker.client_config("kafkajs", "alice"))
     assert printed(broker, "node", str(PROGRAMS / "secured.js"), config, NODE_PATH=str(kafkajs)) == "paid"

@@ -68,7 +68,7 @@ class Member:
             )
 
     def lines(self, word: str) -> list[list[str]]:
-        """Return the words of output lines that begin with `word`, without a last line that a kill has truncated."""
+        """Return the words of output lines that begin with `word`, without an incomplete final line, which a kill has truncated."""
         said = self.output.read_text().rpartition("\n")[0].splitlines()
         return [line.split() for line in said if line.startswith(f"{word} ")]
 
@@ -77,7 +77,7 @@ class Member:
         self.process.communicate()
 
     def close(self) -> None:
-        """Close the standard input, upon which the member leaves its group and exits."""
+        """Close the standard input, so that the member leaves its group and exits."""
         if self.process.poll() is not None:
             return
         try:

@@ -96,7 +96,7 @@ class Load:
 
 
 @pytest.mark.entry("STO-01")
-def test_acknowledged_records_survive_kills(tmp_path: Path) -> None:
+def test_acknowledged_records_survive_repeated_kills(tmp_path: Path) -> None:
     """The broker is killed while an idempotent and a transactional producer write. Each record is read once and in order."""
     rng = random.Random(17)
     settings = {"log.segment.bytes": 50_000, "log.flush.offset.checkpoint.interval.ms": 300}

@@ -53,7 +53,7 @@ def read_response(channel: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_both_versions_of_tls_are_served(broker: SecuredBroker, version: ssl.TLSVersion) -> None:
+def test_tls_1_2_and_1_3_are_served(broker: SecuredBroker, version: ssl.TLSVersion) -> None:
     context = broker.context(broker.own)
     context.minimum_version = context.maximum_version = version
     with connected(broker, "SSL") as raw, context.wrap_socket(raw, server_hostname="localhost") as channel:
@@ -63,7 +63,7 @@ def test_both_versions_of_tls_are_served(broker: SecuredBroker, version: ssl.TLS
 
 @pytest.mark.parametrize("count", [1, 50])
 def test_requests_together_with_the_end_of_the_handshake_are_answered(broker: SecuredBroker, count: int) -> None:
-    """The client's last message and its first requests leave in one segment, so the broker reads them at once."""
+    """The client's last message and its first requests leave in one segment, so the broker reads them together."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     channel = broker.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
     with connected(broker, "SASL_SSL") as raw:
@@ -126,7 +126,7 @@ def test_client_without_tls_is_disconnected_from_a_tls_listener(broker: SecuredB
 
 
 def test_unfinished_handshakes_have_a_limit(broker: SecuredBroker) -> None:
-    """Silent connections are closed after a time limit, and the oldest immediately if there are too many."""
+    """Silent connections are closed after a time limit; above the limit, the oldest is closed immediately."""
     silent = [connected(broker, "SSL") for _ in range(MAX_HANDSHAKES + 20)]
     try:
         with contextlib.suppress(ConnectionError):
@@ -154,11 +154,8 @@ def test_certificate_of_the_client_names_its_principal(broker: SecuredBroker) ->
         channel.sendall(VERSIONS)
         assert read_response(channel).error_code == 0
     principals = {(line["listener"], line["principal"]) for line in broker.logged() if line["event"] == "client_authenticated"}
-    # The rule takes the common name.
+    # ssl.principal.mapping.rules takes the common name from the certificate's subject.
     assert ("SSL", "User:shop") in principals
-
-
-# both event loops
 
 
 class Echo(asyncio.BufferedProtocol):

@@ -171,7 +171,7 @@ def dump(paths: list[Path], *options: str) -> str:
 @pytest.mark.entry("STO-17")
 @pytest.mark.entry("RDC-10")
 @pytest.mark.parametrize("stop", [pytest.param("SIGTERM", marks=pytest.mark.full), "SIGKILL"])
-def test_kafka_reads_every_file_of_the_data_directory(stop: str, tmp_path: Path) -> None:
+def test_kafkas_dump_tool_reads_every_file_of_the_data_directory(stop: str, tmp_path: Path) -> None:
     broker = Broker(data_dir=tmp_path / "data", settings={"log.segment.bytes": 150_000, "log.index.interval.bytes": 1_000})
     with broker:
         aborted_and_committed(broker)

@@ -55,7 +55,7 @@ UNKNOWN_TO_CLIENTS = "Unexpected error code"
 """Log message of Kafka's share consumer for an error code that it does not expect from a broker."""
 PACE_S = 0.02
 POISON_EACH = 50
-"""One of this many records is released at each delivery, until it reaches the delivery limit."""
+"""One record of this many is released at each delivery, until it reaches the delivery limit."""
 OBSERVED_EACH_S = 0.2
 ASK_TIMEOUT_S = 2.0
 START_S = 90.0
@@ -216,8 +216,6 @@ class ShareRound:
             self._observer.stop()
         if self._members is not None:
             self._members.kill_all()
-
-    # final checks
 
     def end(self) -> list[str]:
         assert self._cards is not None and self._members is not None and self._feed is not None and self._observer is not None

@@ -122,8 +122,6 @@ class Cards:
         for node in nodes:
             self._cluster.restart(node)
 
-    # leaders
-
     def _leader(self, where: TopicPartition) -> int:
         return rounds.leader(self._cluster, where) or self._rng.choice(self._cluster.brokers)
 

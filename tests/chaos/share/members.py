@@ -33,7 +33,7 @@ class Member:
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=errors)
 
     def lines(self) -> list[str]:
-        """Return the output lines of the process, without a last line that is incomplete because of a kill."""
+        """Return the output lines of the process, without an incomplete final line, which a kill has truncated."""
         return self._output.read_text().rpartition("\n")[0].splitlines()
 
     def kill(self) -> None:
@@ -41,7 +41,7 @@ class Member:
         self.process.communicate()
 
     def close(self) -> None:
-        """Let the process end, after which it leaves the group. Kill the process if it does not end in time."""
+        """Close the member's input, so that it leaves the group and exits. Kills the process if it does not exit in time."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             try:

@@ -38,7 +38,7 @@ BROKERS = 3
 ALLOWED = "unclean.leader.election.enable"
 WITNESSED = [*ALL_PARTITIONS, *((TRANSACTION_TOPIC, index) for index in range(3))]
 WITHOUT = "confluent-2"
-"""A client process that is left out, because the witness needs processor time as well."""
+"""Client process that is not started, because the witness needs its processor time."""
 
 
 class NotingCluster(Cluster):
@@ -100,8 +100,6 @@ class UncleanRound:
             self._witness.stop()
         if self._clients is not None:
             self._clients.end()
-
-    # final checks
 
     def end(self) -> list[str]:
         assert self._clients is not None and self._witness is not None

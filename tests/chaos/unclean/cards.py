@@ -117,8 +117,6 @@ class Cards:
     def _leader(self, where: TopicPartition) -> int:
         return rounds.leader(self._cluster, where) or self._rng.choice(self._cluster.brokers)
 
-    # kills
-
     def _kill(self, nodes: Sequence[int], *, has_power: bool = True) -> None:
         """Kill nodes in a random order and restart them in another one. Without ``has_power``, their unsynced data is lost."""
         cluster, rng = self._cluster, self._rng
@@ -175,8 +173,6 @@ class Cards:
             time.sleep(0.05)
         time.sleep(self._rng.uniform(*ALONE_S))
         self._note(f"  in sync: {rounds.in_sync(self._cluster, where)}")
-
-    # disks
 
     def _empty(self, broker: int) -> None:
         self._note(f"  broker {broker}")

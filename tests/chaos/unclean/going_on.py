@@ -1,7 +1,7 @@
 """Writes after the last fault: each transactional id writes one more transaction to all partitions.
 
-These transactions also end transactions that an unclean election has left open. If the marker of a transaction was lost, the
-transaction stays open in the partition until its producer ends its next transaction there, as in Apache Kafka.
+They also end transactions that an unclean election has left open. If the marker of a transaction was lost, the transaction stays
+open in the partition until its producer ends its next transaction there, as in Apache Kafka.
 """
 
 from __future__ import annotations

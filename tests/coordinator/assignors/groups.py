@@ -23,7 +23,7 @@ class Group:
         return assignor(self.members, self.partition_counts)
 
     def after(self, assignor: Assignor) -> Group:
-        """Return the same group after its members have taken their target assignment."""
+        """Return the group after its members have adopted their target assignment."""
         assignments = self.assigned_by(assignor)
         return self.changed(lambda member_id, member: with_assigned(member, assignments[member_id]))
 
@@ -87,7 +87,8 @@ def groups(
 
 
 def large_group(*, members: int, topics: int, partitions: int, equal_subscriptions: bool = True) -> Group:
-    """Return a group of this size. Without ``equal_subscriptions``, each member subscribes to all topics except one."""
+    """Return a group with these numbers of members and partitions. Without ``equal_subscriptions``, each member subscribes to all
+    topics except one."""
     ids = [topic_id(number) for number in range(1, topics + 1)]
     subscribed = frozenset(ids)
     return Group(

@@ -29,7 +29,7 @@ class Question:
 
 
 def asked(questions: Sequence[Question]) -> list[dict[str, Assignment]]:
-    """Run Kafka's assignors. Returns one assignment per question, with members in ottla's order.
+    """Run Kafka's assignors. Returns one assignment per question, with the members in the order of ottla's assignors.
 
     Skips the test if Java or Kafka's jars are not available.
     """

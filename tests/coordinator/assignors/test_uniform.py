@@ -103,7 +103,8 @@ def test_equal_subscribers_are_balanced_next_to_members_with_other_topics(group:
 
 
 def test_overlapping_subscriptions_are_balanced_topic_by_topic() -> None:
-    """Moving partitions from a to b and from b to c would improve the balance. Kafka does not, as each topic is balanced."""
+    """Moving partitions from member a to b, and from b to c, would balance the members better. Kafka moves none, because each topic
+    is balanced."""
     members = {
         "a": AssignorMember(subscribed=frozenset({ONE}), assigned={ONE: frozenset(range(9))}),
         "b": AssignorMember(subscribed=frozenset({ONE, TWO}), assigned={ONE: frozenset(range(9, 19))}),

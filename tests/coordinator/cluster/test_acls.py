@@ -85,7 +85,7 @@ def test_invalid_acl_is_refused_and_valid_acls_are_created(state: ClusterState, 
     assert list(state.acls.by_id.values()) == [TEAM]
 
 
-def test_ranges_of_hosts_need_a_new_metadata_version(state: ClusterState) -> None:
+def test_acl_host_ranges_need_a_new_metadata_version(state: ClusterState) -> None:
     result = state.acls.create([TEAM], lambda: bytes(16), CIDR_HOSTS - 1)
     assert result.records == []
     assert [error.code for error in result.response if error is not None] == [Code.UNSUPPORTED_VERSION]
@@ -163,7 +163,7 @@ def entry(acl_id: int, **changes: object) -> access_control_entry_record.AccessC
     )
 
 
-def test_records_of_other_controllers_are_replayed(state: ClusterState) -> None:
+def test_acl_records_of_other_controllers_are_replayed(state: ClusterState) -> None:
     def removed(acl_id: int) -> None:
         message = remove_access_control_entry_record.RemoveAccessControlEntryRecord(id=acl_id.to_bytes(16, "big"))
         state.replay(metadata_record(remove_access_control_entry_record, message))
@@ -180,5 +180,5 @@ def test_records_of_other_controllers_are_replayed(state: ClusterState) -> None:
         removed(2)
 
 
-def test_new_index_is_empty() -> None:
+def test_new_acl_index_is_empty() -> None:
     assert Acls().matching(AclBindingFilter()) == []

@@ -1,4 +1,4 @@
-"""Delegation tokens as a state machine: lifetimes, who may change a token, the sweep, and that the log restores all of it."""
+"""Delegation tokens as a state machine: lifetimes, permissions to change a token, removal of expired tokens, and replay."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def refused(act: Callable[[], object]) -> Code:
     return caught.value.code
 
 
-def test_hmac_is_that_of_the_id_and_the_key() -> None:
+def test_token_hmac_is_computed_from_its_id_and_the_secret_key() -> None:
     world = World()
     world.create()
     assert world.hmac() == hmac.digest(KEY.encode(), b"t", hashlib.sha512)
 
 
-def test_lifetimes_are_the_shorter_of_request_and_settings() -> None:
+def test_token_lifetime_is_the_shorter_of_request_and_setting() -> None:
     world = World()
     made = [world.create("a"), world.create("b", 5), world.create("c", 10**15)]
     assert [(t.expires_ms - NOW_MS, t.max_ms - NOW_MS) for t in made] == [(DAY_MS, 7 * DAY_MS), (5, 5), (DAY_MS, 7 * DAY_MS)]
@@ -120,14 +120,14 @@ def test_expired_token_cannot_be_renewed_and_is_swept() -> None:
     assert list(tokens.by_id) == ["2"]
 
 
-def test_without_a_key_tokens_are_disabled() -> None:
+def test_tokens_are_disabled_without_a_secret_key() -> None:
     for key in (None, ""):
         world = World(key)
         for act in (world.create, world.renew, world.expire):
             assert refused(act) == Code.DELEGATION_TOKEN_AUTH_DISABLED
 
 
-def test_refused_requests_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_token_requests_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     assert refused(lambda: world.create(version=13)) == Code.UNSUPPORTED_VERSION
     assert refused(lambda: world.create(renewers=(KafkaPrincipal("Group", "g"),))) == Code.INVALID_PRINCIPAL_TYPE
@@ -139,7 +139,7 @@ def test_refused_requests_change_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert world.log == []
 
 
-def test_one_principal_cannot_use_up_the_tokens_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_principal_cannot_use_up_the_limit_of_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delegation_tokens, "MAX_TOKENS_OF_REQUESTER", 2)
     monkeypatch.setattr(delegation_tokens, "MAX_TOKENS", 4)
     world = World()
@@ -149,7 +149,7 @@ def test_one_principal_cannot_use_up_the_tokens_of_all(monkeypatch: pytest.Monke
     world.create("b1", requester=BOB)
     world.create("b2", requester=BOB)
     assert refused(lambda: world.create("c1", requester=CAROL)) == Code.POLICY_VIOLATION
-    # An expired token makes room, whether or not a sweep has removed it.
+    # An expired token does not count towards the limit, even before it is removed.
     world.create("c1", requester=CAROL, now_ms=NOW_MS + 2)
     assert list(world.state.tokens.by_id) == ["a2", "b1", "b2", "c1"]
 

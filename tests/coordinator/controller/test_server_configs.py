@@ -118,7 +118,7 @@ def test_cancelled_reassignment_may_elect_uncleanly_by_servers_config() -> None:
     assert world.partition().leader == 1
 
 
-# one min.insync.replicas for the cluster
+# min.insync.replicas of the whole cluster
 
 
 def min_insync_of(world: ControllerWorld) -> dict[str, str]:

@@ -65,8 +65,6 @@ class ControllerWorld(ShardWorld[ClusterState]):
         offsets = dict(self.state.registrations.record_offsets)
         return seen(self.state), offsets, dict(beside.contacts_ms), dict(beside.metadata_offsets), dict(beside.shutdown_offsets)
 
-    # brokers
-
     def registering(self, broker_id: int, **changed: Any) -> Registering:
         incarnation = broker_id * 1_000 + self.incarnations.get(broker_id, 0)
         fields = {
@@ -120,8 +118,6 @@ class ControllerWorld(ShardWorld[ClusterState]):
                 self.beat(broker.broker_id)
         while self.run(beating.fence_expired_broker(self.state, self.heartbeats, self.now_ms)):
             pass
-
-    # topics
 
     def topic(self, name: str, *replicas: tuple[int, ...], **configs: str) -> Topic:
         partitions = assigned(self.state, dict(enumerate(replicas)))

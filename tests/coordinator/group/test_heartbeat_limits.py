@@ -1,4 +1,5 @@
-"""Limits on the number of elements in one heartbeat. They are far above real use, and small enough to check in one step."""
+"""Limits on the number of elements in one heartbeat. The limits are far above real use, and low enough that a heartbeat is checked
+in one step."""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ def one_subtopology(**fields: Any) -> Topology:
 
 
 def topologies(count: int) -> list[Topology]:
-    """Return topologies with ``count`` elements. Each topology has elements of another kind."""
+    """Return topologies with ``count`` elements. Each topology has a different kind of element."""
     infos = [TopicInfo(name=name) for name in names(count)]
     configs = [TopicInfo(name="t", topic_configs=[KeyValue(key=name, value="") for name in names(count - 1)])]
     return [

@@ -1,4 +1,4 @@
-"""Members whose sessions expire at the same time are removed in batches, however many they are and however long their ids."""
+"""Members whose sessions expire at the same time are removed in batches, whatever their number and the length of their ids."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_removal_of_late_members_is_retried_after_a_failed_append(made: Any) -> 
     assert len(world.group.members) < 300
 
 
-def test_first_that_fit_returns_at_least_one_key_of_any_size() -> None:
+def test_a_batch_of_keys_has_at_least_one_key_of_any_size() -> None:
     def records(key: str) -> list[LogRecord]:
         return [LogRecord(key.encode(), None)] * 2
 

@@ -1,4 +1,4 @@
-"""The records that consumer, streams and share groups have in common are those of each protocol's own schemas of Kafka."""
+"""Records that consumer, streams and share groups write with common code equal those of each protocol's own Kafka schemas."""
 
 from __future__ import annotations
 

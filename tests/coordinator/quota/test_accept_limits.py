@@ -19,25 +19,25 @@ def limits(broker: int, protected: str | None = None, **listeners: int) -> Accep
 
 def test_connections_below_the_limit_are_accepted_at_once() -> None:
     made = limits(10)
-    # A new window counts as if it were ten seconds long.
+    # The rate in a new window is computed as if the window were ten seconds long.
     assert [made.accepted_after_ms("IN", 5) for _ in range(100)] == [0] * 100
     assert made.accepted_after_ms("IN", 5) > 0
 
 
-def test_later_connections_of_the_listener_wait_for_the_earlier_ones() -> None:
+def test_connections_beyond_the_rate_wait_for_earlier_connections_of_the_listener() -> None:
     made = limits(UNLIMITED, IN=1)
     waits = [made.accepted_after_ms("IN", 0) for _ in range(13)]
     assert waits[:10] == [0] * 10
-    # Each waits for at most the time of one sample, after the connection before it.
+    # Each connection waits for at most the duration of one sample after the previous connection.
     assert waits[10:] == [1_000, 2_000, 3_000]
     assert made.accepted_after_ms("IN", 2_500) > 500
     assert made.accepted_after_ms("OUT", 0) == 0
 
 
-def test_rate_over_a_long_time_is_that_of_the_limit() -> None:
+def test_long_term_connection_rate_equals_the_limit() -> None:
     made = limits(UNLIMITED, IN=5)
     last_ms = [made.accepted_after_ms("IN", 0) for _ in range(550)][-1]
-    # The first fifty fill the window.
+    # Fifty connections use the whole window.
     assert last_ms == pytest.approx(500 / 5 * 1_000, rel=0.05)
 
 

@@ -1,4 +1,5 @@
-"""Throttle times, token buckets and the precedence of quotas are those of Apache Kafka's own classes, for random sequences."""
+"""Throttle times, token buckets and the precedence of quotas equal those of Apache Kafka's own classes for random sequences of
+requests."""
 
 from __future__ import annotations
 
@@ -19,16 +20,16 @@ from tests.coordinator.quota.kafkas_quotas import kafkas_results
 pytestmark = [pytest.mark.full, pytest.mark.java]
 
 SEEDS = {"short": (1, 200), "long": (2, 2_000)}
-"""For each form of the test a seed and the number of random sequences."""
+"""Seed and number of random sequences, for the short and the long form of each test."""
 KINDS = ("produce", "request", "mutation")
 USERS = ("alice", "bob", "a b:<ü>*", "<default>")
 CLIENT_IDS = ("app", "x", "", "<default>", "a:b c")
 DEFAULT = ""
-"""The name of a type's default in a step; a name cannot be empty."""
+"""Name that stands for the default quota of an entity type; names of entities cannot be empty."""
 
 
 @pytest.mark.parametrize("form", SEEDS)
-def test_random_steps_have_the_results_of_kafka(form: str) -> None:
+def test_random_sequences_have_the_quota_results_of_kafka(form: str) -> None:
     seed, count = SEEDS[form]
     rng = random.Random(seed)
     questions = [made_up(rng) for _ in range(count)]
@@ -37,7 +38,7 @@ def test_random_steps_have_the_results_of_kafka(form: str) -> None:
         differing = [
             (step, our, kafka)
             for step, our, kafka in zip(question["steps"], ours, kafkas, strict=True)
-            # A longer time overflows in Kafka.
+            # A longer time would overflow in Kafka.
             if our != kafka and our not in (MAX_THROTTLE_MS, [False, MAX_THROTTLE_MS], [True, MAX_THROTTLE_MS])
         ]
         assert differing == [], question
@@ -47,7 +48,7 @@ def made_up(rng: random.Random) -> dict[str, Any]:
     kind = rng.choice(KINDS)
     now_ms = 1_700_000_000_000 + rng.randrange(10_000)
     limits = [0.000001, 0.5, 1, 3, 100, 1_000.5, 2**40] if kind == "mutation" else [0.5, 1, 100, 12_345.678, 1_000_000]
-    # With a clock that goes backwards, Kafka throttles clients without a quota of partitions.
+    # With a clock that goes backwards, Kafka also throttles clients that have no controller mutation quota.
     backwards = () if kind == "mutation" else (-3, -2_500)
     steps: list[list[Any]] = []
     for _ in range(rng.randrange(5, 80)):

@@ -28,13 +28,13 @@ def test_rate_counts_missing_samples_as_empty_ones() -> None:
     assert sampled.rate(NOW_MS + 500) == 100 / 10.5
     sampled.record(100, NOW_MS + 5_000)
     assert sampled.rate(NOW_MS + 5_000) == 20
-    # The first sample is dropped when its last event is as old as the window.
+    # The oldest sample is dropped when its last event is as old as the window.
     assert sampled.rate(NOW_MS + 10_999) == 200 / 10.999
     assert sampled.rate(NOW_MS + 11_000) == 100 / 10.0
     assert sampled.rate(NOW_MS + 60_000) == 0
 
 
-def test_mean_of_nothing_is_not_a_number() -> None:
+def test_mean_rate_without_samples_is_nan() -> None:
     sampled = Sampled(WINDOWS)
     assert math.isnan(sampled.mean(NOW_MS))
     sampled.record(1, NOW_MS)
@@ -43,7 +43,7 @@ def test_mean_of_nothing_is_not_a_number() -> None:
 
 
 @pytest.mark.parametrize("jump_ms", [-1, -999, -5_000, -(10**12), 10**12])
-def test_clock_may_jump(jump_ms: int) -> None:
+def test_throttle_times_stay_valid_when_the_clock_jumps(jump_ms: int) -> None:
     sampled, bucket = Sampled(WINDOWS), TokenBucket(WINDOWS)
     sampled.record(1_000, NOW_MS)
     bucket.take(100, 1, NOW_MS)
@@ -61,7 +61,7 @@ def test_throttle_times_are_rounded_as_by_java(ms: float, expected: int) -> None
 
 
 @pytest.mark.parametrize(("bound", "expected"), [(math.nan, 0), (math.inf, 0), (0.0, MAX_THROTTLE_MS), (1e-300, MAX_THROTTLE_MS)])
-def test_quota_that_apache_kafka_may_have_stored(bound: float, expected: int) -> None:
+def test_extreme_quotas_stored_by_apache_kafka_are_applied(bound: float, expected: int) -> None:
     sampled, bucket = Sampled(WINDOWS), TokenBucket(WINDOWS)
     sampled.record(1, NOW_MS)
     assert throttle_ms(sampled, bound, NOW_MS) == expected
@@ -90,7 +90,7 @@ def test_most_specific_quota_applies_and_is_shared_by_its_clients() -> None:
     assert limits.limit(limits.sharing("u", "c")) is None
 
 
-def test_strange_names_have_their_own_quotas() -> None:
+def test_names_with_special_characters_have_their_own_quotas() -> None:
     names = ["<default>", "a:b", "a", ":", "ü*%3A", " "]
     manager = ClientQuotaManager(Limits({of_both(name, name): float(at + 1) for at, name in enumerate(names)}), WINDOWS)
     for at, name in enumerate(names):
@@ -98,7 +98,7 @@ def test_strange_names_have_their_own_quotas() -> None:
         assert manager.record(name, "another", 1e9, NOW_MS) == 0
 
 
-def test_number_of_clients_is_limited_and_the_longest_idle_one_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_tracked_clients_is_limited_by_forgetting_the_longest_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sensors, "MAX_SENSORS", 3)
     manager = ClientQuotaManager(Limits({of_client_id(None): 1.0}), WINDOWS)
     for name in ("a", "b", "a", "c", "d"):
@@ -106,12 +106,12 @@ def test_number_of_clients_is_limited_and_the_longest_idle_one_is_forgotten(monk
     assert [sharing.client_id for sharing, _ in manager.sensors.current(NOW_MS)] == ["a", "c", "d"]
 
 
-def test_long_names_are_kept_short_but_apart() -> None:
+def test_long_client_names_are_shortened_but_stay_distinct() -> None:
     first, second = "i" * 32_766 + "a", "i" * 32_766 + "b"
     limits = Limits({of_client_id(None): 1.0, of_client_id(first): 5.0, of_client_id("i" * 255): 9.0})
     manager = ClientQuotaManager(limits, WINDOWS)
     assert manager.record("u", first, 100, NOW_MS) == 10_000
-    # Clients with the same beginning share neither what they have used nor a quota.
+    # Clients whose ids begin alike share neither a quota nor its usage.
     assert manager.record("u", second, 100, NOW_MS) == 90_000
     assert manager.record("u", "i" * 255, 100, NOW_MS) == 1_111
     assert [len(sharing.client_id) for sharing, _ in manager.sensors.current(NOW_MS)] == [255, 255, 255]
@@ -120,7 +120,7 @@ def test_long_names_are_kept_short_but_apart() -> None:
 
 
 @pytest.mark.parametrize("name", ["\U0001f600" * 8_000, "\ud800" * 8_000], ids=["four bytes", "surrogates"])
-def test_long_names_of_users_are_kept_short(name: str) -> None:
+def test_long_user_names_are_shortened(name: str) -> None:
     limits = Limits({of_both(None, None): 1.0, of_both(name, name): 5.0})
     user, client_id = limits.sharing(name, name)
     assert len(user) == len(client_id) == 255
@@ -161,23 +161,23 @@ def test_strict_quota_is_exhausted_by_one_change_and_refills() -> None:
     assert change(1, NOW_MS) == 50_000
     assert change(1, NOW_MS + 49_999) == 1
     assert change(1, NOW_MS + 50_000) == 0
-    # A bucket holds no more than the tokens of all samples.
+    # A token bucket holds at most the tokens of all samples.
     assert change(22, NOW_MS + 10**9) == change(0, NOW_MS + 10**9) == 0
 
 
-def test_addresses_are_compared_in_one_form() -> None:
+def test_address_quota_applies_to_every_notation_of_the_address() -> None:
     rates = ConnectionRates(WINDOWS)
     for name in ("localhost", "::ffff:192.0.2.7", "2001:DB8::0001", "no.address"):
         rates.set(name, 1)
     for address in ("127.0.0.1", "192.0.2.7", "2001:db8::1"):
         assert [rates.record(address, NOW_MS) for _ in range(11)] == [0] * 10 + [1_000]
     assert rates.record("192.0.2.8", NOW_MS) == 0
-    # Connections that were not accepted do not count.
+    # Refused connections do not count.
     assert rates.record("127.0.0.1", NOW_MS + 10_000) == 1_000
     assert rates.record("127.0.0.1", NOW_MS + 11_000) == 0
 
 
-def test_changed_entities_are_taken_once() -> None:
+def test_each_changed_quota_is_reported_once() -> None:
     quotas = ClientQuotas()
 
     def set_quota(name: str) -> None:

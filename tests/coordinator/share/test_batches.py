@@ -25,7 +25,7 @@ BATCHES = st.lists(
 
 
 def by_offset(*batches: StateBatch) -> dict[int, tuple[int, int]]:
-    """Return delivery count and state of each offset. If batches overlap, the higher pair wins."""
+    """Return delivery count and state of each offset. If batches overlap, the higher (count, state) pair wins."""
     says: dict[int, tuple[int, int]] = {}
     for first, last, state, count in batches:
         for offset in range(first, last + 1):

@@ -177,7 +177,8 @@ def test_cold_snapshot_makes_older_records_unneeded() -> None:
 
 
 def test_share_partition_with_a_future_write_time_is_cold() -> None:
-    """The wall clock was set back after the write. Otherwise the log below the snapshot would be kept until that time."""
+    """The wall clock was set back after the write. If the partition were not cold, the log below its snapshot would be kept until
+    the write time."""
     world = ShareStateWorld()
     world.initialize()
     world.now_ms -= 1

@@ -261,7 +261,8 @@ def test_records_of_aborted_transactions_are_not_delivered() -> None:
 
 
 def test_dead_letter_is_written_before_its_record_is_archived() -> None:
-    """A record that was rejected or delivered too often is ARCHIVING until its dead letter is written. A gap never is."""
+    """A record that was rejected or delivered too often is ARCHIVING until its dead letter is written. A gap never gets a dead
+    letter."""
     partition = fresh(msgspec.structs.replace(CONFIG, has_dead_letters=True, max_delivery_count=1))
     acquire(partition, (0, 9))
     change = partition.acknowledge(

@@ -57,8 +57,6 @@ class SharePartitionModel:
         state = self.states.run(self.states.shard.read(KEY, 0, self.now_ms))
         return SharePartition.load(state, 0, 0, self.config)
 
-    # the log
-
     def produce(self) -> None:
         """Append a data batch, or an aborted batch with its marker. Sometimes leave a gap before it, as compaction does."""
         end = self.log[-1].last_offset + 1 if self.log else 0
@@ -80,8 +78,6 @@ class SharePartitionModel:
             batch = self.rng.choice(data)
             self.log.remove(batch)
             self.records.difference_update(range(batch.first_offset, batch.last_offset + 1))
-
-    # commands
 
     def acquire(self) -> None:
         if not self.partition.can_acquire():
@@ -191,7 +187,7 @@ class SharePartitionModel:
         change = self.partition.time_out(self.now_ms)
         if self.rng.random() < 0.8:
             self.persist(change.write)
-        # A timeout is applied even if its write was refused.
+        # A lock timeout is applied even if the write of its state was refused.
         self.partition.apply(change)
         for o in over:
             self.model[o] = self.ended(self.model[o], AcknowledgeType.RELEASE)
@@ -224,8 +220,6 @@ class SharePartitionModel:
         below = {o: record for o, record in self.model.items() if o < self.persisted_start}
         written = {o: Record(state, count) for o, (count, state) in self.persisted.items() if o >= self.persisted_start}
         self.model = below | written
-
-    # checks
 
     def check(self) -> None:
         partition = self.partition

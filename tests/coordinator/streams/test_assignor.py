@@ -76,7 +76,7 @@ def test_tasks_of_a_new_group_are_balanced(members: Members, topology: Topologie
     assert all(max(counts) - min(counts) <= 1 for counts in by_process.values())
     loads = {process: sum(counts) / len(counts) for process, counts in by_process.items()}
     for counts in by_process.values():
-        # Without its last task, no process has more load than any other process.
+        # No process can have more load than another, except by its last task.
         before_the_last = (sum(counts) - 1) / len(counts)
         assert before_the_last <= min(loads.values()), loads
 

@@ -80,8 +80,6 @@ class StreamsHistoryWorld(StreamsGroupWorld):
         for group in self.shard.groups.values():
             check_group(group)
 
-    # actions of members
-
     def try_beat(self, app: Application, **options: Any) -> None:
         request = self.request(app, **options)
         try:
@@ -119,7 +117,7 @@ class StreamsHistoryWorld(StreamsGroupWorld):
             self.try_beat(self.rng.choice(self.joined))
 
     def hang_on(self) -> None:
-        """Send a member's heartbeat with task offsets. The member ignores the assignment in the response."""
+        """Send a member's heartbeat with task offsets. The member ignores the response's assignment."""
         if self.joined:
             app = self.rng.choice(self.joined)
             owned = app.owned

@@ -1,4 +1,5 @@
-"""A commit that arrives before its batches gets a retriable error once, and only an executed effect records the early commit."""
+"""A commit that arrives before its batches gets a retriable error once, which the coordinator records only when its effect is
+executed."""
 
 from __future__ import annotations
 

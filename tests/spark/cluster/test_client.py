@@ -1,4 +1,4 @@
-"""The client of the sink at brokers that support other versions than ottla."""
+"""The sink's client with brokers that support other API versions than ottla."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of a cluster, with the command line."""
+"""The cluster checks of ``ottla spark-doctor``, with the command line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ID = ("--transactional-id", "shop")
         (UNKNOWN_OPERATIONS, "ok", ""),
     ],
 )
-def test_missing_rights_are_named(operations: int, level: Status, advice: str) -> None:
+def test_doctor_names_missing_permissions(operations: int, level: Status, advice: str) -> None:
     finding = rights("topic t", "topic 't'", operations, (READ, WRITE))
     assert (finding.status, finding.remedy) == (level, advice)
 
@@ -98,7 +98,7 @@ def test_doctor_fences_no_producer(broker: Broker) -> None:
 
 @pytest.mark.wire
 @pytest.mark.parametrize("is_allowed", [False, True])
-def test_rights_are_found_on_a_secured_cluster(is_allowed: bool) -> None:
+def test_doctor_finds_permissions_on_a_secured_cluster(is_allowed: bool) -> None:
     acls = [
         Acl("shop", "write", transactional_id="shop"),
         Acl("shop", "read", group="ottla-pipeline.shop"),

@@ -19,10 +19,10 @@ from ottla.spark.doctor.machine_checks import check_machine, java_finding
         ('java version "21" 2023-09-19', "ok", "21 (java)"),
         ('openjdk version "1.8.0_472"', "failed", "8 (java)"),
         ('openjdk version "11.0.2" 2019-01-15', "failed", "11 (java)"),
-        ("", "warning", "java names no version"),
+        ("", "warning", "java reports no version"),
     ],
 )
-def test_java_is_judged_by_its_version(said: str, level: Status, found: str) -> None:
+def test_doctor_accepts_or_refuses_java_by_its_version(said: str, level: Status, found: str) -> None:
     finding = java_finding("java", said)
     assert (finding.status, finding.text) == (level, found)
 
@@ -31,7 +31,7 @@ def finding_of(check: str) -> Finding:
     return next(finding for finding in check_machine() if finding.check == check)
 
 
-def test_python_of_the_workers_is_judged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_doctor_checks_the_python_of_the_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine_checks, "_java", lambda: java_finding("java", 'version "17"'))
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     assert finding_of("Python").status == "ok"
@@ -49,7 +49,9 @@ def test_python_of_the_workers_is_judged(monkeypatch: pytest.MonkeyPatch, tmp_pa
     ("version", "level"),
     [(None, "failed"), ("4.0.5", "ok"), ("2.4.8", "warning")],
 )
-def test_version_of_spark_is_judged(version: str | None, level: Status, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_accepts_or_refuses_the_version_of_spark(
+    version: str | None, level: Status, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(machine_checks, "_java", lambda: java_finding("java", 'version "17"'))
     monkeypatch.setattr(machine_checks, "version_of", lambda package: version if package == "pyspark" else "1")
     assert finding_of("Spark").status == level

@@ -46,8 +46,7 @@ def test_later_batches_are_refused_after_a_swallowed_failure() -> None:
     for batch in (2, 3):
         with pytest.raises(PipelineError, match=r"batch 1 was not written \(no such topic\), and the function .* did not raise"):
             notes.check_failed(SINK, "q", batch)
-    # Another stream or another sink is not refused. The same batch is not either, because Spark repeats a batch whose error was
-    # raised.
+    # Another stream or another sink is accepted. So is the same batch, because Spark repeats a batch whose error was raised.
     notes.check_failed(SINK, "another", 2)
     notes.check_failed(("h:1", "another"), "q", 2)
     notes.check_failed(SINK, "q", 1)

@@ -185,7 +185,7 @@ def swap_mark(stream: Stream) -> None:
 
 
 def strip_mark(stream: Stream) -> None:
-    """Reset the group's offsets as an admin tool does, so that they no longer belong to a stream."""
+    """Reset the group's offsets as an admin tool does, so that they lose the progress record."""
     (offset,) = stream.history[-1]
     stream.commit([offset._replace(metadata="")])
 
@@ -214,7 +214,7 @@ def other_id(stream: Stream) -> None:
 
 
 def expire(stream: Stream) -> None:
-    """Let the group's offsets and the transactional id expire, which both happens after seven days."""
+    """Let the group's offsets and the transactional id expire, which happens after seven days."""
     stream.clock.advance("8d")
 
 
@@ -353,8 +353,8 @@ HARMLESS = (
     "transactional id lost",
     "transactional id swapped",
 )
-"""Damage after which a stream continues, because the progress topic still has the progress, or the new batch was not written
-before."""
+"""Damage after which a stream continues, because the progress topic still has the progress, or because the next batch was not
+written before the damage."""
 ON_KAFKA = (
     "checkpoint lost",
     "checkpoint one batch back",

@@ -125,7 +125,8 @@ def test_progress_survives_expiry_of_offsets_and_ids(broker: Broker) -> None:
 
 
 def test_partition_is_fetched_once_per_start(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The id is initialized between two reads. The second one fetches only records that were written since the first."""
+    """The id is initialized between two reads of the progress topic. The second read fetches only the records written since the
+    first."""
     broker.create_topic("once", partitions=1)
     stream = Stream(broker.bootstrap, "once")
     stream.sink.start()
@@ -257,7 +258,7 @@ def test_streams_and_frames_refuse_a_shared_id(broker: Broker) -> None:
 
 
 def test_stream_continues_from_progress_in_the_group(broker: Broker) -> None:
-    """An older version, or an earlier configuration, ran the stream without a progress topic."""
+    """Before this run, an older version or another configuration ran the stream without a progress topic."""
     broker.create_topic("older", partitions=1)
     older = Stream(broker.bootstrap, "older")
     plain: ExactlyOnce[Any] = ExactlyOnce(SharedTransaction(older.cluster, "older"), "run")
@@ -270,7 +271,7 @@ def test_stream_continues_from_progress_in_the_group(broker: Broker) -> None:
     assert newer.write(1).is_replay
     newer.write(2)
     assert kept(newer) == (Mark("q", 2, "run", offsets=1), {"older": {"0": 3}})
-    # The other direction: the group has newer progress than the topic.
+    # In the opposite case, the group has newer progress than the topic.
     older.sink = ExactlyOnce(SharedTransaction(older.cluster, "older"), "run")
     older.sink.start()
     older.write(3)

@@ -1,4 +1,5 @@
-"""Batches that were not given to the sink: when a stream may continue after them, and how they are reported. Without a broker."""
+"""Batches that Spark did not pass to the sink: when a stream may continue after them, and how they are reported. These tests need
+no broker."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def test_skipped_batches_follow_the_last_progress_record(last: Mark | None, batc
     ],
 )
 def test_gap_is_accepted_only_when_progress_is_certain(last: Mark | None, progress: ProgressTopic | None, goes_on: bool) -> None:
-    """A group may have been reset or deleted. A batch that is certainly new may always follow skipped batches."""
+    """Progress may be missing because a group was reset or deleted. A batch that is certainly new may follow skipped batches."""
     assert may_skip(last, progress, "q", lambda: False) == goes_on
     assert may_skip(last, progress, "q", lambda: True)
 

@@ -50,7 +50,7 @@ def decoded(batches: list[Encoded]) -> list[Any]:
 def test_encoded_rows_round_trip(rows: list[Any], codec: int, batch_bytes: int, data: Any) -> None:
     whole = columns(rows)
     start = data.draw(st.integers(0, len(rows) - 1))
-    # A slice has its own offsets into the same buffers.
+    # A slice of an Arrow array has its own offsets into the buffers of the whole array.
     encoded = encode(whole.slice(start), ProducerIdentity(7, 3, codec), [PartitionRows(0)], TIMESTAMP_MS, batch_bytes)
     batches = sequenced(encoded, 40)
     assert decoded(batches) == [(key, value, headers or []) for key, value, headers in rows[start:]]
@@ -98,7 +98,7 @@ def test_varints_equal_the_scalar_encoding(values: list[int]) -> None:
 
 @pytest.mark.parametrize("header", [None, {"key": None, "value": b"v"}], ids=["no header", "no key"])
 def test_header_without_a_key_is_reported(header: Any) -> None:
-    """The broker would only answer that the batch is corrupt."""
+    """If the header were sent, the broker would only answer that the batch is corrupt."""
     arrays = [pa.array([b"k"], pa.binary()), pa.array([b"v"], pa.binary()), pa.array([[header]], HEADERS)]
     rows = pa.RecordBatch.from_arrays(arrays, ["key", "value", "headers"])
     with pytest.raises(PipelineError, match="column 'headers' has a header that is null, or has no key"):

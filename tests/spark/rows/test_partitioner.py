@@ -55,7 +55,8 @@ def test_row_without_a_valid_partition_is_reported(row: tuple[str | None, bytes 
 
 
 def test_small_batches_of_records_without_a_key_reach_all_partitions() -> None:
-    """With a fixed start, batches of two would always use the same two partitions. A repeated batch has the same start."""
+    """If each batch started at the same partition, batches of two records would only reach two partitions. A repeated batch starts
+    where it started before."""
     rows = batch([("b", None, None), ("b", None, None)])
     places = [with_places(rows, COUNTS, start).column("partition").to_pylist() for start in range(5)]
     assert {place for pair in places for place in pair} == set(range(5))

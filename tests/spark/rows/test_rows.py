@@ -99,7 +99,7 @@ def test_rows_are_partitioned_like_by_kafka_producers(spark: Any) -> None:
 def test_rows_without_a_valid_partition_are_reported(
     spark: Any, row: tuple[Any, ...], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python assigns the partitions here. If the JVM does, the writing task refuses such rows (test_writer)."""
+    """Python assigns the partitions in this test. If the JVM does, the writing task refuses such rows (test_task_writer)."""
     from ottla.spark.rows import spark_partitioner as placing
     from ottla.spark.rows.spark_partitioner import placed
 

@@ -83,7 +83,7 @@ def test_random_value_bytes_never_raise_in_the_decoder(served: tuple[RegistrySer
     ],
 )
 def test_unreadable_registry_schema_raises(served: tuple[RegistryServer, Registry], schema: str) -> None:
-    """If this were no error, all values with the schema would be lost silently."""
+    """Without the error, all values with an unreadable schema would be lost silently."""
     server, registry = served
     number = server.add(schema)
     decoder = Decoder(RegistryClient(registry), SCHEMA)

@@ -158,7 +158,7 @@ def test_decompressed_size_of_decoded_batches_is_limited(monkeypatch: pytest.Mon
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_flipped_bytes_are_refused_without_a_crash(data: Any) -> None:
-    """The CRC is right, so the decoder returns rows or raises `Malformed`, whatever the changed byte is."""
+    """The CRC of each changed batch is right, so the decoder returns rows or raises `Malformed`, whatever byte is changed."""
     _, raw = built(0, 0, [(1, b"key", b"value", [("h", b"x")]), (2, None, b"v", [])])
     at = data.draw(st.integers(61, len(raw) - 1))
     changed = bytearray(raw)

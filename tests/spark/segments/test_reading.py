@@ -172,7 +172,7 @@ def test_damaged_header_in_synced_data_is_reported(root: Path, logs: Logs) -> No
 
 
 def test_overlapping_segments_are_reported_as_damage(root: Path, logs: Logs) -> None:
-    """The broker truncates the log there when it starts after a crash (STO-06). A reader must not truncate silently."""
+    """The broker truncates the log at the overlap when it starts after a crash (STO-06). A reader must not truncate silently."""
     log = logs.new()
     while len(log.segments) < 3:
         put(log, 2)
@@ -194,7 +194,8 @@ def test_damage_in_a_live_directory_fails_the_read(root: Path, logs: Logs, kind:
     raw, position, header = harmed(path.read_bytes(), kind, 5)
     path.write_bytes(raw)
     if kind == "offset beyond the segment" and at:
-        # The active segment has no successor that bounds its offsets, so the following batch is the one whose offset decreases.
+        # The active segment has no successor that bounds its offsets, so damage is recognised by the first batch whose offset
+        # decreases.
         position, first = position + header.size_bytes, header.base_offset + 1_000_001
     else:
         first = header.base_offset
@@ -364,7 +365,7 @@ def test_partitions_in_several_log_directories_are_read(root: Path, logs: Logs) 
     assert [split.partition for split in plan(ReadRequest(both, "t", partitions=(2,)))] == [2]
     with pytest.raises(PipelineError, match="t-1 is not in"):
         plan(ReadRequest(both, "t", partitions=(1,)))
-    # The same partition in two directories, as while an operator moves it.
+    # A partition is in two directories while an operator moves it.
     shutil.copytree(root / "t-0", root.parent / "second" / "t-0")
     with pytest.raises(PipelineError, match=r"t-0 is in .*data and in .*second: give one of them"):
         plan(ReadRequest(both, "t"))

@@ -134,7 +134,7 @@ def is_now(root: Path, topic_id: bytes) -> None:
 
 @pytest.mark.parametrize("end", [10, 40, 50], ids=["fewer", "as many", "more"])
 def test_stream_over_a_recreated_topic_is_refused(root: Path, end: int) -> None:
-    """However many records the new topic has, its records below the stream's offset would be skipped."""
+    """Even if the new topic has more records than the old one, its records below the stream's offset would be skipped."""
     is_now(root, OLD)
     assert stream(root).initialOffset() == told(0, OLD)
     is_now(root, NEW)
@@ -142,7 +142,7 @@ def test_stream_over_a_recreated_topic_is_refused(root: Path, end: int) -> None:
         stream(root).partitions(told(40, OLD), told(end, NEW))
     with pytest.raises(PipelineError, match="it was recreated"):
         stream(root).latestOffset(told(40, OLD), None)
-    # A batch that was planned before the topic was recreated, and is repeated.
+    # Spark repeats a batch that it planned before the topic was recreated.
     with pytest.raises(PipelineError, match="it was recreated"):
         stream(root).partitions(told(20, OLD), told(40, OLD))
     accepting = stream(root, failOnDataLoss="false")

@@ -1,4 +1,4 @@
-"""The sources of a user's Spark settings."""
+"""Where the session reads a user's Spark settings."""
 
 from __future__ import annotations
 

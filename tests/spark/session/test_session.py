@@ -1,4 +1,4 @@
-"""The packages that the session lets Spark download."""
+"""The packages that the session makes Spark download."""
 
 from __future__ import annotations
 

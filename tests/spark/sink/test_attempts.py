@@ -1,4 +1,4 @@
-"""Detection of stages that Spark ran more than once, from its delayed status tracker."""
+"""Detection of stages that Spark ran more than once, from Spark's status tracker, whose information is delayed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.spark.sink.task_writer import Written, check_alone
 
 
 class Tracker:
-    """Returns the given states in turn, and then the last one forever: attempt, completed tasks, number of tasks."""
+    """Returns the given states in turn, and repeats the final state: attempt, completed tasks, number of tasks."""
 
     def __init__(self, *said: tuple[int, int, int] | None) -> None:
         self.said = list(said)

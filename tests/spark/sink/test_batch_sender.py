@@ -148,6 +148,6 @@ def test_duplicate_error_after_a_retry_is_success(clock: Clock) -> None:
 
 
 def test_duplicate_error_without_a_retry_is_an_error(clock: Clock) -> None:
-    """Another writer of this transaction used the sequence number: the other batch is stored, and this task's batch is not."""
+    """Another writer of this transaction used the sequence number: its batch is stored, and this task's batch is not."""
     with pytest.raises(MustAbort, match="t-0 has a batch of sequence 0 that this task has sent only once"):
         write(Leader(Code.DUPLICATE_SEQUENCE_NUMBER), (0, 0))

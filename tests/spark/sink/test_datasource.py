@@ -156,7 +156,8 @@ def test_segment_stream_batches_stay_bounded_after_a_restart(spark: Any, broker:
 
 
 def test_source_without_records_has_no_rows(spark: Any, broker: Broker, tmp_path: Path) -> None:
-    """As with Spark's own source: an empty topic, deleted records, and a start after the last record."""
+    """A source without records: an empty topic, deleted records, or a start after the last record. Spark's own source also gives no
+    rows."""
     ottla.spark.register(spark)
     source = {"path": str(tmp_path / "data"), "subscribe": "in"}
     assert spark.read.format("ottla").options(**source).load().count() == 0

@@ -204,7 +204,7 @@ def test_kill_of_the_broker_loses_and_duplicates_no_records(
     assert again.start() == Mark("q", 2, "run", offsets=1)
 
 
-def test_tools_show_how_far_a_pipeline_has_read(broker: Broker, world: World) -> None:
+def test_consumer_group_tools_show_the_input_offsets_of_a_pipeline(broker: Broker, world: World) -> None:
     """The end offsets of a batch's input are committed in the group `ottla-pipeline.ID`, in the batch's transaction."""
     perform(world, "topic in partitions=2")
     with KafkaClient(broker.bootstrap) as cluster:
@@ -351,7 +351,7 @@ def test_driver_writer_behaves_like_task_writers(driven: Callable[[], ExactlyOnc
         with pytest.raises(PipelineError, match=line):
             sink.write("q", 1, lambda me, row=row: me.write([row], TOPICS), ends(1))  # type: ignore[misc]
         assert sink.is_settled
-    # The topic does not exist any longer, and writing must not create it.
+    # The topic was deleted, and writing must not create it.
     with pytest.raises((PipelineError, MustAbort), match="gone"):
         sink.write("q", 1, lambda me: me.write([("gone", None, b"v", [], 0)], {"gone": 1}), ends(1))
     with KafkaClient(broker.bootstrap) as cluster:
@@ -361,7 +361,7 @@ def test_driver_writer_behaves_like_task_writers(driven: Callable[[], ExactlyOnc
 def test_driver_writer_reads_the_limits_of_topics_that_it_has_not_written_before(
     driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker
 ) -> None:
-    """A renewal, which writes no records, may come before the first batch."""
+    """Renewed progress, which writes no records, may precede the first batch."""
     broker.create_topic("small", partitions=1, configs={"max.message.bytes": "4000"})
     sink = driven()
     sink.start()

@@ -145,7 +145,7 @@ def test_records_that_cannot_be_decoded_are_written_once_as_dead_letters(spark: 
 
 
 def test_stream_of_sparks_own_sink_continues_with_its_checkpoint(spark: Any, broker: Broker, tmp_path: Path) -> None:
-    """docs/spark-from-kafka-sink.md: a stream that was stopped between two batches keeps its checkpoint."""
+    """docs/spark-from-kafka-sink.md moves a stream that was stopped between two batches, with its checkpoint, to ottla's sink."""
 
     def add(first: int) -> None:
         with KafkaClient(broker.bootstrap) as client:

@@ -1,4 +1,4 @@
-"""Which frames of a name are written, and which one is next."""
+"""Which of the frames with one name are written, and the number of the next frame."""
 
 from __future__ import annotations
 

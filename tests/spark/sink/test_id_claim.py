@@ -132,7 +132,7 @@ def test_claim_does_not_count_as_committed_progress(cluster: BrokerConnections) 
 
 
 def test_first_batch_after_skipped_batches_claims_a_new_id(cluster: BrokerConnections) -> None:
-    """A claim states that nothing was committed before. That is unknown unless the batch is certainly new."""
+    """A claim states that nothing was committed with the id. That is certain only if the batch is new."""
     name, at = "g", Mark("q1", NO_BATCH, "run", offsets=0)
     claim_id(cluster, name, "q1", 2)
     assert read_mark(cluster, group_of(name)) is None

@@ -1,4 +1,4 @@
-"""Parsing of the sink's options, and the errors for invalid ones."""
+"""Parsing of the sink's options, and the errors for invalid options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of Kafka's producer that users bring from Spark's own sink: accepted if the sink fulfils them, else refused."""
+"""Producer options that users copy from Spark's own sink are accepted if ottla's sink fulfils them, else refused."""
 
 from __future__ import annotations
 

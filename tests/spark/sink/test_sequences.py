@@ -19,14 +19,14 @@ A, B, C = ("t", 0), ("t", 1), ("u", 0)
 WAIT_S = 60
 
 
-def test_own_sequences_are_counted_by_partition() -> None:
+def test_task_counts_its_sequences_by_partition() -> None:
     sequences = OwnSequences()
     assert sequences.take([A, B]) == {A: 0, B: 0}
     sequences.give_back({A: 5, B: 0})
     assert sequences.take([A, B]) == {A: 5, B: 0}
 
 
-def test_a_taken_partition_is_not_given_to_another_task() -> None:
+def test_partition_in_use_is_not_given_to_another_task() -> None:
     turns = Turns()
     assert turns.take([A]) == {A: 0}
     assert turns.take([A, B]) == {B: 0}
@@ -34,7 +34,7 @@ def test_a_taken_partition_is_not_given_to_another_task() -> None:
     assert turns.take([A, C]) == {A: 7, C: 0}
 
 
-def test_a_task_waits_for_a_taken_partition() -> None:
+def test_task_waits_for_a_partition_that_is_in_use() -> None:
     turns = Turns()
     turns.take([A])
     got: list[dict[TopicPartition, int] | None] = []
@@ -45,7 +45,7 @@ def test_a_task_waits_for_a_taken_partition() -> None:
     assert got == [{A: 3}]
 
 
-def test_waiting_tasks_return_when_the_turns_end() -> None:
+def test_waiting_tasks_return_without_sequences_when_the_transaction_fails() -> None:
     turns = Turns()
     turns.take([A])
     got: list[dict[TopicPartition, int] | None] = []

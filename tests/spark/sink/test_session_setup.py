@@ -1,4 +1,4 @@
-"""Preparation of a session: what is sent to workers, and how often they are asked."""
+"""Preparation of a session: what is sent to workers, and how many jobs ask them for their packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.spark.sink.session_setup import check_data_sources, prepare_session
 
 
 class Conf(dict[str, str]):
-    """Settings of a session; reading an unset one gives the default."""
+    """Settings of a session. An unset setting has its default."""
 
 
 class Asked:
@@ -54,7 +54,7 @@ def classic(master: str, folder: Path) -> Any:
 
 
 @pytest.mark.parametrize(("master", "jobs"), [("local[2]", 0), ("spark://here:7077", 1), ("yarn", 1)])
-def test_workers_on_other_machines_are_asked_once(master: str, jobs: int, asked: Asked, tmp_path: Path) -> None:
+def test_workers_on_other_machines_are_checked_once(master: str, jobs: int, asked: Asked, tmp_path: Path) -> None:
     spark = classic(master, tmp_path)
     for _ in range(3):
         prepare_session(spark)
@@ -94,7 +94,7 @@ def test_package_is_sent_once_to_a_server_of_spark_connect(asked: Asked) -> None
     ],
     ids=["connect", "classic"],
 )
-def test_spark_3_has_no_format_and_says_what_to_use(session: Any, advice: str) -> None:
+def test_spark_3_refuses_the_ottla_format_and_names_the_alternative(session: Any, advice: str) -> None:
     with pytest.raises(PipelineError, match=rf"^Spark 3\.5\.9 has no data sources in Python, .*: {advice}$"):
         check_data_sources(session)
     session.dataSource = object()

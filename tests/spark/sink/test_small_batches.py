@@ -130,7 +130,7 @@ class TestAStream:
         assert stream.contents("out") == stream.contents("in")
 
     def test_batch_whose_rows_multiply_is_written_by_tasks(self, stream: Stream) -> None:
-        """The number of input offsets says nothing about a batch with explode."""
+        """The number of input offsets does not determine the number of rows, as with explode."""
         many = MAX_OFFSETS // BATCH_RECORDS + 1
         copies = f"explode(sequence(1, {many})) AS copy"
         metrics = stream.run(records(BATCH_RECORDS), lambda frame: frame.selectExpr("key", "value", copies).drop("copy"))

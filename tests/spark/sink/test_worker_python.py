@@ -92,7 +92,7 @@ def test_tasks_import_only_what_is_required() -> None:
 @pytest.mark.wire
 @pytest.mark.full
 @pytest.mark.java
-def test_workers_are_asked_by_a_job(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_of_workers_are_listed_by_a_job(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     check_workers(spark, tasks=2)
     monkeypatch.setattr(worker_python, "REQUIREMENTS", ("msgspec", "no_such_package"))
     with pytest.raises(PipelineError, match="Spark's workers cannot import no_such_package"):

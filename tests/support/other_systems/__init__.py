@@ -1,4 +1,4 @@
-"""Directories that make Python on Linux lack what another system lacks, in every process that has one of them in PYTHONPATH.
+"""Directories that remove from Python on Linux what another system lacks, in every process with such a directory in PYTHONPATH.
 
 Python imports ``sitecustomize`` at its start. What the standard library itself needs on Linux stays.
 """
@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 WINDOWS, MACOS = HERE / "windows", HERE / "macos"
 IS_WINDOWS = os.name == "nt"
-"""On Windows itself nothing is taken away: the same tests show how the system behaves."""
+"""On Windows itself nothing is removed: the same tests show how Windows behaves."""
 
 
 def environment(system: Path) -> dict[str, str]:

@@ -39,7 +39,8 @@ class WireConsumer(Protocol):
     def committed(self, topic: str, partition: int) -> int | None: ...
 
     def rewind(self) -> dict[TopicPartition, int]:
-        """Seek to the committed offsets of the assigned partitions, or to the beginning if unset. Returns the offsets."""
+        """Seek to the committed offsets of the assigned partitions, or to the beginning of partitions without any. Returns the
+        offsets."""
         ...
 
     def close(self) -> None: ...
@@ -85,7 +86,7 @@ class Client(Protocol):
 
 
 def group_settings(protocol: str) -> dict[str, object]:
-    """Consumer settings for this ``group.protocol``. In consumer groups (KIP-848) the broker sets the intervals."""
+    """Consumer settings for a ``group.protocol``. With the protocol ``consumer`` (KIP-848) the broker sets the intervals."""
     if protocol == "consumer":
         return {"group.protocol": protocol}
     return {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}

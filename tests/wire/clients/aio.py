@@ -40,8 +40,8 @@ class Loop:
     def end(self, client: AIOKafkaClient, stop: Coroutine[Any, Any, None]) -> None:
         """Stop a producer or consumer, and then this event loop.
 
-        aiokafka closes its connections at the end of ``stop()``. It does not get there while it waits for a stopped broker, or if
-        a lost connection cancels the wait. Unclosed connections would cause a ResourceWarning in a later test.
+        aiokafka closes its connections at the end of ``stop()``. It does not close them while it waits for a stopped broker, or if
+        a lost connection cancels that wait. Unclosed connections would cause a ResourceWarning in a later test.
         """
 
         async def end() -> None:

@@ -42,8 +42,8 @@ class Consumer:
     def _mend(self) -> None:
         """Rejoin the group if the consumer has no assignment for too long.
 
-        A group leader of kafka-python 3.0 may assign no partitions because it does not know the topic yet. If it learns of the
-        topic too early, it does not notice the change and never assigns again.
+        A group leader of kafka-python 3.0 may assign no partitions because it does not know the topic yet. It never assigns
+        partitions if it learns of the topic before it could notice the change.
         """
         now = time.monotonic()
         if self.raw.assignment():

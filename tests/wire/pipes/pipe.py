@@ -53,7 +53,7 @@ def subscribed() -> Consumer:
     )
 
     def taken(_: Consumer, partitions: list[TopicPartition]) -> None:
-        # consume() calls this when a removed member rejoins. That never happens while a transaction is open.
+        # librdkafka calls this in consume() when a member that was removed from the group rejoins, never during a transaction.
         say(f"lost {len(partitions)}")
 
     consumer.subscribe([source], on_lost=taken)

@@ -1,4 +1,5 @@
-"""Programs that commit a transaction and read it in a group with a handle's configuration, as docs/security-in-tests.md shows them.
+"""Programs that commit a transaction and read it in a group, with the client configuration of a `Broker` handle, as
+docs/security-in-tests.md shows them.
 
 Their argument is the configuration: JSON, or a properties file for Java.
 """

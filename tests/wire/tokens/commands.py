@@ -1,8 +1,8 @@
 """The commands of the transcript of delegation tokens, and their outcomes as text.
 
 A line is ``NAME: COMMAND ARGUMENTS -> OUTCOME``. The connection of a name is opened at its first command: ``alice`` to ``eve`` and
-``admin`` authenticate by PLAIN, ``nobody`` uses the plain listener, and a name that ``login`` has made is that connection. Times in
-outcomes are relative to the token's creation (``+``) or to now (``~``), because they differ in each run.
+``admin`` authenticate by PLAIN, ``nobody`` uses the plain listener, and ``login`` names a connection that authenticates by a token.
+Times in outcomes are relative to the token's creation (``+``) or to now (``~``), because they differ in each run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.support.waiting import wait_until
 from tests.wire.tokens.brokers import PASSWORDS, Addresses
 
 ROUND_MS = 5_000
-"""A time relative to now is rounded to this, in ms, because requests take time."""
+"""Times relative to now are rounded to 5000 ms, because requests take time."""
 ALLOW, LITERAL, ANY = 3, 3, 1
 
 
@@ -48,12 +48,12 @@ class Story:
             connection.close()
 
     def adopt(self, other: Story, token: str) -> None:
-        """Know a token that another story has created at another broker, and wait until this broker knows it too."""
+        """Add a token that another case has created at another broker, and wait until this broker knows the token."""
         self._tokens[token] = other._tokens[token]
         self._await(token)
 
     def run(self, line: str) -> str:
-        """Run a line without its outcome; returns the outcome."""
+        """Run a line's command, and return its outcome."""
         name, _, rest = line.partition(": ")
         command, *words = rest.split()
         given = dict(word.split("=", 1) for word in words)
@@ -71,8 +71,6 @@ class Story:
                 known.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
                 known.call(SaslAuthenticateRequest(auth_bytes=f"\0{name}\0{self._passwords[name]}".encode()), 2)
         return known
-
-    # commands
 
     def _create(self, name: str, token: str, owner: str = "", renewers: str = "", max: str = "-1", v: str = "3") -> str:
         kind, _, owner_name = owner.rpartition(":")
@@ -169,8 +167,6 @@ class Story:
         wait_until(lambda: self._found(token) is None)
         return "gone"
 
-    # helpers
-
     def _hmac(self, token: str) -> bytes:
         return bytes(self._tokens[token].hmac) if token in self._tokens else token.encode()
 
@@ -179,7 +175,7 @@ class Story:
         return next((seen for seen in every if bytes(seen.hmac) == self._hmac(token)), None)
 
     def _await(self, token: str, expires_ms: int | None = None) -> None:
-        """Wait until the broker, which Kafka's controller does not wait for, knows the token, and its new expiry."""
+        """Wait until the broker knows the token and its new expiry. Kafka's controller responds before its brokers do."""
 
         def is_known() -> bool:
             seen = self._found(token)
@@ -206,7 +202,7 @@ class Story:
         return f"~{round(left_ms / ROUND_MS) * ROUND_MS}"
 
     def _described(self, seen: Any) -> str | None:
-        """A token of this case; None for those of other cases."""
+        """Return a token of this case, or None for tokens of other cases."""
         token = next((name for name, made in self._tokens.items() if made.hmac == seen.hmac), None)
         if token is None:
             return None

@@ -1,4 +1,4 @@
-"""Delegation tokens in clusters of ottla and of both kinds of nodes: every broker knows the tokens that another has created."""
+"""Delegation tokens in clusters of ottla and Apache Kafka: every broker knows the tokens that any broker has created."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def client(directory: Path, mechanism: str, jaas: str) -> str:
     return str(path)
 
 
-def test_tool_creates_renews_describes_and_expires_tokens(broker: Addresses, tmp_path: Path) -> None:
+def test_kafkas_token_tool_creates_renews_describes_and_expires_tokens(broker: Addresses, tmp_path: Path) -> None:
     alice = client(tmp_path, "PLAIN", f'{LOGIN}.plain.PlainLoginModule required username="alice" password="{PASSWORD}";')
 
     def run(*arguments: str) -> str:
@@ -48,7 +48,7 @@ def test_tool_creates_renews_describes_and_expires_tokens(broker: Addresses, tmp
     found = re.search(r"^(\S{22})\s+(\S{88})\s+User:alice\s+User:alice\s+\[?User:bob", created, re.MULTILINE)
     assert found is not None, created
     token_id, hmac = found.groups()
-    # Without owners Kafka's tool asks for the tokens of none.
+    # Without ``--owner-principal`` Kafka's tool sends an empty list of owners, which matches no token.
     assert "Total number of tokens : 0" in run("--describe")
     assert token_id in run("--describe", "--owner-principal", "User:alice")
     assert "Completed renew operation" in run("--renew", "--renew-time-period", "-1", "--hmac", hmac)

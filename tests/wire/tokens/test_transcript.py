@@ -52,7 +52,7 @@ CASES = [pytest.param(case, id=case.title, marks=pytest.mark.entry(case.title.sp
 
 @pytest.fixture(scope="module")
 def written(request: pytest.FixtureRequest) -> Iterator[dict[int, str] | None]:
-    """Outcomes by line if ``--rewrite`` was passed. They are written into the transcript at the end."""
+    """Outcomes by line if ``--rewrite`` was passed, which the end of the run writes into the transcript."""
     if not request.config.getoption("--rewrite"):
         yield None
         return
@@ -87,13 +87,15 @@ def play(case: Case, addresses: dict[bool, Addresses]) -> list[str]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_ottla(ottla: dict[bool, Addresses], case: Case) -> None:
+def test_ottla_answers_token_requests_as_in_the_transcript(ottla: dict[bool, Addresses], case: Case) -> None:
     assert play(case, ottla) == [line.outcome for line in case.lines]
 
 
 @pytest.mark.java
 @pytest.mark.parametrize("case", CASES)
-def test_kafka(kafka: dict[bool, Addresses], written: dict[int, str] | None, case: Case) -> None:
+def test_kafka_answers_token_requests_as_in_the_transcript(
+    kafka: dict[bool, Addresses], written: dict[int, str] | None, case: Case
+) -> None:
     outcomes = play(case, kafka)
     if written is not None:
         written |= {line.at: outcome for line, outcome in zip(case.lines, outcomes, strict=True)}

@@ -1,4 +1,4 @@
-"""Removes functions that Python does not have on macOS, and adds the file control that only macOS has."""
+"""Removes functions that Python lacks on macOS, and adds F_FULLFSYNC, which only macOS has."""
 
 import fcntl
 import os
@@ -13,5 +13,5 @@ for owner, names in (
     for name in names.split():
         if hasattr(owner, name):
             delattr(owner, name)
-# Linux answers EINVAL to the number that macOS has for it. A test can give it a number that Linux accepts.
+# Linux answers EINVAL to macOS's number of this file control. A test can replace it by a number that Linux accepts.
 fcntl.F_FULLFSYNC = int(os.environ.get("F_FULLFSYNC", "51"))

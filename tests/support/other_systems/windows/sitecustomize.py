@@ -1,6 +1,6 @@
 """Removes modules and functions that Python does not have on Windows."""
 
-# The standard library reads some of the names when it is imported.
+# The standard library reads some of these names when it is imported.
 import asyncio
 import asyncio.unix_events
 import concurrent.futures.thread  # noqa: F401
@@ -33,7 +33,7 @@ SIGNALS = (
 
 
 class Absent:
-    """An importer that does not find the modules."""
+    """An importer that does not find the removed modules."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name in MODULES:
