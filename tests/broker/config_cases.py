@@ -24,7 +24,7 @@ STARTED_WITH = {
     "share.coordinator.state.topic.min.isr",
     "share.coordinator.state.topic.replication.factor",
 }
-"""Settings that only the Apache Kafka broker of the tests is started with. The tables do not contain them."""
+"""Settings with which only the tests' Apache Kafka broker is started. The tables do not contain them."""
 
 Operation = tuple[str, int, str | None]
 Asked = tuple[Operation, ...]

@@ -83,9 +83,9 @@ MANY = 3_000
 """Number of elements of most large requests. Others have a multiple or a fraction of it."""
 
 LONG_IDS = [f"{i}" + "x" * 32_000 for i in range(40)]
-"""Computing Java's hash of such an id, which determines the coordinator's partition, takes over a millisecond."""
+"""Transactional ids whose Java hash, which determines the coordinator, takes over a millisecond."""
 BYTES = 31_000
-"""Size of one element: `MANY` elements of this size nearly reach the maximum request size."""
+"""Size of a large element in bytes: `MANY` elements of this size nearly reach the maximum request size."""
 
 
 def configs_of(many: int, make: Callable[[str, str], Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Nothing that a client or a disk can see depends on the order of a set, so a simulated world repeats in another process."""
+"""Neither responses nor files depend on the order of a set, so another process can repeat a simulated world."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from tests.broker.network.connected import Transport
 
 SECONDS = 3_600
 MOST_LINES = 12
-"""The first line, then lines after 10 s, 30 s, 70 s and so on, up to one every ten minutes."""
+"""Maximum number of lines: the first, then lines after 10 s, 30 s, 70 s and so on, up to one every ten minutes."""
 REFUSED = KafkaError(Code.KAFKA_STORAGE_ERROR, "the log refuses")
 
 
@@ -319,7 +319,7 @@ EVENTS = sorted(name.removeprefix("meet_") for name in vars(Lasting) if name.sta
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_fault_that_lasts_an_hour_gives_few_lines(broker: SimulatedBroker, event: str) -> None:
+def test_fault_that_lasts_an_hour_causes_few_log_lines(broker: SimulatedBroker, event: str) -> None:
     lasting = Lasting(broker)
     meet: Callable[[], object] = getattr(lasting, f"meet_{event}")()
     with capture_logs() as lines:

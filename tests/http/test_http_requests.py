@@ -103,7 +103,7 @@ def test_chunked_request_body_is_read(served: Served) -> None:
 
 
 def test_client_that_half_closes_its_connection_gets_the_response(served: Served) -> None:
-    """For example ``printf ... | nc`` in a container."""
+    """``printf ... | nc`` in a container is such a client."""
     assert served.tell(GET + b"\r\n", ends=True) == (200, b"GET ")
 
 
@@ -133,7 +133,7 @@ def test_connections_are_closed_while_too_many_are_refused(served: Served, monke
 
 
 def test_more_clients_than_connections_at_once_are_all_answered(served: Served) -> None:
-    """They wait for each other: a connection that is closed with an unread request would be reset."""
+    """Clients above the limit wait, because closing a connection with an unread request would reset it."""
     clients = [served.connect() for _ in range(6 * MAX_CONNECTIONS)]
     for client in clients:
         client.sendall(POST + b"Content-Length: 1\r\n\r\na")

@@ -1,4 +1,4 @@
-"""The metrics of the authorizer are those of Kafka's StandardAuthorizer (KIP-877)."""
+"""The metrics of the authorizer equal those of Kafka's StandardAuthorizer (KIP-877)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_broker_without_an_authorizer_has_no_such_metrics() -> None:
     broker.stop()
 
 
-def test_rate_is_that_of_the_last_two_windows() -> None:
+def test_acl_check_rate_covers_the_last_two_windows() -> None:
     rate = RatePerMinute()
     now_ms = 1_000_000
     for _ in range(3):

@@ -62,8 +62,6 @@ def test_broker_without_an_authorizer_denies_nothing() -> None:
     assert ALLOW_ALL.denials() == ()
 
 
-# denials that are no refusals
-
 ALICE, BOB, CAROL = (KafkaPrincipal("User", name) for name in ("alice", "bob", "carol"))
 
 
@@ -72,7 +70,7 @@ def denied(broker: SimulatedBroker) -> list[tuple[str, str]]:
 
 
 def described_tokens(broker: SimulatedBroker, owner: KafkaPrincipal) -> list[str]:
-    """The ids of the tokens that Alice sees, if she asks for those of one owner."""
+    """Return the ids of the tokens of one owner that Alice may see."""
     ports: Any = SimpleNamespace(authorizer=broker.broker.authorizer, cluster=broker.broker.cluster)
     owners = [DescribeDelegationTokenOwner(principal_type=owner.type, principal_name=owner.name)]
     context = RequestContext(version=3, client_id="c", client_host="10.0.0.1", connection_id=1, listener="IN", principal=ALICE)
@@ -81,7 +79,7 @@ def described_tokens(broker: SimulatedBroker, owner: KafkaPrincipal) -> list[str
     return [token.token_id for token in ended.value.value.tokens]
 
 
-def test_token_that_one_of_two_permissions_shows_is_no_denial() -> None:
+def test_token_visible_by_one_of_two_permissions_is_not_a_denial() -> None:
     broker = authorised({"delegation.token.secret.key": "key"})
     token = broker.broker.cluster.create_token(CAROL, CAROL, [BOB], -1, broker.env.now_ms())
     assert described_tokens(broker, BOB) == [] == denied(broker), "the client did not name the owner of the token"
@@ -94,7 +92,7 @@ def test_token_that_one_of_two_permissions_shows_is_no_denial() -> None:
     broker.stop()
 
 
-def test_hidden_topics_of_a_share_group_are_no_denials() -> None:
+def test_hidden_topics_of_a_share_group_are_not_recorded_as_denials() -> None:
     broker = authorised()
     broker.with_coordinators()
     for name in ("open", "secret"):

@@ -1,4 +1,4 @@
-"""The parts that check and use dynamic configs: the configs of which they are informed."""
+"""Which changed configs the broker's components are told to check and to load."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.broker.config.settings import BrokerConfig
 
 
 class Part:
-    """A part that loads one config, and notes its name in the lists of all parts."""
+    """A component that loads one config, and adds its own name to the lists of checks and loads."""
 
     def __init__(self, name: str, checked: list[str], used: list[str]) -> None:
         self.reloads = frozenset({name})
@@ -20,7 +20,7 @@ class Part:
         self._used.append(self._name)
 
 
-def test_parts_load_changed_configs_and_those_set_to_equal_values() -> None:
+def test_components_reload_configs_that_change_or_are_set_again() -> None:
     config, checked, used = LiveConfig(BrokerConfig({})), list[str](), list[str]()
     config.parts += [Part(name, checked, used) for name in ("a", "b", "c")]
     by_call: list[set[str]] = []

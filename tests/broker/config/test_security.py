@@ -39,12 +39,12 @@ def tls(given: dict[str, str], protocol: SecurityProtocol = SecurityProtocol.SSL
     return tls_settings(BrokerConfig(given), "IN", protocol, b"secret")
 
 
-def test_names_and_protocols_of_the_map_have_any_case() -> None:
+def test_listener_security_protocol_map_ignores_case() -> None:
     protocols = security_protocols("in:sasl_ssl, OUT:Plaintext")
     assert protocols == {"IN": SecurityProtocol.SASL_SSL, "OUT": SecurityProtocol.PLAINTEXT}
 
 
-def test_listener_between_brokers_has_one_name() -> None:
+def test_inter_broker_listener_is_set_by_name_or_protocol_but_not_both() -> None:
     with pytest.raises(ConfigError, match=r"Only one of inter\.broker\.listener\.name and security\.inter\.broker\.protocol"):
         BrokerConfig({"inter.broker.listener.name": "IN", "security.inter.broker.protocol": "SSL"})
 
@@ -52,7 +52,7 @@ def test_listener_between_brokers_has_one_name() -> None:
 # sasl
 
 
-def test_mechanisms_have_the_users_of_their_login_module() -> None:
+def test_sasl_mechanism_gets_the_users_of_its_login_module() -> None:
     settings = sasl({**PLAIN_JAAS, "sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN"})
     assert list(settings.modules) == ["SCRAM-SHA-512", "PLAIN"]
     assert settings.modules["PLAIN"].users == {"alice": "hush"}
@@ -60,7 +60,7 @@ def test_mechanisms_have_the_users_of_their_login_module() -> None:
     assert settings.key_set is None
 
 
-def test_key_with_the_most_specific_prefix_wins() -> None:
+def test_config_with_the_most_specific_listener_prefix_wins() -> None:
     given = {
         **PLAIN_JAAS,
         "listener.name.in.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
@@ -139,13 +139,13 @@ def test_signed_tokens_need_an_audience_and_an_issuer() -> None:
 # tls
 
 
-def test_keys_may_be_inline() -> None:
+def test_tls_keys_may_be_inline_pem() -> None:
     settings = tls(KEYS)
     assert (settings.keys.chain, settings.trusted, settings.client_auth) == (OWN, None, "none")
     assert settings.protocols == ("TLSv1.2", "TLSv1.3")
 
 
-def test_keys_may_be_files(tmp_path: Path) -> None:
+def test_tls_keys_may_be_files(tmp_path: Path) -> None:
     both, trusted, store = tmp_path / "both.pem", tmp_path / "ca.pem", tmp_path / "server.p12"
     both.write_bytes(key_pem("hush") + OWN)
     trusted.write_bytes(OWN)
@@ -154,13 +154,13 @@ def test_keys_may_be_files(tmp_path: Path) -> None:
     trusting = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(trusted), "ssl.client.auth": "required"}
     settings = tls({**in_pem, **trusting})
     assert (settings.keys.password, settings.trusted, settings.client_auth) == (b"hush", OWN, "required")
-    # Java reads PKCS12 where the type is JKS, its default.
+    # If the store type is JKS, its default, Java also reads PKCS12 files.
     for kind in ({"ssl.keystore.type": "PKCS12"}, {"ssl.keystore.type": "JKS"}, {}):
         settings = tls({**kind, "ssl.keystore.location": str(store), "ssl.keystore.password": "hush"})
         assert settings.keys.chain.count(b"BEGIN CERTIFICATE") == 3
 
 
-def test_clients_with_sasl_need_certificates_only_by_a_key_with_the_prefix() -> None:
+def test_sasl_ssl_requires_client_certificates_only_by_a_prefixed_config() -> None:
     assert tls({**KEYS, "ssl.client.auth": "required"}, SecurityProtocol.SASL_SSL).client_auth == "none"
     prefixed = {**KEYS, "listener.name.in.ssl.client.auth": "required"}
     assert tls(prefixed, SecurityProtocol.SASL_SSL).client_auth == "required"
@@ -226,7 +226,7 @@ CREDENTIALS = "sasl.oauthbearer.client.credentials"
 CLIENT = 'a.B required clientId="node" clientSecret="hush" scope="kafka";'
 
 
-def test_nodes_make_unsecured_tokens_that_nodes_accept() -> None:
+def test_nodes_accept_unsecured_tokens_of_other_nodes() -> None:
     jaas = (
         'a.B required unsecuredLoginStringClaim_sub="admin" unsecuredLoginListClaim_scope=",a,b" unsecuredLoginNumberClaim_n="7";'
     )
@@ -262,7 +262,7 @@ def test_nodes_connect_with_the_settings_of_the_listener() -> None:
     assert "hush" not in repr(connecting)
 
 
-def test_nodes_show_the_certificate_of_their_key_store() -> None:
+def test_nodes_present_the_certificate_of_their_key_store() -> None:
     connecting = between({**KEYS, "ssl.truststore.type": "PEM"}, SecurityProtocol.SSL)
     assert connecting.sasl is None
     assert connecting.tls.certificate.text.text == OWN.decode()

@@ -1,4 +1,4 @@
-"""Users of SCRAM that a controller creates before brokers connect, which may authenticate as some of them."""
+"""SCRAM users that a controller creates before brokers connect, because brokers may authenticate as these users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configs for a controller's decisions: if neither topic nor cluster sets a config, the controller's own server does."""
+"""Configs for a controller's decisions: a config that neither topic nor cluster sets has the value of the controller's server."""
 
 from __future__ import annotations
 

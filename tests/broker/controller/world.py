@@ -97,13 +97,13 @@ class Broker:
             self.take(partition)
 
     def join_again(self) -> None:
-        """Catch up after having been fenced, and be unfenced by a heartbeat."""
+        """After fencing, fetch all metadata and send a heartbeat, which unfences the broker."""
         self.catch_up()
         assert not self.beat().is_fenced
         self.catch_up()
 
     def join(self) -> Broker:
-        """Register, catch up, and be unfenced."""
+        """Register, fetch all metadata, and become unfenced."""
         assert self.register().error_code == 0
         self.catch_up()
         assert not self.beat().is_fenced

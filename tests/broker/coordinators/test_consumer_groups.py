@@ -1,4 +1,4 @@
-"""Requests about consumer groups (KIP-848): heartbeats, descriptions, listings, offsets, and all of them after a restart."""
+"""Requests about consumer groups (KIP-848): heartbeats, descriptions, listings and offsets, also after a restart."""
 
 from __future__ import annotations
 

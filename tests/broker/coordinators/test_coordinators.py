@@ -1,5 +1,5 @@
-"""The coordinators of a broker: their periodic work, in which a group, id or partition whose log refuses records does not delay
-others, and their reaction to changed metadata."""
+"""The coordinators of a broker: their periodic work, which continues if one log refuses records, and their reaction to changed
+metadata."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ def test_dead_letters_lost_in_a_damaged_file_are_logged() -> None:
     path = "/data/dlq.g-0/00000000000000000000.log"
     fs.unopened[path] = Damaged(path, "Input/output error")
     with capture_logs() as logs:
-        # The response waits for the same group of fsyncs as the dead letter, so the connection is closed without a response.
+        # The response waits for the same sync as the dead letter, so the connection is closed without a response.
         with pytest.raises(Closed):
             a.acknowledge((0, 0, REJECT))
         broker.sleep(1_000)

@@ -32,9 +32,9 @@ GROUPS = 10_000
 PARTITIONS = 10_000
 MEMBERS = 1_000
 JOIN = Limit(lines=2_000, ms=5)
-"""Limit of one JoinGroup, whatever the number of members."""
+"""Limit of the work of one JoinGroup, whatever the number of members."""
 TICK = Limit(lines=200, ms=1)
-"""Limit of one periodic tick, whatever the number of groups."""
+"""Limit of the work of one periodic tick, whatever the number of groups."""
 WHOLE_GROUP = LOOP_HELD.with_lines(400 * MEMBERS)
 """Limit of a step that concerns every member of a group at once."""
 MORE = LOOP_HELD.with_lines(150_000)

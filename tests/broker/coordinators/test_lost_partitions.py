@@ -104,7 +104,8 @@ def test_several_lost_partitions_are_added_again(broker: SimulatedBroker, world:
 
 @pytest.mark.parametrize("ends", ["commit", "abort"])
 def test_lost_partition_after_a_lost_completion_is_added_again(broker: SimulatedBroker, world: World, ends: str) -> None:
-    """The decided transaction's markers must not be sent again, because a repeated marker would end the following transaction."""
+    """The decided transaction's markers must not be sent again, because a repeated marker would end the producer's next
+    transaction."""
     for command in ("produce A t", "produce A u", f"{ends} A", "produce A t"):
         perform(world, command)
     power_cut(broker, world, is_ongoing_or_complete)
@@ -182,7 +183,7 @@ def test_lost_partition_is_added_again_after_a_second_power_cut(broker: Simulate
 
 
 def test_decided_transaction_is_completed_and_not_extended(broker: SimulatedBroker, world: World) -> None:
-    """Even its own partitions do not count as partitions of the next transaction."""
+    """Partitions that both transactions write to are also not added to the next transaction."""
     perform(world, "produce A t")
     perform(world, "commit A")
     broker.kill()

@@ -141,7 +141,7 @@ def test_alter_offsets_moves_an_empty_group(broker: SimulatedBroker, client: Sim
     ]
     assert alter(client, "none", p0=3).responses[0].partitions[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
     assert offsets(client, 0, topic="t") == [("t", 0, 3, 2)]
-    # The session continues. Its acquired records were released.
+    # The share session continues, but its acquired records were released.
     assert a.acquire() == [(3, 4, 1)]
     assert alter(client, group="new", p0=4).error_code == 0
     assert offsets(client, group="new") == [("t", 0, 4, 1)]

@@ -64,7 +64,7 @@ def broker(meter: Meter) -> Iterator[MeasuredBroker]:
 
 
 def check_held(broker: MeasuredBroker, ask: Callable[[int], Any], limit: Limit = LOOP_HELD) -> None:
-    """Send such a request a few times. Raises AssertionError if every attempt holds the event loop longer than `limit`."""
+    """Send a request a few times. Raises AssertionError if every attempt holds the event loop longer than `limit`."""
 
     def once(attempt: int) -> None:
         request = ask(attempt)
@@ -164,7 +164,7 @@ def test_share_fetch_of_many_partitions_holds_the_loop_briefly(broker: MeasuredB
 
 
 def test_acknowledging_records_one_by_one_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
-    """Each record is in a batch of its own and is acknowledged with another type than the record before it."""
+    """Each record is in a batch of its own and is acknowledged with another type than the previous record."""
     a, count = Sharer(broker, "a").joined(), broker.meter.size(2_000)
     with broker.connect() as client:
         for _ in range(count):

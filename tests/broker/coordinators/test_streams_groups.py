@@ -1,4 +1,4 @@
-"""Requests about streams groups (KIP-1071): heartbeats, internal topics, descriptions, listings, offsets, and after restarts."""
+"""Requests about streams groups (KIP-1071): heartbeats, internal topics, descriptions and offsets, also after restarts."""
 
 from __future__ import annotations
 
@@ -147,14 +147,14 @@ def test_internal_topics_use_the_strict_quota_of_the_member(broker: SimulatedBro
     op = OpData(key="controller_mutation_rate", value=0.2, remove=False)
     entry = EntryData(entity=[EntityData(entity_type="client-id", entity_name=client.client_id)], ops=[op])
     assert client.call(AlterClientQuotasRequest(entries=[entry], validate_only=False)).entries[0].error_code == 0
-    # The bucket has 2.2 tokens, so the first topic exhausts it, and the second one is refused.
+    # The token bucket of the quota has 2.2 tokens, so the first topic exhausts it, and the second topic is refused.
     answer = beat(client, "a", 0, topology=counting())
     (detail,) = statuses(answer).values()
     assert detail.count("The throttling quota has been exceeded.") == 1
     assert answer.throttle_time_ms == 0
     created = [name for name in broker.broker.cluster.state.topics if name.startswith("app-")]
     assert len(created) == 1
-    # The next heartbeat after the bucket has been refilled creates the other topic.
+    # The first heartbeat after the token bucket is refilled creates the refused topic.
     broker.env.advance(5_000)
     answer = beat(client, "a", 2)
     assert "exceeded" not in "".join(statuses(answer).values())

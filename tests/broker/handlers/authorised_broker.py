@@ -14,12 +14,12 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 def authorised(settings: dict[str, str] | None = None) -> SimulatedBroker:
-    """Return a started broker without ACLs, so that clients may do nothing."""
+    """Return a started broker without ACLs, so that clients have no permissions."""
     return SimulatedBroker({"authorizer.class.name": AUTHORIZER, **(settings or {})}).start()
 
 
 def may(resource_type: str, resource: str, operation: str, *, permission: str = "ALLOW", pattern: str = "LITERAL") -> AclBinding:
-    """An ACL for unauthenticated clients."""
+    """Return an ACL for unauthenticated clients."""
     return acl(resource, operation, principal=ANONYMOUS, permission=permission, pattern=pattern, resource_type=resource_type)
 
 
@@ -27,7 +27,7 @@ CLUSTER = "kafka-cluster"
 
 
 def grant(broker: SimulatedBroker, *acls: AclBinding) -> None:
-    """Store ACLs without asking the authorizer."""
+    """Store ACLs without a request to the authorizer."""
     cluster = broker.broker.cluster
     cluster._execute(cluster.state.acls.create(acls, broker.env.random_uuid, cluster.state.metadata_version))
 

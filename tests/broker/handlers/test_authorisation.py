@@ -141,7 +141,7 @@ def test_invalid_acl_is_refused_with_kafkas_words(broker: SimulatedBroker, clien
     [descriptions(), creations(may("TOPIC", OPEN, "READ"))],
     ids=["describe", "create"],
 )
-def test_acls_need_a_right_to_the_cluster(client: SimulatedClient, request_of_acls: Any) -> None:
+def test_acl_requests_need_permission_on_the_cluster(client: SimulatedClient, request_of_acls: Any) -> None:
     response = client.call(request_of_acls)
     code = response.error_code if isinstance(request_of_acls, DescribeAclsRequest) else response.results[0].error_code
     assert code == Code.CLUSTER_AUTHORIZATION_FAILED
@@ -162,7 +162,7 @@ def test_without_an_authorizer_acls_are_disabled_and_all_is_allowed() -> None:
     broker.stop()
 
 
-def test_super_user_may_do_everything() -> None:
+def test_super_user_has_all_permissions() -> None:
     broker = authorised({"super.users": "User:ANONYMOUS"})
     broker.broker.cluster.create_topic(OPEN, 1, {})
     with broker.connect() as client:
@@ -196,7 +196,7 @@ def test_transactional_batches_need_write_on_the_id(broker: SimulatedBroker, cli
     refused = {OPEN: Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
     assert codes_of(client.call(produce(OPEN, transactional=True, transactional_id=TID), 11)) == refused
     assert codes_of(client.call(produce(OPEN, transactional=True), 11)) == refused
-    # The batches say whether the request is transactional, not its transactional id.
+    # The batches, not the request's transactional id, show whether the request is transactional.
     assert codes_of(client.call(produce(OPEN, transactional_id=TID), 11)) == {OPEN: 0}
     grant(broker, may("TRANSACTIONAL_ID", TID, "WRITE"))
     code = codes_of(client.call(produce(OPEN, transactional=True, transactional_id=TID), 11))[OPEN]
@@ -315,7 +315,7 @@ def test_group_membership_needs_read_on_the_group(broker: SimulatedBroker, clien
     assert client.call(request_of_group).error_code != Code.GROUP_AUTHORIZATION_FAILED
 
 
-def test_sync_without_a_protocol_is_refused_before_the_check(client: SimulatedClient) -> None:
+def test_sync_group_without_a_protocol_is_refused_before_the_acl_check(client: SimulatedClient) -> None:
     assert client.call(SyncGroupRequest(group_id=GROUP)).error_code == Code.INCONSISTENT_GROUP_PROTOCOL
 
 
@@ -369,7 +369,9 @@ def test_init_producer_id_needs_write_on_the_id() -> None:
 @pytest.mark.parametrize(
     "right", [may("CLUSTER", CLUSTER, "IDEMPOTENT_WRITE"), may("TOPIC", OPEN, "WRITE")], ids=["cluster", "topic"]
 )
-def test_idempotent_producer_needs_a_right_to_write(broker: SimulatedBroker, client: SimulatedClient, right: Any) -> None:
+def test_idempotent_producer_needs_write_on_a_topic_or_idempotent_write(
+    broker: SimulatedBroker, client: SimulatedClient, right: Any
+) -> None:
     assert client.call(InitProducerIdRequest(transactional_id=None)).error_code == Code.CLUSTER_AUTHORIZATION_FAILED
     grant(broker, right)
     assert client.call(InitProducerIdRequest(transactional_id=None)).error_code == 0
@@ -405,7 +407,7 @@ def test_transaction_needs_write_on_the_id(broker: SimulatedBroker, client: Simu
     assert code == Code.GROUP_AUTHORIZATION_FAILED if is_for_group else code not in (0, 53)
 
 
-def test_offsets_of_a_transaction_need_rights_to_id_and_group(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_transactional_offsets_need_permissions_on_id_and_group(broker: SimulatedBroker, client: SimulatedClient) -> None:
     from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 
     partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)
@@ -429,7 +431,7 @@ def test_offsets_of_a_transaction_need_rights_to_id_and_group(broker: SimulatedB
 
 
 @pytest.mark.parametrize("operation", ["ALTER", "CLUSTER_ACTION"])
-def test_markers_need_a_right_to_the_cluster(broker: SimulatedBroker, operation: str) -> None:
+def test_write_txn_markers_needs_permission_on_the_cluster(broker: SimulatedBroker, operation: str) -> None:
     from ottla.broker.apis.api import RequestContext
     from ottla.broker.handlers.registry import declaration
     from ottla.protocol.errors import KafkaError
@@ -447,7 +449,7 @@ def test_markers_need_a_right_to_the_cluster(broker: SimulatedBroker, operation:
 # the cluster, and prefixed ACLs
 
 
-def test_api_of_the_cluster_needs_its_declared_operation(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_cluster_api_needs_its_declared_acl_operation(broker: SimulatedBroker, client: SimulatedClient) -> None:
     assert client.call(DescribeClientQuotasRequest()).error_code == Code.CLUSTER_AUTHORIZATION_FAILED
     grant(broker, may("CLUSTER", CLUSTER, "ALTER_CONFIGS"))
     assert client.call(DescribeClientQuotasRequest()).error_code == 0

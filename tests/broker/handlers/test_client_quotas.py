@@ -82,10 +82,10 @@ def throttled_produce(client: SimulatedClient, size_bytes: int) -> int:
 # bandwidth
 
 
-def test_producer_is_throttled_until_its_rate_is_the_quota(broker: SimulatedBroker) -> None:
+def test_producer_is_throttled_until_its_rate_is_within_the_quota(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "p"}, producer_byte_rate=RATE)
     client = SimulatedClient(broker, "p")
-    # The first request is in the first sample, so the rate is that of ten seconds.
+    # The rate is computed over ten seconds, because the request is in the first sample.
     wait_ms = throttled_produce(client, 2_000)
     body_bytes = wait_ms * RATE // 1_000 + RATE * 10
     assert 2_000 < body_bytes < 2_200
@@ -96,13 +96,13 @@ def test_producer_is_throttled_until_its_rate_is_the_quota(broker: SimulatedBrok
     assert not is_muted(client)
 
 
-def test_other_clients_are_not_throttled(broker: SimulatedBroker) -> None:
+def test_client_without_a_quota_is_not_throttled(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "p"}, producer_byte_rate=RATE)
     assert throttled_produce(SimulatedClient(broker, "q"), 100_000) == 0
     assert throttled_produce(SimulatedClient(broker, "p"), 100_000) > 0
 
 
-def test_consumer_gets_an_empty_response_that_is_not_recorded(broker: SimulatedBroker) -> None:
+def test_throttled_consumer_gets_an_empty_response_that_uses_no_quota(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "c"}, consumer_byte_rate=RATE)
     SimulatedClient(broker, "p").call(produce(700), 9)
     client = SimulatedClient(broker, "c")
@@ -111,7 +111,7 @@ def test_consumer_gets_an_empty_response_that_is_not_recorded(broker: SimulatedB
     second = client.call(fetch(), 11)
     assert second.throttle_time_ms > 0 and second.responses == [] and second.session_id == 0
     broker.env.advance(second.throttle_time_ms)
-    # The refused bytes do not count, so the rate has fallen meanwhile.
+    # The response's bytes were not recorded, so the rate has fallen since.
     third = client.call(fetch(), 11)
     assert third.throttle_time_ms < second.throttle_time_ms
     broker.env.advance(11_000)
@@ -123,7 +123,7 @@ def test_throttled_fetch_opens_no_session_and_leaves_one_unchanged(broker: Simul
     SimulatedClient(broker, "p").call(produce(900), 9)
     session = client.call(fetch(session_epoch=0, partition_max_bytes=0), 11).session_id
     assert session
-    # Whatever a response of one batch has, it is too large.
+    # Any response with a batch is too large for the quota.
     alter(broker, {"client_id": "c"}, consumer_byte_rate=RATE / 2)
     SimulatedClient(broker, "p").call(produce(900), 9)
     throttled = other.call(fetch(session_epoch=0), 11)
@@ -133,7 +133,7 @@ def test_throttled_fetch_opens_no_session_and_leaves_one_unchanged(broker: Simul
     assert throttled.throttle_time_ms > 0 and throttled.session_id == session and throttled.responses == []
     alter(broker, {"client_id": "c"}, consumer_byte_rate=None)
     broker.env.advance(throttled.throttle_time_ms)
-    # The partition has changed since the last response that had it, which the throttled one had not.
+    # The throttled response left the session unchanged, so the partition still counts as changed.
     unchanged = FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=1, session_id=session, session_epoch=2)
     assert client.call(unchanged, 11).responses[0].partitions[0].high_watermark == 2
 
@@ -144,13 +144,13 @@ def test_fetch_is_limited_to_the_bytes_of_a_window(broker: SimulatedBroker) -> N
     for _ in range(10):
         producer.call(produce(300), 9)
     client = SimulatedClient(broker, "c")
-    # The response has 67 bytes besides the records, which throttle the client once: a larger response would always do so.
+    # The response has 67 bytes besides the records. A response above the quota's window would be throttled every time.
     assert client.call(fetch(), 11).throttle_time_ms == 670
     answer = client.call(fetch(), 11)
     assert answer.throttle_time_ms == 0 and len(answer.responses[0].partitions[0].records) == RATE * 10
 
 
-def test_followers_are_not_throttled(broker: SimulatedBroker) -> None:
+def test_fetches_of_followers_are_not_throttled(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": None}, consumer_byte_rate=1, request_percentage=0.001)
     SimulatedClient(broker, "p").call(produce(100), 9)
     client = SimulatedClient(broker, "f")
@@ -195,7 +195,7 @@ def test_member_of_a_share_group_gets_its_records_and_is_muted(broker: Simulated
     assert answer.throttle_time_ms > 0 and is_muted(client)
 
 
-# the mute
+# muted connections
 
 
 def test_client_that_ignores_the_throttle_time_is_not_read(broker: SimulatedBroker) -> None:
@@ -208,19 +208,19 @@ def test_client_that_ignores_the_throttle_time_is_not_read(broker: SimulatedBrok
     sent[:size] = frames[:size]
     client._connection.buffer_updated(size)
     broker.env.settle()
-    # The requests below the quota were handled, and the one that exceeded it.
+    # Requests up to the one that exceeded the quota were handled.
     handled = partition.log.log_end_offset
     assert 5 < handled < 15 and is_muted(client) and client._transport.is_paused
     broker.env.advance(1_000)
     assert partition.log.log_end_offset - handled < 5
 
 
-def test_quota_that_is_removed_while_a_client_is_throttled(broker: SimulatedBroker) -> None:
+def test_removed_quota_does_not_end_a_throttle_time_that_has_begun(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "p"}, producer_byte_rate=RATE)
     client = SimulatedClient(broker, "p")
     wait_ms = throttled_produce(client, 2_000)
     alter(broker, {"client_id": "p"}, producer_byte_rate=None)
-    # As in Kafka, the mute that has begun goes on.
+    # As in Kafka, a throttle time that has begun continues.
     assert is_muted(client)
     broker.env.advance(wait_ms)
     assert throttled_produce(client, 100_000) == 0
@@ -236,7 +236,7 @@ def test_disconnect_while_muted_leaves_no_timer(broker: SimulatedBroker) -> None
     assert timer.is_cancelled
 
 
-def test_largest_throttle_time_is_that_of_the_field(broker: SimulatedBroker) -> None:
+def test_throttle_time_is_limited_to_the_range_of_its_field(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "p"}, producer_byte_rate=1)
     waits_ms = [throttled_produce(SimulatedClient(broker, "p"), 900_000) for _ in range(4)]
     assert waits_ms == sorted(waits_ms) and waits_ms[0] > 850_000_000 and waits_ms[-1] == 2**31 - 1
@@ -253,7 +253,7 @@ def new_topic(name: str, partitions: int) -> CreateTopicsRequest:
 def test_strict_quota_refuses_topics_once_it_is_exhausted(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "a"}, controller_mutation_rate=1)
     client = SimulatedClient(broker, "a")
-    # The bucket has 11 tokens, and one change may exhaust it.
+    # The token bucket has 11 tokens, and a single change may exhaust it.
     first = client.call(new_topic("x", 20), 6)
     assert (first.topics[0].error_code, first.throttle_time_ms) == (0, 0)
     second = client.call(new_topic("y", 1), 6)
@@ -307,7 +307,7 @@ def test_topics_are_not_created_automatically_beyond_the_quota(broker: Simulated
 
 
 def test_connections_of_an_address_beyond_the_quota_are_closed_later(broker: SimulatedBroker) -> None:
-    # Simulated clients have no real address, so the default applies.
+    # Simulated clients have no address, so the default quota applies.
     alter(broker, {"ip": None}, connection_creation_rate=1)
     versions = ApiVersionsRequest(client_software_name="t", client_software_version="1")
     accepted = [SimulatedClient(broker, "c") for _ in range(10)]
@@ -322,10 +322,7 @@ def test_connections_of_an_address_beyond_the_quota_are_closed_later(broker: Sim
     assert SimulatedClient(broker, "c").call(versions).error_code == 0
 
 
-# many, and users
-
-
-def test_ten_thousand_quotas_cost_a_request_no_more_than_one(broker: SimulatedBroker) -> None:
+def test_request_takes_the_same_work_with_ten_thousand_quotas_as_with_one(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "p"}, producer_byte_rate=RATE)
     client = SimulatedClient(broker, "p")
     client.call(produce(1), 9)
@@ -344,7 +341,7 @@ def test_ten_thousand_quotas_cost_a_request_no_more_than_one(broker: SimulatedBr
     meter = LineMeter()
     meter.run(lambda: client.call(produce(1), 9))
     assert meter.longest < 2_000
-    # One more change is applied alone.
+    # A change beyond the number that is collected is applied alone.
     alter(broker, {"user": "u1"}, producer_byte_rate=None)
     meter.longest = 0
     assert meter.run(lambda: quotas.managers).produce.limits.by_entity
@@ -352,7 +349,7 @@ def test_ten_thousand_quotas_cost_a_request_no_more_than_one(broker: SimulatedBr
     assert throttled_produce(client, 2_000) > 0
 
 
-def test_user_is_the_authenticated_one_and_its_clients_share_its_quota(broker: SimulatedBroker) -> None:
+def test_clients_of_an_authenticated_user_share_its_quota(broker: SimulatedBroker) -> None:
     alter(broker, {"user": "alice"}, producer_byte_rate=RATE)
     with broker.connect_as("alice") as alice, broker.connect_as("bob") as bob:
         assert throttled_produce(alice, 2_000) > 0
@@ -362,7 +359,7 @@ def test_user_is_the_authenticated_one_and_its_clients_share_its_quota(broker: S
     assert throttled_produce(SimulatedClient(broker, "x"), 2_000) > 0
 
 
-def test_transaction_goes_on_after_a_throttle_time(broker: SimulatedBroker) -> None:
+def test_transaction_continues_after_a_throttle_time(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "p"}, producer_byte_rate=RATE, request_percentage=0.000001)
     client = SimulatedClient(broker, "p")
     began_ms = broker.env.steady_ms()
@@ -380,10 +377,7 @@ def test_transaction_goes_on_after_a_throttle_time(broker: SimulatedBroker) -> N
     assert broker.env.steady_ms() - began_ms >= produced.throttle_time_ms
 
 
-# none
-
-
-def test_without_quotas_nothing_is_measured(broker: SimulatedBroker) -> None:
+def test_broker_without_quotas_measures_no_rates(broker: SimulatedBroker) -> None:
     client = SimulatedClient(broker, "p")
     throttled_produce(client, 100_000)
     assert broker.broker.quotas._managers is None

@@ -44,7 +44,7 @@ AS_WANTED_HERE = {
     "transaction.state.log.min.isr",
     "transaction.state.log.replication.factor",
 }
-"""Configs whose default differs in ottla on purpose. Their value, source and first synonym are not compared."""
+"""Configs whose default differs from Kafka's on purpose. Their value, source and first synonym are not compared."""
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_every_config_is_described_like_in_kafka(client: SimulatedClient, kind: 
     assert ours.keys() == kafkas.keys()
     assert {n: ours[n] for n in ours if n not in AS_WANTED_HERE} == {n: kafkas[n] for n in kafkas if n not in AS_WANTED_HERE}
     for name in AS_WANTED_HERE & ours.keys():
-        # The last synonym is Kafka's own default, also where ottla has another one.
+        # The last synonym is Kafka's own default, even if ottla's default differs.
         assert ours[name].split()[-1] == kafkas[name].split()[-1]
 
 

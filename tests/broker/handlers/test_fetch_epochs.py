@@ -86,7 +86,8 @@ def test_future_epoch_or_unknown_offset_is_out_of_range(client: SimulatedClient,
 
 
 def test_fetch_with_an_old_leader_epoch_gets_the_current_leader(client: SimulatedClient) -> None:
-    """KIP-951. For a newer epoch than its own, a broker returns no leader, as in Kafka: the broker itself may be behind."""
+    """As in Kafka (KIP-951), a broker returns no leader if the request's epoch is newer than its own, because its metadata may be
+    old."""
     for epoch, code, leader in (
         (0, Code.FENCED_LEADER_EPOCH, LeaderIdAndEpoch(leader_id=1, leader_epoch=1)),
         (2, Code.UNKNOWN_LEADER_EPOCH, None),

@@ -46,7 +46,7 @@ def fetch(*partitions: int, min_bytes: int = 1, wait_ms: int = 60_000) -> FetchR
 
 
 def parked(broker: SimulatedBroker) -> list[Any]:
-    """The callbacks of parked fetches."""
+    """Return the callbacks of parked fetches."""
     waiters: dict[Any, None] = {}
     for partition in broker.broker.partitions:
         waiters |= dict.fromkeys(partition.waiters)

@@ -41,7 +41,7 @@ def test_user_can_authenticate_by_every_mechanism(broker: Any, mechanism: str) -
     assert not authenticates(broker, mechanism, "wrong")
 
 
-def test_user_that_exists_keeps_its_password(broker: Any) -> None:
+def test_existing_user_keeps_its_password(broker: Any) -> None:
     create_first_users(broker, [FirstUser("alice", "hush"), FirstUser("alice", "other")])
     assert authenticates(broker, "SCRAM-SHA-256", "hush")
 
@@ -58,11 +58,11 @@ def test_member_of_a_cluster_creates_no_users() -> None:
         create_first_users(ports, [FirstUser("alice", "hush")])
 
 
-def test_representation_of_a_user_has_no_password() -> None:
+def test_repr_of_a_user_has_no_password() -> None:
     assert "hush" not in repr(FirstUser("alice", "hush"))
 
 
-def test_salts_have_the_form_of_kafkas(broker: Any) -> None:
+def test_scram_salts_have_the_format_of_kafkas_salts(broker: Any) -> None:
     create_first_users(broker, [FirstUser("alice", "hush")])
     salts = {credential.salt for credential in broker.cluster_state.credentials.by_user["alice"].values()}
     assert len(salts) == 2 and all(re.fullmatch(rb"[0-9a-z]{20,26}", salt) for salt in salts)

@@ -1,4 +1,4 @@
-"""``controller_mutation_rate`` counts each change once, however often its command is computed."""
+"""``controller_mutation_rate`` counts each change once, even if its command is computed several times."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def broker() -> Iterator[SimulatedBroker]:
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The changes that are recorded, all of them by the thread of the event loop."""
+    """Return the changes that were recorded, all by the event loop's thread."""
     counts: list[int] = []
     original = MutationQuota.record
 
@@ -51,7 +51,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def grow_the_log(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch, times: int) -> list[int]:
-    """Let the metadata log grow during the first placements; returns the list of their sizes."""
+    """Let the metadata log grow during the first placements. Returns the log sizes."""
     placement, placed = broker.broker.placement, []
     original: Callable[..., Any] = placement.placed
 
@@ -87,7 +87,7 @@ def test_many_new_partitions_are_recorded_once(
     placed = grow_the_log(broker, monkeypatch, growths)
     topic = CreatePartitionsTopic(name="t", count=LARGE + 1, assignments=None)
     answer = SimulatedClient(broker, "a").call(CreatePartitionsRequest(topics=[topic], timeout_ms=1, validate_only=False), 2)
-    # The bucket has 11 tokens.
+    # The token bucket has 11 tokens.
     assert (answer.results[0].error_code, answer.throttle_time_ms) == (0, (LARGE - 11) * 1_000)
     assert placed == [LARGE] * (growths + 1) and recorded == [LARGE]
 

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.full
 def broker(meter: Meter) -> Iterator[MeasuredBroker]:
     broker = MeasuredBroker(meter)
     broker.start()
-    # The same garbage collector settings as `broker.process.running` makes for a broker.
+    # Use the garbage collector settings that `broker.process.running` makes for a broker.
     thresholds = gc.get_threshold()
     gc.collect()
     gc.freeze()
@@ -55,7 +55,7 @@ def broker(meter: Meter) -> Iterator[MeasuredBroker]:
 
 
 def answered(broker: MeasuredBroker, ask: Callable[[int], tuple[Any, int]], limit: Limit = LOOP_HELD) -> list[Any]:
-    """Send such a request a few times, and return the responses. Raises AssertionError if every attempt exceeds `limit`."""
+    """Send a request a few times, and return the responses. Raises AssertionError if every attempt exceeds `limit`."""
     answers, exceeded = [], []
     for attempt in range(broker.meter.attempts):
         answer = answered_once(broker, *ask(attempt))

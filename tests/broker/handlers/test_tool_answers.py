@@ -45,7 +45,7 @@ def client(broker: SimulatedBroker) -> SimulatedClient:
 
 @pytest.mark.parametrize("unknown", range(5))
 def test_acls_are_reported_as_disabled(client: SimulatedClient, unknown: int) -> None:
-    """A filter of an unknown kind is an error of the client, so the connection is closed, as in Apache Kafka."""
+    """As in Apache Kafka, an unknown kind of filter closes the connection."""
     kinds = [1, 1, 1, 1, 1]
     kinds[unknown] = 0
     request = DescribeAclsRequest(

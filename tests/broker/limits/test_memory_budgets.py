@@ -1,4 +1,4 @@
-"""The memory budgets shared by all connections: which client waits, which client resumes and which client is closed."""
+"""The memory budgets shared by all connections: which client waits, resumes or is closed."""
 
 from __future__ import annotations
 

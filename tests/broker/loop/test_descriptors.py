@@ -1,4 +1,4 @@
-"""The process's file descriptors: shared out between files and connections, freed when they run out, and never exceeded."""
+"""The process's file descriptors: they are divided between files and connections, and freed when none are left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log lines on a stream that cannot be written, and on a stream that several processes share."""
+"""Log lines on a stream whose disk is full, and on a stream that several processes share."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_error_that_reappears_after_a_long_time_is_logged_again() -> None:
     assert retried.lines[2:] == [("refused", None)]
 
 
-def test_round_without_errors_ends_counting() -> None:
+def test_error_after_a_sweep_without_errors_is_logged_again() -> None:
     retried = Retried()
 
     def one_round(*, fails: bool) -> None:
@@ -93,7 +93,7 @@ def test_round_without_errors_ends_counting() -> None:
     assert retried.lines == [("refused", None)] * 2
 
 
-def test_interrupted_round_does_not_end_counting() -> None:
+def test_interrupted_sweep_does_not_count_as_a_sweep_without_errors() -> None:
     retried = Retried()
 
     def steps() -> Iterator[None]:

@@ -38,7 +38,7 @@ def env() -> Env:
     return Env()
 
 
-def test_pieces_of_work_alternate_their_steps(env: Env) -> None:
+def test_concurrent_work_runs_in_alternate_steps(env: Env) -> None:
     stepping, trace, ended = Stepping(env, pytest.fail), [], []
 
     async def work(name: str, steps: int) -> str:

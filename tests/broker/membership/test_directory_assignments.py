@@ -109,7 +109,7 @@ def test_replica_in_its_recorded_directory_is_not_assigned() -> None:
 
 
 def test_offline_replica_is_not_assigned() -> None:
-    """The controller could elect an assigned replica, although it is offline."""
+    """If an offline replica were assigned, the controller could elect it."""
     world = World()
     world.check(0, is_offline=True)
     assert world.asked() == []

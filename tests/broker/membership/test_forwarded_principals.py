@@ -1,4 +1,4 @@
-"""The controller authorises a forwarded request as one of the client's principal, not of the broker that forwards it."""
+"""The controller authorizes a forwarded request by the client's principal, not by that of the forwarding broker."""
 
 from __future__ import annotations
 

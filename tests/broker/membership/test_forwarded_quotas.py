@@ -1,4 +1,4 @@
-"""The controller decides about quotas of partitions by the client's own user and client id, and brokers mute their clients."""
+"""The controller applies mutation quotas by the client's own user and client id, and brokers mute their clients."""
 
 from __future__ import annotations
 

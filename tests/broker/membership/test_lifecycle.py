@@ -40,7 +40,7 @@ def is_in(one: BrokerLifecycle, state: BrokerState) -> bool:
 
 
 def beat(one: BrokerLifecycle, now_ms: float, *, offset: int = 10, **answer: bool) -> BrokerHeartbeatRequest:
-    """Take the heartbeat that is due at `now_ms`, answer it and return it."""
+    """Answer the heartbeat that is due at `now_ms`, and return it."""
     request = one.next_request(now_ms, offset)
     assert isinstance(request, BrokerHeartbeatRequest)
     response = BrokerHeartbeatResponse(

@@ -202,9 +202,6 @@ def test_start_resumes_after_a_snapshot_without_batches(copied: Copied) -> None:
     assert copied.records == [(899, b"x"), (900, b"z")]
 
 
-# brokers
-
-
 def log_of(world: MemberWorld, path: str) -> bytes:
     return bytes(world.fs.files[f"{path}/{DIRECTORY}/{0:020}.log"])  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""Brokers and controllers remove expired delegation tokens, and know the others after a restart."""
+"""Brokers and controllers remove expired delegation tokens, and know the remaining tokens after a restart."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_expired_tokens_are_removed_by_the_clock(kind: type[SimulatedBroker] | t
 
 
 @pytest.mark.parametrize("kind", [SimulatedBroker, SimulatedController])
-def test_tokens_that_one_sweep_leaves_are_removed_soon(
+def test_expired_tokens_beyond_the_limit_of_one_sweep_are_removed_soon(
     kind: type[SimulatedBroker] | type[SimulatedController], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delegation_tokens, "SWEPT_AT_ONCE", 2)
@@ -54,7 +54,7 @@ def test_tokens_that_one_sweep_leaves_are_removed_soon(
     assert len(tokens.by_id) == 7
     node.sleep(2_000)
     assert not tokens.by_id
-    # The next sweep is after the interval again.
+    # The next sweep runs after another interval.
     server(node).cluster.create_token(ALICE, ALICE, [], 500, node.env.now_ms())
     node.sleep(3_590_000)
     assert len(tokens.by_id) == 1

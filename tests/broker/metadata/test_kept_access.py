@@ -150,7 +150,7 @@ def test_validated_or_refused_changes_have_no_effect(broker: SimulatedBroker) ->
         ({}, False, [0, 1, 2]),
     ],
 )
-def test_quotas_are_filtered(
+def test_describe_client_quotas_filters_by_entity(
     broker: SimulatedBroker, wanted: dict[str, tuple[int, str | None]], strict: bool, matching: list[int]
 ) -> None:
     client, rate = broker.connect(), ("producer_byte_rate", 1.0)

@@ -213,7 +213,7 @@ def test_many_new_partitions_are_opened_in_the_background(broker: SimulatedBroke
 def test_failure_with_one_partition_does_not_stop_the_rest_of_the_change(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A delta is applied only once, so a change that is skipped would never be applied."""
+    """A delta is applied only once, so a skipped change would be lost."""
     change(broker, *topic(TOPIC, TOPIC_ID, OTHER, OTHER, OTHER, OWN), *topic(OFFSETS_TOPIC, OFFSETS_ID, OTHER))
     calls = Recorded(broker)
     lead, created = calls.lead, list[str]()

@@ -133,7 +133,7 @@ def test_metadata_topic_created_by_an_earlier_version_is_removed(broker: Simulat
         shadow.next_producer_id = cluster.state.next_producer_id
         cluster.metadata_log.execute(Result(None, shadow.snapshot()))
         assert METADATA_TOPIC in cluster.state.topics
-        # A batch of a client between metadata records.
+        # A client's batch is between metadata records.
         broker.broker.metadata.log._runtime.partition.append_own(
             build_batch([(b"k", b"no metadata record"), (None, b""), (b"k", None)], START_MS)
         )

@@ -69,7 +69,7 @@ def test_stray_warning_names_directory_size_topic_id_and_restore_command(
     assert broker.broker.problems == []
 
 
-def test_only_health_clients_get_stray_directories_as_problems(broker: SimulatedBroker) -> None:
+def test_other_clients_than_health_get_no_error_for_stray_directories(broker: SimulatedBroker) -> None:
     assert results(broker, "rdkafka") == [(Code.NONE, DATA_DIR)]
 
 

@@ -12,7 +12,7 @@ from ottla.broker.network.answers import Answers, Slot, merged
 
 
 class Parked:
-    """In place of a request under way: notes that it was cancelled."""
+    """Stands in for a request in progress, and records its cancellation."""
 
     def __init__(self, cancelled: list[int], number: int = 0) -> None:
         self._cancelled = cancelled

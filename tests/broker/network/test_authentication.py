@@ -1,6 +1,6 @@
 """Connections of listeners with SASL, without sockets: what a client may send before it is authenticated, and sessions that end.
 
-What Apache Kafka answers was found by the same requests (tests/wire/test_authentication.py).
+tests/wire/test_authentication.py compares the same requests with Apache Kafka.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class SaslClient:
         return self.request(HEARTBEAT, 4, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
 
     def delayed(self, key: int, version: int) -> Any:
-        """Return the response that is sent after the delay, and check that nothing was sent before it."""
+        """Return the response that is sent after the delay, and check that none is sent before."""
         self.scheduler.advance(DELAY_MS - 1)
         assert self.response(key, version) is None and not self.transport.closed
         self.scheduler.advance(1)
@@ -101,7 +101,7 @@ class SaslClient:
 
 @pytest.fixture
 def principals(monkeypatch: pytest.MonkeyPatch) -> list[KafkaPrincipal]:
-    """The principals of the heartbeats that were handled."""
+    """Return the principals of the handled heartbeats."""
     seen: list[KafkaPrincipal] = []
     beat = lambda ports, request, context: seen.append(context.principal) or HeartbeatResponse()  # noqa: E731
     versions = lambda ports, request, context: ApiVersionsResponse()  # noqa: E731
@@ -136,7 +136,7 @@ def test_authenticated_client_is_handled_as_its_principal(client: SaslClient, pr
     assert principals == [KafkaPrincipal("User", "alice")]
 
 
-def test_scram_takes_two_tokens(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
+def test_scram_authentication_takes_two_client_messages(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
     scram = ScramClient("SCRAM-SHA-256", "alice", "hush")
     client.handshake("SCRAM-SHA-256")
     first = client.authenticate(scram.first())
@@ -146,7 +146,7 @@ def test_scram_takes_two_tokens(client: SaslClient, principals: list[KafkaPrinci
 
 
 def test_all_brokers_of_a_cluster_send_an_unknown_user_the_same_salt(connect: Callable[..., SaslClient], broker: Any) -> None:
-    """Another salt would tell that the user is unknown, because users have one salt."""
+    """A salt that differs between brokers would reveal that the user is unknown, because a real user has one salt."""
 
     def salt() -> bytes:
         client = connect()
@@ -196,7 +196,7 @@ def test_requests_after_the_last_token_are_handled_in_the_same_read(client: Sasl
 def test_refused_client_is_answered_after_a_delay_and_disconnected(client: SaslClient, token: bytes) -> None:
     client.handshake()
     assert client.authenticate(token) is None
-    # A further attempt is not even read.
+    # The broker does not read a further attempt.
     client.send(request_frame(AUTHENTICATE, 2, 2, "c", SaslAuthenticateRequest(auth_bytes=PLAIN)))
     answer = client.delayed(AUTHENTICATE, 2)
     assert answer.error_code == Code.SASL_AUTHENTICATION_FAILED
@@ -227,7 +227,7 @@ def test_quotas_apply_once_a_client_is_authenticated(connect: Callable[..., Sasl
 def test_other_request_before_authentication_is_disconnected(
     client: SaslClient, principals: list[KafkaPrincipal], key: int
 ) -> None:
-    """The body is not decoded: the header is enough."""
+    """The request's header is enough to refuse it; its body is not decoded."""
     client.send(struct.pack(">ihhih", 12, key, APIS[key].max_version, 1, -1) + b"\xff\xff")
     assert client.transport.closed and client.transport.answers() == [] and principals == []
 
@@ -239,13 +239,13 @@ def test_other_request_instead_of_a_token_is_an_illegal_state(client: SaslClient
     assert principals == []
 
 
-def test_second_versions_request_is_disconnected(client: SaslClient) -> None:
+def test_second_api_versions_request_before_authentication_is_disconnected(client: SaslClient) -> None:
     client.versions()
     assert client.versions() is None
     assert client.transport.closed
 
 
-def test_largest_frame_before_authentication(client: SaslClient) -> None:
+def test_frame_size_before_authentication_is_limited(client: SaslClient) -> None:
     client.send(struct.pack(">i", 524_288) + b"\0\x12")
     assert not client.transport.closed
     other = SaslClient(client.broker, {})
@@ -253,20 +253,20 @@ def test_largest_frame_before_authentication(client: SaslClient) -> None:
     assert other.transport.closed
 
 
-def test_frames_may_be_larger_after_authentication(client: SaslClient) -> None:
+def test_larger_frames_are_accepted_after_authentication(client: SaslClient) -> None:
     client.handshake()
     client.authenticate()
     client.send(struct.pack(">i", 524_289) + b"\0\x0c")
     assert not client.transport.closed
 
 
-def test_frame_of_a_stranger_allocates_little(client: SaslClient) -> None:
+def test_frame_size_of_an_unauthenticated_client_allocates_little_memory(client: SaslClient) -> None:
     client.send(struct.pack(">i", 524_288) + bytes(100))
     assert len(client.connection.get_buffer(-1)) <= 1 << 12
 
 
 @pytest.mark.parametrize("raw", [b"GET / HTTP/1.0\r\n\r\n", b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + bytes(100), b"\0\0\0\0"])
-def test_other_protocols_are_disconnected(client: SaslClient, raw: bytes) -> None:
+def test_client_that_does_not_speak_kafka_is_disconnected(client: SaslClient, raw: bytes) -> None:
     client.send(raw)
     assert client.transport.closed and client.transport.answers() == []
 
@@ -301,7 +301,7 @@ def sessions(connect: Callable[..., SaslClient]) -> Iterator[SaslClient]:
     yield client
 
 
-def test_request_after_the_session_is_disconnected(sessions: SaslClient) -> None:
+def test_request_after_the_end_of_the_session_is_disconnected(sessions: SaslClient) -> None:
     sessions.scheduler.advance(SESSION_MS)
     assert sessions.beat().error_code == Code.NONE
     sessions.scheduler.advance(1)
@@ -363,7 +363,7 @@ def test_other_user_at_reauthentication_is_refused(sessions: SaslClient, princip
 
 @pytest.fixture
 def contexts(principals: list[KafkaPrincipal], monkeypatch: pytest.MonkeyPatch) -> list[RequestContext]:
-    """The contexts of the heartbeats that were handled."""
+    """Return the contexts of the handled heartbeats."""
     seen: list[RequestContext] = []
     beat = lambda ports, request, context: seen.append(context) or HeartbeatResponse()  # noqa: E731
     found = ApiRegistry.declaration
@@ -374,7 +374,7 @@ def contexts(principals: list[KafkaPrincipal], monkeypatch: pytest.MonkeyPatch) 
     return seen
 
 
-def test_token_at_reauthentication_marks_the_following_requests(
+def test_delegation_token_at_reauthentication_applies_to_the_next_requests(
     connect: Callable[..., SaslClient], broker: Any, contexts: list[RequestContext]
 ) -> None:
     """A client that has authenticated by a token may not manage tokens, even if its first authentication was by a password."""
@@ -411,5 +411,5 @@ def test_second_handshake_without_sessions_is_an_illegal_state(client: SaslClien
     assert not client.transport.closed
 
 
-def test_key_numbers_are_those_of_the_schemas() -> None:
+def test_api_keys_equal_those_of_the_message_schemas() -> None:
     assert [api(key).name for key in (HANDSHAKE, VERSIONS, AUTHENTICATE)] == ["SaslHandshake", "ApiVersions", "SaslAuthenticate"]

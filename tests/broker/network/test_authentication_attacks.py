@@ -40,7 +40,7 @@ BEAT = request_frame(HEARTBEAT, 4, 3, "c", HeartbeatRequest(group_id="g", genera
 
 
 class World:
-    """A broker whose heartbeats are recorded with their principals, or wait."""
+    """A broker that records heartbeats with their principals, or parks them."""
 
     def __init__(self, broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         self.broker = broker
@@ -79,9 +79,6 @@ def world(broker: Any, monkeypatch: pytest.MonkeyPatch) -> World:
     return World(broker, monkeypatch)
 
 
-# other requests
-
-
 def _nothing(client: SaslClient) -> None:
     """Leave the client unauthenticated."""
 
@@ -105,15 +102,12 @@ def test_no_other_api_is_handled_without_authentication(world: World, before: Ca
             client.send(struct.pack(">ihhih", 12, key, version, 1, -1) + b"\xff\xff")
             client.scheduler.advance(DELAY_MS)
             assert client.transport.closed, key
-            # The right password comes too late.
+            # The right password is sent after the connection was refused.
             client.send(request_frame(AUTHENTICATE, 2, 2, "c", SaslAuthenticateRequest(auth_bytes=PLAIN)) + BEAT)
     assert world.handled == []
 
 
-# large and slow frames
-
-
-def test_slow_stranger_holds_little_more_than_it_has_sent(world: World) -> None:
+def test_slow_unauthenticated_client_uses_little_more_memory_than_it_has_sent(world: World) -> None:
     client = world.connect()
     client.send(struct.pack(">i", LIMIT_BYTES))
     sent = 0
@@ -125,8 +119,8 @@ def test_slow_stranger_holds_little_more_than_it_has_sent(world: World) -> None:
     assert not client.transport.closed
 
 
-def test_strangers_share_the_limit_of_unread_requests(world: World) -> None:
-    """All clients together have queued.max.request.bytes, and one frame more. Clients that stall are closed while others wait."""
+def test_unauthenticated_clients_share_the_limit_of_unread_requests(world: World) -> None:
+    """All clients together may use queued.max.request.bytes and one frame. Clients that stall are closed while others wait."""
     budget, limit_bytes = world.broker.connections.request_budget, 1 << 20
     budget.limit_bytes = limit_bytes
     clients = [world.connect() for _ in range(8)]
@@ -138,11 +132,8 @@ def test_strangers_share_the_limit_of_unread_requests(world: World) -> None:
     assert budget.closed_count
 
 
-# sessions
-
-
-def test_session_may_end_while_a_request_waits(world: World) -> None:
-    """As in Kafka, the response is sent, and the next request is refused."""
+def test_parked_request_is_answered_after_its_session_has_ended(world: World) -> None:
+    """As in Kafka, the parked request's response is sent, and the next request is refused."""
     client = world.connect(connections_max_reauth_ms=str(SESSION_MS))
     client.handshake()
     client.authenticate()
@@ -158,7 +149,7 @@ def test_session_may_end_while_a_request_waits(world: World) -> None:
     assert len(world.handled) == 1
 
 
-def test_reauthentication_while_a_request_waits(world: World) -> None:
+def test_reauthentication_waits_for_the_response_to_a_parked_request(world: World) -> None:
     client = world.connect(connections_max_reauth_ms=str(SESSION_MS))
     client.handshake()
     client.authenticate()
@@ -174,11 +165,8 @@ def test_reauthentication_while_a_request_waits(world: World) -> None:
     assert {str(principal) for principal in world.handled} == {"User:alice"}
 
 
-# fuzzing
-
-
 def _frames(random_: random.Random) -> list[bytes]:
-    """Return the frames of a conversation with a wrong password, or with none."""
+    """Return the frames of a conversation with a wrong password or without a password."""
     scram = ScramClient("SCRAM-SHA-256", random_.choice(["alice", "mallory"]), "wrong")
     tokens = [b"\0alice\0wrong", b"\0mallory\0hush", b"", b"\0\0", scram.first(), b"c=biws,r=x,p=AAAA", b"\1"]
     mechanism = random_.choice(["PLAIN", "SCRAM-SHA-256", "GSSAPI", "\0"])
@@ -223,7 +211,8 @@ def _mutated(random_: random.Random, frames: list[bytes]) -> bytes:
 
 
 def play(world: World, inputs: int, seed: int) -> set[str]:
-    """Send inputs, and check that none of them is authenticated, is a bug, or holds memory. Returns the states of connections."""
+    """Send inputs. Checks that none is authenticated, causes an unexpected exception, or keeps memory. Returns the connections'
+    states."""
     outcomes = set()
     random_ = random.Random(seed)
     with capture_logs() as lines:

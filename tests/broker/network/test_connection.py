@@ -110,7 +110,7 @@ def test_idle_connections_are_closed(connected: tuple[Connection, Transport], br
 
 
 @pytest.mark.parametrize(("setting", "descriptors"), [(1, 1 << 20), (1 << 20, 1)])
-def test_too_many_connections_are_refused(broker: Any, setting: int, descriptors: int) -> None:
+def test_connections_above_the_limit_are_refused(broker: Any, setting: int, descriptors: int) -> None:
     broker.connections = Connections(broker.env, limits(max_connections=setting), descriptors)
     transports = [Transport(), Transport()]
     for transport in transports:

@@ -20,7 +20,7 @@ from tests.broker.network.connected import Transport, beats, feed, serve
 
 RATE = "max.connection.creation.rate"
 FREE = 10
-"""The number of connections at once that a limit of one per second allows in a new window."""
+"""Number of immediate connections that a limit of one per second allows in a new window."""
 
 
 def limited(broker: Any, *listeners: str, protected: str | None = None, **given: int) -> LiveConfig:
@@ -82,7 +82,7 @@ def test_rate_changes_while_the_broker_runs(broker: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["-1", "many", ""])
-def test_rate_that_is_no_number_is_refused(broker: Any, text: str) -> None:
+def test_creation_rate_that_is_not_a_number_is_refused(broker: Any, text: str) -> None:
     dynamic = {f"listener.name.in.{RATE}": text}
     with pytest.raises(ConfigError, match=r"max\.connection\.creation\.rate"):
         limited(broker, "IN").check(dynamic, dynamic)
@@ -94,7 +94,7 @@ def test_local_connections_are_not_limited(broker: Any, monkeypatch: pytest.Monk
     assert all(are_read(broker, 50))
 
 
-def test_broker_without_a_rate_measures_nothing(broker: Any) -> None:
+def test_broker_without_a_creation_rate_measures_no_connections(broker: Any) -> None:
     limited(broker, "IN", rate=2**31 - 1)
     assert broker.connections.of_listeners._limits is None
 

@@ -1,4 +1,4 @@
-"""Local connections, by which ``ottla health`` asks a broker, count for no quota and for no limit of an address."""
+"""Local connections, which ``ottla health`` uses, count towards no quota and no limit per address."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def broker() -> Iterator[SimulatedBroker]:
 
 
 def alter(broker: SimulatedBroker, kind: str, **values: float) -> None:
-    """Set quotas that are the default of a type."""
+    """Set default quotas of an entity type."""
     ops = [altering.OpData(key=key, value=value, remove=False) for key, value in values.items()]
     entry = altering.EntryData(entity=[altering.EntityData(entity_type=kind, entity_name=None)], ops=ops)
     client = SimulatedClient(broker, "admin")

@@ -1,4 +1,4 @@
-"""Key stores of a listener that are loaded again while the broker runs, and those that are refused."""
+"""Key stores of a listener that the running broker reloads or refuses."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ottla.broker.network.reloading import ReloadedTls
 from tests.security.tls.certificates import ISSUER, KEY, certificate, common_name, key_pem, pem, pkcs12_store
 
 NOW_MS = 1_800_000_000_000
-"""In the year 2027."""
+"""A time in the year 2027."""
 NOW = datetime.fromtimestamp(NOW_MS / 1_000, UTC)
 LOCATION = "listener.name.in.ssl.keystore.location"
 
 
 def named(serial: int, *names: str, subject: str = "server", days_left: int | None = None) -> bytes:
-    """A key store with a certificate of this serial number and these host names."""
+    """Return a key store with a certificate of this serial number and these host names."""
     template = certificate(common_name(subject))
     builder = (
         x509.CertificateBuilder()
@@ -76,7 +76,7 @@ def refused(act: Callable[[], None]) -> str:
     return str(caught.value)
 
 
-def test_new_certificate_is_loaded_and_the_first_one_returns_without_the_config(listener: Listener) -> None:
+def test_new_certificate_is_loaded_and_the_original_returns_when_the_config_is_deleted(listener: Listener) -> None:
     with capture_logs() as lines:
         listener.use(named(2, "a", "b"))
     assert [(line["event"], line["subject"]) for line in lines] == [("key_store_loaded", "CN=server")]
@@ -126,7 +126,7 @@ def test_equal_pkcs12_store_keeps_the_context(tmp_path: Path) -> None:
     assert lines == [] and listener.tls.context is first
 
 
-def test_store_that_cannot_be_used_is_refused_and_the_previous_one_stays(listener: Listener) -> None:
+def test_unusable_key_store_is_refused_and_the_previous_store_is_kept(listener: Listener) -> None:
     begin = "Validation of dynamic config update of SSLFactory failed: "
     dynamic = {LOCATION: "/gone"}
     assert (
@@ -154,7 +154,7 @@ def test_certificate_that_lacks_names_needs_a_setting(listener: Listener, tmp_pa
     allowing.use(named(4, "a"))
 
 
-def test_store_may_be_of_another_type(tmp_path: Path) -> None:
+def test_reloaded_key_store_may_be_of_another_type(tmp_path: Path) -> None:
     listener = Listener(tmp_path, ssl_allow_san_changes="true")
     of = "listener.name.in.ssl.keystore"
     listener.use(pkcs12_store("hush"), **{f"{of}.type": "PKCS12", f"{of}.password": "hush"})
@@ -162,7 +162,7 @@ def test_store_may_be_of_another_type(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("days_left", "reason"), [(-1, "it expired on 2027-01-14"), (29, "it expires on 2027-02-13"), (31, None)])
-def test_certificate_that_clients_refuse_soon_is_logged(tmp_path: Path, days_left: int, reason: str | None) -> None:
+def test_certificate_that_is_about_to_expire_is_logged(tmp_path: Path, days_left: int, reason: str | None) -> None:
     listener = Listener(tmp_path)
     with capture_logs() as lines:
         listener.use(named(2, "a", "b", days_left=days_left))
@@ -170,7 +170,7 @@ def test_certificate_that_clients_refuse_soon_is_logged(tmp_path: Path, days_lef
     assert doubts == ([] if reason is None else [("warning", "CN=server", reason)])
 
 
-def test_certificate_is_checked_at_the_start(tmp_path: Path) -> None:
+def test_expired_certificate_is_logged_at_the_start(tmp_path: Path) -> None:
     listener = Listener(tmp_path)
     listener.store("first", named(2, days_left=-400) + pem(certificate(common_name("issuer"))))
     with capture_logs() as lines:

@@ -68,7 +68,7 @@ def test_damaged_batch_fails_reads_and_is_reported_by_health(broker: SimulatedBr
         assert fetched(client, TOPIC, offset - 1)[0] == 0
         for _ in range(2):
             assert fetched(client, TOPIC, offset) == (Code.CORRUPT_MESSAGE, 0)
-        # All records have the same timestamp, so a look-up of a later one searches every segment that might contain it.
+        # All records have the same timestamp, so a lookup of a later timestamp searches every segment that might contain it.
         assert listed(client, TOPIC, START_MS) == 0
         assert fetched(client, TOPIC, 5 * BATCHES - 1)[0] == 0
         assert produce(client, TOPIC) == 0

@@ -98,7 +98,8 @@ def test_data_decisions_markers_and_outcomes_are_synced_in_order(world: World, f
 def test_partition_addition_is_synced_before_the_first_batch_is_written(
     world: World, fs: Slow, monkeypatch: pytest.MonkeyPatch, command: str, topic: str
 ) -> None:
-    """Otherwise a restart that has lost the first transaction's end could write its markers after the second one's batches."""
+    """Without the sync, a restart that lost the first transaction's end could write its markers after the second transaction's
+    batches."""
     for first in AFTER_VERSION_1:
         perform(world, first)
     partitions = world.broker.broker.partitions  # type: ignore[attr-defined]

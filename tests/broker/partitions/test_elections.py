@@ -293,7 +293,7 @@ def test_share_state_moves_with_its_coordinator(node: Node) -> None:
 
 
 def committed_without_markers(disk: FaultyFilesystem, world: World) -> None:
-    """Commit a transaction of `x` on `t` whose marker the disk refuses."""
+    """Commit a transaction of id `x` on topic `t` whose marker the disk refuses."""
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
     world.held.add("t")
@@ -393,9 +393,6 @@ def test_result_of_a_dropped_shard_is_refused(node: Node, world: World) -> None:
     assert refused.value.code is Code.NOT_COORDINATOR
     assert runtime.partition.log.log_end_offset == end_offset
     assert node.server.transactions.runtime_of(shard) is None
-
-
-# loading in steps
 
 
 def long_log() -> Log:

@@ -108,8 +108,6 @@ class ClusterWorld:
             records.append(partition.to_record(IDS[name], index))
         return records
 
-    # metadata
-
     def change(self, records: list[LogRecord], *broker_ids: int) -> None:
         """Apply records to the metadata of the brokers with these ids, or of both brokers."""
         for broker_id in broker_ids or self.brokers:
@@ -133,8 +131,6 @@ class ClusterWorld:
         partition = self.brokers[broker_id].broker.partitions.known(topic, index)
         assert partition is not None
         return partition.log
-
-    # clients
 
     def call(self, broker_id: int, request: Any, version: int | None = None) -> Any:
         with self.brokers[broker_id].connect() as client:

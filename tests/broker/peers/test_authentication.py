@@ -1,4 +1,4 @@
-"""A node that authenticates at its peers by SASL, in a simulated world: refusals, one log line for each, and sessions that end."""
+"""A node that authenticates at its peers by SASL, in a simulated world: refusals with one log line each, and expiring sessions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SecuredWorld(PeerWorld):
         return [key for key, _, _ in self.accepted.requests if key != API_VERSIONS_KEY]
 
     def authenticate(self) -> None:
-        """Answer a handshake and a token."""
+        """Answer a SaslHandshake and a SaslAuthenticate request."""
         self.settle()
         assert self.keys()[-1] == SASL_HANDSHAKE
         self.accepted.answer(self.handshake)
@@ -87,7 +87,7 @@ def test_requests_wait_until_the_peer_accepts_this_node(world: SecuredWorld) -> 
     assert [answer.cluster_id for answer in world.answers] == ["c"]
 
 
-def test_wrong_password_is_logged_once_until_it_is_mended(world: SecuredWorld) -> None:
+def test_wrong_password_is_logged_once_until_it_is_corrected(world: SecuredWorld) -> None:
     world.refuse()
     with capture_logs() as lines:
         for _ in range(5):
@@ -118,7 +118,7 @@ def test_lasting_refusal_is_logged_again_with_its_count(world: SecuredWorld) -> 
     assert counted == [None, 6]
 
 
-def test_peer_with_another_mechanism_is_named(world: SecuredWorld) -> None:
+def test_log_names_a_peer_that_lacks_the_sasl_mechanism(world: SecuredWorld) -> None:
     world.handshake = SaslHandshakeResponse(error_code=Code.UNSUPPORTED_SASL_MECHANISM, mechanisms=["SCRAM-SHA-512"])
     world.ask()
     with capture_logs() as lines:
@@ -126,7 +126,7 @@ def test_peer_with_another_mechanism_is_named(world: SecuredWorld) -> None:
     assert refusals(lines) == [f"the broker at {HOST}:{PORT} does not support sasl.mechanism PLAIN, but SCRAM-SHA-512"]
 
 
-def test_peer_without_sasl_is_named(world: SecuredWorld) -> None:
+def test_log_names_a_peer_without_sasl(world: SecuredWorld) -> None:
     world.host.offers = OFFERED
     world.ask()
     with capture_logs() as lines:
@@ -139,7 +139,7 @@ def test_node_authenticates_again_before_its_session_ends(world: SecuredWorld) -
     world.ask()
     world.authenticate()
     world.env.advance(8_600)
-    # A response is still awaited, and this node authenticates after it.
+    # This node re-authenticates when the response that it awaits has arrived.
     world.ask()
     world.settle()
     assert world.keys().count(SASL_HANDSHAKE) == 1

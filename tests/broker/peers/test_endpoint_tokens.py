@@ -1,4 +1,4 @@
-"""A node's tokens from an OAuth endpoint: the first at the start, the next ones beside the event loop."""
+"""A node's tokens from an OAuth endpoint: the first is requested at the start, later tokens in a worker thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIFETIME_S = 100.0
 
 
 class Issuer:
-    """The endpoint, which numbers its tokens."""
+    """A token endpoint that numbers its tokens."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -52,7 +52,7 @@ def test_token_is_renewed_after_most_of_its_lifetime(issuer: Issuer) -> None:
     later(env, 79)
     assert made.current().value.text == "token 1"
     later(env, 2)
-    # The worker thread has not ended yet, and a second connection does not ask again.
+    # The worker thread is still running, so a second connection requests no token.
     assert [made.current().value.text for _ in range(2)] == ["token 1"] * 2
     later(env, 1)
     assert (made.current().value.text, issuer.count) == ("token 2", 2)

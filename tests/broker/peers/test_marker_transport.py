@@ -92,7 +92,7 @@ def refuse(held: HeldPeer, code: int) -> None:
         (Code.INVALID_REQUEST, "error"),
     ],
 )
-def test_refusal_of_a_replaced_coordinator_is_logged_as_a_warning(world: ClusterWorld, code: Code, level: str) -> None:
+def test_refusal_of_markers_from_a_replaced_coordinator_is_logged_as_a_warning(world: ClusterWorld, code: Code, level: str) -> None:
     """With these codes another coordinator has completed the transaction, and the producer may have begun a new one."""
     producer = begun(world, 0, 1)
     held = HeldPeer(world, ONE)

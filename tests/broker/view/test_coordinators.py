@@ -1,4 +1,4 @@
-"""A broker of a cluster names the coordinators of what it does not show itself."""
+"""The read model names the other brokers that coordinate what this broker does not show itself."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_view_explains_a_missing_coordinator_shard(leader: int, code: Code, said
 
 
 def test_view_does_not_wait_for_the_shard_of_an_empty_log() -> None:
-    """The shard of a new partition is opened with the first request for it."""
+    """A new partition's shard is opened by the first request for it."""
     assert shard_of(ports_with(OWN, log_end_offset=0), OFFSETS_TOPIC, [], "g", "group 'g'") is None
 
 

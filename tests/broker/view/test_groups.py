@@ -1,4 +1,4 @@
-"""The read model describes groups as requests describe them to a client: members, positions, lag, and what holds them back."""
+"""The read model describes groups like responses to clients do: members, positions, lag, and reasons for waiting."""
 
 from __future__ import annotations
 

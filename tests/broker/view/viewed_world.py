@@ -1,4 +1,4 @@
-"""A simulated broker, read both by its read model and by a client, which must agree."""
+"""A simulated broker whose read model and responses to a client must agree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_WAITS = 1_000
 
 
 class SimulatedTransport:
-    """A client's connection to a simulated broker, whose time advances while the client waits."""
+    """A client's connection to a simulated broker. Simulated time advances while the client waits."""
 
     def __init__(self, broker: SimulatedBroker) -> None:
         self._broker = broker
@@ -41,7 +41,7 @@ class SimulatedTransport:
 
 
 class ViewedWorld:
-    """A broker that the commands of the transcripts change. Names get no prefix."""
+    """A broker that transcript commands change. Names get no prefix."""
 
     def __init__(self, set_up: str = "apis") -> None:
         chosen = SET_UPS[set_up]
@@ -62,7 +62,7 @@ class ViewedWorld:
 
 
 def steps_of(steps: Steps[object]) -> int:
-    """Run a reading to its end, and return the number of its steps."""
+    """Read a value of the read model, and return the number of steps."""
     count = 1
     while True:
         try:
