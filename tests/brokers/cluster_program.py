@@ -1,4 +1,4 @@
-"""A program that tests run: the parent process of a cluster, whose node processes serve no requests.
+"""A program for tests: the parent process of a cluster whose node processes serve no requests.
 
 Arguments: the behaviour of the brokers ("" or "refuse"), a data directory, and the flags "alone" and "restart" of the parent.
 """

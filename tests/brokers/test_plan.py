@@ -44,7 +44,7 @@ PROTOCOLS = "SASL_SSL:SASL_SSL,CONTROLLER:SASL_SSL"
 
 @pytest.mark.parametrize("key", ["inter.broker.listener.name", "security.inter.broker.protocol"])
 def test_brokers_may_use_the_secured_listener_for_each_other(key: str) -> None:
-    """With either key, every connection to a node is authenticated, and User:ANONYMOUS need not be a super user."""
+    """With either of these two settings, connections to nodes are authenticated, and User:ANONYMOUS need not be a super user."""
     given = {**SECURED, key: "sasl_ssl" if key.startswith("inter") else "SASL_SSL", "listener.security.protocol.map": PROTOCOLS}
     controller, *brokers = planned(**given)
     assert [broker.config.settings.listeners for broker in brokers] == [(f"SASL_SSL://127.0.0.1:{n}",) for n in (9092, 9093, 9094)]

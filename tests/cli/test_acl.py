@@ -20,7 +20,7 @@ from ottla.security.acl.codes import SUPPORTED_OPERATIONS, AclOperation, Resourc
 
 @pytest.fixture
 def added(monkeypatch: pytest.MonkeyPatch) -> list[AclBinding]:
-    """The ACLs that commands have added, without a cluster."""
+    """Return the list of ACLs that commands add, without a cluster."""
     made: list[AclBinding] = []
 
     @contextmanager
@@ -59,12 +59,12 @@ def test_acl_that_could_never_match_is_refused(added: Sequence[AclBinding], kind
         assert f"--operation {name}: a {acls.named(kind).replace('-', ' ')} has no such operation; give one of" in output
 
 
-def test_every_resource_must_have_the_operation(added: Sequence[AclBinding]) -> None:
+def test_acl_operation_must_apply_to_every_given_resource(added: Sequence[AclBinding]) -> None:
     code, output = add("--principal", "alice", "--operation", "write", "--topic", "orders", "--group", "billing")
     assert code == 2 and not added and "a group has no such operation; give one of read, describe, delete" in output
 
 
-def test_user_of_token_operations_is_a_principal(added: Sequence[AclBinding]) -> None:
+def test_user_resource_of_token_operations_is_a_principal(added: Sequence[AclBinding]) -> None:
     assert add("--principal", "alice", "--operation", "create-tokens", "--user-principal", "bob")[0] == 0
     assert [made.resource_name for made in added] == ["User:bob"]
 

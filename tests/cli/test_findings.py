@@ -1,4 +1,4 @@
-"""The output of both doctors: the same lines and the same JSON."""
+"""Output of the commands ``doctor`` and ``spark-doctor``, as lines and as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from ottla.client.finding import failed, ok, warning
 DEAD = "127.0.0.1:1"
 
 
-def test_findings_are_lines_with_what_to_do(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_are_printed_as_lines_with_their_remedy(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "70")
     findings = [ok("TCP", "it answers"), warning("clock, by topic out", "ahead " * 12, "set it"), failed("a\x1b", "b\x1b", "c")]
     assert show_findings(DEAD, findings, as_json=False) == ["a\x1b"]
@@ -28,7 +30,7 @@ def test_findings_are_lines_with_what_to_do(capsys: pytest.CaptureFixture[str], 
 
 
 @pytest.mark.parametrize("command", [["doctor", DEAD], ["spark", "doctor", "--bootstrap", DEAD, "--transactional-id", "x"]])
-def test_both_doctors_have_one_json_document(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_both_doctors_print_one_json_document(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     if command[0] == "spark":
         pytest.importorskip("pyarrow")
     assert main([*command, "--timeout-s", "0.1", "--json"]) == 1

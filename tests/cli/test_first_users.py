@@ -15,28 +15,28 @@ def users(path: Path, data: bytes) -> dict[str, str]:
     return {user.name: user.password for user in users_of_file(path / "users")}
 
 
-def test_comments_and_blank_lines_are_ignored(tmp_path: Path) -> None:
+def test_comments_and_blank_lines_of_a_users_file_are_ignored(tmp_path: Path) -> None:
     assert users(tmp_path, b"# users\n\n  \nalice:hush\n  # bob:old\n\t\n#carol:hush\nbob:hush") == {"alice": "hush", "bob": "hush"}
 
 
-def test_spaces_around_a_name_are_left_out(tmp_path: Path) -> None:
+def test_spaces_around_a_user_name_are_removed(tmp_path: Path) -> None:
     assert users(tmp_path, b"  alice :hush\n\tbob\t:hush\n") == {"alice": "hush", "bob": "hush"}
 
 
-def test_password_is_used_as_it_is(tmp_path: Path) -> None:
+def test_password_of_a_users_file_is_not_stripped(tmp_path: Path) -> None:
     assert users(tmp_path, "alice: a:#b \nbob:\u2028ä\n".encode()) == {"alice": " a:#b ", "bob": "\u2028ä"}
 
 
-def test_file_of_an_editor_of_windows_is_read(tmp_path: Path) -> None:
+def test_users_file_with_bom_and_crlf_is_read(tmp_path: Path) -> None:
     assert users(tmp_path, b"\xef\xbb\xbfalice:hush\r\n\r\nbob:hush\r\n") == {"alice": "hush", "bob": "hush"}
 
 
 @pytest.mark.parametrize("line", ["hush", ":hush", "  :hush", "alice:", "hush #alice"])
-def test_malformed_line_is_refused_without_its_text(tmp_path: Path, line: str) -> None:
+def test_malformed_line_of_a_users_file_is_refused_without_showing_it(tmp_path: Path, line: str) -> None:
     with pytest.raises(BadArgument, match=r"line 2 of .*/users: expected NAME:PASSWORD") as caught:
         users(tmp_path, f"bob:x\n{line}\n".encode())
     assert "hush" not in str(caught.value)
 
 
-def test_user_of_an_argument_is_taken_as_it_is() -> None:
+def test_user_of_a_command_line_argument_is_not_stripped() -> None:
     assert first_user(" #alice : b") == (" #alice ", " b")

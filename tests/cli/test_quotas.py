@@ -17,7 +17,7 @@ VALUES = {"request_percentage": float("inf"), "controller_mutation_rate": 0.5, "
 @pytest.fixture(autouse=True)
 def stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.cli.quota.cluster_at", lambda bootstrap, timeout_s: nullcontext(Mock()))
-    # Kafka also stores NaN, which ottla refuses; it may be in a directory of Kafka.
+    # Kafka also stores NaN, which ottla refuses. A directory of Kafka may contain it.
     listed = [EntityQuotas({"user": "u"}, VALUES), EntityQuotas({"user": "v"}, {"request_percentage": float("nan")})]
     monkeypatch.setattr("ottla.client.admin.quotas.list_quotas", lambda brokers, entity: listed)
 

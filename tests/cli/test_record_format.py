@@ -1,4 +1,4 @@
-"""``consume --format``: kcat's letters and escapes."""
+"""``ottla consume --format`` with kcat's letters and escapes."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def record(
         ("", b""),
     ],
 )
-def test_letters_and_escapes_are_those_of_kcat(text: str, printed: bytes) -> None:
+def test_record_format_has_the_letters_and_escapes_of_kcat(text: str, printed: bytes) -> None:
     assert RecordFormat(text)(record()) == printed
 
 
-def test_null_is_empty_and_has_the_length_minus_one() -> None:
+def test_null_is_printed_as_empty_text_with_length_minus_one() -> None:
     assert RecordFormat("[%k][%s] %K %S %R")(record(key=None, value=None)) == b"[][] -1 -1 \xff\xff\xff\xff"
 
 

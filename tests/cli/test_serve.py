@@ -1,4 +1,4 @@
-"""What ``ottla serve`` passes on to a broker's or controller's process."""
+"""What ``ottla serve`` passes to the process of a broker or controller."""
 
 from __future__ import annotations
 

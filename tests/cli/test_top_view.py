@@ -18,7 +18,7 @@ def sample(
     groups: tuple[tuple[str, int, int], ...] = (),
     transactions: tuple[tuple[str, int], ...] = (),
 ) -> Sample:
-    """Return a sample; ``groups`` have a name, the committed offset of t-0, and the lag."""
+    """Return a sample. ``groups`` are names with the committed offset of t-0 and the lag."""
     return Sample(
         taken_s=taken_s,
         cluster_id="c" * 22,
@@ -41,7 +41,7 @@ def drawn(view: TopView, rows: int | None, width: int = 80, problem: str = "") -
     return shown.get().splitlines()
 
 
-def test_rates_are_differences_per_second() -> None:
+def test_top_rates_are_differences_per_second() -> None:
     before = sample(10.0, {("t", 0): 100, ("__consumer_offsets", 0): 5}, (("g", 40, 60),))
     now = sample(12.0, {("t", 0): 150, ("__consumer_offsets", 0): 9, ("new", 0): 7}, (("g", 60, 90), ("young", 0, 150)))
     view = compared(before, now, internal=False)
@@ -55,13 +55,13 @@ def test_a_topic_that_was_created_again_has_no_negative_rate() -> None:
     assert (view.topics[0].written_per_s, view.groups[0].read_per_s) == (0.0, 0.0)
 
 
-def test_one_sample_twice_has_no_rates() -> None:
+def test_top_shows_no_rates_without_a_second_sample() -> None:
     one = sample(5.0, {("t", 0): 100}, (("g", 1, 99),))
     assert compared(one, one, internal=False).topics[0].written_per_s == 0.0
 
 
 @pytest.mark.parametrize("rows", [24, 16, 40])
-def test_the_view_fits_a_terminal_with_thousands_of_topics(rows: int) -> None:
+def test_top_with_thousands_of_topics_fits_the_terminal(rows: int) -> None:
     ends = {(f"{'x' * 200}-{at}", 0): at for at in range(2_000)}
     groups = tuple((f"group-{at}", 0, at) for at in range(500))
     transactions = tuple((f"\x1b[31m{at}", at) for at in range(5))
@@ -73,7 +73,7 @@ def test_the_view_fits_a_terminal_with_thousands_of_topics(rows: int) -> None:
     assert "\x1b" not in text
 
 
-def test_without_a_terminal_everything_is_shown() -> None:
+def test_top_without_a_terminal_shows_everything() -> None:
     ends = {(f"topic-{at}", 0): at for at in range(300)}
     view = compared(sample(0.0, ends), sample(1.0, ends), internal=False)
     assert sum("topic-" in line for line in drawn(view, None)) == 300

@@ -33,7 +33,7 @@ class ScriptedBroker:
 
     answers: dict[str, list[Answer] | Callable[[Any], Answer]] = field(default_factory=dict)
     versions: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Version ranges by API name, where this broker differs from ottla."""
+    """Version ranges by API name, for APIs whose versions differ from ottla's."""
     asked: list[tuple[str, int, Any]] = field(default_factory=list)
     connections: int = 0
     refuses: OSError | None = None

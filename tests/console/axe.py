@@ -24,7 +24,7 @@ def _source() -> str:
 
 
 def violations(browser: Browser) -> list[str]:
-    """Return the rules that the shown page breaks seriously, each with its first elements."""
+    """Return the rules that the shown page breaks seriously, each with the first elements that break it."""
     if not browser.script("return Boolean(window.axe)"):
         browser.script(_source())
     found: list[dict[str, Any]] = browser.driver.execute_async_script(RUN)

@@ -1,4 +1,5 @@
-"""Actions on the console's pages in a headless Chromium: each asks once, shows what will change and the equivalent command."""
+"""Actions on the console's pages in a headless Chromium: each asks for one confirmation, and shows its effect and the equivalent
+command."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def opened(browser: Browser, console_broker: Broker) -> Iterator[Browser]:
     console_broker.reset()
     browser.enter(console_broker.ready["console"])
     yield browser
-    # The preview of a form that is not complete yet may be refused.
+    # The preview of an incomplete form may be refused.
     assert [line for line in browser.complaints() if "/previews/" not in line] == []
     assert console_broker._control().get("/v1/state")["unexpected_errors"] == 0
 
@@ -98,7 +99,7 @@ def test_topic_is_created_filled_and_deleted(opened: Browser, console_broker: Br
     wait_until(lambda: topics(console_broker) == [])
 
 
-def test_refused_action_says_why_in_its_dialog(opened: Browser) -> None:
+def test_refused_action_shows_the_reason_in_its_dialog(opened: Browser) -> None:
     opened.show("topics")
     dialog(opened, "create-topic")
     opened.write("#act-topic", "a/b")
@@ -111,7 +112,7 @@ def test_refused_action_says_why_in_its_dialog(opened: Browser) -> None:
     opened.press("ESCAPE")
     opened.wait("!document.querySelector('dialog')")
     assert opened.script("return document.activeElement.dataset.act") == "create-topic"
-    # The browser logs refused requests itself.
+    # The browser itself logs refused requests.
     assert all("status of 4" in line for line in opened.complaints())
 
 
@@ -195,7 +196,7 @@ def test_configs_are_searched_edited_and_unset(opened: Browser, console_broker: 
     opened.wait_for_text("fixed at the start")
 
 
-def test_names_of_clients_stay_text_in_dialogs(opened: Browser, console_broker: Broker) -> None:
+def test_names_from_clients_are_shown_as_text_in_dialogs(opened: Browser, console_broker: Broker) -> None:
     name = "<img src=x onerror='window.harmed = 1'>"
     with RawClient(console_broker.bootstrap) as client:
         create(client, "orders", 3)

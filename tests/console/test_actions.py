@@ -1,4 +1,4 @@
-"""Requests for actions of the console, without a broker: which are refused, and the equivalent commands."""
+"""Requests for actions of the console, without a broker: refused requests, and the equivalent commands."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class FakeClient:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Nothing to close."""
+        """Do nothing: the stub has nothing to close."""
 
 
 def previewed(name: str, **parameters: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def previewed(name: str, **parameters: Any) -> dict[str, Any]:
     return carried_out(name, body, lambda: cast(Any, FakeClient()), ["--bootstrap", "b:1"], is_preview=True)
 
 
-def test_command_of_a_record_has_all_its_parts() -> None:
+def test_produce_command_has_key_value_headers_and_partition() -> None:
     parts: dict[str, Any] = {
         "topic": "orders",
         "key": "it's",
@@ -92,7 +92,7 @@ def test_command_of_a_record_has_all_its_parts() -> None:
     assert "transactional id shop, if there is one, is fenced" in in_transaction["warning"]
 
 
-def test_record_that_no_command_can_write_says_why() -> None:
+def test_action_explains_a_record_that_no_command_can_write() -> None:
     shown = previewed("produce", topic="orders", value="v", headers=[{"name": "a", "value": " b"}])
     assert (shown["command"], "removes the blanks" in shown["warning"]) == ("", True)
 
@@ -104,7 +104,7 @@ def test_tombstone_needs_a_key() -> None:
     assert previewed("produce", topic="orders", value=None, key="a")["command"] == command
 
 
-def test_command_of_a_topic_has_only_what_was_given() -> None:
+def test_topic_create_command_has_only_the_given_options() -> None:
     assert previewed("create-topic", topic="a")["command"] == "ottla topic create a --bootstrap b:1"
     given = previewed("create-topic", topic="a", partitions=3, replicas=2, configs={"cleanup.policy": "compact"})
     options = "--partitions 3 --replication-factor 2 --config cleanup.policy=compact"
@@ -127,7 +127,7 @@ def test_creating_an_internal_topic_warns_of_what_may_be_lost(topic: str, lost: 
     assert (lost in warning, "is an internal topic" in warning) == (True, bool(lost))
 
 
-def test_names_like_options_follow_two_dashes() -> None:
+def test_names_that_look_like_options_follow_two_dashes() -> None:
     assert command_line(["group", "delete", *named("-g")], ["--bootstrap", "b:1"]) == "ottla group delete --bootstrap b:1 -- -g"
     assert (option("--to", None), option("--to", "-1"), option("--to", 0)) == ([], ["--to=-1"], ["--to", "0"])
 
@@ -142,7 +142,7 @@ def test_names_like_options_follow_two_dashes() -> None:
         (Place(kind="time", number=2**63 - 1), "9999-12-31T23:59:59.999Z"),
     ],
 )
-def test_place_is_written_as_commands_read_it(place: Place, text: str) -> None:
+def test_position_is_written_as_commands_parse_it(place: Place, text: str) -> None:
     assert place.text() == text
 
 

@@ -42,7 +42,7 @@ class StubClient:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Nothing to close."""
+        """Do nothing: the stub has nothing to close."""
 
 
 @pytest.fixture
@@ -262,8 +262,8 @@ def test_values_of_a_coroutine_are_read_step_by_step(looped: ControlServer) -> N
         looped.in_steps(_fails_in_thread)
 
 
-def test_reading_ends_when_its_broker_stops(looped: ControlServer) -> None:
-    """A reset replaces the broker, whose files a reading must not use any more."""
+def test_page_read_ends_when_the_broker_stops(looped: ControlServer) -> None:
+    """A reset replaces the broker, whose files a read may no longer use."""
     closed: list[bool] = []
 
     async def endless(steered: Any) -> None:
@@ -334,5 +334,5 @@ def test_pages_never_parse_client_data_as_html() -> None:
 
 def test_every_page_requests_an_existing_value() -> None:
     (pages,) = re.findall(r"^const PAGES = \{ ([\w, ]+) \};$", (PAGES / "app.js").read_text(), re.MULTILINE)
-    # The search of all pages is no page.
+    # The search in the console's header is not a page.
     assert {*pages.split(", "), "found"} == set(VALUES)

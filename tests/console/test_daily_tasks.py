@@ -44,7 +44,7 @@ class User:
         self.clicks += 1
 
     def go(self, page: str) -> None:
-        """Use a link of the header."""
+        """Click a link in the header."""
         self.click(f"#nav a[href='#{page}?']")
         self.browser.wait("document.body.dataset.page === arguments[0] && document.body.dataset.draws > 0", page)
 
@@ -64,7 +64,7 @@ class User:
         self.clicks += 1
 
     def act(self, action: str, shown: str, *, prepare: Callable[[], object] = lambda: None) -> None:
-        """Open the dialog of an action, fill it, and confirm it. ``shown`` is what the page says afterwards."""
+        """Open the dialog of an action, fill it, and confirm it. ``shown`` is text that the page then contains."""
         self.click(f"[data-act={action}]")
         prepare()
         self.browser.wait(f"!document.querySelector('{CONFIRM}').disabled")

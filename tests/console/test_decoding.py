@@ -1,4 +1,4 @@
-"""Formats of keys and values are recognised, and hostile bytes become a text."""
+"""Formats of keys and values are recognised, and hostile bytes are shown as text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ottla.protocol.internal_topics import OFFSETS_TOPIC
         (b"\0\0\0\0\0", "hex", "00 00 00 00 00"),
     ],
 )
-def test_format_is_recognised(data: bytes, kind: str, text: str) -> None:
+def test_format_of_a_value_is_recognised(data: bytes, kind: str, text: str) -> None:
     found = decode(data)
     assert (found.kind, found.text) == (kind, text)
 
@@ -49,7 +49,7 @@ def test_cbor_is_recognised_and_distinguished_from_messagepack() -> None:
     "data",
     [b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b"\x91" * 100_000, b"\x81" * 100_000, b"\xdd\xff\xff\xff\xff", b"\xff" * 9],
 )
-def test_hostile_bytes_become_a_text(form: str, data: bytes) -> None:
+def test_hostile_bytes_are_shown_as_text(form: str, data: bytes) -> None:
     assert decode(data, form).text
 
 
@@ -59,7 +59,7 @@ def test_value_above_the_limit_is_not_decoded() -> None:
     assert decode(large, "json").problem == "more than 1,048,576 bytes are not decoded"
 
 
-def test_registry_decodes_first_and_on_request() -> None:
+def test_registry_schemas_take_precedence_and_can_be_requested() -> None:
     class Registry:
         def decode(self, data: bytes) -> Decoded | None:
             return Decoded(kind="avro", text="{}", is_json=True) if data.startswith(b"\0") else None
@@ -70,7 +70,7 @@ def test_registry_decodes_first_and_on_request() -> None:
 
 
 @given(st.binary(max_size=40), st.sampled_from(CHOICES))
-def test_any_bytes_are_shown(data: bytes, form: str) -> None:
+def test_any_bytes_are_shown_in_any_format(data: bytes, form: str) -> None:
     found = decode(data, form)
     msgspec.json.encode(found)
     if found.is_json:

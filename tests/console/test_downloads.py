@@ -1,4 +1,4 @@
-"""Downloads of records as JSON lines and CSV, their limits, and cells that a spreadsheet would take for formulas."""
+"""Downloads of records as JSON lines and CSV, their limits, and values that a spreadsheet would evaluate as formulas."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_json_lines_have_all_records_and_name_what_was_decoded() -> None:
     assert found[-1] == ("done", {"records": 6, "limit": "", "problems": []})
 
 
-def test_csv_says_how_each_value_is_written() -> None:
+def test_csv_has_a_column_with_the_format_of_each_value() -> None:
     rows = list(csv.DictReader(io.StringIO(file_of(events(many(), format="csv")))))
     assert [(row["value"], row["value_format"]) for row in rows] == [
         ("plain", "text"),
@@ -71,7 +71,7 @@ def test_csv_says_how_each_value_is_written() -> None:
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "'quoted", "'=1"])
-def test_csv_has_no_formulas(text: str) -> None:
+def test_csv_values_are_not_evaluated_as_formulas(text: str) -> None:
     record = consumed(topic="-topic", key=text.encode(), value=text.encode())
     line = csv_line(csv_row(record, formatted(record.key), formatted(record.value)))
     row = dict(zip(COLUMNS, next(csv.reader(io.StringIO(line, newline=""))), strict=True))

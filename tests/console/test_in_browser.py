@@ -215,7 +215,7 @@ def test_faults_are_added_and_removed_on_their_page(shown: Browser, full: Loaded
     assert full.broker.faults.all() == []
     shown.click("#advance button")
     shown.wait_for_text("the broker uses the machine's clock, which cannot be advanced; start it with --clock manual")
-    # The browser logs refused requests itself.
+    # The browser itself logs refused requests.
     assert len([line for line in shown.complaints() if "status of 4" in line]) == 2
 
 

@@ -74,7 +74,7 @@ def test_page_of_groups_reads_committed_offsets_of_its_rows_only(monkeypatch: An
     assert asked_for == [100] * 10
 
 
-def test_small_clusters_are_read_each_time_and_large_ones_at_last() -> None:
+def test_cached_reads_are_reused_only_in_large_clusters_and_expire() -> None:
     clock = [0.0]
     kept = KeptReads(lambda: clock[0])
     reads = 0
@@ -92,7 +92,7 @@ def test_small_clusters_are_read_each_time_and_large_ones_at_last() -> None:
     assert [read_at(now_s, "many", 10**9) for now_s in (0.0, LONGEST_S - 1, LONGEST_S)] == [4, 4, 5]
 
 
-def test_action_is_seen_at_once_also_by_a_read_that_has_begun() -> None:
+def test_action_invalidates_cached_and_running_reads() -> None:
     kept = KeptReads(lambda: 0.0)
 
     def interrupted() -> str:

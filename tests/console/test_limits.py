@@ -31,8 +31,8 @@ from tests.console.asking import asked_with
 class OneTopic:
     """A broker's view with one topic and without transactional ids.
 
-    Each call of `log_states` returns the next of the ``states``, and finally the last state again and again. None means that the
-    log is not on this broker.
+    Each call of `log_states` returns the next of ``states``, and at their end repeats the final state. None means that the log is
+    not on this broker.
     """
 
     def __init__(self, *states: LogState | None) -> None:
@@ -75,7 +75,7 @@ def test_search_with_few_matches_stops_and_continues(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("order", ["newest", "oldest"])
 @pytest.mark.parametrize("at_once", [1, 3, 8])
 @pytest.mark.parametrize("chunk", [1, 3, 32])
-def test_pages_have_every_record_once(monkeypatch: pytest.MonkeyPatch, order: str, at_once: int, chunk: int) -> None:
+def test_consecutive_pages_have_every_record_once(monkeypatch: pytest.MonkeyPatch, order: str, at_once: int, chunk: int) -> None:
     monkeypatch.setattr(search, "FIRST_CHUNK", chunk)
     monkeypatch.setattr(messages_page, "MESSAGES_SHOWN", 7)
     log = [batch(0, *[b"x"] * 5), batch(5, *[b"y"] * 30), batch(40, b"after a gap"), batch(41, *[b"z"] * 9)]
@@ -89,7 +89,7 @@ def test_pages_have_every_record_once(monkeypatch: pytest.MonkeyPatch, order: st
     assert found == (expected if order == "oldest" else expected[::-1])
 
 
-def test_places_and_filters_select_records() -> None:
+def test_positions_and_filters_select_records() -> None:
     log = [batch(0, b"a", b"B", b"a b"), batch(3, b"c")]
     many = OnePartition(log=log, end=4, stable=4)
     assert offsets(page_of(many, isolation="all", text="b")) == [2, 1]
@@ -102,7 +102,7 @@ def test_places_and_filters_select_records() -> None:
             page_of(many, **wrong)
 
 
-def test_filter_of_a_page_is_that_of_the_command() -> None:
+def test_page_filter_has_the_syntax_of_the_command() -> None:
     log = [batch(0, b'{"a": 1}', b'{"a": [{"b": 2}]}', b"\x81\xa1a\x07", b"[" * 200 + b"]" * 200)]
     many = OnePartition(log=log, end=4, stable=4)
     assert offsets(page_of(many, isolation="all", filter="value.a=1")) == [0]
@@ -119,7 +119,7 @@ def test_filter_of_a_page_is_that_of_the_command() -> None:
 
 
 def test_page_inflates_a_bounded_number_of_bytes_and_reports_omitted_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small batch may inflate to 256 MiB, each time that the page is read."""
+    """A small batch may inflate to 256 MiB, at each read of the page."""
     monkeypatch.setattr(search, "BYTES_INFLATED", 2 << 20)
     log = [batch(0, b"first"), batch(1, b"x" * (3 << 20), b"y", compression=1), batch(3, b"last")]
     large = OnePartition(log=log, end=4, stable=4)

@@ -1,4 +1,4 @@
-"""The console's pages for every reader, in a headless Chromium: both themes, narrow screens, keyboards and screen readers."""
+"""Accessibility of the console's pages in a headless Chromium: both themes, narrow screens, keyboards and screen readers."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_theme_follows_the_system_or_the_choice_of_the_reader(shown: Browser) ->
         shown.script("localStorage.clear()")
 
 
-def test_late_results_of_a_search_leave_the_focus_on_the_chosen_one(shown: Browser) -> None:
+def test_late_search_results_do_not_move_the_selection(shown: Browser) -> None:
     shown.show("overview")
     shown.press("/")
     shown.wait("document.activeElement.id === 'match'")
@@ -128,7 +128,7 @@ def test_search_finds_topics_groups_and_transactional_ids(shown: Browser) -> Non
     shown.wait("!document.querySelector('dialog')")
 
 
-def test_slash_is_a_character_in_a_field(shown: Browser) -> None:
+def test_slash_in_a_text_field_does_not_open_the_search(shown: Browser) -> None:
     shown.show("topics")
     shown.click("#search")
     shown.press("/")

@@ -1,4 +1,4 @@
-"""What pages read from the control API's own state: the time to which other times relate, and the owners of ids."""
+"""State of the control API that pages show: the broker's time, and the owners of transactional ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.control.history import Holder
 
 
 @pytest.mark.parametrize(("is_manual", "shown_ms"), [(False, 1_700_000_000_000), (True, 1_700_000_000_999)])
-def test_stopped_clock_is_shown_in_milliseconds(is_manual: bool, shown_ms: int) -> None:
+def test_stopped_broker_clock_is_shown_in_milliseconds(is_manual: bool, shown_ms: int) -> None:
     """A page is redrawn when its values change. A running clock's milliseconds would cause a redraw at each read."""
     clock = ManualClock(1_700_000_000_999)
     steered = SimpleNamespace(broker=SimpleNamespace(clock=clock), clock=clock if is_manual else None)

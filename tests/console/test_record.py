@@ -1,4 +1,4 @@
-"""A record as a page shows it, and the command that writes it again."""
+"""A record as a page shows it, and the command that would write the same record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values decoded by a registry for the console, and a registry that fails."""
+"""Values that the console decodes with a registry's schemas, and failures of the registry."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_value_is_decoded_with_its_schema(registry: FakeRegistry) -> None:
     assert registry.asked == ["/schemas/ids/1", "/schemas/ids/1/subjects"], "schemas are cached"
 
 
-def test_other_bytes_are_shown_as_before(registry: FakeRegistry) -> None:
+def test_value_that_no_schema_decodes_is_shown_in_its_own_format(registry: FakeRegistry) -> None:
     assert decode(b"text", registered=registry.values).kind == "text"
     assert decode((5).to_bytes(8, "big"), registered=registry.values).kind == "int64"
     assert decode(framed(b"{", 1), registered=registry.values).problem == ""
@@ -60,12 +60,12 @@ def test_other_bytes_are_shown_as_before(registry: FakeRegistry) -> None:
 
 
 @pytest.mark.parametrize("payload", [b'"\\ud800"', b"[%d]" % 2**70, b"[NaN]", b"[1e999]", b"[" * 200 + b"]" * 200])
-def test_hostile_values_have_a_text(registry: FakeRegistry, payload: bytes) -> None:
+def test_hostile_registered_value_is_shown_as_text(registry: FakeRegistry, payload: bytes) -> None:
     found = decode(framed(payload), registered=registry.values)
     assert found.text.encode()
 
 
-def test_failure_is_the_problem_of_the_value_and_is_not_repeated_at_once(registry: FakeRegistry) -> None:
+def test_failed_schema_request_is_shown_with_the_value_and_not_repeated_at_once(registry: FakeRegistry) -> None:
     registry.failure = ClientError("the registry does not answer")
     for form, kind in (("schema", "hex"), ("auto", "text")):
         found = decode(framed(b"abcdefghijklmnopqrstuvwxyz0123456789abcdefghijkl"), form, registry.values)
@@ -77,7 +77,7 @@ def test_failure_is_the_problem_of_the_value_and_is_not_repeated_at_once(registr
     assert decode(framed(b"{}"), "schema", registry.values).kind == "json-schema"
 
 
-def test_slow_failure_counts_for_all_schemas(registry: FakeRegistry) -> None:
+def test_slow_registry_failure_is_not_repeated_for_other_schemas(registry: FakeRegistry) -> None:
     registry.failure, registry.delay_s = ClientError("the registry does not answer"), 10.0
     for number in range(50):
         assert decode(framed(b"{}", 100 + number), registered=registry.values).problem == "the registry does not answer"

@@ -1,4 +1,4 @@
-"""The size limit of a page event holds, whatever clients have named and sent."""
+"""The size limit of a page event holds for any names and values from clients."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class Container:
 
     @property
     def text(self) -> str:
-        """Everything that the container has written: stdout, then stderr."""
+        """Return everything that the container has written: stdout, then stderr."""
         return "".join(log.path.read_text(errors="replace") for log in self.logs.values())
 
     def wait_for(self, expression: str) -> str:

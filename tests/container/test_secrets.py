@@ -1,4 +1,4 @@
-"""Variables of apache/kafka for TLS and SASL become the settings that its script makes of them."""
+"""Variables of apache/kafka for TLS and SASL become the same settings as in that image."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LISTENERS = {
 }
 
 
-def test_files_of_the_secrets_directory_become_locations_and_passwords(tmp_path: Path) -> None:
+def test_files_in_the_secrets_directory_set_store_locations_and_passwords(tmp_path: Path) -> None:
     for name in ("keystore_creds", "key_creds", "truststore_creds"):
         (tmp_path / name).write_text(f"of {name}\n")
     given = {
@@ -55,7 +55,7 @@ def test_files_of_the_secrets_directory_become_locations_and_passwords(tmp_path:
     assert with_secrets({**own, "KAFKA_SSL_KEYSTORE_FILENAME": "x"}, tmp_path) == own
 
 
-def test_login_modules_of_a_file_are_those_of_each_listener(tmp_path: Path) -> None:
+def test_login_modules_of_a_jaas_file_apply_to_each_listener(tmp_path: Path) -> None:
     (tmp_path / "jaas.conf").write_text(JAAS)
     options = f"-Xmx1g -Djava.security.auth.login.config={tmp_path / 'jaas.conf'}"
     serving = prepared({**LISTENERS, "KAFKA_OPTS": options}, {})
@@ -63,7 +63,7 @@ def test_login_modules_of_a_file_are_those_of_each_listener(tmp_path: Path) -> N
     assert ignored == []
     assert sasl_settings(config, "SASL_SSL").modules["PLAIN"].users == {"alice": 'secret "quoted"'}
     assert list(sasl_settings(config, "SASL_SSL").modules) == ["PLAIN", "SCRAM-SHA-512"]
-    # As in Kafka, the section with the listener's name wins.
+    # As in Kafka, the section with the listener's name takes precedence.
     assert sasl_settings(config, "OTHER").modules["PLAIN"].users == {"bob": "hush"}
     assert not any("listener.name.plaintext" in key for key in config.given)
 
@@ -75,6 +75,6 @@ def test_login_modules_of_a_file_are_those_of_each_listener(tmp_path: Path) -> N
         ({"KAFKA_OPTS": "-Djava.security.auth.login.config=/none"}, "KAFKA_OPTS: cannot read /none: No such file"),
     ],
 )
-def test_missing_files_are_named(given: dict[str, str], says: str) -> None:
+def test_error_names_missing_secret_files(given: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         with_secrets(given)

@@ -1,5 +1,3 @@
-"""Fixtures for the control API's tests."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

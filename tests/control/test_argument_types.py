@@ -1,4 +1,4 @@
-"""A wrong type of an argument is one line that says what was expected."""
+"""Arguments of a wrong type are refused with one line that names the expected type."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_wrong_type_is_named_in_one_line(given: dict[str, Any], told: str) -> No
     assert str(raised.value) == told
 
 
-def test_other_arguments_reach_the_method() -> None:
+def test_arguments_of_the_right_type_are_passed_to_the_method() -> None:
     assert Handle().method(is_new=1, configs=[("a", 1)], path=Path()) == "None 1.0 1"  # type: ignore[arg-type]
     assert Handle().method(3, 1, "a", unchecked=[]) == "3 1 False"  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="port: expected a whole number, not '9092'"):
@@ -91,7 +91,7 @@ def test_methods_of_handles_check_types_before_a_request(handle: Any, call: tupl
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_coroutines_check_types(call: tuple[str, Callable[[Any], Any]]) -> None:
+async def test_coroutines_check_argument_types(call: tuple[str, Callable[[Any], Any]]) -> None:
     with pytest.raises(TypeError, match=f"^{call[0]}: expected "):
         await call[1](AsyncOperations(Broker()))
 

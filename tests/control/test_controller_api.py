@@ -53,25 +53,27 @@ async def ask(
     return await asyncio.to_thread(asked)
 
 
-async def test_denials_are_shown(opened: ControllerApi) -> None:
+async def test_control_api_of_a_controller_shows_denials(opened: ControllerApi) -> None:
     assert await ask(opened) == (200, {"denials": [DENIED]})
 
 
-async def test_other_requests_are_refused(opened: ControllerApi) -> None:
+async def test_control_api_of_a_controller_refuses_other_requests(opened: ControllerApi) -> None:
     assert (await ask(opened, token="wrong"))[0] == 401
     assert (await ask(opened, Host="evil.example"))[0] == 403
     assert (await ask(opened, "/v1/state"))[0] == 404
     assert (await ask(opened, method="POST"))[0] == 405
 
 
-async def test_advertised_names_are_accepted(opened: ControllerApi) -> None:
+async def test_control_api_of_a_controller_accepts_advertised_host_names(opened: ControllerApi) -> None:
     assert (await ask(opened, Host="kafka.example"))[0] == 200
 
 
-async def test_unexpected_error_is_counted(opened: ControllerApi, controller: SimpleNamespace) -> None:
+async def test_unexpected_error_in_the_control_api_of_a_controller_is_counted(
+    opened: ControllerApi, controller: SimpleNamespace
+) -> None:
     controller.authorizer.denials = lambda: 1 / 0
     assert (await ask(opened))[0] == 500
-    # The server's thread has scheduled the count on this loop before it sent the response, or schedules it right after.
+    # The server's thread schedules the count on this event loop shortly before or after it sends the response.
     await asyncio.to_thread(opened.close)
     await asyncio.sleep(0)
     assert controller.lifecycle.unexpected_errors == 1

@@ -360,9 +360,6 @@ def test_commit_is_recorded_when_its_response_is_sent() -> None:
     assert world.broker.bugs == 0
 
 
-# retained events
-
-
 def happened(transactional_id: str = ID, **fields: Any) -> Happened:
     return Happened(**{"time_ms": 1, "kind": Kind.REQUEST, "transactional_id": transactional_id, "asker": ASKER, **fields})
 

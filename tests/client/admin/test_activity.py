@@ -1,4 +1,4 @@
-"""A sample of a cluster's activity has the oldest open transactions."""
+"""Samples of a cluster's activity contain the oldest open transactions."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ def finding(host: str, accepting: list[str], errors: dict[str, str], name_error:
     return reached("TCP", f"{host}:9092", (host, 9092), Reachability(accepting=accepting, errors=errors, name_error=name_error))
 
 
-def test_an_address_that_accepts_everywhere_is_no_finding() -> None:
+def test_doctor_has_no_finding_for_a_reachable_address() -> None:
     assert finding("localhost", ["127.0.0.1", "::1"], {}) is None
 
 
@@ -47,7 +47,7 @@ def test_a_broker_that_listens_on_ipv6_only_is_a_warning() -> None:
         ),
     ],
 )
-def test_closed_addresses_fail(host: str, errors: dict[str, str], text: str, remedy: str) -> None:
+def test_address_with_a_closed_port_fails(host: str, errors: dict[str, str], text: str, remedy: str) -> None:
     found = finding(host, [], errors)
     assert found is not None
     assert (found.status, found.text) == ("failed", text)

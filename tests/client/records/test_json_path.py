@@ -1,4 +1,4 @@
-"""JSONPath in the filter of records, and the bound on its work."""
+"""JSONPath conditions in filters of records, and the limit on their work."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ def record(value: bytes | None = VALUE, key: bytes | None = None) -> ConsumedRec
         "value$[?search(@, 'ai')]",
     ],
 )
-def test_paths_that_hold(text: str) -> None:
+def test_json_path_condition_selects_the_record(text: str) -> None:
     assert condition(text)(record())
 
 
 @pytest.mark.parametrize(
     "text", ["value$..price>200", "value$..price!=50", "key$", "value$..nope", "!value$.status", "value$.items[2]"]
 )
-def test_paths_that_do_not_hold(text: str) -> None:
+def test_json_path_condition_rejects_the_record(text: str) -> None:
     assert not condition(text)(record())
 
 
-def test_path_of_a_scalar_is_its_root() -> None:
+def test_json_path_of_a_scalar_matches_only_its_root() -> None:
     assert condition("value$=7")(record(b"7"))
     assert condition("value$=text")(record(b'"text"'))
     assert not condition("value$.a")(record(b'"{\\"a\\": 1}"'))
     assert not condition("value$")(record(b"no JSON"))
 
 
-def test_path_leads_into_the_decoded_document() -> None:
+def test_json_path_is_applied_to_the_decoded_document() -> None:
     decoded = RecordFilter((condition("value$.a=1"),), lambda data: {"a": 1} if data == b"packed" else MISSING)
     assert decoded(record(b"packed"))
     assert not decoded(record(b'{"a": 1}'))
@@ -117,7 +117,7 @@ def test_hostile_path_ends_after_a_bounded_number_of_nodes(path: str, value: byt
     assert 0 < spent <= json_path.MAX_VISITED + 1 + len(value)
 
 
-def test_each_document_has_its_own_budget() -> None:
+def test_each_document_has_its_own_limit_of_visited_nodes() -> None:
     holds = condition("value$..*=1")
     for _ in range(100):
         assert not holds(record(WIDE))
@@ -137,7 +137,7 @@ def test_regular_expressions_take_linear_time() -> None:
 
 
 @pytest.mark.parametrize("path", ["$.lists[?@ == $.a]", "$.texts[?search(@, 'x{3}y')]"])
-def test_comparisons_and_functions_spend_the_budget(path: str) -> None:
+def test_comparisons_and_functions_count_towards_the_limit(path: str) -> None:
     numbers = list(range(2_000))
     document = {"a": numbers, "lists": [list(numbers) for _ in range(100)], "texts": ["x" * 10_000] * 2_000}
     with pytest.raises(json_path.TooManyNodes):

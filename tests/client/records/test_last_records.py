@@ -1,4 +1,4 @@
-"""The newest records of a topic: windows from the end backwards, gaps, several partitions."""
+"""The newest records of a topic, read in windows from the end backwards, with gaps and with several partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def newest(partition: OnePartition, count: int, isolation: Isolation = "committe
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 100])
-def test_windows_grow_until_there_are_enough_records(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+def test_read_windows_grow_until_there_are_enough_records(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     monkeypatch.setattr(module, "FIRST_WINDOW", window)
     assert newest(OnePartition(), 1) == [5]
     assert newest(OnePartition(), 2) == [3, 5]
@@ -28,7 +28,7 @@ def test_windows_grow_until_there_are_enough_records(monkeypatch: pytest.MonkeyP
     assert newest(OnePartition(), 3, "all") == [3, 5, 8]
 
 
-def test_the_start_and_the_log_start_limit_the_windows() -> None:
+def test_read_windows_begin_no_earlier_than_start_and_log_start() -> None:
     assert newest(OnePartition(), 9, start=1) == [3, 5]
     assert newest(OnePartition(), 9, "all", start=8) == [8]
     assert newest(OnePartition(start=3), 9, "all") == [3, 5, 8]
@@ -44,7 +44,7 @@ def test_a_large_topic_is_not_read_from_its_beginning() -> None:
     assert min(fetched) == 900
 
 
-def test_only_matching_records_count() -> None:
+def test_only_matching_records_count_as_last_records() -> None:
     partition = OnePartition([batch(at, b"v%d" % at) for at in range(300)], at_once=300, stable=300, end=300)
     brokers = ScriptedCluster(kafka=partition.broker).brokers()
     found = last_records(brokers, "t", 2, partitions=[0], start={}, end={0: 300}, matches=lambda record: record.offset % 140 == 0)

@@ -55,7 +55,7 @@ def record(value: bytes | None = VALUE, key: bytes | None = b"order-7", control:
         "time<1700000000001",
     ],
 )
-def test_conditions_that_hold(text: str) -> None:
+def test_condition_selects_the_record(text: str) -> None:
     assert condition(text)(record())
 
 
@@ -80,7 +80,7 @@ def test_conditions_that_hold(text: str) -> None:
         "time>2024-01-01",
     ],
 )
-def test_conditions_that_do_not_hold(text: str) -> None:
+def test_condition_rejects_the_record(text: str) -> None:
     assert not condition(text)(record())
 
 
@@ -156,7 +156,7 @@ def test_expressions_are_refused_without_re2(monkeypatch: pytest.MonkeyPatch) ->
         condition("value~a")
 
 
-def test_any_is_the_key_the_value_or_a_header() -> None:
+def test_field_any_matches_key_value_or_header() -> None:
     for text in ("any=order-7", "any~paid", "any=abc", "any~^x-a", "any!=nothing"):
         assert condition(text)(record()), text
     assert not condition("any=nothing")(record())
@@ -165,7 +165,7 @@ def test_any_is_the_key_the_value_or_a_header() -> None:
         condition("any")
 
 
-def test_contains_ignores_the_case_of_ascii() -> None:
+def test_contains_condition_ignores_ascii_case() -> None:
     assert contains("key", "ORDER")(record())
     assert contains("any", "TRACE")(record())
     assert contains("header.trace", "B")(record())

@@ -1,4 +1,4 @@
-"""Transactions of both versions: what is added, written, committed and ended, and a block that fails aborts."""
+"""Transactions of both versions: requests that add, write, commit and end, and the abort after a failed block."""
 
 from __future__ import annotations
 
@@ -95,33 +95,33 @@ def test_batches_belong_to_the_transaction(commit: bool) -> None:
     assert (versions["AddPartitionsToTxn"], versions["EndTxn"]) == (3, 4), "versions of clients of every transaction.version"
 
 
-def test_failed_write_aborts() -> None:
+def test_failed_write_aborts_the_transaction() -> None:
     kafka = broker(Produce=[produced(Code.MESSAGE_TOO_LARGE)])
     with pytest.raises(KafkaAnswered, match="MESSAGE_TOO_LARGE"):
         write(kafka)
     assert ends(kafka) == [False]
 
 
-def test_partition_that_cannot_be_added_ends_nothing() -> None:
+def test_transaction_whose_only_partition_is_refused_is_not_ended() -> None:
     kafka = broker(AddPartitionsToTxn=[added(Code.TOPIC_AUTHORIZATION_FAILED)])
     with pytest.raises(KafkaAnswered, match="TOPIC_AUTHORIZATION_FAILED"):
         write(kafka)
     assert ends(kafka) == []
 
 
-def test_busy_coordinator_is_asked_again() -> None:
+def test_concurrent_transactions_error_is_retried() -> None:
     kafka = broker(AddPartitionsToTxn=[added(Code.CONCURRENT_TRANSACTIONS), added()])
     write(kafka)
     assert kafka.names().count("AddPartitionsToTxn") == 2
 
 
-def test_without_an_id_there_is_no_transaction() -> None:
+def test_no_transaction_begins_without_a_transactional_id() -> None:
     with transaction_of(ScriptedCluster(kafka=broker()).brokers(), None, commit=True) as transaction:
         assert transaction is None
 
 
 def newest(level: int = 2) -> dict[str, Any]:
-    """Answers of a broker whose clients use transaction.version ``level``."""
+    """Return the responses of a broker whose clients use transaction.version ``level``."""
     api_versions = ScriptedBroker().api_versions(4)[0]
     feature = FinalizedFeatureKey(name="transaction.version", max_version_level=level, min_version_level=level)
     answer = ApiVersionsResponse(api_keys=api_versions.api_keys, finalized_features_epoch=1, finalized_features=[feature])
@@ -138,7 +138,7 @@ def batch(count: int = 1) -> bytes:
 
 
 def sequences(kafka: ScriptedBroker) -> list[tuple[int, int, int]]:
-    """Producer id, epoch and base sequence of all batches that were sent."""
+    """Return producer id, epoch and base sequence of all sent batches."""
     requests = [request for name, _, request in kafka.asked if name == "Produce"]
     headers = [read_header(request.topic_data[0].partition_data[0].records) for request in requests]
     return [(header.producer_id, header.producer_epoch, header.base_sequence) for header in headers]
@@ -190,7 +190,7 @@ def test_partition_with_the_error_is_named_if_the_others_were_not_attempted() ->
 
 @pytest.mark.parametrize("is_new", [True, False])
 @pytest.mark.parametrize("code", [Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH])
-def test_fenced_producer_names_the_reason(is_new: bool, code: Code) -> None:
+def test_error_of_a_fenced_producer_names_the_reason(is_new: bool, code: Code) -> None:
     kafka = broker(**(newest() if is_new else {}), Produce=[produced(code)], EndTxn=[EndTxnResponse(error_code=code)])
     brokers, producer = taken(kafka)
     with pytest.raises(FencedProducer, match=r"has taken the transactional id 'id', or the transaction took over 5 s") as raised:
@@ -209,7 +209,7 @@ def test_repeated_batch_has_the_same_sequence_and_an_unknown_offset() -> None:
     assert [sequence for _, _, sequence in sequences(kafka)] == [0, 0, 2]
 
 
-def test_refused_batch_leaves_the_sequence() -> None:
+def test_refused_batch_does_not_advance_the_sequence() -> None:
     kafka = broker(Produce=[produced(Code.MESSAGE_TOO_LARGE), produced()])
     brokers, producer = taken(kafka)
     with pytest.raises(KafkaAnswered, match="writing to t-0: MESSAGE_TOO_LARGE"):
@@ -225,7 +225,7 @@ def test_failed_commit_is_not_followed_by_an_abort() -> None:
     assert ends(kafka) == [True]
 
 
-def test_transaction_without_partitions_has_nothing_to_end() -> None:
+def test_transaction_without_partitions_sends_no_end_txn() -> None:
     kafka = broker(**newest())
     brokers, producer = taken(kafka)
     producer.end(brokers, commit=True)

@@ -1,4 +1,4 @@
-"""Schemas by which few bytes become very many objects are refused, and usual schemas are not."""
+"""Avro schemas with which few bytes become very many objects are refused; ordinary schemas are accepted."""
 
 from __future__ import annotations
 
@@ -68,5 +68,5 @@ def test_record_that_contains_itself_is_refused() -> None:
         {"type": "map", "values": "null"},
     ],
 )
-def test_usual_schema_is_accepted(schema: Any) -> None:
+def test_ordinary_avro_schema_is_accepted(schema: Any) -> None:
     check(schema)

@@ -1,4 +1,4 @@
-"""Confluent's wire format: headers, and the indexes before Protobuf values."""
+"""Confluent's wire format: headers with a schema id, and message indexes before Protobuf values."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ottla.client.schema_registry.framing import framed, message_indexes, unfram
 
 
 @given(st.integers(0, 2**32 - 1), st.binary(max_size=20))
-def test_framed_value_is_split_again(schema_id: int, payload: bytes) -> None:
+def test_framed_value_round_trips(schema_id: int, payload: bytes) -> None:
     split = unframed(framed(schema_id, payload))
     assert split is not None
     assert (split.schema_id, split.payload) == (schema_id, payload)
 
 
 @pytest.mark.parametrize("data", [None, b"", b"\0\0\0\0", b"\1\0\0\0\1x", b"{}"])
-def test_other_bytes_have_no_header(data: bytes | None) -> None:
+def test_bytes_without_a_schema_id_are_not_split(data: bytes | None) -> None:
     assert unframed(data) is None
 
 

@@ -1,4 +1,4 @@
-"""What a client of a registry caches, without a registry."""
+"""What a client of a schema registry caches. These tests run without a registry."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Answer = Callable[[str], HttpResponse]
 
 
 class Requests:
-    """Answers requests instead of a registry, and keeps their paths."""
+    """Answers requests in place of a registry, and records their paths."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []

@@ -1,4 +1,4 @@
-"""A minimal broker in threads, which handles a client's first requests and can violate the protocol if a test wants this."""
+"""A minimal broker in threads, which handles a client's first requests and can violate the protocol."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_stores_are_pem_files_or_inline_pem() -> None:
 
 @pytest.mark.parametrize("kind", ["PKCS12", "JKS", None])
 def test_stores_with_a_password_are_pkcs12(kind: str | None) -> None:
-    """Java reads PKCS12 also where the type is its default, JKS."""
+    """Java also reads PKCS12 if the store type is JKS, the default."""
     stores = {"kafka.ssl.truststore.location": "/ca.p12", "kafka.ssl.truststore.password": "hidden"}
     tls = Connecting.parse({**IN_TLS, **stores, "kafka.ssl.truststore.type": kind}).tls
     assert tls is not None

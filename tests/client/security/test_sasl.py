@@ -19,7 +19,8 @@ SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
 def hold(conversation: Conversation, *answers: bytes) -> list[bytes]:
-    """Run the exchange with these server messages, and return the client's messages. The exchange must end with the last one."""
+    """Run the exchange with these server messages, and return the client's messages. The exchange must end with the final server
+    message."""
     said = [next(conversation)]
     for answer in answers[:-1]:
         said.append(conversation.send(answer))

@@ -93,7 +93,7 @@ def test_decision_waits_until_the_fault_is_removed(faulty: Faulty) -> None:
     faulty.broker.sleep(1_000)
     assert held.hits == 1
     assert faulty.do("describe x").startswith("Ongoing")
-    # A retry waits too. A new producer gets a retriable error.
+    # A retry of EndTxn waits too. A new producer gets a retriable error.
     again = faulty.send("commit A nosettle")
     assert held.hits == 1
     assert faulty.do("B = init x once nosettle") == "CONCURRENT_TRANSACTIONS"
@@ -130,7 +130,7 @@ def test_fault_holds_the_remaining_markers(faulty: Faulty, written: int) -> None
 
 
 def test_fault_leaves_one_partition_without_its_marker(faulty: Faulty) -> None:
-    """Only in this partition, read-committed consumers do not get past the transaction."""
+    """In this partition only, read-committed consumers wait at the transaction."""
     faulty.do(*BEGUN)
     held = faulty.add(hold="between-markers", topic="f-u", after_markers=2)
     faulty.do("commit A nosettle once")
@@ -243,7 +243,7 @@ def test_held_transaction_completes_after_a_restart(faulty: Faulty) -> None:
 
 
 def test_transaction_that_was_decided_before_a_start_does_not_stop_after_prepare(faulty: Faulty) -> None:
-    """A fault of ``--faults`` is set again at each start, and must not keep the transaction from its completion."""
+    """A fault of ``--faults`` is set at each start, and must not keep an earlier transaction from its completion."""
     faulty.do(*BEGUN)
     faulty.add(kill="after-prepare")
     with pytest.raises(Killed):

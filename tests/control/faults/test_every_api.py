@@ -43,14 +43,14 @@ def broker() -> Iterator[Faulty]:
 
 
 def request_of(key: int) -> Any:
-    """A request with default values, or with the code ANY where the default closes the connection."""
+    """Return a request with default values, or with the code ANY if the default would close the connection."""
     if key == DESCRIBE_ACLS:
         return DescribeAclsRequest(resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1)
     return request_type(key)()
 
 
 def heard(client: SimulatedClient, request: Any, version: int, *, is_answered: bool) -> bool:
-    """Send the request and an ApiVersions request after it. Returns whether the second one is answered."""
+    """Send the request and then an ApiVersions request. Returns whether ApiVersions is answered."""
     sent = client.send(request, version)
     after = client.send(ApiVersionsRequest(), 0)
     if is_answered:

@@ -46,13 +46,13 @@ def test_values_of_secret_configs_are_hidden(name: str) -> None:
     assert shown(request)["resources"][0]["configs"][0]["value"] == HIDDEN
 
 
-def test_credentials_are_hidden() -> None:
+def test_credentials_in_requests_are_hidden() -> None:
     assert shown(SaslAuthenticateRequest(auth_bytes=SECRET.encode())) == {"auth_bytes": HIDDEN}
     made = ScramCredentialUpsertion(name="alice", mechanism=1, salt=SECRET.encode(), salted_password=SECRET.encode())
     assert shown(AlterUserScramCredentialsRequest(upsertions=[made]))["upsertions"][0]["name"] == "alice"
 
 
-def test_other_values_are_shown() -> None:
+def test_values_that_are_not_secret_are_shown() -> None:
     config = CreatableTopicConfig(name="retention.ms", value="1")
     request = CreateTopicsRequest(topics=[CreatableTopic(name="passwords", configs=[config])])
     topic = shown(request)["topics"][0]

@@ -121,5 +121,5 @@ async def test_stock_producer_commits_once_after_dropped_responses(served: Serve
     assert (refused.hits, lost.hits) == (1, 1)
     assert ends.hits >= 1
     (log,) = [log for log in served.server.directory.logs.values() if log.topic == "orders"]
-    # One record and one marker.
+    # The partition contains one record and one marker.
     assert (log.log_end_offset, log.last_stable_offset) == (2, 2)
