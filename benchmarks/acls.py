@@ -1,8 +1,8 @@
 """Measures the time of an ACL check with many ACLs: ``python -m benchmarks.acls [--acls 1000]``.
 
 Half of the ACLs name topics, a fifth prefixes of topics, a fifth groups, and the others deny; most belong to one of fifty users,
-the rest to everyone. Checked are actions that some ACL decides, and some that none does. "First" is the
-check of an action that was not checked since the last change of an ACL, "again" that of a repeated action.
+the rest to everyone. The checked actions are decided by an ACL, or by none. "First" is the check of an action that was not checked
+since the last ACL change; "again" is a repeated check.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def acls(count: int, chosen: random.Random) -> list[AclBinding]:
 
 
 def actions(known: list[AclBinding], chosen: random.Random) -> list[Action]:
-    """Actions on the resources of ACLs, by any user; half by the user of the ACL."""
+    """Return actions on the resources of ACLs, half of them by the ACL's own user and half by any user."""
     made: list[Action] = []
     for _ in range(CHECKS):
         acl = chosen.choice(known)
@@ -59,7 +59,7 @@ def actions(known: list[AclBinding], chosen: random.Random) -> list[Action]:
 
 
 def measured(count: int) -> tuple[list[float], list[float]]:
-    """Microseconds for a first and for a repeated check, in each round."""
+    """Return the microseconds of a first and of a repeated check, for each repetition."""
     chosen = random.Random(SEED)
     known = acls(count, chosen)
     index = AclIndex()

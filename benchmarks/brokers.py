@@ -37,7 +37,7 @@ def cpu_s(pid: int) -> float:
 
 
 def process_tree() -> dict[int, list[str]]:
-    """Return the fields of ``/proc/PID/stat`` after the name, for this process and all processes below it, by process id."""
+    """Return the fields of ``/proc/PID/stat`` after the name, for this process and all its descendants, by process id."""
     fields: dict[int, list[str]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -95,7 +95,7 @@ class Subject:
         else:
             self._broker = ApacheKafka(self._directory, settings=settings, jvm=SERVER_JVM)
             self._broker.prepare()
-        # Write the previous broker's data to the disk now, so that this broker's start is not slowed down.
+        # Sync the previous broker's data to the disk now, so that it does not slow down this broker's start.
         os.sync()
         before = time.monotonic()
         self._broker.start()

@@ -109,7 +109,7 @@ class Load:
 
 
 class Counted:
-    """Counts, per round, of one kind of work."""
+    """Counts for one kind of work, per repetition."""
 
     def __init__(self, load: Load, work: Callable[[], None], rounds: int) -> None:
         for _ in range(WARM_UP_ROUNDS):

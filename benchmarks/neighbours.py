@@ -1,7 +1,7 @@
 """Compares ottla with other brokers for tests that run without a container engine: ``python -m benchmarks.neighbours``.
 
-Each broker is started a few times on this machine, asked for its APIs, and tried with a stock client. docs/comparison.md has the
-table.
+Each broker is started a few times on this machine, sent an ApiVersions request, and used with a stock client. docs/comparison.md
+has the table.
 
 With ``--transactions``, transactions of Java producers (transaction.version 2, two records in two partitions) are measured instead,
 alternately at ottla and at kfake with data on disk, on new directories and after a warm-up. The table has the ratio of each pair of

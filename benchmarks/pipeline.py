@@ -48,7 +48,7 @@ NULL_HEADERS = "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS heade
 ARROW_BATCH_RECORDS = (20_000, 100_000)
 """Numbers of records per Arrow batch: the setting of `ottla.spark.session`, and a number at which quadratic time is noticeable."""
 WARM_UPS = 2
-"""Number of first runs of each sink that do not count, because the JVM is still compiling."""
+"""Number of initial runs of each sink that are not measured, because the JVM is still compiling."""
 
 
 def reads(spark: Any, broker: Broker, root: Path) -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:

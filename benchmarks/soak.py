@@ -51,7 +51,7 @@ Use = Callable[["Soak"], None]
 
 
 class Soak:
-    """Runs uses of one broker, each in its own thread, until `stop` is set. An error of a thread ends the run."""
+    """Runs several uses of one broker, each in its own thread, until `stop` is set. An error in a thread ends the run."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap

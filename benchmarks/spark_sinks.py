@@ -31,7 +31,7 @@ from ottla.spark.session.session import session
 from tools.kafka import ApacheKafka
 
 WARM_UPS = 2
-"""Number of first pairs that do not count, because the JVM is still compiling."""
+"""Number of initial pairs that are not measured, because the JVM is still compiling."""
 WORDS = [bytes(random.Random(0).randrange(97, 123) for _ in range(6)) for _ in range(2_000)]
 """Words of the values, which compress to about a third."""
 
@@ -68,8 +68,8 @@ def fill(bootstrap: str, topic: str, rows: int, size_bytes: int, partitions: int
 
 
 def processor_s() -> float:
-    """Return the processor time, in seconds, of this process and those below it: Spark's JVM and workers, and the broker."""
-    # utime, stime, and the same of children that have ended.
+    """Return the processor time, in seconds, of this process and its descendants: Spark's JVM and workers, and the broker."""
+    # The fields utime and stime, then the same for children that have ended.
     ticks = sum(sum(map(int, fields[11:15])) for fields in process_tree().values())
     return ticks / os.sysconf("SC_CLK_TCK")
 
@@ -87,7 +87,7 @@ def copied(spark: Any, bootstrap: str, source: str, rows: int, *, has_keys: bool
 
 
 def run_ours(frame: Any, bootstrap: str, target: str, checkpoint: str) -> None:
-    # A checkpoint has a transactional id of its own.
+    # Each checkpoint has its own transactional id.
     sink = ottla.spark.sink({"kafka.bootstrap.servers": bootstrap, "transactional.id": Path(checkpoint).name, "topic": target})
     frame.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint).trigger(
         availableNow=True
@@ -103,7 +103,7 @@ def run_theirs(frame: Any, bootstrap: str, target: str, checkpoint: str) -> None
 def compare(
     spark: Any, bootstrap: str, folder: Path, size_bytes: int, tasks: int, rows: int, options: Any
 ) -> tuple[list[float], list[float]]:
-    """Return the ratios of each pair of runs, Spark's sink by ottla's: of the elapsed times, and of the processor times."""
+    """Return the ratios of each pair of runs, Spark's sink divided by ottla's: of the elapsed times, and of the processor times."""
     name = f"{size_bytes}-{tasks}-{rows}"
     source, ours, theirs = f"source-{name}", f"ours-{name}", f"theirs-{name}"
     create(bootstrap, (source, ours, theirs), tasks)

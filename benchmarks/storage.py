@@ -1,6 +1,6 @@
 """Measures a large data directory: ``python -m benchmarks.storage [--partitions 10000] [--producers 1000000]``.
 
-Measured are starts with that many partitions, after a clean shutdown and after SIGKILL, and the memory for that many producer ids.
+It measures starts with that many partitions, after a clean shutdown and after SIGKILL, and the memory for that many producer ids.
 """
 
 from __future__ import annotations

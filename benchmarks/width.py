@@ -28,7 +28,7 @@ from ottla.simulation.broker import SimulatedBroker
 STATE_PARTITIONS = 1
 WARM_UP = 5
 PRODUCE_VERSION, END_VERSION = 12, 5
-"""The first versions of transaction version 2."""
+"""Versions of Produce and EndTxn that begin transaction version 2."""
 
 
 def produce_request(topic: str, partitions: int, producer: Any, now_ms: int) -> ProduceRequest:

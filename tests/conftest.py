@@ -56,7 +56,7 @@ RUN = pytest.StashKey[keeping.Run | None]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A shell starts a command in the background with SIGINT ignored, and the processes that tests start would inherit that.
+    # A shell starts a command in the background with SIGINT ignored, and child processes would inherit this.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # With xdist this process is the controller. Its workers find the run in their environment.
@@ -83,7 +83,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 @pytest.fixture(params=["lines", pytest.param("ms", marks=pytest.mark.nightly)])
 def meter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Meter:
-    """Meter of how long a test holds the event loop: in lines of Python, and under ``make nightly`` in ms as well."""
+    """Returns a meter of how long a test holds the event loop: in lines of Python, and under ``make nightly`` also in ms."""
     if request.param == "ms":
         return TimeMeter()
     monkeypatch.setattr(steps, "WORK_A_STEP", steps.WORK_A_STEP // SCALE)
@@ -110,6 +110,7 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture
 def other_spark(spark: Any) -> Iterator[Any]:
-    """A second session. Spark looks for data sources in the session that was active last, so the first becomes active again."""
+    """A second session. Spark looks for data sources in the session that was active last, so the fixture activates the first
+    session again."""
     yield spark.newSession()
     spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)

@@ -22,7 +22,7 @@ OUTSIDE_OF = {
     "ottla/http/http_requests.py": {"socket", "time"},
     "ottla/http/http_server.py": {"socket", "threading"},
     "ottla/storage/real_filesystem.py": {"os"},
-    # A fault may end the process, and draws random numbers with a seed of its own.
+    # Code that injects faults may end the process and draw random numbers with its own seed.
     "ottla/control/faults/added_fault.py": {"random"},
     "ottla/control/faults/registry.py": {"os"},
     "ottla/control/clock.py": {"time"},
@@ -70,7 +70,7 @@ def test_files_stay_below_the_line_limit() -> None:
 
 
 MAX_CONSTRUCTOR_ARGUMENTS = 7
-"""A part with more gets the kernel (`ottla.broker.partitions.kernel`) or another value that groups what it needs."""
+"""A class that needs more arguments gets the kernel (`ottla.broker.partitions.kernel`) or another value that groups them."""
 
 
 def test_constructors_of_the_broker_take_few_arguments() -> None:

@@ -14,7 +14,7 @@ NO_GROUP = KafkaAnswered("unknown group 'billing'", Code.GROUP_ID_NOT_FOUND)
 @pytest.mark.parametrize(
     "code", [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.GROUP_ID_NOT_FOUND, Code.TRANSACTIONAL_ID_NOT_FOUND], ids=lambda code: code.name
 )
-def test_wait_retries_while_the_value_is_missing(code: Code) -> None:
+def test_wait_repeats_its_request_until_the_value_arrives(code: Code) -> None:
     answers: list[KafkaAnswered | dict[str, int]] = [{"orders": 0}, {}, KafkaAnswered("there is none", code)]
 
     def condition() -> dict[str, int]:

@@ -54,10 +54,10 @@ SHARED_NAMES = {
         "the read model of a broker, and the same as a client sees it",
     ),
 }
-"""Names of classes that more than one module has. Generated messages have the names of Kafka's schemas."""
+"""Names that classes of several modules share. Generated messages have the names of Kafka's schemas."""
 
 
-def test_a_name_of_a_class_means_one_thing() -> None:
+def test_class_name_is_used_for_one_concept_only() -> None:
     modules: dict[str, list[str]] = {}
     for path in (ROOT / "ottla").rglob("*.py"):
         if "protocol/messages" not in str(path):

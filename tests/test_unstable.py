@@ -10,7 +10,7 @@ import json
 from tools.test_run import UNSTABLE
 
 MAX_COUNT = 2
-"""Highest number of times that a test may have been unstable. A third time is no coincidence."""
+"""Highest number of times that a test may have been unstable. A third time is not considered a coincidence."""
 
 
 def test_no_test_was_unstable_three_times() -> None:

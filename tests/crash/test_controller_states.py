@@ -1,4 +1,4 @@
-"""Crash states of a controller's disk while topics are created: everything in an earlier response still holds."""
+"""Crash states of a controller's disk while topics are created: everything in responses before the crash still holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of the examples that people copy, read as the programs read them for which they are written."""
+"""Reads the example files that people copy, as the programs for which they are written do."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def project(directory: Path) -> Path:
     return directory
 
 
-def test_jobs_wait_for_their_service_and_use_its_address() -> None:
+def test_ci_jobs_use_the_address_of_their_service() -> None:
     service = github()["service"]
     assert service["services"]["kafka"]["ports"] == ["9092:9092"]
     assert service["env"]["KAFKA_BOOTSTRAP"] == "localhost:9092"
@@ -61,7 +61,7 @@ def test_jobs_wait_for_their_service_and_use_its_address() -> None:
 def test_job_that_starts_a_broker_passes(name: str, tmp_path: Path) -> None:
     steps, variables = scripts()[name]
     port = str(free_port())
-    # The steps of a GitHub job are shells of their own, in which background processes of earlier steps go on.
+    # Each step of a GitHub job has its own shell. Background processes of earlier steps continue.
     script = "\n".join(f"bash -eo pipefail <<'STEP'\n{step}\nSTEP" for step in steps)
     own = {key: value.replace("9092", port) for key, value in variables.items()}
     output = shells.run(script.replace("9092", port), project(tmp_path / "project"), commands(tmp_path / "bin"), own)

@@ -27,7 +27,8 @@ with urllib.request.urlopen(request, timeout=60) as response:
 
 
 def published(service: str) -> dict[int, int]:
-    """Return the ports on this machine by the ports of the container. Each must be on loopback, because none has authentication."""
+    """Return the ports on this machine by the ports of the container. Each port must be on loopback, because the services require
+    no authentication."""
     ports = (re.fullmatch(r"127\.0\.0\.1:(\d+):(\d+)", port) for port in SERVICES[service]["ports"])
     return {int(port[2]): int(port[1]) for port in ports if port is not None}
 
@@ -60,14 +61,14 @@ def test_broker_registry_and_console_answer_at_their_addresses(started: Callable
     assert {"orders", "users"} <= {*topics.split()}, topics
     subjects = container.run("python3", "-c", ASK, "http://127.0.0.2:8081/subjects", "kafka:8081", "")
     assert json.loads(subjects.stdout) == [], subjects
-    # Both services share one network here, where the names of both resolve.
+    # Both services share one network here, where both names resolve.
     command = shlex.join(SERVICES["console"]["command"])
     waiting = "until grep -q token= /tmp/console.log; do kill -0 $! || exit 1; sleep 0.1; done"
     container.run("bash", "-c", f"{command} >/tmp/console.log 2>&1 & {waiting}")
     line = container.image.at("tmp/console.log").read_text()
     address = re.fullmatch(r"console of kafka:29092: http://127\.0\.0\.1:8080/console/#token=(\S+)\n", line)
     assert address is not None, line
-    # A request from outside of the container comes to its own address, and names the published one.
+    # A request from outside arrives at the container's address, and names the published address.
     page = container.run("python3", "-c", ASK, "http://127.0.0.2:8080/console/v1/topics", "127.0.0.1:8080", address[1])
     assert '"orders"' in page.stdout and '"users"' in page.stdout, page
 

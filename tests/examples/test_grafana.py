@@ -1,4 +1,4 @@
-"""The dashboard: every query has series with a broker under load, and its files name each other."""
+"""The dashboard: every query has series with a broker under load, and its files refer to each other."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def loaded() -> Iterator[Broker]:
         commit_and_abort(broker.bootstrap)
         fence(broker.bootstrap)
         read_committed(broker.bootstrap)
-        # It stays open.
+        # This transaction stays open.
         producer = written(broker.bootstrap, "open")
         yield broker
         producer.abort_transaction(TIMEOUT_S)
@@ -94,12 +94,12 @@ def selected(expression: str) -> dict[str, set[str]]:
     return metrics
 
 
-def test_metrics_of_expressions_are_found() -> None:
+def test_metrics_and_labels_are_extracted_from_expressions() -> None:
     expression = 'histogram_quantile(0.5, sum by (le, a) (rate(m_bucket{b!="c"}[5m]))) / max(n)'
     assert selected(expression) == {"m_bucket": {"le", "a", "b"}, "n": {"le", "a"}}
 
 
-def test_panels_have_a_question_and_a_place_of_their_own() -> None:
+def test_each_dashboard_panel_has_its_own_question_title_and_position() -> None:
     panels = DASHBOARD["panels"]
     assert len(panels) >= 12
     assert all(panel["description"].count("?") == 1 for panel in panels)
@@ -110,7 +110,7 @@ def test_panels_have_a_question_and_a_place_of_their_own() -> None:
     )
 
 
-def test_provisioned_files_name_each_other() -> None:
+def test_provisioned_grafana_files_refer_to_existing_files() -> None:
     services = document("grafana/compose.yaml")["services"]
     (source,) = document("grafana/provisioning/datasources/prometheus.yml")["datasources"]
     assert source["url"] == "http://prometheus:9090" and "127.0.0.1:9090:9090" in services["prometheus"]["ports"]
@@ -146,7 +146,7 @@ def test_each_query_selects_metrics_and_labels_of_a_loaded_broker(loaded: Broker
 
 
 def series(address: str, query: str) -> list[Any]:
-    """Return what Prometheus answers to a query; nothing before it listens. Raises AssertionError if it refuses the query."""
+    """Return Prometheus's response to a query, or nothing until it listens. Raises AssertionError if it refuses the query."""
     try:
         with urllib.request.urlopen(f"http://{address}/api/v1/query?query={quote(query)}", timeout=TIMEOUT_S) as response:
             result: list[Any] = json.load(response)["data"]["result"]

@@ -59,7 +59,7 @@ def manifest(request: pytest.FixtureRequest) -> Manifest:
     return Manifest(request.param)
 
 
-def test_parts_of_the_manifest_fit_together(manifest: Manifest) -> None:
+def test_manifest_names_ports_and_labels_consistently(manifest: Manifest) -> None:
     labels = manifest.pod["metadata"]["labels"]
     assert manifest.service["spec"]["selector"].items() <= labels.items()
     assert manifest.workload["spec"]["selector"]["matchLabels"].items() <= labels.items()
@@ -84,12 +84,12 @@ def test_pod_meets_the_restricted_security_standard(manifest: Manifest) -> None:
     assert "memory" in manifest.container["resources"]["limits"]
 
 
-def test_variables_are_settings(manifest: Manifest) -> None:
+def test_manifest_sets_only_known_environment_variables(manifest: Manifest) -> None:
     _, ignored = from_environment(manifest.environment())
     assert ignored == []
 
 
-def test_advertised_names_are_names_of_the_service(manifest: Manifest) -> None:
+def test_advertised_host_is_the_name_of_the_service(manifest: Manifest) -> None:
     advertised = manifest.environment()["KAFKA_ADVERTISED_LISTENERS"]
     host = re.fullmatch(r"PLAINTEXT://(.+):9092", advertised)
     assert host is not None
@@ -126,7 +126,7 @@ def test_container_starts_with_read_only_root_and_serves_at_its_name(started: Ca
     for name in ("startupProbe", "readinessProbe", "livenessProbe"):
         done = probed(container, manifest.container[name])
         assert done.returncode == 0, done
-    # A client of the service is referred to the advertised address, and goes on there.
+    # A client of the service gets the advertised address in the metadata, and connects there.
     container.environment["PYTHONPATH"] = str(EXAMPLES.parent)
     done = container.run(sys.executable, "-c", COMMIT, f"{manifest.dns_names()[1]}:9092")
     assert done.stdout == "[b'committed']\n", done.stderr

@@ -22,7 +22,7 @@ ATTRIBUTES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 0x10, 0x20, 0x30, 0x31, 0x40, 0x80, 0x7
 def squeezed(payload: bytes, compression: int) -> bytes:
     """Compress a payload so that equal payloads give equal bytes.
 
-    The header of a gzip stream contains no timestamp for this reason.
+    For this reason the gzip header has no timestamp.
     """
     return gzip.compress(payload, mtime=0) if compression == GZIP else compress(payload, compression)
 

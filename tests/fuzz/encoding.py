@@ -55,7 +55,7 @@ class Bends:
         return self.count - 1 in self._chosen
 
     def size(self, right: int, *, flexible: bool, width: str) -> bytes:
-        """Encode a length as a compact length, or as an integer of ``width``. ``right`` is the correct length, or -1 for null."""
+        """Encode a length as a compact length, or as an integer of ``width``. ``right`` is the correct length; -1 means null."""
         written = right
         if self.is_corrupted():
             if flexible and self._rng.random() < 0.3:

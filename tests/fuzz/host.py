@@ -31,7 +31,7 @@ CLIENTS = 4
 EXPECTED_LINES = frozenset({"marker_refused"})
 """Events that may be logged as errors.
 
-An admin client's WriteTxnMarkers may fence the coordinator's own markers for ever, as in Kafka, and an operator must be informed of
+An admin client's WriteTxnMarkers may fence the coordinator's own markers forever, as in Kafka, and an operator must be informed of
 that.
 """
 LOGGED: list[dict[str, Any]] = []
@@ -166,7 +166,7 @@ class Host(Trace):
         self._broker = SimulatedBroker(given.settings, given.features, seed=seed).start().with_coordinators()
         self._max_message_bytes = int(given.settings.get("message.max.bytes", refusals.ROOM_BYTES))
         self._expires_producers = "producer.id.expiration.ms" in given.settings
-        # Feature levels passed to a start would override levels that clients have set since then.
+        # Restart without feature levels, because they would override levels that clients have set.
         self._broker._features = {}
         self._begin()
 
@@ -206,8 +206,6 @@ class Host(Trace):
         if exceeded:
             raise Held(f"the loop was held for {exceeded}, by {str(what)[:300]}")
         return result
-
-    # actions
 
     def do(self, action: Action) -> list[Exchange]:
         try:
@@ -287,8 +285,6 @@ class Host(Trace):
             raise Failure(
                 f"a {'kill' if kill else 'stop'} and a start brought back another state:\n{state.diff_text(wrong, before, after)}"
             )
-
-    # checks
 
     def _answers(self) -> list[Exchange]:
         answers = []

@@ -1,6 +1,6 @@
 """Checks requests with many elements, such as partitions.
 
-A refused element must not change the state, even if other elements of the request were accepted.
+A refused element must not change the state, even if the request's other elements were accepted.
 """
 
 from __future__ import annotations

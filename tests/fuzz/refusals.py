@@ -19,7 +19,7 @@ LOOKS = frozenset({1, 2, 9, 15, 16, 18, 23, 29, 32, 35, 60, 61, 65, 66, 74, 75})
 MARKERS = frozenset({27})
 SIZES = ("max.message.bytes", "message.max.bytes", "segment.bytes", "log.segment.bytes")
 ROOM_BYTES = 1 << 20
-"""Largest size of a coordinator's record, in bytes."""
+"""Upper bound on a coordinator's record, in bytes."""
 COORDINATED = frozenset({8, 11, 12, 13, 14, 22, 24, 25, 26, 28, 42, 47, 68, 76, 88, 91, 92})
 """Keys of APIs whose responses wait for a coordinator's log."""
 
@@ -88,7 +88,7 @@ def excused(key: int, request: Any, reasons: set[int], before: State, after: Sta
         # Transaction version 2: the partition joins the transaction before the group or the log handles the request, as in Kafka.
         allowed |= {k for k in changed if k[0] == "transaction" or k[1:2] == (TRANSACTION_TOPIC,)}
     if name == "AddPartitionsToTxn":
-        # A transaction begins even if no partition is added, and no error code shows that.
+        # A transaction begins even if no partition is added, which no error code shows.
         allowed |= {k for k in changed if k[0] == "transaction" or k[1:2] == (TRANSACTION_TOPIC,) if _adds_nothing(request)}
     if name == "Produce":
         # The lowest sequence that verification has refused is kept, so that a later sequence is not accepted before it (KIP-890).

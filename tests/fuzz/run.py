@@ -61,8 +61,6 @@ class Run:
         for kind, name in ((0, "g"), (1, "x")):
             self._ask(10, 4, self._maker.tree(10, 4, cast, key_type=kind, coordinator_keys=[name]))
 
-    # one step
-
     def _step(self) -> None:
         rng = self.rng
         self._client = rng.randrange(CLIENTS)
@@ -168,8 +166,6 @@ class Run:
         if rng.random() < 0.2:
             self._answered(self.host.send(at, frame[: cut[0]]))
             self.host.perform(f"cut {at}")
-
-    # sending
 
     def _frame(self, key: int, version: int, tree: Tree, corruptions: int = 0) -> bytes:
         self._correlation_id += 1

@@ -55,7 +55,7 @@ def _produce(teller: Teller, cast: Cast, producer: Producer, version: int) -> Re
 
 
 def transaction(teller: Teller) -> Story:
-    """A transaction by transaction version 1 or 2, with some of its requests omitted."""
+    """Yield a transaction of version 1 or 2, with some of its requests omitted."""
     rng = teller.rng
     cast = teller.cast()
     producer = cast.producer
@@ -102,7 +102,7 @@ def transaction(teller: Teller) -> Story:
 
 
 def idempotent(teller: Teller) -> Story:
-    """A producer without transactions: batches in sequence, repeated batches, and sometimes a gap in the sequence."""
+    """Yield a producer without transactions: batches in sequence, repeated batches, and sometimes a sequence gap."""
     rng = teller.rng
     cast = teller.cast()
     producer = cast.producer = next(p for p in teller.words.producers if p.transactional_id is None)
@@ -119,7 +119,7 @@ def idempotent(teller: Teller) -> Story:
 
 
 def member(teller: Teller) -> Story:
-    """A member of a classic group: join, sync, heartbeats, offset commits, leave."""
+    """Yield a member of a classic group: join, sync, heartbeats, offset commits, leave."""
     rng = teller.rng
     cast = teller.cast()
     me: Member = cast.member
@@ -154,7 +154,7 @@ def member(teller: Teller) -> Story:
 
 
 def topics(teller: Teller) -> Story:
-    """A topic that is created, used and changed, and sometimes deleted while it is in use."""
+    """Yield a topic that is created, used and changed, and sometimes deleted while in use."""
     rng = teller.rng
     cast = teller.cast()
     name = cast.topic = rng.choice(("fresh-1", "fresh-2", "small", "u", "compacted", "stamped"))
@@ -174,7 +174,7 @@ def topics(teller: Teller) -> Story:
 
 
 def reader(teller: Teller) -> Story:
-    """Fetches and ListOffsets by a consumer, with and without a fetch session."""
+    """Yield a consumer's Fetch and ListOffsets requests, with and without a fetch session."""
     cast = teller.cast()
     version = teller.version(1)
     for _ in range(teller.rng.randrange(1, 4)):
@@ -183,7 +183,7 @@ def reader(teller: Teller) -> Story:
 
 
 def offsets(teller: Teller) -> Story:
-    """Offset commits, fetches and deletions of a group without members."""
+    """Yield offset commits, fetches and deletions of a group without members."""
     rng = teller.rng
     cast = teller.cast()
     cast.member = Member(rng.choice(("simple", "g")))

@@ -135,8 +135,6 @@ class Maker:
         text: str = self._rng.choice(ANY_TEXT)
         return text
 
-    # plausible values
-
     def _number(self, field: Field, owner: str) -> int:
         rng, name, cast = self._rng, field.name, self._cast
         if name in ("producer_id", "v3_and_below_producer_id"):

@@ -91,7 +91,7 @@ class Vocabulary:
         )
 
     def topic(self) -> str:
-        """Return the name of a topic, rarely an invalid one."""
+        """Return the name of a topic, in rare cases an invalid name."""
         rng = self._rng
         draw = rng.random()
         return rng.choice(TOPICS if draw < 0.85 else INTERNAL if draw < 0.93 else BAD_NAMES)

@@ -44,7 +44,7 @@ class Changed:
 
 def first_difference(entries: Iterable[str]) -> str | None:
     """Run the scenarios of these rules up to the first response that differs from their files. Returns that difference, or None."""
-    # Imported only now, so that all of these modules import the changed module.
+    # Import now, so that all of these modules import the changed module.
     from ottla.invariants import CHECKED
     from ottla.protocol.errors import KafkaError
     from tests.scenarios.brokers import Target, start
@@ -62,7 +62,7 @@ def first_difference(entries: Iterable[str]) -> str | None:
             try:
                 if scenario.broker not in brokers:
                     brokers[scenario.broker] = start("simulated", scenario.broker, Path())
-                # Names have the length that they have in other runs, because quotas count the bytes of requests.
+                # Names have the same length as in other runs, because quotas count the bytes of requests.
                 prefix = f"{scenario.name.lower()}-{number:03}{at:03}-"
                 played = play(scenario, case, brokers[scenario.broker], "simulated", prefix)
                 compare(scenario, case, "simulated", played)

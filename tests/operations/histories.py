@@ -78,8 +78,6 @@ class History:
         self._ends: dict[Where, int] = {}
         self._note(None)
 
-    # commands
-
     def init(self, name: str) -> None:
         transaction = self.open.pop(name, None)
         if transaction is not None:
@@ -149,8 +147,6 @@ class History:
         self._note(transaction)
         self.broker.sleep(self._pause_ms)
 
-    # recording of written batches
-
     def _note(self, transaction: Transaction | None) -> None:
         for partition in self.broker.broker.partitions:
             log = partition.log
@@ -186,9 +182,6 @@ class History:
             transaction.data.setdefault(where, []).append(header.base_offset)
 
 
-# files
-
-
 def paths_of(fs: MemoryFilesystem, where: Where) -> list[str]:
     prefix = f"{DATA_DIR}/{where[0]}-{where[1]}/"
     return sorted(p for p in fs.files if p.startswith(prefix) and p.endswith(".log"))
@@ -221,14 +214,11 @@ def stored(fs: MemoryFilesystem, where: Where) -> Iterator[tuple[BatchHeader, by
             yield header, raw[at : at + header.size_bytes]
 
 
-# the oracle
-
-
 @dataclass(slots=True)
 class Left:
     """The remaining content of a partition after the loss and after compaction.
 
-    ``oldest_marker`` is the place in the history of the first marker after which compaction has removed nothing.
+    ``oldest_marker`` is the position in the history of the first marker after which compaction has removed nothing.
     """
 
     offsets: set[int]
@@ -368,7 +358,8 @@ class Oracle:
                     self._unread.add(lost)
         is_open = bool(transaction.data.get(where)) and not self._is_left(where, marker)
         if is_open and (pid, where) not in self._known and not self._is_added_again(transaction, where):
-            # If compaction has removed the aborted records, the next start knows the open transaction from the producer snapshot.
+            # If compaction has removed the aborted records, the producer snapshot still tells the next start about the open
+            # transaction.
             self.allowed.add(("open", pid, -1, where))
             if has_data:
                 self.required.add(("open", pid, -1, where))

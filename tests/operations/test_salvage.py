@@ -166,7 +166,7 @@ def test_aborted_transaction_with_a_lost_marker_stays_aborted(fs: MemoryFilesyst
     if not clean:
         fs.unlink(f"{DIRECTORY}/{CLEAN_FILE}")
     if has_failed_start:
-        # A start on the undamaged directory, which does not change the indexes.
+        # Start once on the undamaged directory, which leaves the indexes unchanged.
         opened(fs)[0].close()
     damage(fs, path, "zeros", marker)
     given_up(fs)

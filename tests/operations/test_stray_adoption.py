@@ -93,7 +93,7 @@ def test_two_strays_of_one_partition_are_refused(fs: MemoryFilesystem) -> None:
     write_partition_metadata(fs, f"{DATA_DIR}/{stray(1, 'b')}", topic_id)
     with pytest.raises(DirectoryError, match=r"are both partition 1 of the topic id .*; move one of them away"):
         adopt(fs)
-    # The stray directory in the command wins over another stray directory of the same partition.
+    # The stray directory in the command takes precedence over another stray directory of the same partition.
     write_partition_metadata(fs, f"{DATA_DIR}/{stray(0, 'b')}", topic_id)
     fs.remove_dir(f"{DATA_DIR}/{stray(1, 'b')}")
     adopt(fs)

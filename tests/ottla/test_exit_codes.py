@@ -1,4 +1,4 @@
-"""One convention for exit codes: signals end servers with 0, and other commands with 128 and the signal's number."""
+"""One convention for exit codes: after a signal, servers exit with 0, and other commands with 128 plus the signal's number."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def test_an_interrupted_command_ends_with_the_number_of_the_signal(monkeypatch: 
     assert main(["audit", "directory"]) == interrupted_exit(signal.SIGINT) == 130
 
 
-def test_failures_and_wrong_usage_have_their_own_codes() -> None:
+def test_failures_and_usage_errors_have_their_own_exit_codes() -> None:
     assert main(["doctor", "127.0.0.1:1", "--timeout-s", "0.1"]) == FAILED_EXIT == 1
     assert main(["doctor", "--nothing"]) == USAGE_EXIT == 2
 
 
-def test_the_documentation_has_each_code() -> None:
+def test_documentation_has_each_exit_code() -> None:
     text = PROMPT.read_text().partition("## Exit codes")[2]
     codes = [STOPPED_EXIT, FAILED_EXIT, USAGE_EXIT]
     codes += [interrupted_exit(number) for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGTERM)]

@@ -1,4 +1,5 @@
-"""ottla on Windows and macOS. On Linux, Python is made to lack what it lacks there; CI runs this file on Windows and macOS too."""
+"""ottla on Windows and macOS. On Linux, functions that those systems lack are removed from Python. CI runs this file on Windows and
+macOS too."""
 
 from __future__ import annotations
 
@@ -101,7 +102,7 @@ print(len(synced))
 @pytest.mark.parametrize(
     ("full_sync", "plain_syncs"),
     [
-        pytest.param("1", "0", id="F_FULLFSYNC"),  # Linux accepts this number, which is its F_GETFD
+        pytest.param("1", "0", id="F_FULLFSYNC"),  # On Linux, this number of F_FULLFSYNC is F_GETFD, which Linux accepts.
         pytest.param("51", "4", id="a file system without F_FULLFSYNC"),
     ],
 )
@@ -137,7 +138,7 @@ def test_brokers_run_on_macos(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_client_commands_work_on_windows(tmp_path: Path) -> None:
-    """On Windows itself the CI starts a broker in WSL, and gives its address."""
+    """On Windows itself, CI starts a broker in WSL and passes its address."""
     given = os.environ.get("OTTLA_TEST_BOOTSTRAP")
     if given is None and IS_WINDOWS:
         pytest.skip("OTTLA_TEST_BOOTSTRAP does not name a broker")

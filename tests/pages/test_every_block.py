@@ -1,4 +1,5 @@
-"""A test runs each block of the documentation, or the catalogue has the reason why not. Commands, options and files in it exist."""
+"""A test runs each block of the documentation, or the catalogue has the reason why not. Commands, options and files in a block
+exist."""
 
 from __future__ import annotations
 
@@ -115,7 +116,7 @@ def test_documented_commands_exist_even_if_no_test_runs_them(block: Block) -> No
 
 
 def exists(arguments: list[str]) -> None:
-    """Fail unless the ottla command and its options exist. With `--help` the command is only parsed."""
+    """Fail unless the ottla command and its options exist. The command is run with `--help`, which only parses it."""
     try:
         root.main([*arguments, "--help"], prog_name="ottla", standalone_mode=False)
     except click.exceptions.Exit as ended:

@@ -39,7 +39,7 @@ def run(arguments: list[str], directory: Path) -> str:
 
 
 @pytest.mark.parametrize(("name", "program"), PROGRAMS)
-def test_documented_program_runs(name: tuple[str, str], program: Program, tmp_path: Path) -> None:
+def test_documented_program_runs_without_errors(name: tuple[str, str], program: Program, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(f"{program.first}\n{block(name).text}\n{program.last}")
     output = run(["program.py"], tmp_path)
     shown = [block(printed).text for printed, begin in catalogue.PRINTED.items() if name == (printed[0], begin)]

@@ -19,7 +19,7 @@ ERRORS = [heading.strip("`") for heading in re.findall(r"^### (`[^\n]+`)$", PAGE
 
 @cache
 def texts() -> str:
-    """Return all texts of the library, one on a line; each value in a text is written as an ellipsis."""
+    """Return all message texts of the library, one per line, with an ellipsis for each value."""
     lines: list[str] = []
     for source in (ROOT / "ottla" / "spark").rglob("*.py"):
         for node in ast.walk(ast.parse(source.read_text())):
@@ -31,16 +31,16 @@ def texts() -> str:
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_explained_errors_exist(error: str) -> None:
+def test_documented_spark_errors_exist_in_the_code(error: str) -> None:
     assert error in texts()
 
 
-def test_page_explains_many_errors() -> None:
+def test_page_of_spark_failures_explains_many_errors() -> None:
     assert len(ERRORS) > 20
 
 
 @pytest.mark.parametrize("command", sorted(set(re.findall(r"`ottla ((?:[a-z]+ ?)+)", PAGE))))
-def test_commands_of_the_page_exist(command: str) -> None:
+def test_commands_on_the_page_of_spark_failures_exist(command: str) -> None:
     found: click.Command = root
     context = click.Context(root)
     for name in command.split():

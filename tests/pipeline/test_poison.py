@@ -245,7 +245,7 @@ def test_random_bytes_never_stop_the_transform(spark: Any, form: Format, data: s
 
 
 def check_is_a_purchase(form: Format, value: bytes | None) -> None:
-    """Parse the value with another reader than Spark's."""
+    """Parse the value with a reader other than Spark's."""
     assert value is not None
     if form is AVRO:
         assert value == AVRO.pack(read_avro(value), PURCHASE)

@@ -1,4 +1,4 @@
-"""Jobs that are not streams end after a signal."""
+"""Jobs without a stream end after a signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals that are recorded, and signals that stop a job."""
+"""Recording of signals, and signals that stop a job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def test_signal_is_recorded_and_the_previous_handler_restored() -> None:
     with noted_signals(signal.SIGINT, signal.SIGTERM) as noted:
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
-        # Python runs a signal handler between two bytecode instructions of the main thread, so both have run here.
+        # Python runs a signal handler between two bytecode instructions of the main thread, so both signal handlers have run by
+        # now.
         assert sorted(noted) == [signal.SIGINT, signal.SIGTERM]
     assert signal.getsignal(signal.SIGTERM) is before
 

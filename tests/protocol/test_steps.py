@@ -77,9 +77,6 @@ def test_error_in_a_thread_step_is_raised_in_the_generator() -> None:
         run(steps(is_caught=False))
 
 
-# cleaning
-
-
 def cleaning(log: Log) -> Steps[object]:
     dirty = run(filthiest([log], NOW_MS))
     assert dirty is not None
@@ -128,9 +125,6 @@ def test_cleaning_distinguishes_a_failed_sync_from_a_refused_write(
     with pytest.raises(SyncFailed):
         run(directory.clean(dirty, NOW_MS, 1 << 20))
     assert (unsyncable == "00.log") == (log.recovery_point == 0)
-
-
-# lookups by timestamp
 
 
 @pytest.fixture

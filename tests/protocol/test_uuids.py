@@ -13,7 +13,7 @@ from ottla.protocol.uuids import parse_uuid, typeable_uuid, uuid_text
 DASHED, PLAIN = uuid.UUID(bytes=b"\xfb" * 16), uuid.UUID(bytes=b"\x01" * 16)
 
 
-def test_uuid_text_is_url_safe_base64() -> None:
+def test_uuid_is_printed_as_url_safe_base64() -> None:
     assert uuid_text(DASHED.bytes) == "-_v7-_v7-_v7-_v7-_v7-w"
     assert parse_uuid(uuid_text(DASHED.bytes)) == DASHED.bytes
     with pytest.raises(ValueError, match="'AAAA' is not a UUID"):

@@ -138,7 +138,7 @@ def test_one_shot_and_streaming_checks_agree_on_random_batches(codec: int) -> No
             try:
                 outcomes.append((check(bytes(raw), rules(keys_wanted=True)), None, None))
             except KafkaError as error:
-                # A batch may have two faults. The checks may differ in the fault that they find first.
+                # A batch may have two faults. The one-shot and the streaming check may find different faults first.
                 code = Code.INVALID_RECORD if error.code is Code.CORRUPT_MESSAGE else error.code
                 outcomes.append((None, code, [e.batch_index for e in getattr(error, "errors", [])]))
         if outcomes[0] != (None, None, None):
@@ -269,7 +269,7 @@ def test_many_tiny_records_use_little_memory_and_hold_the_loop_briefly(meter: Me
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 @pytest.mark.parametrize(("count", "headers"), [(1, 500_000), (20, 25_000), (20_000, 25)])
 def test_records_with_many_headers_hold_the_loop_briefly(meter: Meter, codec: int, count: int, headers: int) -> None:
-    """A record header may have only two bytes, but decoding it takes more time than two bytes anywhere else in a record."""
+    """A record header may have only two bytes, but decoding it takes more time than any other two bytes of a record."""
     headers = min(headers, max(150_000, meter.size(headers)))
     raw = packed([record(delta=i, headers=varint(headers) + b"\0\1" * headers) for i in range(count)], codec)
     assert check_records(raw, read_header(raw), rules(), Allowance(LIMIT_BYTES)) is None

@@ -16,7 +16,7 @@ from ottla.registry.state import RegistryState
 
 
 class ListLog:
-    """Implements what `Routes` needs of `schema_log.SchemaLog`."""
+    """Implements those methods of `schema_log.SchemaLog` that `Routes` uses."""
 
     def __init__(self) -> None:
         self.records: list[RegistryRecord] = []
@@ -41,7 +41,7 @@ class ListLog:
         return "the-cluster"
 
     def replayed(self) -> RegistryState:
-        """The state of a registry that is started anew on these records."""
+        """Return the state of a registry that is started on these records."""
         state = RegistryState(identity)
         for record in self.records:
             state.replay(record.key, record.value)
@@ -49,7 +49,7 @@ class ListLog:
 
 
 class StoredRegistry:
-    """A client of a registry without a broker and HTTP."""
+    """A client of a registry without a broker or HTTP."""
 
     def __init__(self) -> None:
         self.log = ListLog()
@@ -78,7 +78,7 @@ class StoredRegistry:
 
 
 def record(name: str, *fields: str, **more: Any) -> dict[str, Any]:
-    """An Avro record whose fields are ``NAME:TYPE`` or ``NAME:TYPE=DEFAULT`` with the default in JSON."""
+    """Return an Avro record whose fields are ``NAME:TYPE`` or ``NAME:TYPE=DEFAULT``, with the default in JSON."""
     described = []
     for field in fields:
         typed, _, default = field.partition("=")

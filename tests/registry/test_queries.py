@@ -18,7 +18,7 @@ def _reference(number: int) -> Reference:
 
 
 def _chain(length: int, *, is_closed: bool = False) -> RegistryState:
-    """A state in which schema N refers to N + 1; if it is closed, the last one refers to the first."""
+    """Return a state in which schema N refers to N + 1. In a closed chain the last schema refers to the first."""
     state = RegistryState(identity)
     for number in range(length):
         further = (_reference(number + 1),) if number + 1 < length else (_reference(0),) if is_closed else ()
@@ -40,6 +40,6 @@ def test_long_chain_of_references_is_refused() -> None:
     assert error.value.code == 42201
 
 
-def test_missing_reference_is_named() -> None:
+def test_error_names_the_missing_schema_reference() -> None:
     with pytest.raises(RegistryError, match=r"the reference '2.json' is unknown: subject 's2' has no version 1"):
         references_of(_chain(2), [_reference(2)])

@@ -1,4 +1,4 @@
-"""The format of the topic ``_schemas``: the bytes are Confluent's, and other records do not matter."""
+"""Records of the topic ``_schemas`` have Confluent's bytes, and foreign records are ignored."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_records_of_confluents_registry_are_read() -> None:
     assert set(state.subjects) == {"orders-value", "users-value"}
 
 
-def test_records_have_confluents_bytes() -> None:
+def test_registry_records_have_the_bytes_of_confluents_registry() -> None:
     avro = Version(subject="a", version=1, schema_id=7, schema=SchemaText(kind="AVRO", text='"int"'))
     assert version_record(avro).key == b'{"keytype":"SCHEMA","subject":"a","version":1,"magic":1}'
     assert version_record(avro).value == b'{"subject":"a","version":1,"id":7,"schema":"\\"int\\"","deleted":false}'
@@ -73,7 +73,7 @@ def test_records_have_confluents_bytes() -> None:
         (b'{"keytype":"WHAT","subject":"s"}', b"{}"),
     ],
 )
-def test_malformed_records_change_nothing(key: bytes | None, value: bytes | None) -> None:
+def test_malformed_registry_records_change_nothing(key: bytes | None, value: bytes | None) -> None:
     state = RegistryState(identity)
     state.replay(key, value)
     assert (state.subjects, state.levels, state.modes) == ({}, {}, {})
@@ -87,7 +87,7 @@ def test_metadata_is_kept_as_it_was_sent() -> None:
 
 
 @pytest.mark.parametrize(("version", "schema_id"), [(1, 999_999_999_999), (1, 2**31), (1, 0), (1, -7), (-7, 1), (0, 1), (2**31, 1)])
-def test_numbers_that_do_not_fit_are_ignored_with_a_reason(version: int, schema_id: int) -> None:
+def test_record_with_an_out_of_range_number_is_ignored_with_a_reason(version: int, schema_id: int) -> None:
     state = RegistryState(identity)
     record = version_record(
         Version(subject="s", version=version, schema_id=schema_id, schema=SchemaText(kind="AVRO", text='"int"'))
@@ -99,7 +99,7 @@ def test_numbers_that_do_not_fit_are_ignored_with_a_reason(version: int, schema_
 
 @pytest.mark.parametrize("subject", [None, "s"])
 @pytest.mark.parametrize("value", [b'{"compatibilityLevel":"ZZZ"}', b'{"compatibilityLevel":["NONE"]}', b"no json", b"[]"])
-def test_unknown_level_leaves_the_earlier_one(subject: str | None, value: bytes) -> None:
+def test_unknown_compatibility_level_keeps_the_previous_level(subject: str | None, value: bytes) -> None:
     state = RegistryState(identity)
     known = subject_record(CONFIG, subject, {"compatibilityLevel": "FULL"})
     assert state.replay(known.key, known.value) is None
@@ -108,7 +108,7 @@ def test_unknown_level_leaves_the_earlier_one(subject: str | None, value: bytes)
 
 
 @pytest.mark.parametrize("value", [b'{"mode":"QQQ"}', b'{"mode":{}}', b"{}", b"no json"])
-def test_unknown_mode_leaves_the_earlier_one(value: bytes) -> None:
+def test_unknown_registry_mode_keeps_the_previous_mode(value: bytes) -> None:
     state = RegistryState(identity)
     known = subject_record(MODE, None, {"mode": "READONLY"})
     assert state.replay(known.key, known.value) is None
@@ -116,7 +116,7 @@ def test_unknown_mode_leaves_the_earlier_one(value: bytes) -> None:
     assert state.mode("s") == "READONLY"
 
 
-def test_reason_for_the_log_is_short() -> None:
+def test_logged_reason_for_an_ignored_record_is_short() -> None:
     record = subject_record(MODE, "s" * 10_000, {"mode": "\n" * 10_000})
     reason = str(RegistryState(identity).replay(record.key, record.value))
     assert len(reason) < 150

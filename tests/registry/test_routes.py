@@ -1,4 +1,4 @@
-"""The API without a broker: subjects, versions, ids, levels, modes, deletion and references, with Confluent's codes."""
+"""The registry's API without a broker: subjects, versions, ids, levels, modes, deletion and references, with Confluent's codes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _content(state: RegistryState) -> object:
     return state.subjects, state.levels, state.modes, state.size_bytes, state._ids
 
 
-def test_ids_are_shared_by_subjects_and_versions_are_not(registry: StoredRegistry) -> None:
+def test_subjects_share_schema_ids_but_not_versions(registry: StoredRegistry) -> None:
     assert [registry.register("a", ONE), registry.register("a", TWO), registry.register("b", TWO)] == [1, 2, 2]
     assert registry.ask("GET", "/subjects") == ["a", "b"]
     assert registry.ask("GET", "/subjects/a/versions") == [1, 2]
@@ -47,7 +47,7 @@ def test_ids_are_shared_by_subjects_and_versions_are_not(registry: StoredRegistr
     assert [v["id"] for v in registry.ask("GET", "/schemas?offset=1&limit=1")] == [2]
 
 
-def test_schema_with_other_white_space_is_the_same(registry: StoredRegistry) -> None:
+def test_schema_with_different_white_space_gets_the_same_id(registry: StoredRegistry) -> None:
     assert registry.register("a", json.dumps(ONE, indent=4)) == 1
     assert registry.register("a", json.dumps(ONE, separators=(",", ":"))) == 1
     assert registry.ask("POST", "/subjects/a", {"schema": json.dumps(dict(reversed(ONE.items())))})["version"] == 1
@@ -93,7 +93,7 @@ def test_transitive_levels_compare_with_all_versions(registry: StoredRegistry, l
     assert registry.ask("POST", "/compatibility/subjects/a/versions", {"schema": wider})["is_compatible"] is allowed
 
 
-def test_nothing_is_parsed_while_the_log_is_held(registry: StoredRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_schema_is_parsed_while_the_log_is_locked(registry: StoredRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
 
     def parse(kind: str, text: str, references: Sequence[NamedText]) -> Parsed:
@@ -120,7 +120,7 @@ def test_schema_is_compared_again_if_the_subject_has_changed_meanwhile(
         found = incompatible(comparison, parse)
         compared_with.append([number for number, _ in comparison.old])
         if len(compared_with) == 1:
-            # Another client registers a schema after this comparison.
+            # Let another client register a schema after the first comparison.
             registry.ask("PUT", "/config/a", {"compatibility": "NONE"})
             registry.register("a", record("A", "a:string"))
             registry.ask("PUT", "/config/a", {"compatibility": "BACKWARD"})
@@ -128,11 +128,11 @@ def test_schema_is_compared_again_if_the_subject_has_changed_meanwhile(
 
     monkeypatch.setattr("ottla.registry.routes.incompatible", compared)
     assert registry.code("POST", "/subjects/a/versions", {"schema": json.dumps(TWO)}) == 409
-    # The second comparison is that of the other client, at the level NONE.
+    # The other client registered at the level NONE, and caused the second comparison.
     assert compared_with == [[1], [], [2]]
 
 
-def test_identity_is_computed_once_for_each_version_and_request(registry: StoredRegistry) -> None:
+def test_schema_identity_is_computed_once_per_version_and_request(registry: StoredRegistry) -> None:
     computed = []
 
     def counted(schema: SchemaText) -> bytes:
@@ -144,7 +144,7 @@ def test_identity_is_computed_once_for_each_version_and_request(registry: Stored
         registry.register("a", record("A", *(f'f{i}:string=""' for i in range(number))))
     registry.ask("POST", "/subjects/a", {"schema": json.dumps(record("A"))})
     registry.ask("DELETE", "/subjects/a")
-    # A registration decides twice: before and after the comparison.
+    # A registration is decided twice: before and after the comparison.
     assert len(computed) <= 3 * 10 + 1
 
 
@@ -200,7 +200,7 @@ def test_referenced_schema_cannot_be_deleted(registry: StoredRegistry) -> None:
     assert registry.ask("DELETE", "/subjects/address") == [1]
 
 
-def test_modes_restrict_changes(registry: StoredRegistry) -> None:
+def test_registry_modes_restrict_changes(registry: StoredRegistry) -> None:
     registry.register("a", ONE)
     assert registry.ask("PUT", "/mode/a", {"mode": "READONLY"}) == {"mode": "READONLY"}
     assert registry.code("POST", "/subjects/a/versions", {"schema": json.dumps(TWO)}) == 42205
@@ -221,7 +221,7 @@ def test_modes_restrict_changes(registry: StoredRegistry) -> None:
     assert registry.register("c", '"long"') == 101
 
 
-def test_levels_are_of_subjects_or_global(registry: StoredRegistry) -> None:
+def test_compatibility_levels_are_set_per_subject_or_globally(registry: StoredRegistry) -> None:
     assert registry.ask("GET", "/config") == {"compatibilityLevel": "BACKWARD"}
     assert registry.code("GET", "/config/a") == 40408
     assert registry.ask("GET", "/config/a?defaultToGlobal=true") == {"compatibilityLevel": "BACKWARD"}
@@ -261,7 +261,9 @@ def test_levels_are_of_subjects_or_global(registry: StoredRegistry) -> None:
         ("GET", "/subjects?" + "a=1&" * 30, None, 422),
     ],
 )
-def test_refused_requests_have_codes(registry: StoredRegistry, method: str, target: str, body: object, code: int) -> None:
+def test_refused_registry_requests_have_confluents_error_codes(
+    registry: StoredRegistry, method: str, target: str, body: object, code: int
+) -> None:
     registry.register("a", ONE)
     assert registry.code(method, target, body) == code
     assert len(registry.log.records) == 1
@@ -273,7 +275,7 @@ def test_subject_may_contain_an_escaped_slash(registry: StoredRegistry) -> None:
     assert registry.ask("GET", "/subjects/:.:google%2Ftype%2Fdate.proto/versions") == [1]
 
 
-def test_schemas_have_a_limit_together(registry: StoredRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_total_size_of_all_schemas_is_limited(registry: StoredRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.registry.commands.MAX_SCHEMAS_BYTES", 100)
     registry.register("a", ONE)
     assert registry.code("POST", "/subjects/b/versions", {"schema": json.dumps(record("B", "a:int", "b:int"))}) == 42209
@@ -324,7 +326,7 @@ def test_subject_that_is_not_utf8_is_refused(registry: StoredRegistry) -> None:
     assert registry.code("GET", "/config/a%c3") == 42208
 
 
-def test_body_that_is_nested_too_deeply_is_named_so(registry: StoredRegistry) -> None:
+def test_too_deeply_nested_request_body_is_reported_as_such(registry: StoredRegistry) -> None:
     path, query = parsed_target("/config")
     with pytest.raises(RegistryError, match="the body is nested too deeply"):
         registry.routes.answer(RegistryRequest(method="PUT", path=path, query=query, body=b"[" * 100_000))

@@ -131,7 +131,7 @@ class ReplicaServer:
         return self.lifecycle.unexpected_errors
 
     def bug(self) -> None:
-        """Raise the exception that is being handled. Called in an ``except`` block."""
+        """Raise the current exception again. Must be called in an ``except`` block."""
         error = sys.exception()
         assert error is not None
         raise error
@@ -170,8 +170,6 @@ class ReplicaServer:
         """Implements `replication.in_sync_changes.Controller`."""
         self._world.asked(self, message, then)
 
-    # metadata
-
     def learn(self, records: list[LogRecord]) -> None:
         """Apply metadata records, and start replication of the changed partitions: followers first, then leaders."""
         for record in records:
@@ -206,8 +204,6 @@ class ReplicaServer:
             partition_log = self.directory.create(name, index, self._world.log_config, topic_id)
         self.directory.loaded()
         return self.partitions.add(partition_log, is_led=False)
-
-    # clients
 
     def produce(
         self, value: bytes, then: Callable[[ProduceResponse], None], *, acks: int = -1, timeout_ms: int = 3_000, index: int = 0
@@ -303,8 +299,6 @@ class ReplicaBrokersWorld:
             made = PartitionRegistration(replicas=replicas, isr=replicas, leader=replicas[0], leader_epoch=0, partition_epoch=0)
             self.log(made.to_record(TOPIC_ID, index, 0))
 
-    # machines
-
     def server(self, broker_id: int) -> ReplicaServer:
         server = self.nodes[broker_id].server
         assert server is not None, f"broker {broker_id} is down"
@@ -365,8 +359,6 @@ class ReplicaBrokersWorld:
         broker = self.state.registrations.brokers[broker_id]
         if not broker.is_fenced:
             self.log(*heartbeats.fenced(self.state, broker))
-
-    # the controller
 
     def log(self, *records: LogRecord) -> None:
         for record in records:
@@ -431,8 +423,6 @@ class ReplicaBrokersWorld:
         return alter_partition.AlterPartitionResponse(
             topics=[alter_partition.ResponseTopicData(topic_id=TOPIC_ID, partitions=answers)]
         )
-
-    # time
 
     def wait(self, ms: float) -> None:
         self.scheduler.advance(ms)

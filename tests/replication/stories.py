@@ -59,8 +59,6 @@ class Story:
         self._heal()
         return self
 
-    # steps
-
     def _step(self) -> None:
         rng, world, roll = self.rng, self.world, self.rng.random()
         up = list(world.up)
@@ -182,8 +180,6 @@ class Story:
         lies = b"".join(logs[0])
         for value in self.acknowledged.values():
             held(value in lies, f"{value!r} was acknowledged, and is not there in the end")
-
-    # invariants
 
     def _log(self, broker_id: int) -> Log:
         return self.world.partition(broker_id).log

@@ -138,8 +138,6 @@ class ReplicaWorld:
     def count(self, what: str) -> None:
         self.seen[what] = self.seen.get(what, 0) + 1
 
-    # steps
-
     def step(self) -> None:
         rng = self.rng
         self.now_ms += rng.randrange(200)
@@ -220,8 +218,6 @@ class ReplicaWorld:
                     self.acknowledged[one.base_offset] = one.raw
                     self.count("acknowledged")
 
-    # replica fetches
-
     def fetch(self, node: Node) -> None:
         following = node.following
         if following is None:
@@ -301,8 +297,6 @@ class ReplicaWorld:
             append_as_follower(log, action.records, following.leader_epoch, self.now_ms)
             high_watermark, _ = taken_over_from(action, node.view())
             log.move_high_watermark(high_watermark)
-
-    # the controller
 
     def shrink(self, node: Node) -> None:
         if node.leader is not None:
@@ -387,8 +381,6 @@ class ReplicaWorld:
         elif controller.leader != NO_LEADER:
             node.following = Following(leader_id=controller.leader, leader_epoch=controller.leader_epoch)
 
-    # crashes and restarts
-
     def crash(self, node: Node) -> None:
         """Crash a broker.
 
@@ -434,8 +426,6 @@ class ReplicaWorld:
         self.controller.live[node.id] = node.broker_epoch
         if self.controller.leader == NO_LEADER:
             self.elect(self.controller.isr)
-
-    # invariants
 
     def check(self) -> None:
         live_isr = [n for n in self.nodes if n.is_alive and n.id in self.controller.isr]

@@ -28,7 +28,7 @@ def test_users_of_a_plain_login_module_are_found() -> None:
         ("a.B required 'a b'=c;", {"a b": "c"}),
     ],
 )
-def test_options_are_tokens_of_a_stream_tokenizer(text: str, options: dict[str, str]) -> None:
+def test_jaas_options_are_split_like_by_javas_stream_tokenizer(text: str, options: dict[str, str]) -> None:
     assert login_module(text).options == options
 
 
@@ -57,5 +57,5 @@ def test_malformed_config_is_refused_without_its_values(text: str, says: str) ->
     assert "hush" not in str(caught.value)
 
 
-def test_representation_of_a_login_module_has_no_secret() -> None:
+def test_repr_of_a_login_module_has_no_secret() -> None:
     assert "hush" not in repr(login_module('a.B required password="hush" user_bob="hush";'))

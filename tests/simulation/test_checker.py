@@ -68,7 +68,7 @@ def marker(offset: int, producer_id: int, *, commit: bool) -> Stored:
 
 @pytest.fixture
 def seen() -> Observation:
-    """The final state that matches the history, in which the commit without a response succeeded."""
+    """Return the final state that matches the history, in which the commit without a response succeeded."""
     return Observation(
         committed={INPUT: [(0, "f1"), (1, "f2"), (5, "f4")], LEFT: [(2, "p/2/0"), (4, "p/3/0")], RIGHT: [(2, "p/2/1")]},
         uncommitted={

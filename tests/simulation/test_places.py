@@ -19,5 +19,5 @@ def test_every_planted_fault_changes_the_code(fault: Mutant) -> None:
     assert not same(broken(sound, fault), sound)
 
 
-def test_every_listed_seed_belongs_to_a_fault() -> None:
+def test_every_listed_seed_belongs_to_a_planted_fault() -> None:
     assert set(CAUGHT_BEFORE_BY) <= {fault.name for fault in PLANTED}

@@ -222,7 +222,7 @@ def test_aborted_data_is_removed_and_its_marker_after_the_delete_horizon(log: Lo
     assert [h.record_count for h, _ in stored(log)] == [1, 0, 1, 1]
     assert len(list(log.segments[0].txn_index)) == 1
     forget(log)
-    # The pass that removes the batch still counts it as the marker's data. Only the next pass sets the marker's delete horizon.
+    # The pass that removes the batch still counts it as the marker's data. The next pass sets the marker's delete horizon.
     for value in ("2", "3"):
         write(log, ("b", value))
         compact(log)

@@ -123,7 +123,7 @@ def test_last_snapshot_entry_of_a_producer_wins(logs: Logs) -> None:
 
 @pytest.mark.parametrize("padding", [0, 256 << 20])
 def test_implausibly_large_snapshot_is_not_read(logs: Logs, monkeypatch: pytest.MonkeyPatch, padding: int) -> None:
-    """A valid CRC does not prove that a broker wrote the snapshot, and a huge sparse file is cheap to make."""
+    """A valid CRC does not prove that a broker wrote the snapshot, and a huge sparse file uses little disk space."""
     log = logs.new()
     busy(log)
     before, path = state(log), snapshot.path_of(logs.directory, log.log_end_offset)

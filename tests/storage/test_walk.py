@@ -63,7 +63,7 @@ def test_scan_reads_only_the_requested_part_of_a_file() -> None:
     ("spoil", "reason"),
     [
         ((70, b"x"), "the batch at offset 101 has a wrong CRC"),
-        # A length beyond the end of the file, a length too small for a header, and an older message format.
+        # The length is beyond the end of the file or too small for a header, or the magic is that of an older message format.
         ((8, b"\0\1\0\0"), None),
         ((8, b"\0\0\0\5"), None),
         ((16, b"\1"), None),

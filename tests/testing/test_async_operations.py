@@ -76,7 +76,7 @@ async def test_cancelled_transaction_does_not_begin_later(held: HeldTransaction)
     assert (held.is_open, held.ends) == (False, [])
 
 
-async def test_cancelled_commit_goes_on_in_its_thread(held: HeldTransaction) -> None:
+async def test_cancelled_commit_continues_in_its_thread(held: HeldTransaction) -> None:
     with ThreadPoolExecutor(1) as executor:
         asyncio.get_running_loop().set_default_executor(executor)
         held.may_begin.set()
@@ -88,7 +88,7 @@ async def test_cancelled_commit_goes_on_in_its_thread(held: HeldTransaction) -> 
                 block.set()
 
         task = asyncio.create_task(fill_and_leave())
-        # The block ends in the same turn, and the commit waits for the thread.
+        # The block ends in the same turn of the event loop, and the commit runs in a thread.
         await block.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

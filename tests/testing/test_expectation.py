@@ -26,13 +26,13 @@ def test_values_are_compared_by_the_type_of_the_expected_value(in_any_order: boo
     assert Expectation(expected, in_any_order=in_any_order).compare(there) is None
 
 
-def test_text_is_not_json() -> None:
+def test_expected_text_does_not_match_a_json_string() -> None:
     assert Expectation(["1"]).compare(records(b"1")) is None
     assert Expectation([1]).compare(records(b"1")) is None
     assert Expectation(['"a"']).compare(records(b"a")) is not None
 
 
-def test_given_fields_of_a_record_are_compared() -> None:
+def test_expect_compares_only_the_given_fields_of_a_record() -> None:
     there = records(b"paid", key=b"a", headers=[("from", b"web")], timestamp_ms=5)
     assert Expectation([Record("paid", key="a", headers={"from": "web"}, partition=0, timestamp=5)]).compare(there) is None
     for wrong in ({"key": "b"}, {"headers": {}}, {"partition": 1}, {"timestamp": 6}, {"key": None}):
@@ -57,7 +57,7 @@ def test_missing_records_may_still_arrive() -> None:
         assert difference is not None and (difference.missing, difference.is_final) == (["b"], False)
 
 
-def test_pattern_leaves_the_record_of_another_value() -> None:
+def test_wildcard_does_not_match_a_record_that_another_expected_value_needs() -> None:
     assert Expectation([Record(ANY), Record(b"b")], in_any_order=True).compare(records(b"b", b"a")) is None
 
 

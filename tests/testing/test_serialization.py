@@ -1,4 +1,4 @@
-"""Values of tests as bytes of records."""
+"""Conversion of values in tests to bytes of records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Order:
         (Order(1), b'{"id":1}'),
     ],
 )
-def test_value_becomes_bytes_text_or_json(value: Any, expected: bytes | None) -> None:
+def test_value_is_serialized_as_bytes_text_or_json(value: Any, expected: bytes | None) -> None:
     assert serialize(value) == expected
 
 
@@ -51,7 +51,7 @@ def test_value_that_is_not_json_is_refused() -> None:
         ([], 0),
     ],
 )
-def test_single_value_is_one_record(values: Any, count: int) -> None:
+def test_produce_of_a_single_value_writes_one_record(values: Any, count: int) -> None:
     assert len(new_records(values)) == count
 
 
@@ -72,7 +72,7 @@ def test_serializer_is_not_called_for_a_tombstone() -> None:
     assert [record.value for record in new_records([2, None], serializer=lambda value: value.to_bytes(1))] == [b"\x02", None]
 
 
-def test_class_str_decodes_utf_8() -> None:
+def test_deserializer_str_decodes_utf_8() -> None:
     assert deserialize(str, b"a") == "a"
     assert deserialize(str, None) is None
 

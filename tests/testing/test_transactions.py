@@ -12,7 +12,7 @@ from ottla.testing.transactions import Transaction
 
 
 class NoCluster:
-    """Questions that fail, because no transaction of another process may send a request."""
+    """Requests that fail, because a transaction of another process may send none."""
 
     def cluster(self) -> Any:
         raise AssertionError("a request was sent")
@@ -45,13 +45,13 @@ def of_parent(monkeypatch: pytest.MonkeyPatch) -> Transaction:
         lambda t: t.__enter__(),
     ],
 )
-def test_every_use_in_a_forked_child_is_refused(of_parent: Transaction, use: Callable[[Transaction], object]) -> None:
+def test_use_of_a_transaction_in_a_forked_child_is_refused(of_parent: Transaction, use: Callable[[Transaction], object]) -> None:
     with pytest.raises(RuntimeError) as refused:
         use(of_parent)
     assert str(refused.value) == f"this transaction belongs to process {os.getpid() - 1}; begin one in this process"
 
 
-def test_leaving_the_block_in_a_forked_child_does_nothing(of_parent: Transaction) -> None:
+def test_leaving_a_transaction_block_in_a_forked_child_does_nothing(of_parent: Transaction) -> None:
     of_parent.__exit__(None, None, None)
     error = ValueError("of the block")
     of_parent.__exit__(ValueError, error, None)

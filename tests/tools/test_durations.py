@@ -1,4 +1,4 @@
-"""The table of test durations in docs/testing.md."""
+"""Computes the table of test durations in docs/testing.md."""
 
 from __future__ import annotations
 

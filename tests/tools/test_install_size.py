@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.install_size import MIB, installed, main, size_bytes
 
 MAX_MIB = 60
-"""Upper bound. A new dependency of 14 MiB needs a reason."""
+"""Upper bound in MiB. A new dependency of 14 MiB would need a reason."""
 MAX_PACKAGES = 24
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 

@@ -42,7 +42,7 @@ def test_ready_checkout_passes_the_release_checks(checkout: Release) -> None:
 
 def test_unready_checkout_is_reported_with_reasons(checkout: Release) -> None:
     git(checkout.root, "tag", "v1.2.3")
-    assert release.version_is_new(checkout) == "1.2.3"  # as in the workflow, which runs on the tag
+    assert release.version_is_new(checkout) == "1.2.3"  # The tag of this commit is allowed, as in the release workflow.
     with pytest.raises(NotReady, match=r"this commit has the tag v1\.2\.3, and ottla/__init__\.py the version 1\.2\.4"):
         release.version_is_new(replace(checkout, version="1.2.4"))
     git(checkout.root, "commit", "-qm", "y", "--allow-empty")
@@ -64,14 +64,14 @@ def test_unready_checkout_is_reported_with_reasons(checkout: Release) -> None:
         release.links_lead_somewhere(checkout)
 
 
-def test_tag_publishes(checkout: Release) -> None:
+def test_release_is_published_by_pushing_its_tag(checkout: Release) -> None:
     assert checkout.publishing == "git tag v1.2.3 && git push origin v1.2.3"
 
 
-def test_absent_python_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_python_that_cannot_run_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own = ".".join(sys.version.split(".")[:2])
     assert release_installs.find_python(own) == Path(sys.executable)
-    # A shim that only prints an error, as of pyenv.
+    # Like pyenv's shim, this program only prints an error.
     shim = tmp_path / "python3.99"
     shim.write_text("#!/bin/sh\nexit 127\n")
     shim.chmod(0o755)

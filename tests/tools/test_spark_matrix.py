@@ -1,4 +1,4 @@
-"""The matrix of Spark's versions: its table, and where it is written."""
+"""The table of tested Spark versions, and its place in the documentation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_only_the_text_between_the_markers_is_replaced() -> None:
     assert rewritten(TARGET.read_text(), {}).count(BEGIN) == 1
 
 
-def test_results_of_cells_that_are_not_run_stay() -> None:
+def test_results_of_cells_that_were_not_run_are_kept() -> None:
     first, second = list(RELEASES.values())[:2]
     results = {f"{first.version} local": "ok", f"{second.version} minor": "refused"}
     page = rewritten(f"{BEGIN}\n{END}", results)
@@ -34,7 +34,7 @@ def test_results_of_cells_that_are_not_run_stay() -> None:
     assert results_on(f"{BEGIN}\n{END}") == {}
 
 
-def test_spark_3_refuses_the_format_which_it_does_not_have() -> None:
+def test_spark_3_refuses_the_ottla_format() -> None:
     refused = {minor: [way for way in WAYS if refusal_of(release, way) is not None] for minor, release in RELEASES.items()}
     assert refused.pop("3.5") == ["format", "minor", "connect", "connect-batch"]
     assert set(map(tuple, refused.values())) == {("minor", "connect-batch")}

@@ -158,7 +158,7 @@ def test_failure_outside_of_a_test_is_not_run_again(monkeypatch: pytest.MonkeyPa
 
 
 def scripted_runs(monkeypatch: pytest.MonkeyPatch, *results: dict[str, Result]) -> None:
-    """Make consecutive runs of pytest return these results."""
+    """Let consecutive runs of pytest return these results."""
     runs = iter(results)
     monkeypatch.setattr(test_run, "run", lambda arguments, file, timeout_s=None: (0, next(runs)))
 

@@ -1,4 +1,4 @@
-"""The workflows of GitHub can be read, and what they run exists: a mistake there is otherwise noticed only when a tag is pushed."""
+"""GitHub's workflows can be parsed, and the commands in them exist. Otherwise a mistake appears only when a tag is pushed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def command_lines(workflow: Path) -> list[list[str]]:
 
 
 def unknown_commands(workflow: Path, makefile: str) -> list[str]:
-    """Return targets that the Makefile does not have, and files of tests that do not exist."""
+    """Return Makefile targets and test files that do not exist."""
     targets = {target.replace("$(VENV)", ".venv") for target in TARGET.findall(makefile)}
     unknown = []
     for words in command_lines(workflow):
@@ -53,7 +53,7 @@ def test_commands_of_workflows_exist(workflow: Path) -> None:
     assert all(job["timeout-minutes"] <= 90 and job["runs-on"] for job in jobs(workflow).values())
 
 
-def test_unknown_command_is_noticed(tmp_path: Path) -> None:
+def test_unknown_command_in_a_workflow_is_detected(tmp_path: Path) -> None:
     workflow = tmp_path / "x.yml"
     workflow.write_text(
         "jobs: {a: {steps: [{run: make releese}, {run: python -m pytest -q tests/gone.py}, {run: make test LOAD=2}]}}"
@@ -83,7 +83,7 @@ def test_release_stores_no_secret_and_pins_its_actions() -> None:
     for step in steps(RELEASE):
         if "uses" in step:
             assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", step["uses"]), step["uses"]
-    # The version is a comment beside each pin.
+    # The comment next to each pinned commit names its version.
     assert len(re.findall(r"uses: \S+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", text, re.MULTILINE)) == text.count("uses: ")
 
 
@@ -93,6 +93,6 @@ def test_release_checks_each_supported_python() -> None:
     assert sorted(setup["with"]["python-version"].split()) == supported
 
 
-def test_windows_and_macos_are_tested() -> None:
+def test_ci_workflow_tests_windows_and_macos() -> None:
     runners = {job["runs-on"] for job in jobs(ROOT / ".github" / "workflows" / "tests.yml").values()}
     assert {"windows-latest", "macos-latest", "ubuntu-latest"} <= runners

@@ -26,7 +26,8 @@ from tools.kafka import ApacheKafka, Unavailable
 pytestmark = [pytest.mark.wire, pytest.mark.nightly, pytest.mark.long, pytest.mark.java, pytest.mark.entry("PIP-01")]
 
 WORKLOAD = Workload(20_000, malformed_share=0.02)
-"""Twenty batches. Both kills happen during the first batches, and the test fails if the job is done before the second kill."""
+"""Purchases for twenty batches. Both kills happen during the first batches; the test fails if the job ends before the second kill.
+"""
 ATTACKS = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.minPartitionSize": "1",

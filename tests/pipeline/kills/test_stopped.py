@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.full, pytest.mark.wire]
 ROWS = {"tasks": 150_000, "driver": 50_000}
 """Number of purchases: a single batch of all of them is still being written when the signal arrives."""
 STARTS_WITHIN_S, ENDS_WITHIN_S = 900, 300
-"""Only a job that hangs takes longer. A start of Spark takes 45 s on a slow machine with nothing else to do."""
+"""Limits for a job that hangs. Spark alone takes 45 s to start on a slow machine."""
 
 
 def started(command: list[str], output: Path) -> subprocess.Popen[bytes]:

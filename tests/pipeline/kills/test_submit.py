@@ -1,4 +1,4 @@
-"""The shop runs by spark-submit on a standalone cluster, as users start it, while its driver and its executors are killed."""
+"""The shop is run with spark-submit on a standalone cluster, as users start it, while its driver and its executors are killed."""
 
 from __future__ import annotations
 

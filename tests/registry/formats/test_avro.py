@@ -1,4 +1,4 @@
-"""Avro: Avro for Java prints and compares the schemas of ``reference/avro_schemas.json`` as the registry does."""
+"""Avro schemas are printed and compared as Avro for Java does with the schemas of ``reference/avro_schemas.json``."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SCHEMAS: list[Any] = json.loads((REFERENCE / "avro_schemas.json").read_text())
 ANSWERS: list[dict[str, str]] = json.loads((REFERENCE / "avro_answers.json").read_text())
 
 
-def test_schemas_are_printed_as_by_avro_for_java() -> None:
+def test_avro_schemas_are_printed_like_by_avro_for_java() -> None:
     for schema, answer in zip(SCHEMAS, ANSWERS, strict=True):
         assert canonical(json.dumps(schema)) == answer["text"]
 
 
-def test_every_pair_is_compared_as_by_avro_for_java() -> None:
+def test_avro_compatibility_of_each_schema_pair_equals_avro_for_java() -> None:
     pytest.importorskip("avro")
     from ottla.registry.formats.avro_schema import parse_avro
 
@@ -53,7 +53,7 @@ def test_every_pair_is_compared_as_by_avro_for_java() -> None:
         ),
     ],
 )
-def test_invalid_schema_is_one_line(text: str) -> None:
+def test_invalid_avro_schema_is_reported_in_one_line(text: str) -> None:
     pytest.importorskip("avro")
     from ottla.registry.formats.avro_schema import parse_avro
 
@@ -84,7 +84,7 @@ def test_type_with_the_name_of_a_primitive_type_keeps_its_namespace() -> None:
     assert json.loads(canonical(text))["fields"][1]["type"] == "n.long"
 
 
-def test_fields_of_a_schema_are_limited() -> None:
+def test_number_of_fields_of_an_avro_schema_is_limited() -> None:
     pytest.importorskip("avro")
     from ottla.registry.formats.avro_schema import MAX_NAMES, parse_avro
 
@@ -94,7 +94,7 @@ def test_fields_of_a_schema_are_limited() -> None:
         parse_avro(json.dumps({"type": "record", "name": "A", "fields": fields}), ())
 
 
-def test_unknown_type_is_refused() -> None:
+def test_unknown_avro_type_is_refused() -> None:
     pytest.importorskip("avro")
     from ottla.registry.formats.avro_schema import parse_avro
 
@@ -111,6 +111,6 @@ def test_malformed_json_is_an_avro_error() -> None:
         canonical('{"type":')
 
 
-def test_text_that_is_nested_too_deeply_is_named_so() -> None:
+def test_too_deeply_nested_avro_schema_is_reported_as_such() -> None:
     with pytest.raises(AvroError, match="it is nested too deeply"):
         canonical("[" * 100_000)

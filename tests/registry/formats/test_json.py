@@ -1,4 +1,4 @@
-"""JSON Schema: whatever a reader is said to accept, a validator accepts."""
+"""JSON Schema: a validator accepts everything that the registry says a reader accepts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _unreadable(reader: Any, writer: Any) -> list[str]:
     return parse_json(json.dumps(reader), ()).unreadable(parse_json(json.dumps(writer), ()))
 
 
-def test_every_accepted_pair_is_sound_for_a_validator() -> None:
+def test_accepted_json_schema_pairs_agree_with_a_validator() -> None:
     parsed = [parse_json(json.dumps(schema), ()) for schema in SCHEMAS]
     validators = [Draft7Validator(schema) for schema in SCHEMAS]
     valid = [[validator.is_valid(value) for value in VALUES] for validator in validators]
@@ -53,7 +53,8 @@ def test_every_accepted_pair_is_sound_for_a_validator() -> None:
                 continue
             accepted += 1
             lost = [value for value, old, new in zip(VALUES, valid[w], valid[r], strict=True) if old and not new]
-            # A deserializer may fill in the default of a required property, so it is like an optional one; a validator does not.
+            # A deserializer may fill in the default of a required property, so such a property is compared like an optional one. A
+            # validator fills in no defaults..
             has_default = '"default"' in reader.text
             if lost and not has_default:
                 unsound.append((reader.text, writer.text, lost[:2]))
@@ -61,7 +62,7 @@ def test_every_accepted_pair_is_sound_for_a_validator() -> None:
     assert accepted > 300
 
 
-def test_schema_accepts_itself() -> None:
+def test_json_schema_is_compatible_with_itself() -> None:
     for schema in SCHEMAS:
         assert _unreadable(schema, schema) == []
 
@@ -72,10 +73,10 @@ OBJECT, STRING = {"type": "object"}, {"type": "string"}
 @pytest.mark.parametrize(
     ("reader", "writer", "is_accepted"),
     [
-        # Adding an optional property to an open object, and removing one from it.
+        # Add an optional property to an open object, and remove one.
         ({**OBJECT, "properties": {"a": STRING}}, OBJECT, False),
         (OBJECT, {**OBJECT, "properties": {"a": STRING}}, True),
-        # The same for closed objects.
+        # Add an optional property to a closed object, and remove one.
         (
             {**OBJECT, "properties": {"a": STRING}, "additionalProperties": False},
             {**OBJECT, "additionalProperties": False},
@@ -99,7 +100,7 @@ OBJECT, STRING = {"type": "object"}, {"type": "string"}
         (STRING, False, True),
     ],
 )
-def test_rules_of_confluents_documentation(reader: Any, writer: Any, is_accepted: bool) -> None:
+def test_compatibility_of_json_schemas_follows_confluents_documentation(reader: Any, writer: Any, is_accepted: bool) -> None:
     assert (_unreadable(reader, writer) == []) is is_accepted
 
 
@@ -129,7 +130,7 @@ def test_reason_names_the_branch_of_a_condition(branch: str) -> None:
         '{"not":' * (MAX_DEPTH + 1) + "true" + "}" * (MAX_DEPTH + 1),
     ],
 )
-def test_invalid_schema_is_one_line(text: str) -> None:
+def test_invalid_json_schema_is_reported_in_one_line(text: str) -> None:
     with pytest.raises(RegistryError) as error:
         parse_json(text, ())
     assert error.value.code == 42201
@@ -137,7 +138,7 @@ def test_invalid_schema_is_one_line(text: str) -> None:
 
 
 def _chain(length: int) -> str:
-    """Flat definitions, each with a property of the next one."""
+    """Return flat definitions, each with a property of the next definition's type."""
     definitions = {f"d{n}": {"properties": {"a": {"$ref": f"#/definitions/d{n + 1}"}}} for n in range(length)}
     return json.dumps({"$ref": "#/definitions/d0", "definitions": {**definitions, f"d{length}": {"type": "string"}}})
 
@@ -153,8 +154,8 @@ def _chain(length: int) -> str:
         _chain(2_000),
     ],
 )
-def test_depth_is_limited_before_pythons_limit(text: str) -> None:
-    """A RecursionError inside of a library in Rust is a panic, which no handler of the registry catches."""
+def test_schema_depth_limit_is_below_pythons_recursion_limit(text: str) -> None:
+    """Inside a Rust library a RecursionError becomes a panic, which the registry's error handlers do not catch."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack(0)) + 600)
     try:
@@ -166,7 +167,7 @@ def test_depth_is_limited_before_pythons_limit(text: str) -> None:
         sys.setrecursionlimit(before)
 
 
-def test_text_that_is_nested_too_deeply_is_compared_as_it_is() -> None:
+def test_too_deeply_nested_json_schema_is_compared_as_text() -> None:
     deep = '{"a":' * 5_000 + "1" + "}" * 5_000
     assert identity(SchemaText(kind="JSON", text=deep)) != identity(SchemaText(kind="JSON", text=deep + " "))
     assert identity(SchemaText(kind="JSON", text="[ 1]")) == identity(SchemaText(kind="JSON", text="[1 ]"))
@@ -181,7 +182,7 @@ def test_references_are_resolved_by_name() -> None:
     assert parse_json(text, [address]).unreadable(parse_json(text, [other])) != []
 
 
-def test_comparison_of_wide_unions_ends() -> None:
+def test_comparison_of_wide_unions_ends_in_bounded_steps() -> None:
     union: Any = {"type": "string"}
     for depth in range(3):
         union = {"oneOf": [{"type": "object", "properties": {"p": union, f"q{i}": {"const": [depth, i]}}} for i in range(8)]}
@@ -195,7 +196,7 @@ def test_comparison_of_wide_unions_ends() -> None:
         st.sampled_from(WITHOUT_REFERENCES), lambda inner: st.builds(lambda a, b: {"oneOf": [a, b]}, inner, inner), max_leaves=4
     )
 )
-def test_comparison_never_fails(schema: Any) -> None:
+def test_comparison_of_any_json_schemas_raises_no_error(schema: Any) -> None:
     for other in SCHEMAS[::15]:
         _unreadable(schema, other)
         _unreadable(other, schema)
@@ -207,7 +208,7 @@ def test_canonical_text_keeps_the_order_of_keys() -> None:
 
 
 @pytest.mark.parametrize("uri", ["file:///etc/passwd", "http://example.com/other.json", "other.json#/a"])
-def test_reference_that_the_client_has_not_given_is_named(uri: str) -> None:
+def test_error_names_a_reference_that_the_client_did_not_send(uri: str) -> None:
     with pytest.raises(RegistryError, match=rf"JSON: '{uri}' is not among the references of the schema"):
         parse_json(json.dumps({"$ref": uri}), [])
 
@@ -219,7 +220,7 @@ def test_error_of_a_long_reference_is_short() -> None:
 
 
 def chain(keyword: str, length: int = 24) -> str:
-    """A short schema in which each definition refers to the next one twice, so that the number of nodes doubles with each."""
+    """A short schema in which each definition refers to the next one twice, so that each definition doubles the number of nodes."""
     definitions = {f"d{n}": {keyword: [{"$ref": f"#/definitions/d{n + 1}"}] * 2} for n in range(length)}
     return json.dumps({"definitions": {**definitions, f"d{length}": {"type": "string"}}, "$ref": "#/definitions/d0"})
 
@@ -250,7 +251,7 @@ def test_each_comparison_may_build_the_allowed_nodes_again(monkeypatch: pytest.M
 
 
 def test_many_alternatives_are_too_complex_to_compare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each alternative is checked for equality with all others, before any is compared."""
+    """Before alternatives are compared, each is checked for equality with all others."""
     monkeypatch.setattr(json_compatibility, "MAX_EQUALITIES", 1_000)
     union = parse_json(json.dumps({"oneOf": [{"const": n} for n in range(200)]}), [])
     with pytest.raises(RegistryError, match="at most 1,000 pairs of alternatives are allowed"):

@@ -1,4 +1,4 @@
-"""Protobuf: texts and descriptors, and the rules of the language guide."""
+"""Protobuf schemas as text and as descriptors, compared by the rules of the language guide."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_descriptor_in_base64_is_stored_as_text() -> None:
     assert base64.b64decode(serialized) == compiled.file.SerializeToString()
 
 
-def test_imports_are_references() -> None:
+def test_protobuf_imports_must_be_references() -> None:
     text = 'syntax = "proto3"; import "a/b.proto"; message A { pkg.B b = 1; }'
     other = NamedText(name="a/b.proto", text='syntax = "proto3"; package pkg; message B { int32 x = 1; }')
     assert parse_protobuf(text, [other]).file.dependency == ["a/b.proto"]
@@ -146,7 +146,7 @@ def test_lone_surrogate_makes_an_invalid_schema(text: str) -> None:
         "\0\1\2",
     ],
 )
-def test_invalid_schema_is_one_line(text: str) -> None:
+def test_invalid_protobuf_schema_is_reported_in_one_line(text: str) -> None:
     if not text:
         return
     with pytest.raises(RegistryError) as error:
@@ -191,12 +191,12 @@ def _unreadable(reader: str, writer: str) -> list[str]:
         ("message B {} B a = 1;", "message C {} C a = 1;", False),
     ],
 )
-def test_rules_of_the_language_guide(reader: str, writer: str, is_accepted: bool) -> None:
+def test_compatibility_of_protobuf_schemas_follows_the_language_guide(reader: str, writer: str, is_accepted: bool) -> None:
     assert (_unreadable(reader, writer) == []) is is_accepted
 
 
 def test_every_accepted_pair_keeps_the_values_of_a_real_message() -> None:
-    """Whatever a schema is said to read, protobuf's own runtime reads: no value of a field that both have is lost."""
+    """Protobuf's own runtime reads everything that a schema is said to read, and loses no value of a field in both schemas."""
     files = [parse_protobuf(text, ()).file for text in SCHEMAS]
     pools = [_messages(file) for file in files]
     accepted, lost = 0, []
@@ -216,7 +216,7 @@ def test_every_accepted_pair_keeps_the_values_of_a_real_message() -> None:
 
 
 def _messages(file: FileDescriptorProto) -> dict[str, Any]:
-    """The classes of the messages at the top of a file, by name."""
+    """Return the classes of a file's top-level messages, by name."""
     pool = DescriptorPool()
     for module in (timestamp_pb2, duration_pb2):
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
@@ -226,7 +226,7 @@ def _messages(file: FileDescriptorProto) -> dict[str, Any]:
 
 
 def _samples(kind: Any) -> Iterator[Any]:
-    """Messages with one field each, so that each member of a oneof occurs, and one with all fields."""
+    """Return messages with one field each, so that each member of a oneof occurs, and a message with all fields."""
     everything = kind()
     for field in kind.DESCRIPTOR.fields:
         single = kind()

@@ -1,4 +1,4 @@
-"""Builders of ACLs and of random questions about them."""
+"""Builders of ACLs, and of random checks and filters."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Question:
-    """A set of ACLs with settings of the authorizer, and what is asked about them."""
+    """A set of ACLs with settings of the authorizer, and the checks and the filter to evaluate."""
 
     acls: list[AclBinding]
     super_users: str
@@ -89,7 +89,7 @@ ACL_OPERATIONS = (*DECIDED_OPERATIONS, *OPERATIONS, *OPERATIONS, AclOperation.AL
 def made_up_name(rng: random.Random) -> str:
     """Return a short name of few characters, so that many names are equal or prefixes of each other.
 
-    No character sorts before ``*``: such names can make the walk of Kafka's authorizer run forever.
+    No character sorts before ``*``: such names can make Kafka's authorizer loop forever.
     """
     if rng.random() < 0.15:
         return "*"
@@ -138,7 +138,7 @@ def made_up_check(rng: random.Random, acls: list[AclBinding]) -> Check:
 
 
 def made_up_filter(rng: random.Random, acls: list[AclBinding]) -> AclBindingFilter:
-    """Return a filter that takes some fields from one of the ACLs and leaves others open."""
+    """Return a filter with some fields of one of the ACLs; its other fields match everything."""
     base = rng.choice(acls) if acls else made_up_acl(rng)
     return AclBindingFilter(
         rng.choice((ResourceType.ANY, base.resource_type)),

@@ -1,4 +1,4 @@
-"""ottla's authorizer decides as Apache Kafka's StandardAuthorizer does, for random ACLs, and by the same rule."""
+"""For random ACLs, ottla's authorizer decides like Apache Kafka's StandardAuthorizer, and by the same rule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.security.acl.kafkas_authorizer import kafkas_answers
 pytestmark = [pytest.mark.full, pytest.mark.java]
 
 SEEDS = {"short": (1, 500), "long": (2, 20_000)}
-"""For each form of the test a seed and the number of random sets of ACLs."""
+"""Seed and number of random sets of ACLs, for the short and the long form of the test."""
 
 
 @pytest.mark.parametrize("form", SEEDS)

@@ -1,4 +1,4 @@
-"""Filters of ACLs, and codes."""
+"""Filters of ACLs, and the codes of ACL fields in requests."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from tests.security.acl.acls import acl
         ("MATCH", ["foobar", "*", "foo"]),
     ],
 )
-def test_filter_by_pattern_type(pattern_type: str, found: list[str]) -> None:
+def test_acl_filter_selects_by_pattern_type(pattern_type: str, found: list[str]) -> None:
     acls = [acl("foobar", "READ"), acl("*", "READ"), acl("foo", "READ", pattern="PREFIXED"), acl("foob", "READ")]
     selects = AclBindingFilter(resource_name="foobar", pattern_type=PatternType[pattern_type])
     assert [each.resource_name for each in acls if selects.matches(each)] == found
 
 
-def test_filter_by_the_fields_of_the_entry() -> None:
+def test_acl_filter_selects_by_each_field_of_the_entry() -> None:
     allowed = acl("a", "READ", host="10.0.0.1")
     for changes, matches in (
         ({}, True),
@@ -47,14 +47,14 @@ def test_filter_by_the_fields_of_the_entry() -> None:
         assert AclBindingFilter()._replace(**changes).matches(allowed) is matches, changes
 
 
-def test_unknown_codes_have_a_member() -> None:
+def test_unknown_acl_codes_are_decoded_as_unknown() -> None:
     assert of_code(ResourceType, 99) is ResourceType.UNKNOWN
     assert of_code(PatternType, -1) is PatternType.UNKNOWN
     assert AclBindingFilter(pattern_type=of_code(PatternType, 9)).has_unknown_pattern
     assert AclBindingFilter(permission=of_code(PermissionType, 9)).has_unknown_entry
 
 
-def test_bits_of_supported_operations() -> None:
-    # The responses of Apache Kafka without an authorizer.
+def test_bits_of_supported_operations_equal_those_of_kafka() -> None:
+    # These values are from responses of Apache Kafka without an authorizer.
     bits = {kind.name: operation_bits(SUPPORTED_OPERATIONS[kind]) for kind in list(ResourceType)[2:5]}
     assert bits == {"TOPIC": 3576, "GROUP": 3400, "CLUSTER": 8096}

@@ -19,7 +19,7 @@ from ottla.security.acl.hosts import check_range, host_address, host_matches
         ("", ""),
     ],
 )
-def test_address_has_the_form_of_java(address: str, javas: str) -> None:
+def test_client_address_is_formatted_like_in_java(address: str, javas: str) -> None:
     assert host_address(address) == javas
 
 
@@ -39,7 +39,7 @@ def test_address_has_the_form_of_java(address: str, javas: str) -> None:
         ("nonsense/8", "10.0.0.1", False),
     ],
 )
-def test_host_pattern(pattern: str, host: str, matches: bool) -> None:
+def test_host_pattern_matches_addresses_and_ranges(pattern: str, host: str, matches: bool) -> None:
     assert host_matches(pattern, host) is matches
 
 

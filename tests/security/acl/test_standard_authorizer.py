@@ -19,7 +19,7 @@ def decides(acls: list[AclBinding], operation: str, name: str, principal: KafkaP
     return authorizer(acls).decide(principal, host, AclOperation[operation], ResourceType.TOPIC, name).is_allowed
 
 
-def test_without_acl_everything_is_denied() -> None:
+def test_every_operation_is_denied_without_an_acl() -> None:
     decision = authorizer([]).decide(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, "a")
     assert decision == (False, NamedRule.DEFAULT_DENY)
 
@@ -39,7 +39,7 @@ def test_deny_wins_over_allow() -> None:
 
 
 def test_acl_with_an_unknown_permission_decides_nothing() -> None:
-    """A later release of Kafka may have stored it in a directory."""
+    """A later release of Kafka may have stored an ACL with an unknown permission in the directory."""
     index = AclIndex()
     unknown = acl("a", "READ")._replace(permission=PermissionType.UNKNOWN)
     index.add(unknown)
@@ -74,7 +74,7 @@ def test_wildcard_resource_does_not_apply_to_names_that_begin_with_it() -> None:
     assert decides([acl("*", "READ")], "READ", "*")
 
 
-def test_prefix_applies_to_longer_names_only() -> None:
+def test_prefixed_acl_applies_only_to_names_that_begin_with_it() -> None:
     acls = [acl("team-", "READ", pattern="PREFIXED"), acl("team-a-", "WRITE", pattern="PREFIXED"), acl("team-b", "CREATE")]
     assert decides(acls, "READ", "team-a-orders")
     assert decides(acls, "WRITE", "team-a-orders")
@@ -98,7 +98,7 @@ def test_acl_for_a_host_does_not_apply_to_another() -> None:
     assert not decides(acls, "READ", "a", host="192.168.1.8")
 
 
-def test_default_allows_only_resources_without_acls() -> None:
+def test_allow_everyone_setting_applies_only_to_resources_without_acls() -> None:
     lenient = authorizer([acl("a", "READ", principal="User:bob")], allows=True)
     decided = [lenient.decide(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, name) for name in ("a", "b")]
     assert decided == [(False, NamedRule.DEFAULT_DENY), (True, NamedRule.DEFAULT_ALLOW)]
@@ -117,11 +117,11 @@ def test_decision_changes_with_the_acls() -> None:
     assert not index.has_resource(ResourceType.TOPIC, "abc")
 
 
-def test_malformed_principal_applies_to_no_client() -> None:
+def test_acl_with_a_malformed_principal_applies_to_no_client() -> None:
     assert not decides([acl("a", "READ", principal="alice")], "READ", "a")
 
 
-def test_one_resource_of_a_type_is_enough_unless_it_is_denied() -> None:
+def test_access_to_one_resource_of_a_type_suffices_unless_it_is_denied() -> None:
     def allows(*acls: AclBinding) -> bool:
         return authorizer(acls).authorize_by_resource_type(ALICE, HOST, AclOperation.WRITE, ResourceType.TOPIC)
 

@@ -1,4 +1,4 @@
-"""OAUTHBEARER reads tokens and refuses them as Kafka's OAuthBearerSaslServer does, and unsecured tokens as Kafka's validator."""
+"""OAUTHBEARER reads and refuses messages like Kafka's OAuthBearerSaslServer, and unsecured tokens like Kafka's validator."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_refused_token_fails_after_the_client_has_read_the_error() -> None:
         made.respond(b"\x01", NOW_MS)
 
 
-def test_missing_scope_is_named() -> None:
+def test_error_names_the_missing_token_scope() -> None:
     made = exchange(unsecuredValidatorRequiredScope="read write")
     answer = made.respond(message(token(scope=["read"])), NOW_MS)
     assert answer == b'{"status":"insufficient_scope", "scope":"[read, write]"}'
@@ -87,7 +87,7 @@ def test_invalid_token_is_refused(bad: str) -> None:
     assert exchange().respond(message(bad), NOW_MS) == b'{"status":"invalid_token"}'
 
 
-def test_options_name_other_claims_and_a_skew() -> None:
+def test_options_configure_token_claims_and_clock_skew() -> None:
     options = {"PrincipalClaimName": "user", "ScopeClaimName": "roles", "RequiredScope": "a b", "AllowableClockSkewMs": "2000"}
     made = exchange(**{f"unsecuredValidator{name}": value for name, value in options.items()})
     made.respond(message(token(sub=None, user="bob", roles=["b", "a"], exp=NOW_S - 1)), NOW_MS)
@@ -95,7 +95,7 @@ def test_options_name_other_claims_and_a_skew() -> None:
 
 
 @pytest.mark.parametrize("skew", ["-1", "x", "1e3", "9" * 20])
-def test_skew_that_is_no_number_is_refused(skew: str) -> None:
+def test_clock_skew_that_is_not_a_number_is_refused(skew: str) -> None:
     with pytest.raises(OptionError, match="is not a number of ms"):
         UnsecuredTokens({"unsecuredValidatorAllowableClockSkewMs": skew})
 
@@ -119,6 +119,6 @@ def test_other_authorization_id_is_refused() -> None:
         b"n,,\x01auth=Bearer " + b"a" * (64 << 10) + b"\x01\x01",
     ],
 )
-def test_malformed_message_fails(sent: bytes) -> None:
+def test_malformed_oauthbearer_message_is_refused(sent: bytes) -> None:
     with pytest.raises(SaslFailed, match="OAUTHBEARER client first message"):
         exchange().respond(sent, NOW_MS)

@@ -84,15 +84,15 @@ def test_salt_of_an_unknown_user_depends_on_the_secret_of_the_cluster() -> None:
     assert mechanism().salt_of_unknown("mallory") != other.salt_of_unknown("mallory")
 
 
-def test_salts_have_the_form_of_kafkas() -> None:
-    """Kafka's admin clients make a random number of 130 bits in base 36. Another form would tell which users are unknown."""
+def test_scram_salts_have_the_format_of_kafkas_salts() -> None:
+    """Kafka's admin clients send a random number of 130 bits in base 36. Another format would reveal unknown users."""
     salts = {salt_of(bytes([seed])) for seed in range(256)} | {mechanism().salt_of_unknown(f"user {n}") for n in range(256)}
     assert len(salts) == 512
     assert all(int(salt, 36) < 1 << 130 and re.fullmatch(rb"[0-9a-z]+", salt) for salt in salts)
     assert {len(salt) for salt in salts} >= {25, 26}
 
 
-def test_unknown_user_cannot_prove_the_key_of_zeros() -> None:
+def test_unknown_user_is_refused_with_a_proof_for_a_key_of_zeros() -> None:
     """The proof for a stored key of zeros would need a preimage of zeros; an empty or short proof is not one."""
     exchange = mechanism().exchange("s")
     exchange.respond(ScramClient(SHA_256, "mallory", "x").first(), 0)
@@ -135,7 +135,7 @@ def test_extensions_are_signed_and_ignored() -> None:
     assert exchange.is_complete
 
 
-def test_delegation_token_fails_because_there_are_none() -> None:
+def test_delegation_token_is_refused_by_a_broker_without_tokens() -> None:
     exchange = mechanism(alice=credential(SHA_256, "secret")).exchange("s")
     with pytest.raises(SaslFailed, match="Token Authentication failed"):
         exchange.respond(ScramClient(SHA_256, "alice", "secret", extensions=",tokenauth=true").first(), 0)
@@ -171,7 +171,7 @@ def test_malformed_final_message_fails(message: bytes) -> None:
 @pytest.mark.parametrize("name", HASHES)
 def test_unknown_user_costs_as_much_as_a_wrong_password(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The work is counted, not timed: hashes of the second message, and the lengths of what is sent. Only the first message of an
-    unknown user needs one HMAC more, for its salt."""
+    unknown user needs an additional HMAC, for the salt."""
 
     def attempt(user: str) -> tuple[list[int], int, int]:
         stored = Stored(mechanism(name).salt_of_unknown("mally"), *credential(name, "secret")[1:])

@@ -1,4 +1,4 @@
-"""The states of an authentication, its errors and its sessions are those of Kafka's SaslServerAuthenticator."""
+"""The states of an authentication, its errors and its sessions equal those of Kafka's SaslServerAuthenticator."""
 
 from __future__ import annotations
 
@@ -98,15 +98,12 @@ def test_only_these_requests_are_decoded_before_authentication(state: State, key
     assert {key for key in range(95) if made.expects(key)} == keys
 
 
-def test_every_event_that_the_table_lacks_fails() -> None:
+def test_sasl_event_missing_in_the_transition_table_fails() -> None:
     assert set(TRANSITIONS) == set(State)
     for state in State:
         for event in Event:
             assert next_state(state, event) is TRANSITIONS[state].get(event, State.FAILED)
     assert {event for row in TRANSITIONS.values() for event in row} == set(Event) - {Event.UNSUPPORTED_MECHANISM, Event.REFUSED}
-
-
-# sessions
 
 
 def test_session_lasts_for_connections_max_reauth_ms() -> None:
@@ -156,7 +153,7 @@ def test_reauthentication_by_another_mechanism_is_disconnected_at_the_next_reque
     assert not any(made.expects(key) for key in range(95))
 
 
-def test_wrong_password_at_reauthentication_names_it() -> None:
+def test_error_of_a_failed_reauthentication_says_so() -> None:
     made = server(3_600_000)
     client = ScramClient("SCRAM-SHA-256", "alice", "secret")
     made.handshake("SCRAM-SHA-256", 1, "nonce")
@@ -169,7 +166,7 @@ def test_wrong_password_at_reauthentication_names_it() -> None:
     )
 
 
-def test_session_without_an_end_has_no_reauthentication() -> None:
+def test_unlimited_session_refuses_reauthentication() -> None:
     made = authenticated()
     assert not made.reauthenticate(2_000)
     assert made.state is State.COMPLETE
@@ -184,5 +181,5 @@ def test_reauthentication_within_a_second_of_the_last_one_is_not_begun() -> None
     assert made.reauthenticate(3_000)
 
 
-def test_authenticate_without_a_key_is_never_expected_first() -> None:
+def test_authenticate_and_produce_requests_are_refused_before_the_handshake() -> None:
     assert not server().expects(SASL_AUTHENTICATE) and not server().expects(PRODUCE)

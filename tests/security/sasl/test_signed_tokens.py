@@ -55,7 +55,7 @@ def test_token_of_the_provider_is_valid(text: str) -> None:
     assert validated(text).principal == "alice"
 
 
-def test_token_lasts_until_it_expires() -> None:
+def test_signed_token_is_valid_until_it_expires() -> None:
     assert validated(signed()).expires_ms == NOW_MS + 600_000
 
 
@@ -82,12 +82,12 @@ def test_token_lasts_until_it_expires() -> None:
         ("a.b.c", "the token is not a JWT"),
     ],
 )
-def test_other_token_is_refused(text: str, reason: str) -> None:
+def test_invalid_signed_token_is_refused_with_its_reason(text: str, reason: str) -> None:
     with pytest.raises(TokenRefused, match=reason):
         validated(text)
 
 
-def test_audience_and_issuer_may_be_left_open() -> None:
+def test_audience_and_issuer_are_not_checked_when_unset() -> None:
     terms = TokenTerms(audiences=(), issuer=None, skew_ms=0, subject_claim="name")
     assert validated(signed(aud="else", iss=None, name="bob"), terms=terms).principal == "bob"
 

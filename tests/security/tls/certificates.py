@@ -44,7 +44,7 @@ def key_pem(password: str | None = None, form: Any = serialization.PrivateFormat
 
 
 def pkcs12_store(password: str, *, with_key: bool = True) -> bytes:
-    """Return a store with a key, its certificate and two authorities, the upper one first."""
+    """Return a store with a key, its certificate, and two authorities, the root authority first."""
     upper = certificate(common_name("upper"))
     lower = certificate(common_name("lower"), common_name("upper"))
     own = certificate(common_name("server"), common_name("lower"))

@@ -1,4 +1,4 @@
-"""The names of cipher suites are translated to those that OpenSSL knows, and a list of them selects versions of TLS."""
+"""IANA names of cipher suites are translated to OpenSSL's names, and a list of suites selects TLS versions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ottla.security.tls.cipher_suites import TLS_1_3, CipherSuiteError, enable, 
         ("TLS_RSA_WITH_AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
     ],
 )
-def test_name_of_the_iana_is_translated(suite: str, name: str) -> None:
+def test_iana_cipher_suite_name_is_translated(suite: str, name: str) -> None:
     assert openssl_name(suite) == name
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_ciphers(f"{name}:@SECLEVEL=0")
@@ -29,7 +29,7 @@ def test_name_of_the_iana_is_translated(suite: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("suite", ["", "ECDHE-RSA-AES128-GCM-SHA256", "TLS_A_WITH_B", "TLS_RSA_WITH_RC4_128_MD5", *TLS_1_3])
-def test_other_names_are_not_translated(suite: str) -> None:
+def test_unknown_cipher_suite_names_are_not_translated(suite: str) -> None:
     assert openssl_name(suite) is None
 
 
@@ -46,7 +46,9 @@ OLDER, NEWER = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
         (["TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], [OLDER, NEWER]),
     ],
 )
-def test_suites_select_the_versions_that_have_one(side: int, suites: list[str], versions: list[ssl.TLSVersion]) -> None:
+def test_cipher_suites_enable_only_tls_versions_that_have_one_of_them(
+    side: int, suites: list[str], versions: list[ssl.TLSVersion]
+) -> None:
     context = ssl.SSLContext(side)
     assert enable(context, suites, [OLDER, NEWER]) == versions
     older = {cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"}

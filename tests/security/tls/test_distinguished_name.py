@@ -16,7 +16,7 @@ def der(*parts: tuple[x509.ObjectIdentifier, str]) -> bytes:
     return certificate(name).public_bytes(serialization.Encoding.DER)
 
 
-def test_last_part_of_the_name_comes_first() -> None:
+def test_distinguished_name_begins_with_the_last_part_of_the_subject() -> None:
     parts = [
         (NameOID.DOMAIN_COMPONENT, "com"),
         (NameOID.DOMAIN_COMPONENT, "example"),
@@ -46,26 +46,26 @@ def test_last_part_of_the_name_comes_first() -> None:
         ("nul\0x", r"nul\00x"),
     ],
 )
-def test_characters_are_escaped_as_in_java(name: str, text: str) -> None:
+def test_distinguished_name_is_escaped_like_in_java(name: str, text: str) -> None:
     assert subject_of(der((NameOID.COMMON_NAME, name))) == f"CN={text}"
 
 
-def test_attributes_without_a_keyword_are_numbers() -> None:
+def test_attribute_without_a_keyword_is_shown_as_its_number() -> None:
     parts = [(NameOID.SERIAL_NUMBER, "12"), (NameOID.GIVEN_NAME, "Z"), (NameOID.EMAIL_ADDRESS, "a@b.c")]
     assert subject_of(der(*parts)) == "1.2.840.113549.1.9.1=#16056140622e63,2.5.4.42=#0c015a,2.5.4.5=#13023132"
 
 
-def test_part_with_several_attributes_has_a_plus() -> None:
+def test_several_attributes_of_one_part_are_joined_by_plus() -> None:
     both = [x509.NameAttribute(NameOID.COMMON_NAME, "x"), x509.NameAttribute(NameOID.USER_ID, "u1")]
     made = certificate(x509.Name([x509.RelativeDistinguishedName(both)]))
     assert subject_of(made.public_bytes(serialization.Encoding.DER)) == "CN=x+UID=u1"
 
 
-def test_empty_subject_is_empty() -> None:
+def test_empty_subject_gives_an_empty_distinguished_name() -> None:
     assert subject_of(der()) == ""
 
 
-def test_every_cut_certificate_is_refused() -> None:
+def test_subject_of_a_certificate_truncated_at_any_byte_is_refused() -> None:
     whole = certificate(common_name("shop")).public_bytes(serialization.Encoding.DER)
     for size in range(len(whole)):
         with pytest.raises(MalformedCertificate):

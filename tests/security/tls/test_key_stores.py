@@ -26,7 +26,7 @@ OLD_FORM = serialization.PrivateFormat.TraditionalOpenSSL
     [key_pem() + OWN + AUTHORITY, OWN + key_pem() + AUTHORITY, OWN + AUTHORITY + b"comment\n" + key_pem()],
     ids=["first", "between", "last"],
 )
-def test_pem_has_its_key_anywhere(text: bytes) -> None:
+def test_private_key_may_be_anywhere_in_a_pem_file(text: bytes) -> None:
     keys = from_pem(text, None)
     assert (keys.chain, keys.key, keys.password) == (OWN + AUTHORITY, key_pem(), None)
 
@@ -97,7 +97,7 @@ def test_jks_is_refused_with_the_command_that_converts_it(magic: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"-----BEGIN", b"\x30\x03abc"])
-def test_other_files_are_no_pkcs12(data: bytes) -> None:
+def test_file_that_is_not_pkcs12_is_refused(data: bytes) -> None:
     with pytest.raises(KeyStoreError, match="it is not a PKCS12 file"):
         certificates_of_store(data, "a.p12", "hush")
 

@@ -20,7 +20,7 @@ from ottla.security.tls.principal_mapping import MAX_SUBJECT_CHARACTERS, NoRuleM
         "RULE:^CN=([^,DEFAULT,]+)(,.*|$)/$1/",
     ],
 )
-def test_valid_rules_are_accepted(rules: str) -> None:
+def test_valid_principal_mapping_rules_are_accepted(rules: str) -> None:
     PrincipalMapping(rules)
 
 
@@ -40,7 +40,7 @@ def test_valid_rules_are_accepted(rules: str) -> None:
         "RULE:CN=(/$1/",
     ],
 )
-def test_invalid_rules_are_refused(rules: str) -> None:
+def test_invalid_principal_mapping_rules_are_refused(rules: str) -> None:
     with pytest.raises(RuleError, match=r"(?i)invalid"):
         PrincipalMapping(rules)
 
@@ -55,7 +55,7 @@ def test_invalid_rules_are_refused(rules: str) -> None:
         ("OU=JavaSoft,O=Sun Microsystems,C=US", "OU=JavaSoft,O=Sun Microsystems,C=US"),
     ],
 )
-def test_first_matching_rule_makes_the_name(subject: str, name: str) -> None:
+def test_first_matching_mapping_rule_determines_the_principal(subject: str, name: str) -> None:
     rules = ", ".join(
         [
             "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L",
@@ -112,7 +112,7 @@ def test_escaped_comma_of_a_subject_is_kept() -> None:
         ("RULE:^CN=(a)(x)?b$/$2-/", "-"),
     ],
 )
-def test_references_that_exist_are_replaced(rules: str, name: str) -> None:
+def test_mapping_rule_replaces_only_references_to_existing_groups(rules: str, name: str) -> None:
     assert PrincipalMapping(rules).name_of("CN=ab") == name
 
 

@@ -1,4 +1,4 @@
-"""The security of a handle without a broker: arguments that exclude each other, and the settings of clients."""
+"""Security options of a handle without a broker: arguments that exclude each other, and settings of clients."""
 
 from __future__ import annotations
 
@@ -138,5 +138,5 @@ def test_passwords_are_neither_in_arguments_nor_in_representations(tmp_path: Pat
 
 
 @pytest.mark.parametrize("value", ["plain", PASSWORD, "tab\tline\nbreak", "ü€"])
-def test_properties_are_read_back(value: str) -> None:
+def test_java_properties_round_trip(value: str) -> None:
     assert read_properties(properties({"key": value})) == {"key": value}
