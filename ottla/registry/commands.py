@@ -163,7 +163,7 @@ def delete_subject(state: RegistryState, subject: str, *, is_permanent: bool) ->
         _check_unreferenced(state, version)
     numbers = [version.version for version in wanted]
     if is_permanent:
-        # The record DELETE_SUBJECT stays, as in Confluent's registry, whose reader fails at a tombstone of this key.
+        # Keep the record DELETE_SUBJECT, because Confluent's registry fails at a tombstone of this key.
         records = [version_tombstone(subject, number) for number in numbers]
     else:
         records = [subject_record(DELETE_SUBJECT, subject, {"subject": subject, "version": numbers[-1]})]

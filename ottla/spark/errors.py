@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 TASK_FAILED: Final = "a task of this transaction has failed, so the whole transaction is aborted"
-"""Reason for which the other tasks and attempts of a transaction write nothing."""
+"""Error text for the other tasks of a transaction after a task has failed."""
 _LOST = ("failOnDataLoss", "KAFKA_DATA_LOSS", "may have been lost")
 
 

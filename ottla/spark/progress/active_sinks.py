@@ -32,7 +32,7 @@ class ProcessNotes:
         self._written: dict[SinkKey, tuple[str, int]] = {}
         """Run id and number of the last committed batch."""
         self._failed: dict[tuple[SinkKey, str], _Failure] = {}
-        """The first failed batch that was not written since, by sink and stream id."""
+        """The first failed batch that no later attempt has written, by sink and stream id."""
         self._given: dict[str, int] = {}
         """The last batch that was given to a sink, by stream id."""
 

@@ -47,7 +47,7 @@ class Format(Protocol):
         ...
 
     def read(self, value: Column, schema: str) -> Column:
-        """Decode bytes that ottla has written to a struct. The struct or a field is null if it is missing in the bytes."""
+        """Decode a struct from bytes that ottla has written. The struct or a field is null if it is missing in the bytes."""
         ...
 
     def write(self, row: Column, schema: str) -> Column:

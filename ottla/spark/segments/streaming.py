@@ -26,7 +26,7 @@ Offsets = dict[str, Any]
 TOPIC_ID = "#topic id"
 """The key of the topic's id, which is not a valid topic name. The id shows whether the topic was deleted and created again."""
 _IS_TOLD = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
-"""Whether Spark passes the start offsets to a source, as since version 4.2."""
+"""Whether Spark passes the start offsets to a source (since Spark 4.2)."""
 _NEEDS_CHECKPOINT = (
     "maxOffsetsPerTrigger needs the option checkpointLocation, that of the query, for the source as well: before 4.2 Spark does not"
     " tell it where a restarted stream continues"

@@ -58,7 +58,7 @@ class Sender:
         self._leaders: dict[str, dict[int, BrokerNode]] = {}
         self._in_flight: dict[BrokerNode, deque[_InFlight]] = {}
         self._doubts: dict[tuple[TopicPartition, int], _Doubt] = {}
-        """Batches that must be or were sent again, by partition and sequence."""
+        """Batches that were or will be sent again, by partition and sequence."""
 
     def leader(self, topic: str, partition: int) -> BrokerNode:
         if partition not in self._leaders.get(topic, {}):
@@ -152,7 +152,7 @@ class Sender:
             raise refusal(self._producer.transactional_id, refused)
 
     def _doubt(self, where: TopicPartition, batch: Encoded, why: str) -> _Doubt:
-        """Return the doubt about a batch. The deadline counts from the first failure."""
+        """Return the `_Doubt` of a batch. Its deadline counts from the batch's first failure."""
         key = (where, batch.sequence)
         doubt = self._doubts.get(key)
         if doubt is None:

@@ -63,7 +63,7 @@ class DriverTransaction:
         self.transactional_id = options.transactional_id
         self._producer = SharedProducer(options.transactional_id, -1, -1)
         self._adds_partitions = False
-        """Whether partitions and the group are added by requests of their own, as with transaction version 1."""
+        """Whether partitions and the group are added by separate requests, as with transaction version 1."""
         self._is_new = False
         """Whether no batch was written with the producer's epoch."""
         self._has_begun = False

@@ -161,7 +161,7 @@ class ExactlyOnceSink:
         begin = functools.partial(checkpoint.begin_of, batch)
         is_small = self._rows.small_batches.is_small(input_ends.offsets, begin) and not checkpoint.keeps_state()
         run = self._rows.small if is_small else self._rows.whole
-        # The name of the batch's jobs in Spark's UI; Spark sets its own again for the next batch.
+        # Name the batch's jobs for Spark's UI. Spark sets its own name again for the next batch.
         spark.sparkContext.setLocalProperty(_JOB_NAME, f"ottla: transaction of {self._options.transactional_id}, batch {batch}")
         for attempt in range(ATTEMPTS):
             try:
