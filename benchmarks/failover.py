@@ -1,9 +1,9 @@
 """Compares three brokers of ottla with three of Apache Kafka in alternating runs: ``python -m benchmarks.failover [--pairs 5]
 [--scale 0.5]``.
 
-In each pair of runs both clusters are started on new directories, one after the other: a controller and three brokers with the
-same settings (`ottla.brokers.plan.defaults`: a session timeout of three seconds). Records and transactions are
-written to three replicas with acks=all. Then brokers are killed by SIGKILL while a stock client continues. Measured is the time
+In each pair of runs both clusters are started on new directories, one after the other: a controller and three brokers with the same
+settings (`ottla.brokers.plan.defaults`: a session timeout of three seconds). Records and transactions are written to three replicas
+with acks=all. Then brokers are killed by SIGKILL while a stock client continues. It measures the time
 
 - from the kill of a partition's leader until a record that was sent afterwards is acknowledged,
 - from the kill of the transaction coordinator until a transaction that began afterwards is committed.

@@ -1,7 +1,7 @@
 """Compares transactions over TLS 1.3 with Apache Kafka: ``python -m benchmarks.secured [--pairs 5] [--scale 0.5]``.
 
 Eight Java producers commit transactions of two records in two partitions, alternately at Apache Kafka and at ottla, each with a new
-directory and its default settings, with certificates of the same kind, and after a warm-up. Without ``--plain`` clients use TLS.
+directory and its default settings, with certificates of the same kind, and after a warm-up. With ``--plain`` clients use no TLS.
 """
 
 from __future__ import annotations

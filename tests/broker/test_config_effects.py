@@ -114,7 +114,7 @@ def test_config_key_is_implemented_refused_or_listed_without_effect(resource_typ
 
 
 def test_config_keys_without_effect_are_detected() -> None:
-    """These keys are read but have no effect: client metrics are only validated, and streams groups have a single assignor."""
+    """Some keys are read without an effect: client metrics are only validated, and streams groups have a single assignor."""
     read = {(RESOURCES[kind], name) for kind, name in listed() if is_read(kind, name)}
     assert read == {("broker", "group.streams.assignors")} | {("client-metrics", name) for name in CLIENT_METRICS_DEFINITIONS}
 

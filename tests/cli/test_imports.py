@@ -30,7 +30,7 @@ print(crc32c(b"123456789") == 0xE3069283, "importlib.metadata" in sys.modules)
 
 @pytest.mark.parametrize("members", ["crc32c='crc32c.nowhere'", "nothing='crc32c._crc32c'"])
 def test_bare_import_falls_back_to_a_normal_import(members: str) -> None:
-    """Another version of a package may lack the expected submodules or members."""
+    """Other versions of a package may lack the submodules or members that a bare import expects."""
     text = f"""
 import_bare("crc32c", {members})
 from crc32c import crc32c

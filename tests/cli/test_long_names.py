@@ -17,7 +17,7 @@ LONG = "x" * 10_000
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster with two groups and two transactional ids, one of each with a long name and one with a short name."""
+    """A cluster with two groups and two transactional ids, in each case one with a long and one with a short name."""
     groups = [
         GroupListing(group_id=name, group_type="classic", state="Empty", protocol_type="consumer", coordinator=1)
         for name in (LONG, "g")

@@ -50,7 +50,7 @@ def test_top_rates_are_differences_per_second() -> None:
     assert [t.name for t in compared(before, now, internal=True).topics] == ["t", "__consumer_offsets", "new"]
 
 
-def test_a_topic_that_was_created_again_has_no_negative_rate() -> None:
+def test_recreated_topic_has_no_negative_rate() -> None:
     view = compared(sample(0.0, {("t", 0): 100}, (("g", 90, 10),)), sample(1.0, {("t", 0): 3}, (("g", 0, 3),)), internal=False)
     assert (view.topics[0].written_per_s, view.groups[0].read_per_s) == (0.0, 0.0)
 

@@ -119,6 +119,6 @@ def test_diagram_draws_every_client() -> None:
     assert "Note over T: abort is decided" in drawn
 
 
-def test_client_of_the_blocking_transaction_is_named() -> None:
+def test_explanation_names_the_client_of_the_blocking_transaction() -> None:
     stands, _ = why_held(held(holder=holder(), transaction=transaction()), NOW_MS, {"checkout-1": "client c at 127.0.0.1"})
     assert "transactional id checkout-1 from client c at 127.0.0.1, open for 42.0 s, times out in 18.0 s;" in stands

@@ -25,7 +25,7 @@ def refused(name: str, body: bytes) -> CommandRefused:
     return caught.value
 
 
-def test_unknown_action_lists_the_known_ones() -> None:
+def test_error_for_an_unknown_action_lists_the_known_actions() -> None:
     error = refused("format-disk", b"{}")
     assert (error.status, "unknown action 'format-disk'" in str(error)) == (404, True)
     assert all(name in str(error) for name in ACTIONS)
@@ -58,7 +58,7 @@ def test_malformed_parameters_are_refused(name: str, body: bytes) -> None:
         ("set-config", {"kind": "client-metrics", "name": "n", "key": "k", "value": "v"}),
     ],
 )
-def test_numbers_and_names_that_no_request_holds_are_refused(name: str, parameters: dict[str, Any]) -> None:
+def test_numbers_and_names_too_large_for_a_request_are_refused(name: str, parameters: dict[str, Any]) -> None:
     assert refused(name, json.dumps(parameters).encode()).status == 400
 
 
@@ -69,7 +69,7 @@ class FakeClient:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Do nothing: the stub has nothing to close."""
+        """Do nothing."""
 
 
 def previewed(name: str, **parameters: Any) -> dict[str, Any]:

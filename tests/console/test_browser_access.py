@@ -270,7 +270,7 @@ def test_values_that_cannot_be_rendered_do_not_cause_reconnects(browser: Browser
 
 
 def test_page_that_failed_is_requested_once(browser: Browser) -> None:
-    """Each request would log another error in the broker."""
+    """If the page requested again, each request would log another error in the broker."""
     why = "this page failed; see the broker's log"
     refused = json.dumps({"status": 500, "error": why}).encode()
     with scripted_control_api(b"event: refused\ndata: " + refused + b"\n\n", stays_open=False) as (url, asked):
@@ -340,7 +340,7 @@ def test_page_continues_after_a_restart_without_any_setting(browser: Browser, tm
         browser.wait(state_is("live"), timeout_s=BACK_WITHIN_S)
         with served(tmp_path / "other", None) as other:
             assert other["control"] != second["control"]
-    # Another process may have the port at the next start.
+    # Before the next start, another process may take the port.
     port = int(first["control"]["url"].rpartition(":")[2])
     with ThreadingHTTPServer(("127.0.0.1", port), BaseHTTPRequestHandler), served(tmp_path / "data", None) as third:
         assert third["control"]["url"] != first["control"]["url"]

@@ -42,7 +42,7 @@ class StubClient:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Do nothing: the stub has nothing to close."""
+        """Do nothing."""
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def many() -> OnePartition:
     return OnePartition(log=log, end=6, stable=6)
 
 
-def test_json_lines_have_all_records_and_name_what_was_decoded() -> None:
+def test_json_lines_have_all_records_with_the_format_of_each_value() -> None:
     found = events(many())
     lines = [json.loads(line) for line in file_of(found).splitlines()]
     assert [line["offset"] for line in lines] == [0, 1, 2, 3, 4, 5]

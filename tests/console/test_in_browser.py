@@ -284,7 +284,7 @@ HOSTILE_TIMES_MS = (-(10**17), -(10**11), 10**17)
 def test_extreme_timestamps_are_rendered(browser: Browser) -> None:
     with Broker(settings={"ottla.console": True}) as broker, RawClient(broker.bootstrap) as client:
         create(client, "orders", message_timestamp_after_max_ms=str(2**63 - 1))
-        # The first timestamp is later than the transaction's begin, because the page searches for its begin by timestamp.
+        # The first timestamp is later than the transaction's begin, because the page searches for the begin by timestamp.
         times_ms = (None, *HOSTILE_TIMES_MS)
         made = producer(broker, "old-and-new")
         for time_ms in times_ms:

@@ -58,7 +58,7 @@ def _listening(container: Container) -> str:
 
 @pytest.mark.smoke
 def test_default_run_serves_the_published_port_and_exits_cleanly(started: Started) -> None:
-    """This is the sequence of ``docker run -p 9092:9092`` and ``docker stop``: process 1 handles SIGTERM and shuts down cleanly."""
+    """The steps are those of ``docker run -p 9092:9092`` and ``docker stop``: process 1 handles SIGTERM and shuts down cleanly."""
     container = started(ports=(9092,))
     container.wait_for("Kafka Server started")
     assert ready(container)["bootstrap"] == "localhost:9092"

@@ -158,7 +158,7 @@ def instructions(history: EventHistory | None, version: int, *, has_record: bool
                 producer = ended
             else:
                 sequence += 1
-            # The first transaction imports handlers, so it is not counted.
+            # The first transaction is not counted, because it imports handlers.
             count += counted() if rounds else 0
     if history is not None:
         # Unsorted events are sorted into each id's ring buffer when the history is read. That cost is included.

@@ -181,7 +181,7 @@ def test_request_without_partitions_sets_no_owner(world: HistoryWorld) -> None:
 
 
 def test_offset_commit_sets_no_owner(world: HistoryWorld) -> None:
-    # Another broker may be the id's coordinator, and only the coordinator knows whether the producer was replaced.
+    # If another broker is the id's coordinator, only that coordinator knows whether the producer was replaced.
     with world.broker.connect("first") as client:
         who = world.init(client)
         client.call(AddOffsetsToTxnRequest(transactional_id=ID, producer_id=who[0], producer_epoch=who[1], group_id="billing"), 3)

@@ -41,7 +41,7 @@ asyncio.run(main())
 
 
 @pytest.mark.smoke
-def test_signal_ends_a_pause_that_has_just_begun() -> None:
-    """The handler may run while the main thread holds any lock, so it must not acquire one itself."""
+def test_signal_ends_a_pause_at_its_very_start() -> None:
+    """The signal handler may run while the main thread holds any lock, so it must not acquire a lock itself."""
     done = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -151,6 +151,5 @@ class GroupShardWorld(GroupsWorld[GroupShard]):
 
 
 def _offsets(shard: GroupShard) -> tuple[Any, Any]:
-    """Return all committed and pending offsets."""
     offsets = shard.offsets
     return {g: dict(offsets.of_group(g)) for g in offsets.groups}, {p: dict(keys) for p, keys in offsets.pending.items()}

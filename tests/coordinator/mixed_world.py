@@ -187,7 +187,7 @@ class MixedGroupWorld(GroupShardWorld):
             answers.append(answer)
             client.synced = answer
 
-        # Not run_retried: SyncGroup changes deadlines directly, even if it is refused, and these changes are not in the log.
+        # Commands run once instead of by `run_retried`: even a refused SyncGroup changes deadlines, which are not in the log.
         self.run(self.shard.sync(SyncRequest(**{**fields, **given}, waiter=take), self.now_ms))
         return answers[0] if answers else None
 

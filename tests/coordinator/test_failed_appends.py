@@ -240,7 +240,7 @@ def test_fenced_producer_stays_fenced_after_a_failed_append() -> None:
     """The epoch of a record whose append failed is assigned later. A producer with the previous epoch is fenced then."""
     world = TransactionWorld()
     first = world.init()
-    # This result is not appended. Its record would have stored the previous epoch, with which a producer may retry.
+    # The test does not append this result. Its record would have stored the previous epoch, with which a producer may retry.
     world.shard.init_producer_id(ID, 60_000, first, world.now_ms, world.new_producer_id)
     second = world.init()
     assert (second.producer_id, second.epoch) == (first.producer_id, first.epoch + 1)

@@ -42,7 +42,7 @@ def test_services_publish_and_advertise_their_ports_on_loopback_only() -> None:
     assert SERVICES["console"]["depends_on"] == {"kafka": {"condition": "service_healthy"}}
 
 
-def test_services_of_compose_files_have_variables_of_the_image_as_text() -> None:
+def test_compose_services_set_known_image_variables_as_text() -> None:
     for path in ("compose/compose.yaml", "grafana/compose.yaml"):
         for service in document(path)["services"].values():
             variables = service.get("environment", {})
@@ -61,7 +61,7 @@ def test_broker_registry_and_console_answer_at_their_addresses(started: Callable
     assert {"orders", "users"} <= {*topics.split()}, topics
     subjects = container.run("python3", "-c", ASK, "http://127.0.0.2:8081/subjects", "kafka:8081", "")
     assert json.loads(subjects.stdout) == [], subjects
-    # Both services share one network here, where both names resolve.
+    # In this test both services share one network, where both names resolve.
     command = shlex.join(SERVICES["console"]["command"])
     waiting = "until grep -q token= /tmp/console.log; do kill -0 $! || exit 1; sleep 0.1; done"
     container.run("bash", "-c", f"{command} >/tmp/console.log 2>&1 & {waiting}")

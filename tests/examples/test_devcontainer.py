@@ -17,7 +17,7 @@ FOLDER = EXAMPLES / "devcontainer" / ".devcontainer"
 DEFINITION: dict[str, Any] = json.loads((FOLDER / "devcontainer.json").read_text())
 
 
-def test_ports_and_commands_of_the_devcontainer_fit_together() -> None:
+def test_devcontainer_ports_and_addresses_agree() -> None:
     assert [str(port) for port in DEFINITION["forwardPorts"]] == [*DEFINITION["portsAttributes"]]
     script = (FOLDER / "start-broker.sh").read_text()
     assert all(str(port) in script for port in DEFINITION["forwardPorts"])

@@ -77,7 +77,7 @@ def loaded() -> Iterator[Broker]:
         commit_and_abort(broker.bootstrap)
         fence(broker.bootstrap)
         read_committed(broker.bootstrap)
-        # This transaction stays open.
+        # The last transaction stays open.
         producer = written(broker.bootstrap, "open")
         yield broker
         producer.abort_transaction(TIMEOUT_S)

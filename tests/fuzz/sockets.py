@@ -26,7 +26,7 @@ MEMORY_BYTES = 150 << 20
 """Memory in bytes that the process may use in addition to its use after the start."""
 SEND_TIMEOUT_S = 5.0
 LONGEST_WAIT_MS = 20
-"""A wait takes real time here, so it is limited to this duration in ms."""
+"""Upper limit in ms of a wait in a trace, because a wait takes real time over sockets."""
 
 
 class _Line:

@@ -103,7 +103,7 @@ def test_chunked_request_body_is_read(served: Served) -> None:
 
 
 def test_client_that_half_closes_its_connection_gets_the_response(served: Served) -> None:
-    """``printf ... | nc`` in a container is such a client."""
+    """Such a client is ``printf ... | nc``, as used in containers."""
     assert served.tell(GET + b"\r\n", ends=True) == (200, b"GET ")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Mutant:
     """A change of the code ``old``, an expression or statements, to ``new``. A scenario of a rule in ``caught_by`` must then fail.
 
-    ``old`` is compared as a syntax tree, so line breaks, parentheses and comments do not matter. It must occur exactly once in
+    ``old`` is compared as a syntax tree, so line breaks, parentheses and comments do not matter. ``old`` must occur exactly once in
     ``function`` of ``file``, where ``function`` is a path such as "Log.append", or "" for the whole module. If ``new`` is "", the
     statements are removed.
     """

@@ -16,7 +16,7 @@ PROMPT = Path(__file__).parents[2] / "docs" / "prompt.md"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_server_that_is_stopped_ends_with_0(number: int, tmp_path: Path) -> None:
+def test_stopped_server_exits_with_0(number: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ottla", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as served:
         assert served.stdout is not None
@@ -25,7 +25,7 @@ def test_a_server_that_is_stopped_ends_with_0(number: int, tmp_path: Path) -> No
         assert served.wait(60) == STOPPED_EXIT == 0
 
 
-def test_an_interrupted_command_ends_with_the_number_of_the_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_command_exits_with_128_plus_the_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     def raised(error: BaseException) -> None:
         raise error
 

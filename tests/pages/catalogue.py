@@ -231,7 +231,7 @@ ELSEWHERE = {
         "tests/broker/handlers/test_authorisation.py::test_super_user_has_all_permissions"
     ),
     ("docs/security.md", "kafka-configs --bootstrap-server localhost:9092 --alter --en"): (
-        "tests/wire/test_reloaded_certificates.py::test_new_connections_get_the_new_certificate_and_old_ones_stay"
+        "tests/wire/test_reloaded_certificates.py::test_new_connections_get_the_new_certificate_and_old_connections_stay_open"
     ),
     ("docs/security.md", "listeners=SASL_SSL://broker1.example:9093"): (
         "tests/wire/test_secured_nodes.py::test_secured_cluster_of_ottla_survives_the_death_of_its_leader"

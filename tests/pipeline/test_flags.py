@@ -43,7 +43,7 @@ def told(*arguments: str) -> Any:
         assert main(["pipeline", *arguments]) == 0
     ((*name, options),) = last
     assert name in ([], [arguments[0]])
-    # The constructor does not check types, so the fields' types are validated here.
+    # The constructor does not check types, so msgspec validates the types of the fields.
     msgspec.convert(msgspec.to_builtins(options), type(options), strict=True)
     return options
 
@@ -105,7 +105,7 @@ def test_jobs_have_default_options_without_flags(arguments: tuple[str, ...], opt
     assert told(*arguments) == options
 
 
-def test_all_flags_reach_the_job_options() -> None:
+def test_every_flag_sets_its_job_option() -> None:
     at = ["--bootstrap", "a:1,b:2", "--master", "spark://m:7077", "--cores", "3"]
     place = JobPlace(bootstrap="a:1,b:2", master="spark://m:7077", cores=3)
     generate = told("generate", *at, "--format", "avro", "--rows=5", "--seed", "-7", "--partitions", "6", "--transactional-id", "g")

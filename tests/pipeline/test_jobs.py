@@ -278,9 +278,9 @@ def test_late_purchase_is_distinguished_from_a_lost_purchase(spark: Any, tmp_pat
         run(spark, broker, totals.JOB, tmp_path / "totals", seen=seen)
         run(spark, broker, shop.JOB, tmp_path / "shop")
         assert sum(progress.late for progress in seen) == 2
-        # One late purchase is in a window that has a total, and the other in a window that never had one.
+        # One late purchase is in a window that has a total, the other in a window that never had a total.
         assert broken(spark, broker, with_totals=True) == ({}, {TOO_LATE: 2})
-        # This purchase arrived in time but was not counted.
+        # The next purchase arrives in time but is not counted in the totals.
         fill(broker.bootstrap, PURCHASES, [bought(6, 5)])
         run(spark, broker, shop.JOB, tmp_path / "shop")
         assert broken(spark, broker, with_totals=True) == ({"totals that are not the sum of their purchases": 1}, {TOO_LATE: 2})
@@ -377,6 +377,6 @@ def test_interrupted_generation_writes_every_purchase_once(spark: Any, broker: B
     assert generating.generate(spark, options, lambda report: None) == 5_000
     assert generating.generate(spark, options, lambda report: None) == 0
     assert Counter(record.value for record in broker.records("made")) == Counter(row.value for row in purchases(workload))
-    # Another workload has its own progress under the same transactional id.
+    # Another workload has its own progress with the same transactional id.
     other = msgspec.structs.replace(options, workload=Workload(5_000, seed=2))
     assert [generating.generate(spark, workload, lambda report: None) for workload in (other, options, other)] == [5_000, 0, 0]

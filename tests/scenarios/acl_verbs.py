@@ -84,8 +84,8 @@ def revoke(world: World, words: Words) -> str:
 def under(world: World, words: Words) -> str:
     """Send a request as several users, each with alice's ACLs and one more, and show which response each additional ACL leads to.
 
-    Command: ``under alice topic=t ask ApiName {"field": 1}``. ``none`` is without a further ACL, and ``-READ`` with one that allows
-    all operations and one that denies READ. ``PREFIX`` allows all operations on a prefix of the name, ``*`` on all names.
+    Command: ``under alice topic=t ask ApiName {"field": 1}``. ``none`` adds no ACL, and ``-READ`` adds an ACL for all operations
+    and one that denies READ. ``PREFIX`` allows all operations on a prefix of the name, ``*`` on all names.
     """
     user, inner = words.plain[0], [word for word in words.plain[1:] if word != "cluster"]
     kind, name, _ = _pattern(world, words)

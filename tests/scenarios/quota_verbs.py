@@ -59,7 +59,7 @@ def _own(world: World, name: str) -> OwnConnection:
 
 @verb
 def do_as(world: World, words: Words) -> str:
-    """Send the request of another command as a client, on a connection of its own; shows the throttle time, if there is one.
+    """Send the request of another command as a client, on a connection of its own; shows the throttle time if it is not 0.
 
     Command: ``as p produce A t size=2000 [up=1000] [brief]``. With ``up`` the time is rounded up to a multiple, because it depends
     on the time between two requests. With ``brief`` only the throttle time is shown.

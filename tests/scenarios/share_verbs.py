@@ -65,7 +65,7 @@ def _there(world: World, topic_ids: set[bytes]) -> set[tuple[bytes, int]]:
 def _have_coordinator(world: World, group: str, topic_id: bytes, partition: int, *, is_there: bool) -> None:
     """Wait until the coordinator knows an existing partition, as Apache Kafka's coordinator learns of topics with a delay.
 
-    The request used here changes nothing.
+    The wait's request changes nothing.
     """
     key = f"{group}:{uuid_text(topic_id)}:{max(partition, 0)}"
     found = FindCoordinatorRequest(key_type=SHARE, coordinator_keys=[key])

@@ -27,7 +27,7 @@ STRICTER = {"array of length -2"}
 
 @pytest.fixture
 def bystander(bootstrap: str) -> Iterator[RawClient]:
-    """Another connection, which must not be affected by the test."""
+    """A second connection, which malformed input on the first connection must not affect."""
     with RawClient(bootstrap) as client:
         client.call(MetadataRequest([]))
         yield client

@@ -188,8 +188,6 @@ class Protocol(RuleBasedStateMachine):
         else:
             assert answer.startswith(f"{known.state} {self.world.pid(known.pid)} e{known.epoch}")
 
-    # restarts and time; no crash here loses data
-
     @precondition(lambda self: self.simulated is not None)
     @rule(kill=st.booleans())
     def crash(self, kill: bool) -> None:
@@ -252,19 +250,19 @@ def simulated() -> SimulatedBroker:
     return SimulatedBroker(settings).start()
 
 
-def test_model_and_ottla_agree() -> None:
+def test_ottla_responds_as_the_model_expects() -> None:
     run("ottla", simulated, 30, 50)
 
 
 @pytest.mark.full
-def test_model_and_ottla_agree_over_many_examples() -> None:
+def test_ottla_responds_as_the_model_expects_over_many_examples() -> None:
     run("ottla", simulated, 200, 50)
 
 
 @pytest.mark.full
 @pytest.mark.wire
 @pytest.mark.java
-def test_model_and_kafka_agree() -> None:
+def test_kafka_responds_as_the_model_expects() -> None:
     # This broker must never be restarted: the admin's markers have the epoch of the first coordinator.
     broker = Wire(shared_kafka())
     run("kafka", lambda: broker, 50, 50)

@@ -1,6 +1,6 @@
 """Plants a fault into a broker, which a simulated world must detect: ``python -m tests.simulation.planted NAME``.
 
-Prints the seed that detects the fault and what it found. The search begins with the seed that detected the fault last time. Faults
+Prints the seed that detects the fault, and its finding. The search begins with the seed that detected the fault last time. Faults
 of `tests.mutants` are used if a world with one broker can detect them. `OWN` adds faults of syncs and crashes, which no scenario
 covers.
 """

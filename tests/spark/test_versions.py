@@ -16,7 +16,7 @@ from ottla.spark.versions import PINNED, VERSIONS, packages_for
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_workflow_runs_every_version_row() -> None:
+def test_ci_workflow_runs_every_row_of_the_version_table() -> None:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
     rows = workflow["jobs"]["spark"]["strategy"]["matrix"]["include"]
     table = {minor: msgspec.structs.asdict(together) for minor, together in VERSIONS.items()}
@@ -25,7 +25,7 @@ def test_workflow_runs_every_version_row() -> None:
     }
 
 
-def test_pinned_version_row_is_installed() -> None:
+def test_pinned_row_of_the_version_table_is_installed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     pinned = VERSIONS[PINNED]
     assert {pinned.pyspark, pinned.pandas} <= set(project["project"]["optional-dependencies"]["pipeline"])

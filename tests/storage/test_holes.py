@@ -1,7 +1,7 @@
 """Damage in the middle of a log: no reader treats it as the end of the segment, or skips it without an error.
 
 Apache Kafka 4.4.0 answers a fetch or a lookup by timestamp with CORRUPT_MESSAGE if it reaches a batch length of 0 or less. If a
-batch length exceeds the rest of the file, Kafka skips the rest of the segment without an error. It leaves the detection of all
+batch length exceeds the rest of the file, Kafka skips the rest of the segment without an error. Kafka leaves the detection of all
 other damage to its clients.
 """
 
@@ -102,7 +102,7 @@ def test_fetch_returns_corrupt_message_at_the_damaged_batch(memory: Logs, kind: 
 
 @pytest.mark.parametrize("kind", HARMS)
 def test_committed_read_below_an_open_transaction_stops_at_the_damage(memory: Logs, kind: str) -> None:
-    """The last stable offset is in the damaged segment, so a committed read has to find its end by a scan of that segment."""
+    """The last stable offset is in the damaged segment, so a committed read must scan that segment to find its own end."""
     log = memory.new(LogConfig(segment_bytes=1 << 20, index_interval_bytes=200))
     for _ in range(2 * NUMBER):
         put(log)

@@ -332,7 +332,7 @@ def test_full_offset_map_cleans_in_several_passes(log: Log) -> None:
 
 
 def test_records_without_a_key_are_removed(log: Log) -> None:
-    """Such records were written before the topic's cleanup policy was changed to compact."""
+    """Records without a key may precede the change of the topic's cleanup policy to compact."""
     raw = build_batch([(None, b"x"), (b"a", b"1")], NOW_MS)
     append(log, raw, NOW_MS)
     compact(log)
@@ -432,7 +432,7 @@ def test_readers_and_producers_see_no_difference_after_cleaning(logs: Logs, seed
         now_ms += rng.randrange(100)
         pid = rng.choice([-1, 1, 2, 3])
         transactional = pid > 1
-        # Each producer writes its own keys: concurrent transactions may end in another order than they wrote their records.
+        # Each producer has its own keys, because concurrent transactions may end in a different order than they wrote.
         pairs = {f"{pid}-{rng.randrange(8)}": rng.choice([None, f"v{at}"]) for _ in range(rng.randrange(1, 4))}
         sequence = shadow.sequences.get(pid, 0) if pid >= 0 else -1
         write(log, *pairs.items(), pid=pid, sequence=sequence, transactional=transactional, now_ms=now_ms)

@@ -2,8 +2,8 @@
 
 The measure is the number of lines of Python that the work executes. It does not depend on the load of the machine, so it can decide
 whether a change is accepted. The tests use requests of a twentieth of the maximum size, and `ottla.protocol.steps` with a twentieth
-of the usual work per step. Such a request shows an array that is not processed in steps as clearly as the largest request does, in
-a twentieth of the time.
+of the usual work per step. Such a request reveals an array that is not processed in steps as clearly as the largest request, in a
+twentieth of the time.
 
 Lines do not measure the work of one call into C: decompression, checksums, copies, regular expressions. For these calls, ``make
 nightly`` runs the same tests with the largest requests, and measures processor time.

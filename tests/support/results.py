@@ -43,7 +43,6 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 
 
 def _entries(item: pytest.Item) -> list[str]:
-    """Return the rules that a test covers."""
     scenario = _params(item).get("scenario")
     return list(scenario.entries) if scenario is not None else [e for mark in item.iter_markers("entry") for e in mark.args]
 

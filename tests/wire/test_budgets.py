@@ -49,7 +49,7 @@ def resident_bytes(broker: Broker) -> int:
 
 
 def closed_for_responses(broker: Broker) -> int:
-    """Return the number of connections closed because others waited for memory of their responses."""
+    """Return the number of connections that were closed because other clients waited for response memory."""
     with urllib.request.urlopen(broker.ready["metrics"]) as page:
         metrics = page.read().decode()
     return sum(

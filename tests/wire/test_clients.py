@@ -116,7 +116,7 @@ def test_offsets_are_committed_only_with_the_transaction(
 
 
 @pytest.mark.smoke
-def test_zombie_is_fenced(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+def test_zombie_producer_is_fenced(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
     topic, name = unique("zombie"), unique("id")
     zombie = closing(client.producer(bootstrap, transactional_id=name))
     zombie.init()
@@ -168,8 +168,8 @@ def _create(admin_class: Any, new_topic: Any, bootstrap: str, topic: str, *, par
 def _settle(consumers: list[Any], done: Callable[[list[set[Any]]], bool]) -> None:
     """Poll all consumers in parallel until their assignments satisfy `done`.
 
-    A rebalance needs all members at the same time. If kafka-python's consumers are polled in turn, no rebalance completes, also
-    with Apache Kafka.
+    A rebalance needs all members at the same time: with kafka-python consumers that are polled in turn, no rebalance completes,
+    even with Apache Kafka.
     """
     with ThreadPoolExecutor(len(consumers)) as pool:
 

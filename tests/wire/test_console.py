@@ -320,7 +320,7 @@ def test_stalled_browsers_do_not_block_other_clients(broker: Broker, capfd: pyte
         stalled.append(connection)
 
     def is_served() -> bool:
-        # Each batch changes the data, so that the pages have something to send.
+        # Each batch changes the data, so that open pages have something to send.
         for _ in range(100):
             producer.produce("orders", os.urandom(700))
         producer.flush(60)

@@ -93,7 +93,7 @@ def test_unreachable_registry_is_reported_in_one_line() -> None:
         ("http://a", {"basic.auth.credentials.source": "URL", "basic.auth.user.info": "u:p"}, Registry("http://a")),
     ],
 )
-def test_credentials_are_those_of_confluents_client_properties(
+def test_registry_credentials_use_confluents_client_properties(
     url: str | None, properties: dict[str, str], expected: Registry | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OTTLA_SCHEMA_REGISTRY_USER", raising=False)

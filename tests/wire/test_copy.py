@@ -121,7 +121,7 @@ def topic() -> str:
 
 
 @pytest.mark.smoke
-def test_a_copy_has_the_same_records(source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_copy_has_the_same_records_as_its_source(source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     fill(source, topic)
     first = copy(capsys, source, target, topic)
     assert (first["created"], first["records"]) == (True, 3 * 63)
@@ -135,7 +135,7 @@ def test_a_copy_has_the_same_records(source: str, target: str, topic: str, capsy
     assert rows(target, topic) == rows(source, topic)
 
 
-def test_a_copy_goes_back_to_ottla(source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_topic_is_copied_back_to_ottla(source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     fill(source, topic, rounds=1)
     copy(capsys, source, target, topic)
     copy(capsys, target, source, topic, "--as", f"{topic}-back")
@@ -261,7 +261,7 @@ def test_killed_copies_lose_and_duplicate_no_records(source: str, target: str, t
     assert rows(target, topic) == rows(source, topic)
 
 
-def test_a_second_copy_fences_the_first(source: str, target: str, topic: str) -> None:
+def test_second_copy_fences_the_first_copy(source: str, target: str, topic: str) -> None:
     fill(source, topic, rounds=1)
     clients = [KafkaClient(bootstrap, TIMEOUT_S) for bootstrap in (source, target, source, target)]
     older, newer = (TopicCopy(clients[at].brokers, clients[at + 1].brokers, topic, topic) for at in (0, 2))
@@ -355,7 +355,7 @@ def test_copy_keeps_log_append_times_and_skips_open_transactions(
     assert copied[0][0][3] > 1_000
 
 
-def test_a_copy_without_end_finds_new_partitions(source: str, target: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_continuous_copy_finds_new_partitions(source: str, target: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "TOPICS_CHECK_S", 0.0)
     with KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(target, TIMEOUT_S) as writing:
         reading.create_topic(topic, 1)

@@ -42,7 +42,9 @@ def topic() -> str:
     return f"copied-{uuid.uuid4().hex[:8]}"
 
 
-def test_a_copy_without_end_notices_deleted_topics(source: str, target: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_continuous_copy_ends_when_a_topic_is_deleted(
+    source: str, target: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(copying, "TOPICS_CHECK_S", 0.0)
     with KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(target, TIMEOUT_S) as writing:
         reading.create_topic(topic, 1)
@@ -66,7 +68,7 @@ def test_a_copy_without_end_notices_deleted_topics(source: str, target: str, top
             next(rounds)
 
 
-def test_a_write_to_a_deleted_target_names_the_deletion(source: str, target: str, topic: str) -> None:
+def test_copy_to_a_deleted_target_topic_reports_the_deletion(source: str, target: str, topic: str) -> None:
     with KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(target, 2) as writing:
         reading.create_topic(topic, 1)
         running = TopicCopy(reading.brokers, writing.brokers, topic, topic)
@@ -77,7 +79,7 @@ def test_a_write_to_a_deleted_target_names_the_deletion(source: str, target: str
             next(running.rounds(follow=True))
 
 
-def test_a_full_target_disk_names_the_broker_and_the_way_on(
+def test_copy_to_a_full_disk_names_the_broker_and_the_remedy(
     source: str, target: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(*_: object) -> None:
@@ -121,7 +123,7 @@ def test_copy_names_a_coordinator_that_cannot_write_its_log(source: str, topic: 
         assert list(again.rounds()) == [1]
 
 
-def test_a_broker_with_a_manual_clock_gets_the_timestamps_of_the_source(source: str, topic: str) -> None:
+def test_copy_to_a_broker_with_a_manual_clock_keeps_timestamps(source: str, topic: str) -> None:
     """The broker replaces timestamps in its other topics."""
     with Broker(clock="manual") as frozen, KafkaClient(source, TIMEOUT_S) as reading:
         reading.create_topic(topic, 1)
@@ -134,7 +136,7 @@ def test_a_broker_with_a_manual_clock_gets_the_timestamps_of_the_source(source: 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_copy_without_end_says_what_it_copied_when_a_signal_ends_it(
+def test_continuous_copy_reports_its_records_when_a_signal_ends_it(
     source: str, target: str, topic: str, number: signal.Signals
 ) -> None:
     with KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(target, TIMEOUT_S) as writing:

@@ -174,7 +174,7 @@ def test_top_shows_rates_lag_and_transactions(kafka: str, prompt: Prompt, unique
     producer.abort_transaction(TIMEOUT_S)
 
 
-def test_top_renews_its_view_on_a_terminal_of_80_columns(kafka: str, prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_top_refreshes_its_view_on_a_terminal_of_80_columns(kafka: str, prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic = unique("x" * 100)
     prompt("topic", "create", topic, "--partitions", "1")
     master, slave = pty.openpty()

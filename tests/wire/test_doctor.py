@@ -68,7 +68,7 @@ def server(respond: Callable[[socket.socket], None]) -> Iterator[str]:
 
 
 @pytest.mark.smoke
-def test_a_healthy_broker_has_no_finding(doctor: Doctor) -> None:
+def test_doctor_has_no_finding_for_a_healthy_broker(doctor: Doctor) -> None:
     with Broker() as broker:
         findings = doctor(broker.bootstrap, code=0)
         assert {finding["status"] for finding in findings.values()} == {"ok"}
@@ -85,7 +85,7 @@ def test_doctor_reports_unresolvable_names_and_closed_ports(doctor: Doctor) -> N
     assert finding["text"].endswith(": refused") and "ottla serve" in finding["remedy"]
 
 
-def test_servers_that_are_not_kafka_are_recognised(doctor: Doctor) -> None:
+def test_doctor_recognises_servers_that_are_not_kafka(doctor: Doctor) -> None:
     def http(connection: socket.socket) -> None:
         connection.recv(100)
         connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
@@ -115,7 +115,7 @@ def test_doctor_reports_unreachable_advertised_listeners(
     assert remedy in findings["broker 1"]["remedy"]
 
 
-def test_a_listener_of_another_cluster_is_recognised(doctor: Doctor, tmp_path: Path) -> None:
+def test_doctor_recognises_a_listener_of_another_cluster(doctor: Doctor, tmp_path: Path) -> None:
     port = free_port()
     with Broker() as other:
         options = ("--listen", f"127.0.0.1:{port}", "--set", f"advertised.listeners=PLAINTEXT://{other.bootstrap}")
@@ -124,7 +124,7 @@ def test_a_listener_of_another_cluster_is_recognised(doctor: Doctor, tmp_path: P
     assert "where a broker of another cluster answers" in findings["broker 1"]["text"]
 
 
-def test_tls_and_sasl_of_the_listener_are_compared_with_the_settings(doctor: Doctor, tmp_path: Path) -> None:
+def test_doctor_compares_tls_and_sasl_of_the_listener_with_the_settings(doctor: Doctor, tmp_path: Path) -> None:
     path = tmp_path / "given.properties"
     secured = SecuredBroker(tmp_path, SETTINGS)
     try:

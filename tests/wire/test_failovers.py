@@ -43,7 +43,7 @@ Closing = Callable[[Any], Any]
 
 
 class Ground(NamedTuple):
-    """Three brokers, with functions that isolate a broker from the others' requests, and reconnect it."""
+    """Three brokers, with functions that cut off a broker from the others' requests, and reconnect it."""
 
     cluster: SeveralBrokers
     cut_off: Callable[[int], None]

@@ -57,7 +57,7 @@ def test_transactions_time_out_only_by_the_manual_clock(broker: Broker) -> None:
     broker.clock.advance("59s")
     assert committed_end(broker) == 0
     broker.clock.advance("2s")
-    # The first transaction is aborted, so the last stable offset is the second transaction's record at offset 1.
+    # The first transaction is aborted, so the last stable offset is 1, the offset of the second transaction's record.
     assert committed_end(broker) == 1
     with pytest.raises(KafkaException):
         short.commit_transaction(60)

@@ -177,7 +177,7 @@ def test_delayed_markers_hide_the_records(ottla: Broker, ottla_topic: str, produ
     ottla.expect(ottla_topic, ["paid"])
 
 
-def test_zombie_is_fenced(ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]) -> None:
+def test_zombie_producer_is_fenced(ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]) -> None:
     made = producer(transactional_id=ottla_topic)
     made.begin_transaction()
     made.produce(ottla_topic, "paid twice")

@@ -92,7 +92,7 @@ def answers(connection: ssl.SSLSocket) -> bool:
     return bool(decode_response_frame(API_KEY, 0, data)[1].api_keys)
 
 
-def test_new_connections_get_the_new_certificate_and_old_ones_stay(broker: Running) -> None:
+def test_new_connections_get_the_new_certificate_and_old_connections_stay_open(broker: Running) -> None:
     admin = Admin(broker)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -122,7 +122,7 @@ def test_key_store_that_cannot_be_used_is_refused(broker: Running) -> None:
     assert admin.certificate() == first
 
 
-def test_key_stores_change_with_the_prefix_of_a_listener_and_for_one_broker_only(broker: Running) -> None:
+def test_key_stores_are_reloaded_for_one_listener_of_one_broker(broker: Running) -> None:
     admin = Admin(broker)
     for name in ("ssl.keystore.location", "ssl.keystore.password", "ssl.truststore.type"):
         assert admin.alter(name, "x") == admin.alter(name, "x", node="") == "INVALID_REQUEST"

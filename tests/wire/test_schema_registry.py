@@ -143,7 +143,7 @@ def test_foreign_record_is_ignored_and_logged_once() -> None:
         assert sum("schema_record_ignored" in line for line in broker.logs) == 1
 
 
-def test_secured_broker_has_a_token() -> None:
+def test_registry_of_a_secured_broker_requires_a_token() -> None:
     with Broker(security="SASL_PLAINTEXT", users={"alice": "secret"}, schema_registry=True).start() as broker:
         url, token = broker.schema_registry_url, broker.schema_registry_token
         assert token
@@ -245,7 +245,7 @@ def test_confluent_serialisers_round_trip(ottla: Broker, ottla_schema_registry: 
     assert client.delete_subject("avro-value") == client.delete_subject("avro-value", permanent=True) == [1]
 
 
-def test_franz_go_registers_and_reads(broker: Broker) -> None:
+def test_franz_go_client_registers_and_reads_schemas(broker: Broker) -> None:
     try:
         program = go.built(Path(__file__).parent / "franz_go_sr")
     except Unavailable as missing:

@@ -111,7 +111,7 @@ def test_each_command_connects_by_every_protocol(
     assert commands.document("topic", "delete", topic) == {"deleted": [topic]}
 
 
-def test_copy_takes_the_settings_of_each_cluster(
+def test_copy_uses_separate_settings_for_each_cluster(
     commands: Commands, broker: SecuredBroker, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     host, port = broker.address("SASL_SSL")
@@ -130,7 +130,9 @@ def test_copy_takes_the_settings_of_each_cluster(
         assert line.endswith("in a file for --command-config")
 
 
-def test_pkcs12_stores_are_those_of_kafkas_tools(broker: SecuredBroker, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_commands_read_the_pkcs12_stores_of_kafkas_tools(
+    broker: SecuredBroker, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     stores = {
         "ssl.truststore.location": pkcs12_store(tmp_path / "trusted.p12", broker.authority, None, "changeit"),
         "ssl.truststore.password": "changeit",

@@ -221,7 +221,7 @@ def test_health_check_needs_no_credentials_beside_the_ready_file(broker: Broker,
     assert not local.exists()
 
 
-def test_properties_file_is_that_of_commands(broker: Broker) -> None:
+def test_properties_file_of_the_handle_is_accepted_by_commands(broker: Broker) -> None:
     command = [sys.executable, "-m", "ottla", "topic", "list", "--json", "--command-config", str(broker.client_properties("alice"))]
     listed = ran(command)
     assert [topic["topic"] for topic in json.loads(listed.stdout)] == ["orders"]

@@ -117,7 +117,7 @@ def check(members: list[Member], *, count: int) -> None:
     assert not {record: times for record, times in done.items() if times > 1}, "a record was accepted twice"
     assert len(counts) == count, "a record was not delivered"
     for record, deliveries in counts.items():
-        # Each member writes its own file, so the order of deliveries is unknown, but their delivery counts must differ.
+        # The order of deliveries across members is unknown, because each member writes its own file. Delivery counts must differ.
         assert len(set(deliveries)) == len(deliveries), (record, deliveries)
         assert max(deliveries) <= 5
     released = [record for record, deliveries in counts.items() if int(record[1]) % 50 == 0 and record in done]

@@ -42,7 +42,7 @@ def test_broker_is_served_from_the_wheel(runner: str, wheel: Path, tmp_path: Pat
         pytest.skip(f"{name} is not installed: pip install {'uv' if name == 'uvx' else name}")
     home = tmp_path / "home"
     home.mkdir()
-    # Neither packages nor settings of the user or of this environment are visible to the tool.
+    # The tool must see neither packages nor settings of the user or of this environment.
     environment = {
         k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST", "OTTLA_", "KAFKA_", "VIRTUAL_ENV", "XDG_"))
     }

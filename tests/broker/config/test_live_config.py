@@ -1,4 +1,4 @@
-"""Which changed configs the broker's components are told to check and to load."""
+"""Which components check and load a changed config."""
 
 from __future__ import annotations
 

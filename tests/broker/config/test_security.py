@@ -60,7 +60,7 @@ def test_sasl_mechanism_gets_the_users_of_its_login_module() -> None:
     assert settings.key_set is None
 
 
-def test_config_with_the_most_specific_listener_prefix_wins() -> None:
+def test_config_with_the_most_specific_listener_prefix_takes_precedence() -> None:
     given = {
         **PLAIN_JAAS,
         "listener.name.in.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",

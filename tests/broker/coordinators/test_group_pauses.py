@@ -156,7 +156,7 @@ def test_joins_of_many_members_hold_the_loop_briefly(measured: Measured) -> None
         )
 
     def join(member: str) -> None:
-        # The response is sent when all members have joined, so the member does not wait for it here.
+        # JoinGroup is answered when all members have joined, so the test does not wait for the response.
         measured.broker.connect().send(joining(name, member), 3)
 
     measured.ask(joining("other", ""), 3)

@@ -183,7 +183,7 @@ def test_lost_partition_is_added_again_after_a_second_power_cut(broker: Simulate
 
 
 def test_decided_transaction_is_completed_and_not_extended(broker: SimulatedBroker, world: World) -> None:
-    """Partitions that both transactions write to are also not added to the next transaction."""
+    """The partitions of the decided transaction are not added to the next transaction."""
     perform(world, "produce A t")
     perform(world, "commit A")
     broker.kill()

@@ -201,7 +201,7 @@ def test_waiting_fetch_gets_released_records(broker: SimulatedBroker, client: Si
 
 
 def test_parked_share_fetch_acquires_no_records_after_its_session_ended(broker: SimulatedBroker, client: SimulatedClient) -> None:
-    """Another connection's request ends the session. Records acquired after that could never be acknowledged."""
+    """A request on another connection ends the session. Records acquired after the end could never be acknowledged."""
     a, elsewhere = Sharer(broker, "a").joined(), Sharer(broker, "a")
     a.acquire()
     sent = a.client.send(a.fetch_request(max_wait_ms=5_000), 2)

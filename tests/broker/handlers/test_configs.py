@@ -208,7 +208,7 @@ def test_configs_of_many_resources_are_handled_in_steps(simulated: SimulatedBrok
         incremental_alter_configs.handle(simulated.broker, request, context),
         describe_configs.handle(simulated.broker, describe_all(names), context),
     ):
-        # The first step ends before all resources are handled.
+        # The request has more resources than the first step handles.
         handled.send(None)
         handled.close()
 

@@ -176,7 +176,7 @@ def test_replicas_can_only_stay_in_their_log_directory(client: SimulatedClient) 
     unknown, elsewhere = Code.UNKNOWN_TOPIC_OR_PARTITION, Code.LOG_DIR_NOT_FOUND
     assert moved((DATA_DIR, "a", [0, 2])) == [("a", [(0, 0), (2, unknown)])]
     assert moved((DATA_DIR, "b", [0]), ("/other", "a", [0])) == [("b", [(0, unknown)]), ("a", [(0, elsewhere)])]
-    # If a request names several directories for a partition, the last one counts.
+    # If a request names several directories for a partition, the last directory in the request is used.
     assert moved((DATA_DIR, "a", [0]), ("/other", "a", [0])) == [("a", [(0, elsewhere)])]
     assert moved(("/other", "a", [0]), (DATA_DIR, "a", [0])) == [("a", [(0, 0)])]
 

@@ -109,7 +109,7 @@ def test_interrupted_sweep_does_not_count_as_a_sweep_without_errors() -> None:
 
 
 def test_errors_beyond_the_remembered_number_share_a_log_line() -> None:
-    """The first thousand of two thousand failing groups get a line each. The other thousand share a line. Counts follow later."""
+    """Two thousand groups fail. The first thousand get a log line each, the others share a line, and counts follow later."""
     retried = Retried()
     for _ in range(60):
         for group in range(2 * MAX_ERRORS):

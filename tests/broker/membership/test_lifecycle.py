@@ -153,7 +153,7 @@ def test_refused_heartbeat_does_not_change_the_lifecycle_state() -> None:
     assert (one.state, one.is_fenced, one.due_ms) == (BrokerState.RUNNING, False, 2_100)
 
 
-def test_running_broker_that_is_fenced_stays_in_service() -> None:
+def test_fenced_broker_stays_in_the_state_running() -> None:
     one = lifecycle(running=True)
     assert not beat(one, 2_000, fenced=True).want_fence
     assert (one.state, one.is_fenced) == (BrokerState.RUNNING, True)

@@ -98,7 +98,7 @@ def elect_uncleanly(client: SimulatedClient) -> Code:
 
 
 def test_partition_without_eligible_replica_needs_an_unclean_election(world: MemberWorld) -> None:
-    """The last leader stays down, and both other brokers have stopped uncleanly."""
+    """The last leader does not restart, and both other brokers have stopped uncleanly."""
     members, topic_id = begin(world)
     lose(world, members, 1, 2, 3)
     last = partition(world).last_known_elr[0]

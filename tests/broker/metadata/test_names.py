@@ -73,7 +73,7 @@ def auto_created(client: SimulatedClient, name: str) -> int:
 
 
 def test_client_requests_cannot_change_the_metadata_topic(broker: SimulatedBroker) -> None:
-    """The codes are those of Apache Kafka 4.3.1."""
+    """The expected codes are from Apache Kafka 4.3.1."""
     name = METADATA_TOPIC
     before = bytes(files(broker)[LOG])
     with broker.connect("__admin_client") as client:

@@ -64,7 +64,7 @@ def test_next_block_is_requested_before_the_last_id_is_used() -> None:
     assert len(controller.asked) == 1
 
 
-def test_refused_early_request_keeps_the_current_block() -> None:
+def test_refused_request_for_the_next_producer_id_block_keeps_the_current_block() -> None:
     controller = Controller()
     ids = ProducerIds(controller, ahead=2)
     ids.ask_ahead()

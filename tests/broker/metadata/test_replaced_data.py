@@ -238,7 +238,7 @@ def damage(world: ServingWorld) -> Iterator[tuple[str, bytes | None]]:
             yield path, bytes(flipped)
 
 
-def test_damaged_snapshot_is_refused_and_the_broker_goes_on() -> None:
+def test_damaged_snapshot_is_refused_and_the_broker_continues() -> None:
     world = begun()
     client = world.connect()
     for path, content in list(damage(world)):

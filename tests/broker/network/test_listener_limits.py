@@ -57,7 +57,7 @@ def test_connection_beyond_the_rate_is_read_when_kafka_would_accept_it(broker: A
     assert not second.is_paused and not second.closed
 
 
-def test_listener_may_have_a_lower_rate(broker: Any) -> None:
+def test_listener_may_have_a_lower_creation_rate_than_the_broker(broker: Any) -> None:
     limited(broker, "IN", "OUT", listener__name__in__rate=1)
     assert are_read(broker, FREE + 1) == [True] * FREE + [False]
     assert all(are_read(broker, 50, "OUT"))

@@ -239,7 +239,7 @@ def test_health_reports_an_offline_partition(broker: SimulatedBroker, tmp_path: 
     "harm", [lambda path: (path / LOCK_FILE).unlink(), lambda path: path.rename(path.with_name("moved"))], ids=["lock", "directory"]
 )
 def test_lost_data_directory_is_not_written(broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], object]) -> None:
-    """Another broker may own the directory, or its data may be lost for good, so no write may be acknowledged."""
+    """If the data directory is lost, another broker may own its path, or the data may be gone, so no write may be acknowledged."""
     harm(tmp_path)
     with capture_logs() as lines:
         broker.sleep(5_000)

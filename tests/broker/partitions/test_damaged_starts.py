@@ -194,7 +194,7 @@ def test_producer_ids_found_in_logs_are_not_reused() -> None:
         for record in read_records(stored[position : position + header.size_bytes])
         if record.value is not None and record.value[1] == producer_ids_record.RECORD_TYPE
     )
-    # Only the first bytes of the batch reached the disk.
+    # Only the first bytes of the batch with the producer id block reached the disk.
     del raw[allotted + 20 :]
     with capture_logs() as lines:
         broker.start()

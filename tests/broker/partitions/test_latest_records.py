@@ -170,7 +170,7 @@ def test_superseded_records_are_skipped_for_any_read_size(piece: int, monkeypatc
 
 @pytest.mark.entry("STO-28")
 def test_segment_with_offsets_outside_its_range_is_damaged() -> None:
-    """Only the file's name shows where the first segment must begin. Its content is replaced with an older segment's."""
+    """Only the file name shows where the first segment must begin, and its content is replaced with an older segment's content."""
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig(segment_bytes=2_000))
     while len(log.segments) < 4:
         log.append_own(build_batch([(b"\0\0\0\1a", b"value")], NOW_MS), NOW_MS)

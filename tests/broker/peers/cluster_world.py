@@ -72,7 +72,6 @@ class ClusterWorld:
         return broker.start()
 
     def _join(self, broker_id: int) -> None:
-        """Connect a broker's coordinators to the other broker."""
         server = self.brokers[broker_id].broker
         peers = self.peers[broker_id] = BrokerPeers(
             cast(PeerEnv, server.env),

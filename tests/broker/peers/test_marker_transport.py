@@ -77,7 +77,7 @@ def test_unanswered_markers_are_sent_again(world: ClusterWorld, kind: Failure) -
 
 
 def refuse(held: HeldPeer, code: int) -> None:
-    """Let the other broker answer the held markers with this error code."""
+    """Let the other broker answer the held markers with an error code."""
     ((_, message, _, _),) = held.held
     result = WritableTxnMarkerPartitionResult(partition_index=1, error_code=code)
     topic = WritableTxnMarkerTopicResult(name=TOPIC, partitions=[result])
@@ -149,7 +149,7 @@ def test_markers_reach_the_new_leader_when_the_coordinator_learns_of_the_move(wo
 
 
 def test_partition_without_leader_is_not_treated_as_deleted(world: ClusterWorld) -> None:
-    """Unlike here, Apache Kafka 4.3.1 completes such a transaction and never writes its marker."""
+    """Apache Kafka 4.3.1 treats such a partition as deleted: it completes the transaction and never writes the marker."""
     producer = begun(world, 1)
     world.elect(TOPIC, 1, -1)
     assert world.end(producer).error_code == Code.NONE

@@ -9,7 +9,7 @@ from ottla.protocol.errors import DecodeError
 from ottla.security.principal import ANONYMOUS, KafkaPrincipal
 
 
-def test_principal_has_kafkas_bytes() -> None:
+def test_principal_is_encoded_like_in_kafka() -> None:
     assert principal_bytes(ANONYMOUS) == b"\0\0" + b"\5User" + b"\12ANONYMOUS" + b"\0" + b"\0"
 
 

@@ -23,7 +23,7 @@ READY = '{"event": "ready", "bootstrap": "127.0.0.1:9092"}\n'
 
 
 def test_second_broker_keeps_the_ready_file_of_the_first(tmp_path: Path) -> None:
-    """The second broker has the same command line and fails because of the directory's lock. The first one stays ready."""
+    """The second broker has the same command line and fails because the directory is locked. The first broker stays ready."""
     data, path = tmp_path / "data", tmp_path / "ready.json"
     data.mkdir()
     path.write_text(READY)

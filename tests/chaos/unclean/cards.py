@@ -111,7 +111,6 @@ class Cards:
         return self._campaign.session_ms / 1000 + self._rng.uniform(*OVER_SESSION_S)
 
     def _victim(self) -> int:
-        """Return the leader of a random partition."""
         return self._leader(self._rng.choice(self._partitions))
 
     def _leader(self, where: TopicPartition) -> int:

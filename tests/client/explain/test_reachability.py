@@ -16,14 +16,14 @@ def test_doctor_has_no_finding_for_a_reachable_address() -> None:
     assert finding("localhost", ["127.0.0.1", "::1"], {}) is None
 
 
-def test_a_broker_that_listens_on_ipv4_only_is_a_warning() -> None:
+def test_broker_that_listens_only_on_ipv4_causes_a_warning() -> None:
     found = finding("localhost", ["127.0.0.1"], {"::1": "refused"})
     assert found is not None and found.status == "warning"
     assert found.text == "localhost accepts connections at 127.0.0.1, but not at ::1 (refused)"
     assert "give 127.0.0.1:9092" in found.remedy
 
 
-def test_a_broker_that_listens_on_ipv6_only_is_a_warning() -> None:
+def test_broker_that_listens_only_on_ipv6_causes_a_warning() -> None:
     found = finding("localhost", ["::1"], {"127.0.0.1": "refused"})
     assert found is not None and "give [::1]:9092" in found.remedy
 
@@ -47,7 +47,7 @@ def test_a_broker_that_listens_on_ipv6_only_is_a_warning() -> None:
         ),
     ],
 )
-def test_address_with_a_closed_port_fails(host: str, errors: dict[str, str], text: str, remedy: str) -> None:
+def test_address_with_a_closed_port_is_a_failed_finding(host: str, errors: dict[str, str], text: str, remedy: str) -> None:
     found = finding(host, [], errors)
     assert found is not None
     assert (found.status, found.text) == ("failed", text)
@@ -55,7 +55,7 @@ def test_address_with_a_closed_port_fails(host: str, errors: dict[str, str], tex
 
 
 @pytest.mark.parametrize(("host", "is_container"), [("kafka", True), ("broker.example.com", False)])
-def test_names_that_do_not_resolve_fail(host: str, is_container: bool) -> None:
+def test_host_name_that_does_not_resolve_is_a_failed_finding(host: str, is_container: bool) -> None:
     found = finding(host, [], {}, "Name or service not known")
     assert found is not None
     assert found.text == f"{host}:9092: the name {host!r} does not resolve here (Name or service not known)"

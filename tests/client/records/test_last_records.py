@@ -35,7 +35,7 @@ def test_read_windows_begin_no_earlier_than_start_and_log_start() -> None:
     assert newest(OnePartition(start=9), 9, "all") == []
 
 
-def test_a_large_topic_is_not_read_from_its_beginning() -> None:
+def test_last_records_of_a_large_topic_are_read_from_its_end() -> None:
     partition = OnePartition([batch(at, b"v") for at in range(1_000)], at_once=1_000, stable=1_000, end=1_000)
     brokers = ScriptedCluster(kafka=partition.broker).brokers()
     found = last_records(brokers, "t", 3, partitions=[0], start={}, end={0: 1_000})

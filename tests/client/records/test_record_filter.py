@@ -84,7 +84,7 @@ def test_condition_rejects_the_record(text: str) -> None:
     assert not condition(text)(record())
 
 
-def test_a_tombstone_has_no_value() -> None:
+def test_tombstone_matches_no_condition_on_its_value() -> None:
     assert condition("!value")(record(value=None))
     assert not condition("value=")(record(value=None))
     assert condition("value=")(record(value=b""))
@@ -96,7 +96,7 @@ def test_members_of_values_that_are_not_json_are_missing() -> None:
         assert not condition("value.a=1")(record(value=value))
 
 
-def test_a_marker_has_neither_key_nor_value() -> None:
+def test_marker_matches_no_condition_on_key_or_value() -> None:
     assert condition("!key")(record(control="COMMIT"))
     assert condition("offset=41")(record(control="COMMIT"))
 

@@ -53,7 +53,7 @@ def test_random_bytes_before_a_protobuf_value_never_fail_otherwise(payload: byte
     assert len(indexes) + len(rest) <= len(payload) + 1
 
 
-def test_plain_values_have_types_of_json() -> None:
+def test_decoded_values_are_converted_to_json_types() -> None:
     value = {"at": datetime.date(2026, 1, 2), "price": decimal.Decimal("1.50"), "raw": b"\0", "list": (1, None)}
     assert plain(value) == {"at": "2026-01-02", "price": "1.50", "raw": {"base64": "AA=="}, "list": [1, None]}
     deep: object = 1

@@ -115,7 +115,7 @@ def test_invalid_fault_is_reported_in_one_line(given: dict[str, Any], says: str)
         pytest.param("[" * 60_000, "neither JSON nor YAML", marks=pytest.mark.smoke),
         (" " * (MAX_TEXT_BYTES + 1), "bytes; at most"),
         ("!!python/object/apply:os.getcwd []", "neither JSON nor YAML"),
-        # Each text fails in a different function of the YAML library.
+        # Each of the malformed texts fails in a different function of the YAML library.
         ("api: 2001-13-45", "neither JSON nor YAML: month must be in 1..12"),
         ("api: 2001-01-01 00:00:00 +99:99", "neither JSON nor YAML: offset must be"),
         (f"api: {'9' * 5_000}", "neither JSON nor YAML: Exceeds the limit"),
@@ -123,7 +123,7 @@ def test_invalid_fault_is_reported_in_one_line(given: dict[str, Any], says: str)
         ("api: !!bool maybe", "neither JSON nor YAML"),
         ('api: !!int ""', "neither JSON nor YAML"),
         ("api: !!timestamp soon", "neither JSON nor YAML"),
-        # These texts are valid JSON or YAML, but no fault can have such values.
+        # Valid JSON or YAML with values that no fault can have.
         (f'{{"api": {"9" * 5_000}}}', "a number is too large; the numbers of a fault are at most"),
         ('{"delay_ms": 1e400}', "a number is too large; the numbers of a fault are at most"),
         ('{"api": "Fetch", "delay_ms": 5, "nth": 1' + "0" * 30 + "}", "a number is too large; the numbers of a fault are at most"),

@@ -21,7 +21,7 @@ WINDOWS = Windows(count=11, size_ms=1_000)
 NOW_MS = 1_700_000_000_000
 
 
-def test_rate_counts_missing_samples_as_empty_ones() -> None:
+def test_rate_counts_missing_samples_as_empty() -> None:
     sampled = Sampled(WINDOWS)
     sampled.record(100, NOW_MS)
     assert sampled.rate(NOW_MS) == 10

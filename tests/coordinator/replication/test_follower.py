@@ -68,7 +68,7 @@ def test_leaders_offsets_are_limited_to_the_followers_log(
         (EpochEnd(-1, -1), EpochEnd(3, 90), 40),
     ],
 )
-def test_truncation_offset_for_a_diverging_epoch(diverging: EpochEnd, own_end: EpochEnd | None, offset: int) -> None:
+def test_diverging_epoch_determines_the_truncation_offset(diverging: EpochEnd, own_end: EpochEnd | None, offset: int) -> None:
     """KIP-279: if the follower lacks the diverging epoch, it truncates to the end of its previous epoch and fetches again."""
     assert truncation_offset(diverging, own_end, LOG) == offset
     assert following().fetched(FetchedPartition(diverging=diverging), LOG, own_end) == Truncate(offset)

@@ -101,7 +101,7 @@ def test_out_of_sync_follower_does_not_affect_the_high_watermark() -> None:
 
 
 def test_eligible_follower_holds_back_the_high_watermark() -> None:
-    """Otherwise the follower could never reach the high watermark under load (Partition.maybeIncrementLeaderHW)."""
+    """If the follower did not count, it could never reach the high watermark under load (Partition.maybeIncrementLeaderHW)."""
     world = LeaderWithFollowers(in_sync=(1, 2))
     change = world.fetch(3, 10).expansion
     assert change is not None

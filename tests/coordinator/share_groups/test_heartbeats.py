@@ -53,7 +53,7 @@ def test_initialization_is_retried_after_its_interval(world: ShareGroupWorld) ->
     world.has_coordinator = True
     world.beat(a)
     # The second initialization starts at offset 0, because the topic exists by now, and the coordinator may have processed the
-    # first one.
+    # first initialization.
     assert world.asked[1].start_offsets == {T: {0: 0, 1: 0}}
     world.beat(a)
     assert a.reads() == {0, 1}

@@ -178,7 +178,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("before", "target", "owned", "others", "after"), TABLE.values(), ids=TABLE.keys())
-def test_reconciliation_step_has_the_expected_result(
+def test_reconciliation_step_gives_the_expected_epoch_and_tasks(
     before: StreamsGroupMember, target: Tasks, owned: Tasks | None, others: dict[str, AssignedTasks], after: tuple[object, ...]
 ) -> None:
     assert step(before, target, owned, others) == after

@@ -64,7 +64,7 @@ def test_invalid_avro_schema_is_reported_in_one_line(text: str) -> None:
     assert len(str(error.value)) < 700
 
 
-def test_referenced_types_are_inlined_once() -> None:
+def test_referenced_avro_types_are_inlined_once() -> None:
     enum = {"type": "enum", "name": "E", "symbols": ["A"]}
     inner = {"type": "record", "name": "In", "namespace": "n", "fields": [{"name": "x", "type": enum}]}
     fields = [{"name": name, "type": kind} for name, kind in (("e", "E"), ("i", "In"), ("j", "n.In"))]

@@ -55,6 +55,6 @@ def test_unknown_acl_codes_are_decoded_as_unknown() -> None:
 
 
 def test_bits_of_supported_operations_equal_those_of_kafka() -> None:
-    # These values are from responses of Apache Kafka without an authorizer.
+    # The expected numbers are from responses of Apache Kafka without an authorizer.
     bits = {kind.name: operation_bits(SUPPORTED_OPERATIONS[kind]) for kind in list(ResourceType)[2:5]}
     assert bits == {"TOPIC": 3576, "GROUP": 3400, "CLUSTER": 8096}

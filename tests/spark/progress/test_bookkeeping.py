@@ -43,7 +43,7 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.java,
     pytest.mark.entry("PIP-01", "PIP-11"),
-    # These tests take as long as all other tests with a shared Spark session together, so they run in another worker.
+    # The tests of this file take as long as all others with a shared Spark session, so they run in another worker.
     pytest.mark.xdist_group("bookkeeping"),
 ]
 

@@ -264,7 +264,7 @@ def test_compacted_segments_are_read(root: Path, logs: Logs) -> None:
     (root / CLEAN_FILE).write_text("")
     write_offsets(RealFilesystem(), f"{root}/{FIRST_DIRTY}", {("t", 0): log.first_dirty_offset})
     assert [row["offset"] for row in rows(root)] == expected
-    # These splits were planned before the compaction and are read after it.
+    # The splits were planned before the compaction, and are read after it.
     assert [row["offset"] for s in splits for b in read(s, ["offset"]) for row in b.to_pylist()] == expected
 
 

@@ -253,7 +253,7 @@ def test_expired_transactional_id_is_initialized_again() -> None:
         with pytest.raises(IdExpired):
             sink.write("q", 1, tasks_of(broker, 1, rows=10), ends(1))
         assert sink.write("q", 1, tasks_of(broker, 1, rows=10), ends(1)).records == 2 * PARTITIONS * 10
-        # Another producer owns the transactional id now, and it must not be fenced.
+        # Another producer owns the transactional id by now, and must not be fenced.
         broker.clock.advance("8d")
         second = SharedTransaction(cluster_client(Connecting(broker.bootstrap)), "shop")
         second.begin()

@@ -75,7 +75,7 @@ def test_second_stream_is_refused_during_the_first_batch_of_another(cluster: Bro
     first.leave_open()
     with pytest.raises(PipelineError, match=r"a transaction is open under 'a', of another checkpoint \(query q1\)"):
         second.start()
-    # The second stream has not fenced the first one.
+    # The second stream was refused before it could fence the first stream.
     first.write()
     with pytest.raises(PipelineError, match="came from another checkpoint"):
         second.start()

@@ -100,7 +100,7 @@ def test_progress_expires_without_renewal(broker: Broker) -> None:
 
 
 def test_fenced_stream_does_not_renew_its_progress(broker: Broker) -> None:
-    """The renewal could reset offsets that the other stream has committed."""
+    """If a fenced stream renewed its progress, it could reset offsets that the other stream has committed."""
     broker.create_topic("fenced", partitions=1)
     old = Stream(broker, "fenced").start(0)
     old.write(0)

@@ -21,7 +21,7 @@ def nothing_noted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-def test_options_of_a_tuned_producer_are_accepted() -> None:
+def test_tuning_options_of_a_producer_are_accepted() -> None:
     options = parse_options(
         LEAST
         | {
@@ -59,12 +59,12 @@ def test_options_of_a_tuned_producer_are_accepted() -> None:
         ({"kafka.linger.ms": []}, r"option 'kafka.linger.ms' is \[\], not a text"),
     ],
 )
-def test_values_that_break_the_promise_are_refused_with_the_reason(given: dict[str, Any], says: str) -> None:
+def test_producer_options_that_break_exactly_once_are_refused_with_the_reason(given: dict[str, Any], says: str) -> None:
     with pytest.raises(PipelineError, match=says):
         parse_options(LEAST | given)
 
 
-def test_options_without_effect_are_named_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_producer_options_without_effect_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "ottla.spark"):
         parse_options(LEAST | {"kafka.Linger.ms": 5, "kafka.acks": "all", "buffer.memory": "1"})
         parse_options(LEAST | {"kafka.linger.ms": 5, "buffer.memory": "1"})
@@ -75,7 +75,7 @@ def test_options_without_effect_are_named_once_in_the_log(caplog: pytest.LogCapt
     ]
 
 
-def test_refused_options_name_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_producer_options_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(PipelineError):
         parse_options({"kafka.bootstrap.servers": "h:1", "kafka.linger.ms": 5})
     assert caplog.messages == []

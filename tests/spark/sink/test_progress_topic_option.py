@@ -167,7 +167,7 @@ def test_progress_stays_at_its_topic_when_options_change(broker: Broker) -> None
     later = Stream(broker, "kept", topics="a-first,other,out")
     later.write(1, InputEnds('{"logOffset":1}'))
     assert later.stands_at() == "out"
-    # The same topic is used if the topics are not in the options but in the rows.
+    # Options that name no topics change nothing: the last progress record still determines the topic.
     nameless = Stream(broker, "kept")
     nameless.write(2, InputEnds('{"logOffset":2}'))
     assert nameless.stands_at() == "out"

@@ -109,7 +109,7 @@ def test_all_tasks_fail_after_a_task_has_disconnected_with_a_partition() -> None
 
 
 @pytest.mark.smoke
-def test_a_connection_without_the_key_is_refused_and_disturbs_no_task() -> None:
+def test_connection_without_the_key_is_refused_and_disturbs_no_task() -> None:
     with SequenceServer("127.0.0.1") as address:
         with pytest.raises(Exception, match="digest"):
             Client((address.host, address.port), authkey=b"another")
@@ -130,7 +130,7 @@ def test_silent_connections_delay_no_task_and_end_with_the_server() -> None:
 
 
 @pytest.mark.smoke
-def test_a_driver_that_has_ended_is_reported() -> None:
+def test_task_fails_when_its_driver_has_ended() -> None:
     with SequenceServer("127.0.0.1") as address:
         task = SharedSequences(address)
     with pytest.raises(MustAbort):

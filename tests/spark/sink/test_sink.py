@@ -259,7 +259,7 @@ def test_batch_is_written_once_under_its_number(spark: Any, numbers: Numbers) ->
     with pytest.raises(Exception, match="the sink was given batch 7, and the stream runs batch 0"):
         run("cp", lambda frame, batch: first(frame, 7))
     for sinks in ((first, first), (first, second)):
-        # The second iteration repeats batch 0, which is committed by then. A second frame for it is refused nevertheless.
+        # The second iteration repeats batch 0, which is committed by then. A second frame for batch 0 is refused nevertheless.
         with pytest.raises(Exception, match="batch 0 is committed under 'twice', and was given to the sink again"):
             run("cp", twice(sinks))
     assert numbers.values("single") == list(range(10))

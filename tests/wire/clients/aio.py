@@ -166,7 +166,7 @@ class Producer:
 
     def commit(self) -> None:
         # aiokafka commits a transaction although some of its records were refused. Their futures contain the error, and `flush`
-        # raises it here, as the other client libraries do in commit.
+        # raises it before the commit, as other client libraries do in commit.
         self.flush()
         self._loop.call(self.raw.commit_transaction())
 

@@ -163,7 +163,6 @@ class Story:
         return str(Code(code).name)
 
     def _gone(self, name: str, token: str) -> str:
-        """Wait until the broker has removed a token."""
         wait_until(lambda: self._found(token) is None)
         return "gone"
 
