@@ -85,8 +85,6 @@ class Lasting:
             drop_offline=lambda: None,
         )
 
-    # groups
-
     def groups(self, **shard: Any) -> Groups:
         groups = self.server.groups
         groups._shards = self.shards(Part(partition=0, **shard))
@@ -109,8 +107,6 @@ class Lasting:
     def meet_share_states_not_deleted(self) -> Callable[[], object]:
         groups = self.groups(shares=Part(forget_topics=lambda *_: [None]))
         return lambda: run(groups.forget_topics())
-
-    # share groups
 
     def share_states(self, **shard: Any) -> ShareStates:
         states = self.server.share_states
@@ -157,8 +153,6 @@ class Lasting:
         session: Any = Part(key=("g", "m"), partitions=[(bytes(16), 0)])
         return lambda: run(SharePartitions._release(share_partitions, session))
 
-    # transactions
-
     def transactions(self, **shard: Any) -> Transactions:
         transactions = self.server.transactions
         transactions._shards = self.shards(Part(partition=0, **shard))
@@ -181,8 +175,6 @@ class Lasting:
         phase._runtime_of = lambda shard: self.runtime  # type: ignore[assignment, return-value]
         shard: Any = Part(ids={"x": metadata}, complete=refuse)
         return lambda: self.server.stepping.start(phase._log_complete(shard, cast(Any, metadata)))
-
-    # logs and files
 
     def meet_log_read_failed(self) -> Callable[[], object]:
         partition = self.server.partitions.get("t", 0)
@@ -236,8 +228,6 @@ class Lasting:
         runtime = Runtime(self.env, self.server.partitions.get("t", 0), replay, self.server.stepping)
         return lambda: runtime._replay_batch(read_header(raw), raw, None, is_strict=False)
 
-    # peers
-
     def meet_metadata_record_skipped(self) -> Callable[[], object]:
         def replay(*_: Any) -> None:
             raise DecodeError("an unknown type")
@@ -286,8 +276,6 @@ class Lasting:
 
         return lost
 
-    # clients
-
     def meet_connection_closed(self) -> Callable[[], object]:
         return self.connecting(lambda connection: connection.close("unknown API key 18245"))
 
@@ -302,8 +290,6 @@ class Lasting:
             connection.connection_lost(None)
 
         return connect
-
-    # bugs
 
     def meet_task_failed(self) -> Callable[[], object]:
         def fail() -> None:

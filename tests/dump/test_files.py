@@ -23,9 +23,6 @@ def kinds(path: Path) -> list[str]:
     return [entry["kind"] for entry in dumped(path)]
 
 
-# logs
-
-
 def test_log_shows_batches_records_and_markers(directory: Path) -> None:
     log = directory / "t-0" / f"{FIRST}.log"
     told = dumped(log)
@@ -73,9 +70,6 @@ def test_empty_log_has_no_entries(directory: Path) -> None:
     assert dumped(directory / "t-0" / f"{9:020d}.log") == []
 
 
-# indexes
-
-
 def test_aborted_transaction_index_is_dumped(directory: Path) -> None:
     (told,) = dumped(directory / "t-0" / f"{FIRST}.txnindex")
     assert told["kind"] == "aborted"
@@ -115,9 +109,6 @@ def test_damaged_index_is_reported(raw: bytes, reason: str, tmp_path: Path) -> N
     sound, unsound = dumped(index)
     assert sound["kind"] == "index"
     assert reason in unsound["reason"]
-
-
-# snapshots, checkpoints and properties
 
 
 def test_producer_snapshot_is_dumped(directory: Path) -> None:

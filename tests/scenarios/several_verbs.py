@@ -79,9 +79,6 @@ def everybody(world: World, ask: Callable[[], str], wanted: str, nodes: list[int
     return "; ".join(oracle.final_value(other_answers, lambda left: not left, clock=world.clock))
 
 
-# leaders
-
-
 def numbers(ids: list[int] | None) -> str:
     return ",".join(map(str, ids or [])) or "nobody"
 
@@ -210,9 +207,6 @@ def move(world: World, words: Words) -> str:
     return _known(world, (name, index), now)
 
 
-# coordinators
-
-
 def coordinator_of(world: World, key: str, kind: int) -> int | None:
     answer = world.call(FindCoordinatorRequest(key=key, key_type=kind), 3)
     return None if answer.error_code else answer.node_id
@@ -280,9 +274,6 @@ def _is_asked(world: World, key: str, kind: int) -> str:
     else:
         code = world.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(key, topics=None)]), 8).groups[0].error_code
     return "coordinates" if code in (Code.NONE, Code.TRANSACTIONAL_ID_NOT_FOUND) else name_of(code)
-
-
-# brokers that fail
 
 
 def _goes(world: World, words: Words, how: Callable[[int], object]) -> str:

@@ -55,9 +55,6 @@ def transactional_id(world: World, words: Words, actor: Actor) -> str | None:
     return None if given == "null" else "" if given == "empty" else world.real(given)
 
 
-# topics
-
-
 @verb
 def topic(world: World, words: Words) -> str:
     """Create a topic and wait until its leaders accept requests. Command: ``topic t [partitions=2] [any.config=value]``."""
@@ -114,9 +111,6 @@ def create_partitions(world: World, words: Words) -> Ask:
         return name_of(code)
 
     return Ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000, validate_only=dry), 3, show)
-
-
-# producers
 
 
 @verb
@@ -256,9 +250,6 @@ def produce_all(world: World, words: Words) -> Ask:
     return Ask(request, words.version(12), show)
 
 
-# transactions
-
-
 @verb
 def add(world: World, words: Words) -> Ask:
     """Send AddPartitionsToTxn.
@@ -395,9 +386,6 @@ def marker(world: World, words: Words) -> Ask:
         return " | ".join(name_of(codes[p]) for p in parts)
 
     return Ask(WriteTxnMarkersRequest([one]), words.version(2), show)
-
-
-# time and failures
 
 
 @verb

@@ -209,9 +209,6 @@ def test_disk_error_during_truncation_takes_the_log_offline() -> None:
         assert end_after(log, offset) <= again.log_end_offset
 
 
-# checkpoints of the log directory
-
-
 def opened(fs: MemoryFilesystem, config: LogConfig = SMALL) -> tuple[LogDirectory, Log]:
     fs.crashed()
     directory = LogDirectory(fs, "/data")
@@ -252,9 +249,6 @@ def test_checkpointed_high_watermark_is_used_after_a_restart(stored_offset: int 
     write_offsets(fs, f"/data/{HIGH_WATERMARKS}", {} if stored_offset is None else {("t", 0): stored_offset})
     _, again = opened(fs)
     assert again.high_watermark == expected
-
-
-# leader epochs
 
 
 @pytest.mark.parametrize(

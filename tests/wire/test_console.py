@@ -362,7 +362,7 @@ def test_stopping_the_broker_ends_open_pages_at_once(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 def test_broker_with_an_unreachable_advertised_address_is_shown(host: str) -> None:
-    """In a container, the advertised port often differs from the port inside."""
+    """A container's advertised port often differs from the port on which its broker listens."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
         closed_port = bound.getsockname()[1]
     settings = {

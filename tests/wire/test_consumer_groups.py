@@ -112,7 +112,7 @@ def test_grown_topic_is_reassigned(broker: Broker, client: Any, topic: str, uniq
 
 
 def test_regular_expression_subscription_gets_matching_topics(broker: Broker, unique: Unique, closing: Closing) -> None:
-    """librdkafka lets the broker match topic names with the expression."""
+    """With librdkafka, the broker matches topic names with the expression."""
     stem = unique("regex")
     made(broker.bootstrap, f"{stem}-a")
     consumer = closing(stock_client("confluent-kafka", "consumer").consumer(broker.bootstrap, [f"^{stem}-.*"], group=unique("g")))

@@ -64,9 +64,6 @@ def write(made: Producer, value: bytes, *, commit: bool = True) -> None:
         made.abort_transaction(60)
 
 
-# queries
-
-
 def test_handle_creates_topics_and_reads_records(broker: Broker) -> None:
     broker.create_topic("orders", 1, {"retention.ms": "86400000"})
     with pytest.raises(ClientError, match="orders"):
@@ -97,9 +94,6 @@ def test_topic_gets_the_brokers_default_partition_count() -> None:
         broker.create_topic("payments", 2)
         with KafkaClient(broker.bootstrap) as cluster:
             assert {topic.name: topic.partitions for topic in cluster.topics()} == {"orders": 3, "payments": 2}
-
-
-# faults
 
 
 def test_commit_with_a_dropped_response_counts_once(broker: Broker) -> None:
@@ -358,9 +352,6 @@ def test_history_of_a_transactional_id_is_returned(broker: Broker, tmp_path: Pat
 def test_faults_are_accepted_as_yaml(broker: Broker) -> None:
     status, added = ask(broker, "POST", "/v1/faults", "- api: Fetch\n  delay_ms: 5\n- {api: Produce, error: 6, times: 2}\n")
     assert (status, [one["fault"]["api"] for one in added]) == (200, ["Fetch", "Produce"])
-
-
-# command line
 
 
 def test_control_api_of_another_cluster_is_not_used(broker: Broker, tmp_path: Path) -> None:

@@ -310,7 +310,7 @@ def test_copy_detects_a_recreated_topic(source: str, target: str, topic: str, ca
     assert main(["copy", topic, "--from", source, "--to", target]) == 2
     assert "was created again after it was copied; give --new" in capsys.readouterr().err
     assert copy(capsys, source, target, topic, "--new")["records"] == 1
-    # The topic at the target, created again, has no progress.
+    # The recreated topic at the target has no copy progress.
     with KafkaClient(target, TIMEOUT_S) as client:
         client.delete_topic(topic)
     with RawClient(target) as raw:

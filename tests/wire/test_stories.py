@@ -120,7 +120,7 @@ def test_deep_dive_3_producer_that_resumes_as_a_zombie_is_fenced(
 def test_deep_dive_4_consumer_that_dies_before_its_commit_reads_again(
     group_client: Client, bootstrap: str, unique: Unique, closing: Closing
 ) -> None:
-    """The documented limit: side effects outside Kafka are repeated."""
+    """A documented limit of transactions: side effects outside Kafka are repeated."""
     topic, group = unique("story"), unique("g")
     producer = closing(group_client.producer(bootstrap, transactional_id=unique("id")))
     producer.init()

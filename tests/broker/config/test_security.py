@@ -49,9 +49,6 @@ def test_inter_broker_listener_is_set_by_name_or_protocol_but_not_both() -> None
         BrokerConfig({"inter.broker.listener.name": "IN", "security.inter.broker.protocol": "SSL"})
 
 
-# sasl
-
-
 def test_sasl_mechanism_gets_the_users_of_its_login_module() -> None:
     settings = sasl({**PLAIN_JAAS, "sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN"})
     assert list(settings.modules) == ["SCRAM-SHA-512", "PLAIN"]
@@ -136,9 +133,6 @@ def test_signed_tokens_need_an_audience_and_an_issuer() -> None:
     assert (key_set.terms.audiences, key_set.terms.issuer) == ((), None)
 
 
-# tls
-
-
 def test_tls_keys_may_be_inline_pem() -> None:
     settings = tls(KEYS)
     assert (settings.keys.chain, settings.trusted, settings.client_auth) == (OWN, None, "none")
@@ -207,8 +201,6 @@ def test_pem_file_with_another_type_is_refused_with_the_type_to_set(
     with pytest.raises(ConfigError, match=rf"ssl\.truststore\.location: {path} is PEM.*; give ssl\.truststore\.type=PEM"):
         tls({**KEYS, "ssl.truststore.location": str(path)})
 
-
-# connections to other nodes
 
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="hush" user_admin="hush";'
 NODES = {

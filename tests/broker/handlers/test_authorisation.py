@@ -89,9 +89,6 @@ def codes_of(response: Any) -> dict[str, int]:
     return {topic.name: topic.partition_responses[0].error_code for topic in response.responses}
 
 
-# the ACLs
-
-
 def test_acls_are_created_described_and_deleted(broker: SimulatedBroker, client: SimulatedClient) -> None:
     grant(broker, may("CLUSTER", CLUSTER, "ALTER"))
     made = client.call(creations(may("TOPIC", OPEN, "READ"), may("GROUP", "team-", "ALL", pattern="PREFIXED")))
@@ -181,9 +178,6 @@ def test_everyone_may_access_resources_without_acls() -> None:
     broker.stop()
 
 
-# records
-
-
 def test_produce_needs_write_on_each_topic(broker: SimulatedBroker, client: SimulatedClient) -> None:
     grant(broker, may("TOPIC", OPEN, "WRITE"))
     codes = codes_of(client.call(produce(OPEN, SECRET, "ghost"), 12))
@@ -231,9 +225,6 @@ def test_list_offsets_needs_describe_and_denied_topics_come_last(broker: Simulat
     assert codes == [(OPEN, 0), (SECRET, Code.TOPIC_AUTHORIZATION_FAILED)]
 
 
-# metadata
-
-
 def described(client: SimulatedClient, names: list[str] | None, **fields: Any) -> dict[str | None, int]:
     topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
     response = client.call(MetadataRequest(topics=topics, **fields), 9)
@@ -279,9 +270,6 @@ def test_authorised_operations_are_those_of_the_acls(broker: SimulatedBroker, cl
     assert client.call(asked).cluster_authorized_operations == 1 << 7 | 1 << 8
     revoke_all(broker)
     assert client.call(asked).cluster_authorized_operations == 0
-
-
-# coordinators
 
 
 @pytest.mark.parametrize(
@@ -349,9 +337,6 @@ def test_offset_fetch_needs_describe_and_hides_other_topics(broker: SimulatedBro
     grant(broker, may("GROUP", GROUP, "DESCRIBE"), may("TOPIC", OPEN, "DESCRIBE"))
     assert fetch(named) == (0, [(OPEN, 0), (SECRET, Code.TOPIC_AUTHORIZATION_FAILED)])
     assert fetch(None) == (0, [(OPEN, 0)])
-
-
-# transactions
 
 
 def test_init_producer_id_needs_write_on_the_id() -> None:
@@ -444,9 +429,6 @@ def test_write_txn_markers_needs_permission_on_the_cluster(broker: SimulatedBrok
     assert refused.value.code is Code.CLUSTER_AUTHORIZATION_FAILED
     grant(broker, may("CLUSTER", CLUSTER, operation))
     authorise(broker.broker.authorizer, WriteTxnMarkersRequest(), context)
-
-
-# the cluster, and prefixed ACLs
 
 
 def test_cluster_api_needs_its_declared_acl_operation(broker: SimulatedBroker, client: SimulatedClient) -> None:

@@ -79,9 +79,6 @@ def throttled_produce(client: SimulatedClient, size_bytes: int) -> int:
     return wait_ms
 
 
-# bandwidth
-
-
 def test_producer_is_throttled_until_its_rate_is_within_the_quota(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "p"}, producer_byte_rate=RATE)
     client = SimulatedClient(broker, "p")
@@ -195,9 +192,6 @@ def test_member_of_a_share_group_gets_its_records_and_is_muted(broker: Simulated
     assert answer.throttle_time_ms > 0 and is_muted(client)
 
 
-# muted connections
-
-
 def test_client_that_ignores_the_throttle_time_is_not_read(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "p"}, producer_byte_rate=RATE)
     client, partition = SimulatedClient(broker, "p"), broker.broker.partitions.find("t", 0)
@@ -240,9 +234,6 @@ def test_throttle_time_is_limited_to_the_range_of_its_field(broker: SimulatedBro
     alter(broker, {"client_id": "p"}, producer_byte_rate=1)
     waits_ms = [throttled_produce(SimulatedClient(broker, "p"), 900_000) for _ in range(4)]
     assert waits_ms == sorted(waits_ms) and waits_ms[0] > 850_000_000 and waits_ms[-1] == 2**31 - 1
-
-
-# partitions
 
 
 def new_topic(name: str, partitions: int) -> CreateTopicsRequest:
@@ -303,9 +294,6 @@ def test_topics_are_not_created_automatically_beyond_the_quota(broker: Simulated
     assert client.call(wanted, 9).topics[0].error_code == 0
 
 
-# connections
-
-
 def test_connections_of_an_address_beyond_the_quota_are_closed_later(broker: SimulatedBroker) -> None:
     # Simulated clients have no address, so the default quota applies.
     alter(broker, {"ip": None}, connection_creation_rate=1)
@@ -341,7 +329,7 @@ def test_request_takes_the_same_work_with_ten_thousand_quotas_as_with_one(broker
     meter = LineMeter()
     meter.run(lambda: client.call(produce(1), 9))
     assert meter.longest < 2_000
-    # A change beyond the number that is collected is applied alone.
+    # One further quota change is applied alone, without the 10,000 others.
     alter(broker, {"user": "u1"}, producer_byte_rate=None)
     meter.longest = 0
     assert meter.run(lambda: quotas.managers).produce.limits.by_entity

@@ -189,9 +189,6 @@ def test_requests_after_the_last_token_are_handled_in_the_same_read(client: Sasl
     assert [principal.name for principal in principals] == ["alice", "alice"]
 
 
-# refusals
-
-
 @pytest.mark.parametrize("token", [b"\0alice\0wrong", b"\0mallory\0hush"])
 def test_refused_client_is_answered_after_a_delay_and_disconnected(client: SaslClient, token: bytes) -> None:
     client.handshake()
@@ -288,9 +285,6 @@ def test_no_secret_is_logged(connect: Callable[..., SaslClient]) -> None:
             client.scheduler.advance(DELAY_MS)
     assert len(lines) >= 4
     assert "hush" not in repr(lines)
-
-
-# sessions
 
 
 @pytest.fixture

@@ -119,9 +119,6 @@ def test_batch_above_the_high_watermark_in_a_response_is_found() -> None:
     assert "above its high watermark 4" in line
 
 
-# complete histories
-
-
 def history_of(*values: tuple[TopicPartition, str]) -> History:
     """Return a history with one committed transaction that has these records."""
     attempt = Attempt("id", "id#1", 1, 1, [TriedRecord(where, value) for where, value in values], commit_asked_s=2.0)
@@ -175,9 +172,6 @@ def test_record_without_a_producer_is_reported_despite_an_unclean_election() -> 
     assert any(line.startswith("unknown record: 'id#1/1/1/0'") for line in lines)
 
 
-# elections in the metadata log
-
-
 def test_elections_are_read_from_the_metadata_log() -> None:
     topic_id = bytes(15) + b"\7"
     first = PartitionRegistration(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1, leader_epoch=0, partition_epoch=0)
@@ -198,9 +192,6 @@ def test_elections_are_read_from_the_metadata_log() -> None:
     ]
     found = [(e.where, e.leader_epoch, e.leader, e.kind) for e in elections(records)]
     assert found == [(A, 1, 2, CLEAN), (A, 3, 3, ELIGIBLE), (A, 5, 3, LAST_KNOWN), (A, 6, 1, UNCLEAN)]
-
-
-# power
 
 
 def test_power_cut_removes_only_unsynced_bytes(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_hostile_depth_is_an_error_and_not_a_crash() -> None:
 
 
 def test_regular_expressions_take_linear_time() -> None:
-    """Python's own `re` takes exponential time for this expression and value."""
+    """Python's own `re` takes exponential time for the tested expression and value."""
     assert not condition("value$[?search(@, '(a+)+$')]")(record(json.dumps(["a" * 10_000 + "!"]).encode()))
     with pytest.raises(ClientError, match="is not a regular expression of RE2"):
         condition("value$[?match(@, '(?=a)b')]")(record(b'["a"]'))

@@ -130,7 +130,7 @@ def test_fault_holds_the_remaining_markers(faulty: Faulty, written: int) -> None
 
 
 def test_fault_leaves_one_partition_without_its_marker(faulty: Faulty) -> None:
-    """In this partition only, read-committed consumers wait at the transaction."""
+    """Only in the partition without the marker, read-committed consumers wait at the transaction."""
     faulty.do(*BEGUN)
     held = faulty.add(hold="between-markers", topic="f-u", after_markers=2)
     faulty.do("commit A nosettle once")

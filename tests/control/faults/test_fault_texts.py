@@ -194,7 +194,7 @@ def test_default_number_of_hits_depends_on_the_fault(given: dict[str, Any], limi
 
 @pytest.mark.smoke
 def test_every_kafka_error_is_accepted_by_name_and_number() -> None:
-    """The list is compared with the independent list of kafka-python."""
+    """The list of accepted errors is compared with kafka-python's independent list."""
     from kafka import errors
 
     from ottla.control.faults.api_names import ERRORS

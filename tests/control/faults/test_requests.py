@@ -59,9 +59,6 @@ def codes_of_fetch(answer: Any) -> dict[int, int]:
     return {p.partition_index: p.error_code for t in answer.responses for p in t.partitions}
 
 
-# errors
-
-
 def test_error_fault_answers_once_without_effect(faulty: Faulty) -> None:
     faulty.do("topic t")
     fault = faulty.add(api="Produce", error=ERROR)
@@ -224,9 +221,6 @@ def test_configured_fetch_response_is_sent(faulty: Faulty) -> None:
     assert (told.error_code, bytes(told.records)) == (Code.OFFSET_OUT_OF_RANGE, b"\0\1")
 
 
-# the connection
-
-
 @pytest.mark.parametrize(("moment", "stored"), [("before", 0), ("after", 1)])
 def test_connection_is_cut_before_or_after_the_request_takes_effect(faulty: Faulty, moment: str, stored: int) -> None:
     faulty.do("topic t")
@@ -299,9 +293,6 @@ def test_client_retries_end_txn_after_a_dropped_response(faulty: Faulty, version
     assert faulty.do("add A t v=3" if version == 4 else "read t", f"produce A t v={11 if version == 4 else 12}").startswith("NONE")
     assert faulty.do(f"commit A v={version}").startswith("NONE")
     assert faulty.do("read t") == "a1 a2"
-
-
-# delays
 
 
 def answered_after_ms(faulty: Faulty, client: Any, sent: Any) -> int:
@@ -443,9 +434,6 @@ def test_byte_rate_limits_the_connection(faulty: Faulty) -> None:
     assert faulty.do("log t").count("data") == 1
 
 
-# the process
-
-
 @pytest.mark.parametrize(("moment", "stored"), [("before", 0), ("after", 1)])
 def test_kill_fault_ends_the_process_before_or_after_a_request(faulty: Faulty, moment: str, stored: int) -> None:
     faulty.do("topic t")
@@ -453,9 +441,6 @@ def test_kill_fault_ends_the_process_before_or_after_a_request(faulty: Faulty, m
     with faulty.killed():
         faulty.broker.connect().call(produced("f-t"), 9)
     assert faulty.do("log t").count("data") == stored
-
-
-# large requests, which are decoded in a thread
 
 
 def test_large_request_triggers_faults_like_a_small_request(faulty: Faulty) -> None:
@@ -469,9 +454,6 @@ def test_large_request_triggers_faults_like_a_small_request(faulty: Faulty) -> N
     faulty.add(api="AddPartitionsToTxn", cut="before")
     with faulty.broker.connect() as client, pytest.raises(Closed):
         client.call(request, 3)
-
-
-# faults that do not match
 
 
 def test_faults_that_match_no_request_change_no_response(faulty: Faulty) -> None:

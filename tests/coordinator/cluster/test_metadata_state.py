@@ -146,9 +146,6 @@ def test_clear_elr_record_applies_to_one_topic_or_to_all_topics() -> None:
         replay(state, clear_elr_record, clear_elr_record.ClearElrRecord(topic_name="ghost"))
 
 
-# registrations
-
-
 def register(state: ClusterState, broker_id: int = 1, epoch: int = 20, offset: int = 20, **changed: Any) -> None:
     message = register_broker_record.RegisterBrokerRecord(
         **{
@@ -248,9 +245,6 @@ def test_controller_registers_and_unregisters() -> None:
         replay(state, unregister_controller_record, removal)
 
 
-# snapshots
-
-
 @pytest.mark.parametrize("metadata_version", [33, 30, 29, 23, 22, 17, 16, 7])
 def test_snapshot_restores_state_at_each_metadata_version(metadata_version: int) -> None:
     state = with_topic(
@@ -298,9 +292,6 @@ def test_record_versions_equal_those_of_kafka() -> None:
         30: (4, 2, 2),
         33: (4, 2, 2),
     }
-
-
-# metadata log and transactions
 
 
 def test_every_metadata_record_type_is_replayed_or_listed_as_ignored() -> None:
@@ -364,9 +355,6 @@ def test_invalid_record_does_not_stop_the_rest_of_its_transaction() -> None:
     with pytest.raises(DecodeError, match="ghost"):
         replay(state, end_transaction_record, end_transaction_record.EndTransactionRecord())
     assert set(state.topics) == {"t", "u"}
-
-
-# memory
 
 
 def test_single_broker_start_does_not_import_cluster_record_modules() -> None:

@@ -27,9 +27,6 @@ def elect(world: ControllerWorld, kind: int, name: str = "t", index: int = 0) ->
     return code_of(world.run(elections.elect_leaders(world.state, kind, [(name, [index])]))[name][index])
 
 
-# elections
-
-
 def test_preferred_election_returns_leadership_to_the_first_replica() -> None:
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
@@ -131,9 +128,6 @@ def test_leader_rebalance_moves_a_bounded_number_of_partitions() -> None:
     assert {p.leader for p in world.state.topics["t"].partitions} == {1}
 
 
-# in-sync replicas
-
-
 def asked_for(world: ControllerWorld, isr: tuple[int, ...], index: int = 0, **changed: Any) -> PartitionAsked:
     topic, partition = world.state.topics["t"], world.partition("t", index)
     fields = {
@@ -231,9 +225,6 @@ def test_leader_reports_its_recovery_before_it_adds_in_sync_replicas() -> None:
     assert (answer.leader_recovery_state, answer.isr, answer.leader) == (RECOVERED, (1, 2), 2)
 
 
-# reassignment
-
-
 def reassign(world: ControllerWorld, replicas: tuple[int, ...] | None, name: str = "t", index: int = 0) -> Code | None:
     return code_of(world.run(reassignment.reassign(world.state, {(name, index): replicas}))[name, index])
 
@@ -302,9 +293,6 @@ def test_invalid_reassignments_are_refused() -> None:
     for replicas in ((), (1, 1), (1, 9)):
         assert reassign(world, replicas) is Code.INVALID_REPLICA_ASSIGNMENT
     assert not world.partition().is_reassigning
-
-
-# placement
 
 
 def test_replicas_are_spread_over_racks_and_leaders_over_brokers() -> None:

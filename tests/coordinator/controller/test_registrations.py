@@ -120,9 +120,6 @@ def test_new_active_controller_starts_a_session_for_every_unfenced_broker() -> N
     assert fresh.next_check_ms() == 50_001 + fresh.session_timeout_ms
 
 
-# controlled shutdown
-
-
 def test_controlled_shutdown_waits_until_new_leaders_know_their_leadership() -> None:
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
@@ -191,9 +188,6 @@ def test_failed_directory_loses_its_leaderships() -> None:
     assert (world.partition("t", 1).leader, world.partition("t", 1).isr) == (2, (2, 1))
     world.beat(2, cordoned_directories=two[:1])
     assert world.state.registrations.brokers[2].cordoned_directories == two[:1]
-
-
-# unregistration, controllers, producer ids
 
 
 def test_unregistered_broker_leaves_the_in_sync_replicas() -> None:

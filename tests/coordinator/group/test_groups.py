@@ -177,9 +177,6 @@ def test_stable_group_survives_a_restart() -> None:
     assert world.sync(second)[0].assignment == b"a1"
 
 
-# offsets
-
-
 def test_commit_checks_member_and_generation() -> None:
     world = ClassicGroupWorld()
     with refused(Code.ILLEGAL_GENERATION):

@@ -37,9 +37,6 @@ def names(count: int, prefix: str = "n") -> list[str]:
     return [f"{prefix}{at}" for at in range(count)]
 
 
-# consumer groups
-
-
 def test_number_of_topics_of_a_member_is_limited() -> None:
     beat = consumer_heartbeat(GROUP, "a", 0, rebalance_timeout_ms=1, topic_names=names(MAX_MEMBER_TOPICS), owned={})
     check_consumer(beat, ["uniform"])
@@ -66,9 +63,6 @@ def test_number_of_topics_of_a_group_is_limited(monkeypatch: pytest.MonkeyPatch)
     world.settle(a, b)
     world.beat(a)
     assert len(world.group.subscribers) == 10
-
-
-# streams groups
 
 
 def joining(**changes: Any) -> StreamsGroupHeartbeatRequest:

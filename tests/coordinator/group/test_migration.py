@@ -38,9 +38,6 @@ def world() -> MixedGroupWorld:
     return MixedGroupWorld()
 
 
-# from classic to consumer
-
-
 @pytest.mark.entry("GRP-69")
 def test_heartbeat_upgrades_a_classic_group(world: MixedGroupWorld) -> None:
     classic = ClassicClient()
@@ -151,9 +148,6 @@ def test_partition_with_two_owners_prevents_the_upgrade(world: MixedGroupWorld) 
     world.sync(leader, generation=world.shard.groups[GROUP].generation, assignments={c.member_id: both for c in (first, second)})
     with refused(Code.GROUP_ID_NOT_FOUND, "because a partition is assigned to several members."):
         world.beat(ConsumerClient("new"))
-
-
-# members of the classic protocol in a consumer group
 
 
 @pytest.mark.entry("GRP-72")

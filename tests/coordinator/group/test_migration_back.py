@@ -34,9 +34,6 @@ def world() -> MixedGroupWorld:
     return MixedGroupWorld()
 
 
-# from consumer to classic
-
-
 @pytest.mark.entry("GRP-77")
 def test_group_is_downgraded_when_the_last_consumer_leaves(world: MixedGroupWorld) -> None:
     classic, consumer = mixed(world, assignors=(COOPERATIVE, EAGER))
@@ -113,9 +110,6 @@ def test_last_members_of_both_protocols_leave_an_empty_consumer_group(world: Mix
     view = world.shard.view(GROUP)
     assert view is not None
     assert (view.type_name, view.state_name) == ("consumer", "Empty")
-
-
-# static members
 
 
 @pytest.mark.entry("GRP-78")

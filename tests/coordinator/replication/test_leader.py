@@ -66,9 +66,6 @@ class LeaderWithFollowers:
         return self.hw
 
 
-# the high watermark
-
-
 def test_high_watermark_is_the_lowest_end_offset_of_in_sync_replicas() -> None:
     world = LeaderWithFollowers()
     world.fetch(2, 7)
@@ -151,9 +148,6 @@ def test_sole_replica_commits_at_once_with_any_min_insync_replicas() -> None:
     assert sole_leader(1, 0, 0).in_sync is leader.in_sync, "partitions with equal in-sync state share one object"
 
 
-# lag
-
-
 @pytest.mark.parametrize(
     ("offsets", "late_ms", "is_out"),
     [
@@ -187,9 +181,6 @@ def test_replica_that_reaches_an_earlier_log_end_counts_as_caught_up_at_that_tim
         world.end += 10
         world.fetch(2, world.leader.follower(2).end_offset + 5)
     assert world.shrink() is not None
-
-
-# replicas that join the in-sync set
 
 
 def test_replica_joins_the_in_sync_set_at_the_high_watermark_and_the_epoch_start() -> None:
@@ -231,9 +222,6 @@ def test_fetch_of_a_broker_that_is_not_a_replica_is_refused_as_unknown_leader_ep
     with pytest.raises(KafkaError) as raised:
         LeaderWithFollowers().fetch(4, 0)
     assert raised.value.code is Code.UNKNOWN_LEADER_EPOCH
-
-
-# pending AlterPartition requests
 
 
 @pytest.mark.parametrize("code", [*GIVEN_UP, *VIEW_IS_OLD, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER])
@@ -294,9 +282,6 @@ def test_leader_outside_the_in_sync_replicas_raises() -> None:
         LeaderWithFollowers(in_sync=(2, 3))
 
 
-# producers
-
-
 def test_append_with_acks_all_is_refused_below_min_insync_replicas() -> None:
     leader = LeaderWithFollowers(in_sync=(1,), min_in_sync=2).leader
     with pytest.raises(KafkaError) as raised:
@@ -324,9 +309,6 @@ def test_acks_all_response_reports_too_few_replicas_after_append() -> None:
     world.leader.in_sync = committed(frozenset({1}), 5)
     assert world.leader.answer_to(ACKS_ALL, 5, 5) is Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     assert world.leader.answer_to(ACKS_ALL, 6, 5) is None
-
-
-# leader epochs
 
 
 @pytest.mark.parametrize(("asked", "code"), [(-1, None), (5, None), (4, Code.FENCED_LEADER_EPOCH), (6, Code.UNKNOWN_LEADER_EPOCH)])

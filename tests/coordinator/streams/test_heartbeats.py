@@ -33,9 +33,6 @@ def refused(world: StreamsGroupWorld, app: Application, **options: Any) -> Code:
     return error.value.code
 
 
-# joining
-
-
 def test_first_member_gets_all_tasks() -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
@@ -106,9 +103,6 @@ def test_unknown_group_and_unknown_member_are_refused() -> None:
     assert refused(world, app, member_epoch=-1, active_tasks=None, standby_tasks=None, warmup_tasks=None) is Code.UNKNOWN_MEMBER_ID
 
 
-# fencing
-
-
 def test_wrong_member_epoch_is_fenced() -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
@@ -137,9 +131,6 @@ def test_unknown_owned_tasks_are_refused(subtopology: str, partition: int) -> No
     world.join(app)
     owned = [TaskIds(subtopology_id=subtopology, partitions=[partition])]
     assert refused(world, app, active_tasks=owned) is Code.INVALID_REQUEST
-
-
-# topologies
 
 
 def test_missing_internal_topics_are_reported_and_created() -> None:
@@ -196,9 +187,6 @@ def test_invalid_topology_creates_no_group() -> None:
         world.join(Application("a", topology=Topology(epoch=0, subtopologies=[circle])))
     assert error.value.code is Code.STREAMS_INVALID_TOPOLOGY
     assert not world.shard.groups
-
-
-# timeouts
 
 
 def test_member_is_removed_when_its_session_ends() -> None:
@@ -264,9 +252,6 @@ def test_new_group_delays_its_first_assignment_for_more_members() -> None:
     world.beat(a)
     world.beat(b)
     assert len(a.active) == len(b.active) == 2, "no member has to revoke a task"
-
-
-# static members
 
 
 def test_static_member_keeps_its_tasks_when_it_returns_with_another_member_id() -> None:
@@ -377,9 +362,6 @@ def test_unchanged_target_assignments_are_not_written() -> None:
     ]
 
 
-# responses to members
-
-
 def test_shutdown_is_reported_to_all_members_until_the_group_is_empty() -> None:
     world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
@@ -463,9 +445,6 @@ def test_changed_group_config_changes_the_target() -> None:
     assert b.standby == a.active
 
 
-# describing
-
-
 def test_describe_returns_members_and_topology() -> None:
     world, app = StreamsGroupWorld(), Application("a", topology=STATEFUL, endpoint=Endpoint(host="ha", port=1))
     world.join(app)
@@ -488,9 +467,6 @@ def test_describe_returns_members_and_topology() -> None:
     with pytest.raises(KafkaError) as error:
         world.shard.describe("other")
     assert error.value.code is Code.GROUP_ID_NOT_FOUND
-
-
-# invalid requests
 
 
 @pytest.mark.parametrize(

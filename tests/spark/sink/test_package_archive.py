@@ -39,7 +39,7 @@ def test_archive_contains_every_module_that_it_imports(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_archive_contains_the_modules_that_tasks_import(tmp_path: Path) -> None:
-    """With -S, Python ignores an editable installation that could supply missing modules."""
+    """Python runs with -S, which ignores an editable installation that could supply missing modules."""
     dependencies = Path(crc32c.__file__).parent.parent
     script = (
         f"import importlib, sys; sys.path[:0] = [{str(package_archive(tmp_path))!r}, {str(dependencies)!r}]\n"

@@ -149,7 +149,7 @@ class TestAStream:
         assert [(key, headers) for key, _, headers in stream.contents("out")] == [(b"", ())] * BATCH_RECORDS
 
     def test_failed_gathering_falls_back_to_tasks(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Spark raises this error if results exceed spark.driver.maxResultSize."""
+        """Spark raises the simulated error if results exceed spark.driver.maxResultSize."""
 
         def failing(rows: Any) -> Any:
             raise RuntimeError("Total size of serialized results is bigger than spark.driver.maxResultSize")
