@@ -52,7 +52,7 @@ PROBE_SETTLES_S = 2.0
 LOW_PRIORITY = 15
 SETTINGS = {"group.consumer.max.size": "100000"}
 KAFKA_SETTINGS = {"group.consumer.min.heartbeat.interval.ms": "500", "group.consumer.heartbeat.interval.ms": "500"}
-"""Settings with ottla's default heartbeat interval."""
+"""Settings of Apache Kafka with ottla's default heartbeat interval."""
 CONNECTIONS = 1_000
 """Maximum number of connections that the members of the many groups share."""
 INTERVAL_MS = 500
@@ -147,7 +147,7 @@ class Member:
 
 
 class Members:
-    """The running members and their tasks."""
+    """The running group members and their tasks."""
 
     def __init__(self) -> None:
         self.latencies_s: list[float] = []

@@ -37,7 +37,7 @@ SOURCES = Path(ottla.__file__).parent
 DECLARED_IN = ("broker/config/settings.py", "broker/config/definitions.py", "storage/config.py")
 """Modules that declare fields and keys. A key that occurs only there is not used."""
 ROOMS = ("broker", "cli", "control", "coordinator", "storage", "protocol", "registry")
-"""Packages with the broker's code."""
+"""Packages of the broker's code that are searched for config keys."""
 ATTRIBUTE, STRING = re.compile(r"\.([a-z]\w+)"), re.compile(r'"([^"\n]+)"')
 
 AT_THE_START = {"broker.id", "log.dir"}

@@ -1,4 +1,4 @@
-"""Requests that need a coordinator's topic while it does not exist. The responses are Apache Kafka's."""
+"""Requests that need a coordinator's topic while it does not exist. The expected responses are Apache Kafka's."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ IN_SYNC_S = 60.0
 
 @dataclass(slots=True)
 class FaultReport:
-    """Faults and findings of a run."""
+    """Faults and findings of a chaos run."""
 
     seed: str
     faults: Counter[str] = field(default_factory=Counter)

@@ -67,7 +67,7 @@ REASSIGNED = "replicas reassigned"
 ROLLED = "all restarted in turn"
 KAFKA = "broker of Apache Kafka"
 KILLING = {LEADER: 1, TRANSACTIONS: 1, GROUPS: 1, CONTROL: 1, TWO: 2, STARTING: 2, EMPTIED: 1, KAFKA: 1}
-"""Number of kills by fault."""
+"""Number of kills that each fault causes."""
 DECK = (
     *(LEADER, TRANSACTIONS, GROUPS, CONTROL, TWO, STARTING, LEADER, TRANSACTIONS, EMPTIED, GROUPS),
     *(PAUSED, PAUSED, STOPPED, MOVED, MOVED, TOPIC),
@@ -89,7 +89,7 @@ KIP_848_PIPES = ("pipe:pipe-next-1:consumer", "pipe:pipe-next-2:consumer")
 
 @dataclass(slots=True)
 class ClusterReport:
-    """Faults and findings of a run."""
+    """Faults and findings of a chaos run."""
 
     seed: str
     campaign: str = campaigns.OTTLA

@@ -19,7 +19,7 @@ axe.run(document).then((results) => done(results.violations), failed);
 
 @cache
 def _source() -> str:
-    """Return the library. Raises `Unavailable`."""
+    """Return the source code of axe-core. Raises `Unavailable`."""
     return (node_package(f"axe-core-{VERSION}", f"axe-core@{VERSION}") / "axe-core" / "axe.min.js").read_text()
 
 

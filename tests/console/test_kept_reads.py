@@ -1,4 +1,4 @@
-"""Pages of a cluster with 10,000 topics and 1,000 groups read it at a bounded rate, however often they refresh."""
+"""Console pages read a cluster of 10,000 topics and 1,000 groups at a bounded rate, however often they refresh."""
 
 from __future__ import annotations
 

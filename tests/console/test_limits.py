@@ -46,7 +46,7 @@ class OneTopic:
         return [state] * len(of)
 
     def transaction(self, transactional_id: str) -> None:
-        """Return no description."""
+        """Return None, because the topic has no transactional ids."""
 
 
 def page_of(log: OnePartition, **query: str) -> Any:

@@ -27,7 +27,7 @@ One slow run may be due to load on the machine.
 
 
 def seeds(text: str) -> range:
-    """Parse ``7`` or ``7-12``."""
+    """Parse a seed or a range of seeds: ``7`` or ``7-12``."""
     low, _, high = text.partition("-")
     return range(int(low), int(high or low) + 1)
 

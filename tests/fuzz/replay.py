@@ -30,7 +30,7 @@ class Trace:
 
 
 def traces() -> list[Path]:
-    """Return every file of the corpus."""
+    """Return every trace file of the corpus."""
     return sorted(CORPUS.glob("*.txt"))
 
 

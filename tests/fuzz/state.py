@@ -227,7 +227,7 @@ def moving(broker: BrokerServer) -> set[Key]:
 
 
 def difference(before: State, after: State) -> set[Key]:
-    """Return the keys whose values differ."""
+    """Return the keys whose values differ between two states."""
     if before == after:
         return set()
     return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}

@@ -125,7 +125,7 @@ SET_UPS = {
 
 
 class Client(Protocol):
-    """One connection."""
+    """A client with one connection to a broker."""
 
     def send(self, request: Any, version: int) -> tuple[int, int]: ...
 

@@ -22,7 +22,7 @@ from tests.support.waiting import logged
 pytestmark = pytest.mark.wire
 
 STRICTER = {"array of length -2"}
-"""Cases that Apache Kafka accepts."""
+"""Malformed requests that Apache Kafka accepts and ottla refuses."""
 
 
 @pytest.fixture

@@ -271,7 +271,7 @@ def _all() -> dict[str, tuple[int, bytes]]:
 
 
 FRAMINGS = _all()
-"""Compression codec and payload by name."""
+"""Compression codec and payload of each framing, by name."""
 
 
 def framed(name: str) -> bytes:

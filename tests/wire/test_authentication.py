@@ -32,7 +32,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER")
 PASSWORD = "secret"
 PLAIN = b"\0alice\0secret"
 DELAY_S = 0.08
-"""A little less than connection.failed.authentication.delay.ms."""
+"""In seconds, a little less than connection.failed.authentication.delay.ms."""
 SETTINGS = {
     "sasl.enabled.mechanisms": ",".join(MECHANISMS),
     "listener.name.sasl_plaintext.plain.sasl.jaas.config": (

@@ -38,7 +38,7 @@ SETTINGS = {
 }
 PATIENCE_S = oracle.LIMIT_S
 NAMES = 12
-"""Version of the Metadata requests."""
+"""Version of the test's Metadata requests."""
 
 
 class Orders:

@@ -58,7 +58,7 @@ def program() -> list[str]:
 
 
 class Member:
-    """One member process and its output."""
+    """A share group member: one process and its output."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, output: Path) -> None:
         self.output = output

@@ -159,7 +159,7 @@ def test_certificate_of_the_client_names_its_principal(broker: SecuredBroker) ->
 
 
 class Echo(asyncio.BufferedProtocol):
-    """Sends back what it receives."""
+    """A protocol that sends back what it receives."""
 
     def __init__(self) -> None:
         self._buffer = memoryview(bytearray(1 << 16))

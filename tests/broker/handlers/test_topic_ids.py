@@ -1,4 +1,4 @@
-"""Metadata for topics that are named by their id, compared with Apache Kafka's responses."""
+"""Metadata for topics that requests identify by topic id, compared with Apache Kafka's responses."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def batch(base_offset: int, *values: bytes) -> bytes:
 
 
 class Connected(AcceptedConnection):
-    """The controller's end of one connection."""
+    """The controller's end of one connection from a broker."""
 
     def __init__(self, controller: Controller) -> None:
         super().__init__()

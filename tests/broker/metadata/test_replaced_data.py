@@ -39,7 +39,7 @@ NOTES = f"{DATA_DIR}/notes.txt"
 """A file of another program in the data directory."""
 
 State = dict[str, list[bytes]]
-"""The record values of each topic."""
+"""A broker's data as the record values of each topic."""
 OLD: State = {"old": [b"0", b"1", b"2"], "shared": [b"0"]}
 TAKEN: State = {"shared": [b"0", b"1"], "taken": [b"0"]}
 

@@ -1,4 +1,4 @@
-"""A damaged batch in a closed segment: reads there get an error, and health, metrics and console report its location."""
+"""A damaged batch in a closed segment: reads that reach it get an error, and health, metrics and console report its location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A start after a crash logs the transactions that lost a part, and reports their number as a metric."""
+"""A start after a crash logs transactions that lost some of their writes, and counts them in a metric."""
 
 from __future__ import annotations
 

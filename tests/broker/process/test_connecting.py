@@ -80,7 +80,7 @@ async def turn(env: Env) -> None:
 
 
 async def turns(env: Env, peer: Peer, count: int) -> None:
-    """Wait until `count` bytes have arrived."""
+    """Run the event loop until `count` bytes have arrived."""
     while len(peer.arrived) < count:
         await turn(env)
 

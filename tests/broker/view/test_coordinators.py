@@ -1,4 +1,4 @@
-"""The read model names the other brokers that coordinate what this broker does not show itself."""
+"""The read model names the other brokers that coordinate groups and transactions, which this broker cannot describe."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def program() -> list[str]:
 
 
 class Member:
-    """One member process and its output."""
+    """A share group member: one process and its output."""
 
     def __init__(self, name: str, command: list[str], directory: Path) -> None:
         self.name = name

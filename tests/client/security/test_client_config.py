@@ -1,4 +1,4 @@
-"""The names of Spark's options for a connection equal Kafka's names of its client settings."""
+"""Spark's options for a connection have the same names as Kafka's client settings."""
 
 from __future__ import annotations
 

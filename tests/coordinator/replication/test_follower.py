@@ -1,4 +1,4 @@
-"""Decisions of a follower after a response of its leader."""
+"""Decisions of a follower after a fetch response from its leader."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Application:
 
     @property
     def active(self) -> set[int]:
-        """Owned active tasks of subtopology 0."""
+        """Active tasks of subtopology 0 that the member owns."""
         return set(self.owned.active.get("0", ()))
 
     @property

@@ -151,7 +151,7 @@ class Stream:
             return Counter(int(record.value or b"") for record in cluster.records(self.target))
 
     def forget_batches(self, count: int) -> None:
-        """Reset the checkpoint by `count` batches."""
+        """Remove the last `count` batches from the stream's checkpoint."""
         for number in sorted((int(p.name) for p in (self.checkpoint / "offsets").iterdir() if p.name.isdecimal()), reverse=True)[
             :count
         ]:

@@ -96,7 +96,7 @@ def test_server_of_spark_connect_that_copies_slow_tasks_is_refused(setting: str 
 
 
 class LiveConf(dict[str, str]):
-    """The settings of a running context."""
+    """The Spark settings of a running context."""
 
     def set(self, name: str, value: str) -> None:
         self[name] = value
