@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytest.importorskip("pyspark")
+
 from tools.spark_environments import RELEASES
 from tools.spark_matrix import BEGIN, END, NOT_RUN, TARGET, WAYS, refusal_of, results_on, rewritten, table
 
