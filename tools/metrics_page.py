@@ -21,8 +21,8 @@ HEAD = """# Metrics
 <!-- Written by `python -m tools.metrics_page`; tests/tools/test_pages.py compares. -->
 
 `ottla serve --metrics-port 9404` serves metrics to Prometheus at `http://127.0.0.1:9404/metrics`. Most have the names that
-dashboards for Kafka use: names of Kafka's MBeans by the JMX exporter with Strimzi's rules, and of kafka_exporter for groups and topics.
-[examples/grafana](../examples/grafana/README.md) has a dashboard for Grafana.
+dashboards for Kafka use: names of Kafka's MBeans by the JMX exporter with Strimzi's rules, and of kafka_exporter for groups and
+topics. [examples/grafana](../examples/grafana/README.md) has a dashboard for Grafana.
 
 | metric | type | labels | what it says |
 |---|---|---|---|

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -18,6 +18,8 @@ from ottla.cli.registry_values import REGISTRY_VARIABLE, USER_VARIABLE, registry
 if TYPE_CHECKING:
     from ottla.client.schema_registry.registry_client import Registry
 
+SIGNAL_CHECK_S: Final = 0.1
+"""Time between checks for signals, in seconds."""
 HELP = """Serve the web console for a cluster until SIGTERM or Ctrl-C; exit with 0. Print its URL, which contains the access
 token.
 
@@ -62,16 +64,18 @@ def command(host: str, port: int, read_only: bool, registry_url: str | None, boo
     except OSError as error:
         advice = "choose another with --host or --port"
         raise Refused(f"cannot open port {port} on {host}: {why_not_bound(error)}; {advice}") from None
-    is_stopped = threading.Event()
+    received: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: is_stopped.set())
+        signal.signal(number, lambda given, _: received.append(given))
     server.serve()
     if as_json:
         show_json({"bootstrap": bootstrap, "console": server.url})
     else:
         click.echo(f"console of {bootstrap}: {server.url}")
     sys.stdout.flush()
-    is_stopped.wait()
+    # A wait without a timeout would not end for a signal that arrives just before it.
+    while not received:
+        time.sleep(SIGNAL_CHECK_S)
     server.close()
 
 

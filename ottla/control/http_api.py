@@ -11,7 +11,7 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote
 
@@ -48,6 +48,8 @@ READ_TIMEOUT_S = 3.0
 """Timeout, in seconds, of a request that reads state on the event loop, which may be busy or paused. The console tries again."""
 PAUSE_TIMEOUT_S = 5.0
 """Timeout, in seconds, until a busy event loop begins a pause."""
+SIGNAL_CHECK_S = 0.1
+"""Time between checks for signals during a pause, in seconds."""
 MAX_WAITING = MAX_CONNECTIONS // 2
 """Maximum number of waiting requests. Half of the connections are reserved for requests that return at once and may end a wait."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -78,7 +80,7 @@ class LoopPause:
         def stand_still() -> None:
             with _fed_by_signals(let_go):
                 held.set()
-                let_go.get()
+                _wait_for_item(let_go)
             if self._let_go is let_go:
                 self._let_go = None
 
@@ -92,6 +94,16 @@ class LoopPause:
         if self._let_go is not None:
             self._let_go.put(None)
             self._let_go = None
+
+
+def _wait_for_item(queue: SimpleQueue[None]) -> None:
+    """Wait until the queue has an item, which a signal handler may put.
+
+    A signal that arrives just before `get` blocks does not interrupt it: Python calls the handler only after `get` has returned.
+    """
+    while True:
+        with suppress(Empty):
+            return queue.get(timeout=SIGNAL_CHECK_S)
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def test_user_that_cannot_be_created_is_named_without_its_password(broker: Any) 
 
 def test_member_of_a_cluster_creates_no_users() -> None:
     ports: Any = SimpleNamespace(cluster=SimpleNamespace(state=ClusterState(1, is_member=True)))
-    with pytest.raises(ConfigError, match="--user alice: the controller of the cluster creates users"):
+    with pytest.raises(ConfigError, match="--user alice: only the controller creates users"):
         create_first_users(ports, [FirstUser("alice", "hush")])
 
 

@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 import ottla.broker
+import ottla.http
 from ottla.broker.loop import logs
 from ottla.broker.loop.logs import LOG_LEVELS, LOGGERS, ROOT
 from ottla.protocol.errors import Code
@@ -61,8 +62,9 @@ def change(client: SimulatedClient, *changes: tuple[str, int, str | None], node:
 
 
 def test_every_logger_is_listed() -> None:
-    folder = Path(ottla.broker.__path__[0])
-    names = {name for path in folder.rglob("*.py") for name in re.findall(r'get_logger\("(\w+)"\)', path.read_text())}
+    folders = [Path(package.__path__[0]) for package in (ottla.broker, ottla.http)]
+    texts = [path.read_text() for folder in folders for path in folder.rglob("*.py")]
+    names = {name for text in texts for name in re.findall(r'get_logger\("(\w+)"\)', text)}
     assert names == set(LOGGERS)
 
 
