@@ -45,6 +45,7 @@ test-all: $(VENV)/.full
 nightly: $(VENV)/.full
 	$(TESTS) check,smoke,full,nightly --at-once $(AT_ONCE) --durations .cache/durations-nightly.json
 	$(MAKE) --no-print-directory crash-nightly search chaos
+	$(MAKE) --no-print-directory chaos KILLS=200 BROKERS=3
 	$(MAKE) --no-print-directory chaos KILLS=200 CAMPAIGN="--under kafka"
 	$(MAKE) --no-print-directory chaos KILLS=200 CAMPAIGN="--with kafka"
 	$(MAKE) --no-print-directory chaos KILLS=200 CAMPAIGN="--grow"

@@ -14,10 +14,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.long, pytest.mark.
 KILLS = int(os.environ.get("KILLS", "15"))
 KILLS_WITHIN_BUDGET = 6
 SEED = os.environ.get("SEED") or "190476"
-"""A fixed seed, so that a failure can be reproduced. ``make chaos BROKERS=3`` uses random seeds.
-
-One run with a random seed has failed for an unknown reason. Its seed was not recorded.
-"""
+"""A fixed seed, so that a failure can be reproduced. ``make chaos BROKERS=3`` uses random seeds."""
 
 
 def test_transactions_are_exactly_once_during_kills_of_three_brokers(
