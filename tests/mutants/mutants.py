@@ -90,7 +90,7 @@ MUTANTS = [
     Mutant(
         "the verification of one batch counts for later batches",
         file=BATCH_VERIFICATION,
-        function="verify",
+        function="BatchVerification.verify",
         old="key = (partition.log.topic, partition.log.partition)",
         new="key = (partition.log.topic, partition.log.partition)\n"
         "passed = globals().setdefault('_PASSED', set())\n"

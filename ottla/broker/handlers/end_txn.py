@@ -34,13 +34,15 @@ async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) 
         # The error depends on the coordinator's state, which may not be committed or durable yet.
         is_certain = await ports.transactions.once_state_committed(request.transactional_id)
         return failed(request, context.version, error.code if is_certain else Code.NOT_COORDINATOR)
-    if not await ports.transactions.once_ended(request.transactional_id):
+    is_certain = await ports.transactions.once_ended(request.transactional_id)
+    if not is_certain:
         # Another broker now leads the coordinator's partition (TransactionStateManager.appendTransactionToLog).
         return failed(request, context.version, Code.NOT_COORDINATOR)
     return EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch)
 
 
 async def _decided(ports: Ports, request: EndTxnRequest, context: RequestContext) -> ProducerIdAndEpoch:
+    """Decide the outcome. Returns the producer id and epoch of the next transaction. Raises `KafkaError`."""
     if not request.transactional_id:
         raise KafkaError(Code.INVALID_REQUEST)
     while True:
@@ -52,7 +54,7 @@ async def _decided(ports: Ports, request: EndTxnRequest, context: RequestContext
                 client_version=2 if context.version >= TV2_FROM else 0,
             )
         except DecisionDelayed as held:
-            # An interception delays the decision. After its latch opens, handle the request as if it had just arrived.
+            # A fault of a test holds the transaction. After the fault is removed, handle the request as if it had just arrived.
             await held.latch.opened()
             if ports.lifecycle.is_stopping:
                 raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from None

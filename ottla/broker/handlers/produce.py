@@ -27,14 +27,13 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.verification import Verification
-from ottla.broker.handlers.support.batch_verification import IMPLICIT_ADD_FROM, error_of_refused, join_partitions, verify
+from ottla.broker.handlers.support.batch_verification import IMPLICIT_ADD_FROM, BatchVerification
 from ottla.broker.handlers.support.checked_batch import CheckedBatch, RefusedBatch, check_batch, is_current
 from ottla.broker.handlers.support.current_leaders import with_produce_endpoints
 from ottla.broker.handlers.support.produce_refusals import (
-    ACKS,
     has_transactional_records,
+    is_one_acceptable_batch,
     refused_partition,
-    transactional_producer_of,
     whole_refusal,
 )
 from ottla.broker.handlers.support.refused_batch import report_refused
@@ -87,25 +86,28 @@ class RequestState(msgspec.Struct, kw_only=True):
 
     ports: Ports
     context: RequestContext
-    transactional_id: str | None
+    verification: BatchVerification | None
+    """None for a request without a transactional id."""
     acks: int
     allowance: Allowance
-    has_waited: bool = False
-    """Whether a batch of the request has waited for the transaction's coordinator (`Verification.join`)."""
     unreplicated: list[tuple[AppendedTo, PartitionProduceResponse]] = []
     """The batches, with their results, for which a request with acks=all waits until all in-sync replicas have them."""
 
 
 async def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
+    verification = None
+    if request.transactional_id is not None:
+        verification = BatchVerification(ports=ports, context=context, transactional_id=request.transactional_id)
     state = RequestState(
         ports=ports,
         context=context,
-        transactional_id=request.transactional_id,
+        verification=verification,
         acks=request.acks,
         allowance=Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes),
     )
+    # A batch may be lost if another broker leads its partition from here on, even for a short time.
     leaderships_lost = ports.barrier.leaderships_lost
-    if _is_simple(ports, context, request):
+    if is_one_acceptable_batch(ports, context, request):
         topic = request.topic_data[0]
         results = [await _append_one(state, topic, topic.partition_data[0])]
         response = ProduceResponse([TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results)])
@@ -115,6 +117,7 @@ async def handle(ports: Ports, request: ProduceRequest, context: RequestContext)
         codes = {Code(result.error_code) for topic in response.responses for result in topic.partition_responses}
         _close_if_refused(codes - {Code.NONE})
         return None
+    # A single broker has no replicas to wait for, and no other leader to name in the response.
     if ports.cluster.is_alone:
         return response
     if request.acks == ACKS_ALL:
@@ -128,19 +131,11 @@ def _close_if_refused(codes: Collection[Code]) -> None:
         raise RequestRefused(f"a batch with acks=0 was refused with {', '.join(sorted(code.name for code in codes))}")
 
 
-def _is_simple(ports: Ports, context: RequestContext, request: ProduceRequest) -> bool:
-    """Whether the request has one batch, which makes the checks of `whole_refusal` unnecessary."""
-    if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1 or request.acks not in ACKS:
-        return False
-    topic = request.topic_data[0]
-    return request.transactional_id is not None or transactional_producer_of(ports, context, topic, topic.partition_data[0]) is None
-
-
 async def _append_all(state: RequestState, request: ProduceRequest) -> ProduceResponse:
     pace, allowance, work = Pace(), state.allowance, 0
     refused = await whole_refusal(state.ports, state.context, request, pace)
-    if request.transactional_id is not None and refused is Code.NONE:
-        state.has_waited = await join_partitions(state.ports, state.context, request, pace)
+    if state.verification is not None and refused is Code.NONE:
+        await state.verification.add_together(request, pace)
     responses = []
     for topic in request.topic_data:
         # If the request repeats a partition, only the last batch is appended.
@@ -181,21 +176,20 @@ async def _append_one(state: RequestState, topic: TopicProduceData, data: Partit
     No other work runs between the end of the verification and the append. If the partition or its configs have changed during the
     verification, the batch is checked again.
     """
-    ports, context, transactional_id = state.ports, state.context, state.transactional_id
+    ports, context, verification = state.ports, state.context, state.verification
     left_bytes = state.allowance.left_bytes
     while True:
+        # It also finds the partition and checks that the client may write to the topic.
         checked = await check_batch(ports, context, topic, data, state.allowance)
         if isinstance(checked, RefusedBatch):
-            error = await error_of_refused(ports, context, transactional_id, data.records, checked, has_waited=state.has_waited)
+            error = checked.error if verification is None else await verification.verify_refused(data.records, checked)
             return _refused(state, data, checked.partition, error)
         try:
-            if transactional_id is not None and checked.is_in_transaction:
-                partition, header = checked.partition, checked.header
-                if await verify(ports, context, transactional_id, partition, header, has_waited=state.has_waited):
-                    state.has_waited = True
-                    if not is_current(ports, context, topic, data.index, checked):
-                        state.allowance.left_bytes = left_bytes
-                        continue
+            if verification is not None and checked.is_in_transaction:
+                others_ran = await verification.verify(checked.partition, checked.header)
+                if others_ran and not is_current(ports, context, topic, data.index, checked):
+                    state.allowance.left_bytes = left_bytes
+                    continue
             return _append(state, checked)
         except KafkaError as error:
             return _refused(state, data, checked.partition, error)
@@ -204,15 +198,15 @@ async def _append_one(state: RequestState, topic: TopicProduceData, data: Partit
 def _refused(
     state: RequestState, data: PartitionProduceData, partition: Partition | None, error: KafkaError
 ) -> PartitionProduceResponse:
-    listener = state.ports.transaction_listener
-    if state.transactional_id and listener is not None:
-        report_refused(listener, state.ports.clock, state.context, state.transactional_id, data, partition, error.code)
+    listener, verification = state.ports.transaction_listener, state.verification
+    if verification is not None and verification.transactional_id and listener is not None:
+        report_refused(listener, state.ports.clock, state.context, verification.transactional_id, data, partition, error.code)
     return refused_partition(data.index, error, partition)
 
 
 def _append(state: RequestState, checked: CheckedBatch) -> PartitionProduceResponse:
     partition = checked.partition
-    implicit_add = state.context.version >= IMPLICIT_ADD_FROM and state.transactional_id is not None
+    implicit_add = state.context.version >= IMPLICIT_ADD_FROM and state.verification is not None
     appended = partition.append(checked.batch, checked.header, implicit_add=implicit_add, acks=state.acks)
     result = PartitionProduceResponse(
         index=partition.log.partition,

@@ -1,12 +1,10 @@
-"""Verifies transactional batches of Produce with the transaction coordinator before their append (KIP-890).
-
-`join_partitions` sends all partitions of a request together, so that one record of the coordinator adds them all. Directly before
-each append `verify` is called, because the transaction may have ended in the meantime.
-"""
+"""Verifies transactional batches of Produce with the transaction coordinator before their append (KIP-890)."""
 
 from __future__ import annotations
 
 from typing import Protocol
+
+import msgspec
 
 from ottla.broker.apis.api import RequestContext
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
@@ -42,41 +40,101 @@ class Ports(Protocol):
     verification: Verification
 
 
-async def join_partitions(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> bool:
-    """Verify all partitions of a transactional request with the coordinator (ReplicaManager.handleProduceAppend).
+class BatchVerification(msgspec.Struct, kw_only=True):
+    """Verifies the batches of one request with the coordinator of its transactional id.
 
-    As in Kafka, a partition is added if this broker has it and the batch's header is transactional. A batch whose records are
-    refused afterwards leaves its partition in the transaction. `verify` later returns the result for each partition. Returns
-    whether the call has waited, which is `verify`'s argument ``has_waited``.
+    `add_together` sends all partitions of the request, so that one record of the coordinator adds them all. Directly before each
+    append `verify` is called, because the transaction may have ended in the meantime.
     """
-    identity: ProducerIdAndEpoch | None = None
-    partitions: dict[TopicPartition, None] = {}
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            if pace.spend(PARTITION_WORK):
-                await next_turn()
-            header = _transactional_header(data.records)
-            if header is None:
-                continue
-            producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
-            if identity is None:
-                identity = producer
+
+    ports: Ports
+    context: RequestContext
+    transactional_id: str
+    has_waited: bool = False
+    """Whether the request has waited for the coordinator, so that earlier additions are durable (`Verification.join`)."""
+
+    async def add_together(self, request: ProduceRequest, pace: Pace) -> None:
+        """Verify all partitions of the request with the coordinator (ReplicaManager.handleProduceAppend).
+
+        As in Kafka, a partition is added if this broker has it and the batch's header is transactional. A batch whose records are
+        refused afterwards leaves its partition in the transaction. `verify` later returns the result for each partition.
+        """
+        identity: ProducerIdAndEpoch | None = None
+        partitions: dict[TopicPartition, None] = {}
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                if pace.spend(PARTITION_WORK):
+                    await next_turn()
+                header = _transactional_header(data.records)
+                if header is None:
+                    continue
+                producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+                if identity is None:
+                    identity = producer
+                try:
+                    partition = partition_of(self.ports, self.context, topic, data.index)
+                    if producer == identity and not _is_open(partition, header):
+                        partitions[partition.log.topic, partition.log.partition] = None
+                except KafkaError:
+                    # Skip the batch: its append will raise the same error.
+                    continue
+        if identity is None or not partitions:
+            return
+        implicit_add = self.context.version >= IMPLICIT_ADD_FROM
+        joined: Pause[None] = Pause()
+        verification = self.ports.verification
+        verification.join_all(self.transactional_id, identity, list(partitions), joined.end, implicit_add=implicit_add)
+        if not joined.is_over:
+            await joined
+            self.has_waited = True
+
+    async def verify(self, partition: Partition, header: BatchHeader) -> bool:
+        """Check that a partition belongs to the producer's transaction (KIP-890); with transaction version 2, add the partition.
+
+        Returns whether other work has run meanwhile: then the caller must repeat its other checks. The caller must append the
+        batch without a further wait. Raises `KafkaError`.
+        """
+        key = (partition.log.topic, partition.log.partition)
+        identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+        implicit_add = self.context.version >= IMPLICIT_ADD_FROM
+        waited = False
+        while not _is_open(partition, header):
+            if not waited:
+                partition.log.producers.note_unverified(header, self.ports.clock.now_ms(), implicit_add=implicit_add)
             try:
-                partition = partition_of(ports, context, topic, data.index)
-                if producer == identity and not _is_open(partition, header):
-                    partitions[partition.log.topic, partition.log.partition] = None
-            except KafkaError:
-                # Skip the batch: its append will raise the same error.
-                continue
-    if identity is None or not partitions or request.transactional_id is None:
-        return False
-    implicit_add = context.version >= IMPLICIT_ADD_FROM
-    joined: Pause[None] = Pause()
-    ports.verification.join_all(request.transactional_id, identity, list(partitions), joined.end, implicit_add=implicit_add)
-    if joined.is_over:
-        return False
-    await joined
-    return True
+                pause = join_transaction(
+                    self.ports.verification,
+                    self.transactional_id,
+                    identity,
+                    key,
+                    implicit_add=implicit_add,
+                    has_waited=self.has_waited,
+                )
+            except KafkaError as error:
+                raise BeforeTheLog(verification_code(error.code, self.context.version), error.message) from None
+            if pause is None:
+                break
+            await pause
+            waited = self.has_waited = True
+        return waited
+
+    async def verify_refused(self, records: Buffer | None, refused: RefusedBatch) -> KafkaError:
+        """Verify a refused batch. Returns the batch's error; an error of `verify` takes precedence.
+
+        As in Kafka, a transactional batch is verified before its records are checked, so its partition may join the transaction
+        although the batch is refused. Kafka checks the structure and the compression of the batch even earlier.
+        """
+        error, partition = refused.error, refused.partition
+        if partition is None or records is None or error.code is Code.UNSUPPORTED_COMPRESSION_TYPE:
+            return error
+        header = _transactional_header(records)
+        if header is None:
+            return error
+        try:
+            await self.verify(partition, header)
+        except KafkaError as unverified:
+            return unverified
+        return error
 
 
 def _is_open(partition: Partition, header: BatchHeader) -> bool:
@@ -87,67 +145,6 @@ def _is_open(partition: Partition, header: BatchHeader) -> bool:
     if state is not None:
         partition.log.producers.check_epoch(header)
     return state is not None and state.txn_first_offset >= 0 and state.epoch == header.producer_epoch
-
-
-async def verify(
-    ports: Ports,
-    context: RequestContext,
-    transactional_id: str,
-    partition: Partition,
-    header: BatchHeader,
-    *,
-    has_waited: bool,
-) -> bool:
-    """Check that a partition belongs to the producer's transaction (KIP-890); with transaction version 2, add the partition.
-
-    Returns whether the call has waited for the coordinator. If so, the caller must repeat its other checks. The caller must append
-    the batch without another wait. ``has_waited`` is described at `Verification.join`. Raises `KafkaError`.
-    """
-    key = (partition.log.topic, partition.log.partition)
-    identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
-    implicit_add = context.version >= IMPLICIT_ADD_FROM
-    waited = False
-    while not _is_open(partition, header):
-        if not waited:
-            partition.log.producers.note_unverified(header, ports.clock.now_ms(), implicit_add=implicit_add)
-        try:
-            pause = join_transaction(
-                ports.verification, transactional_id, identity, key, implicit_add=implicit_add, has_waited=has_waited or waited
-            )
-        except KafkaError as error:
-            raise BeforeTheLog(verification_code(error.code, context.version), error.message) from None
-        if pause is None:
-            break
-        await pause
-        waited = True
-    return waited
-
-
-async def error_of_refused(
-    ports: Ports,
-    context: RequestContext,
-    transactional_id: str | None,
-    records: Buffer | None,
-    refused: RefusedBatch,
-    *,
-    has_waited: bool,
-) -> KafkaError:
-    """The error of a refused batch; an error of `verify` takes precedence.
-
-    As in Kafka, a transactional batch is verified before its records are checked, so its partition may join the transaction
-    although the batch is refused. Kafka checks the structure and the compression of the batch even earlier.
-    """
-    error, partition = refused.error, refused.partition
-    if transactional_id is None or partition is None or records is None or error.code is Code.UNSUPPORTED_COMPRESSION_TYPE:
-        return error
-    header = _transactional_header(records)
-    if header is None:
-        return error
-    try:
-        await verify(ports, context, transactional_id, partition, header, has_waited=has_waited)
-    except KafkaError as unverified:
-        return unverified
-    return error
 
 
 def _transactional_header(records: Buffer | None) -> BatchHeader | None:

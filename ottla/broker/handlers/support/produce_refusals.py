@@ -48,7 +48,7 @@ async def whole_refusal(ports: Ports, context: RequestContext, request: ProduceR
     producers = set()
     for topic in request.topic_data:
         for data in topic.partition_data:
-            producer = transactional_producer_of(ports, context, topic, data)
+            producer = _transactional_producer_of(ports, context, topic, data)
             if producer is not None:
                 if request.transactional_id is None:
                     return Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -68,7 +68,17 @@ def _is_transactional(records: Buffer | None) -> bool:
     return records is not None and len(records) >= HEADER_BYTES and records[MAGIC_AT] == 2 and bool(records[22] & TRANSACTIONAL_BIT)
 
 
-def transactional_producer_of(
+def is_one_acceptable_batch(ports: Ports, context: RequestContext, request: ProduceRequest) -> bool:
+    """Whether the request has one batch, and `whole_refusal` would not refuse the request."""
+    if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1 or request.acks not in ACKS:
+        return False
+    topic = request.topic_data[0]
+    return (
+        request.transactional_id is not None or _transactional_producer_of(ports, context, topic, topic.partition_data[0]) is None
+    )
+
+
+def _transactional_producer_of(
     ports: Ports, context: RequestContext, topic: TopicProduceData, data: PartitionProduceData
 ) -> tuple[int, int] | None:
     """Return the producer id and epoch of a transactional batch; None for other batches.
