@@ -25,7 +25,7 @@ class Addresses:
     """The listeners of a server, in the order of ``listeners``."""
 
     def __init__(self, env: Env, settings: Settings, endpoints: list[Endpoint] | None = None) -> None:
-        """``endpoints``: the listeners; None for the listeners for clients. Raises `ConfigError` for invalid settings."""
+        """``endpoints``: the listeners to open; None for the listeners for clients. Raises `ConfigError` for invalid settings."""
         self._env = env
         self._settings = settings
         self._endpoints = client_endpoints(settings) if endpoints is None else endpoints
@@ -87,7 +87,7 @@ class Addresses:
 
     @property
     def own(self) -> frozenset[Address]:
-        """The address of each listener that this broker advertises to clients."""
+        """The addresses that this broker advertises to clients, one for each listener."""
         return frozenset(self.advertised(e.name) for e, _ in self._listening)
 
     @property
@@ -115,7 +115,8 @@ class Addresses:
 
     @property
     def protected(self) -> str | None:
-        """The listener for other brokers if there are others: limits of the whole broker do not apply to it (ConnectionQuotas)."""
+        """The listener for other brokers, unless it is the only listener. Limits of the whole broker do not apply to it
+        (ConnectionQuotas)."""
         return self._name_between_brokers if len(self._endpoints) > 1 else None
 
     @property

@@ -17,7 +17,8 @@ class Parked(Protocol):
 
 
 class Slot:
-    """The place of one response in the order. ``cost_bytes`` is the memory of the request and its response while they wait."""
+    """The place of one response in the order of the requests. ``cost_bytes`` is the memory of the request and its response while
+    they wait."""
 
     __slots__ = ("cost_bytes", "parked", "parts")
 
@@ -41,23 +42,23 @@ class Answers:
         self.waiting_bytes = 0
 
     def __len__(self) -> int:
-        """The number of responses that wait."""
+        """The number of responses that are not ready, or wait for an earlier response."""
         return len(self._slots)
 
     def reserve(self) -> Slot:
-        """Take the next place in the order, for a response that is not ready yet."""
+        """Return the place after all earlier responses, for a response that is not ready yet."""
         slot = Slot()
         self._slots.append(slot)
         return slot
 
     def wait(self, slot: Slot, parked: Parked, cost_bytes: int) -> None:
-        """Record that the request of a place is parked, and needs ``cost_bytes`` of memory until its response is ready."""
+        """Record that the request of ``slot`` is parked, and needs ``cost_bytes`` of memory until its response is ready."""
         slot.parked = parked
         slot.cost_bytes += cost_bytes
         self.waiting_bytes += cost_bytes
 
     def put(self, parts: list[Buffer]) -> None:
-        """Add the next response."""
+        """Add a ready response after all earlier responses."""
         if self._slots:
             self.fill(self.reserve(), parts)
         else:

@@ -33,7 +33,7 @@ from ottla.protocol.steps import Pause, Step, Steps
 WRITE_HIGH_BYTES = 4 << 20
 """Maximum size in bytes of responses that a client has not read. If it is exceeded, no further request of the client is handled."""
 JOIN_BELOW_BYTES = 1 << 16
-"""Responses with a smaller total size, in bytes, are joined and written as one buffer."""
+"""Responses with a total size below this, in bytes, are joined and written as one buffer."""
 SLICE_MS = 2.0
 """Time in ms for which a connection handles requests that arrived together before other connections have their turn."""
 
@@ -83,7 +83,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = ""
         self.last_tick = connections.tick
 
-    # transport
+    # Callbacks of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -114,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         room = self._frames.room()
         if self._request_budget.is_used_up and not self._frames.own_bytes:
-            # Memory is short. The bytes may begin a larger frame, so read only as many bytes as may always be kept.
+            # The memory for requests is used up. Read at most `SMALL_BYTES`, which every connection may keep.
             return room[:SMALL_BYTES]
         return room
 
@@ -147,7 +147,7 @@ class Connection(asyncio.BufferedProtocol):
             self._ports.connections.errors.failed("connection_closed", reason, key=self.peer, level="info", peer=self.peer)
             self._flush()
             self._is_open = False
-            # The time limit for reading the last responses begins now (`Connections.close_idle`).
+            # The client's time limit for reading its last responses begins now (`Connections.close_idle`).
             self.last_tick = self._ports.connections.tick
             self._transport.close()
 
@@ -164,7 +164,7 @@ class Connection(asyncio.BufferedProtocol):
     def sent_bytes(self) -> int:
         return self._written_bytes - self.unsent_bytes()
 
-    # holds
+    # Pausing the connection
 
     def _hold(self, reason: int) -> None:
         self._holds |= reason
@@ -172,27 +172,27 @@ class Connection(asyncio.BufferedProtocol):
             self._is_reading = False
             self._transport.pause_reading()
         if self._memory.is_charged:
-            # The broker does not read the socket now, so the client's frame must not count as stalled.
+            # The broker no longer reads the socket, so the client's unfinished frame must not count as stalled.
             self._memory.charge(self)
 
     def _release(self, reason: int) -> None:
-        """Remove a hold. After the last hold, handle and read requests again."""
+        """Clear one reason of a pause (`Hold`). If no reason is left, handle and read requests again."""
         if self._holds & reason:
             self._holds &= ~reason
             self._go_on()
 
     def go_on(self) -> None:
-        """Retry after a wait for memory, because a budget may have room again."""
+        """Continue after a wait for memory, because a budget may have room again."""
         self._release(Hold.REQUESTS | Hold.RESPONSES)
 
     def _go_on(self) -> None:
         if not self._holds and not self._is_handling and self._is_open:
             self._handle_requests()
 
-    # requests
+    # Handling requests
 
     def _handle_requests(self) -> None:
-        """Handle the frames that have arrived, until the time slice is over or the connection is held."""
+        """Handle the frames that have arrived, until the time slice is over or the connection has a `Hold`."""
         frames, began_ms = self._frames, 0.0
         self._is_handling = True
         try:
@@ -216,9 +216,9 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _make_way(self, began_ms: float) -> None:
-        """Hold the connection if too many requests wait, or if its time slice or the limit of response bytes is used up.
+        """Pause the connection if too many requests wait, or if its time slice or the limit of response bytes is used up.
 
-        The transport reports before the connection's next turn whether the client reads its responses.
+        Before the connection continues, the transport reports whether the client reads its responses.
         """
         if self._memory.too_much_waits():
             self._hold(Hold.WAITING)
@@ -229,7 +229,7 @@ class Connection(asyncio.BufferedProtocol):
             self._ports.stepping.run(self._next_turn(), failed=self._failed)
 
     async def _next_turn(self) -> None:
-        """Continue when it is the connection's turn among other work (`Stepping`)."""
+        """Handle requests again. `Stepping` calls this after other work."""
         self._release(Hold.TURN)
 
     def _failed(self, error: Exception) -> None:
@@ -301,11 +301,11 @@ class Connection(asyncio.BufferedProtocol):
     def _handle_rest(
         self, route: Route, correlation_id: int, handled: Steps[Any], step: Step, cost_bytes: int, lossy_rounds: int
     ) -> None:
-        """Handle the rest of a request that waits. Its bytes stay in the buffer, and no further request is handled, until it is
-        parked.
+        """Handle the rest of a request that waits. Its bytes stay in the buffer, and no further request is handled, until the
+        request is parked.
 
-        ``cost_bytes`` is the memory that the request needs while it is parked. The memory of a request that `_decode_and_handle`
-        decodes is added. ``lossy_rounds`` is the value of `Barrier.lossy_rounds` when the request began to be handled.
+        ``cost_bytes`` is the memory that the request needs while it is parked. The memory of a request that a worker thread has
+        decoded is added. ``lossy_rounds`` is the value of `Barrier.lossy_rounds` when the request began to be handled.
         """
         slot, stepping = self._answers.reserve(), self._ports.stepping
         is_held = not (isinstance(step, Pause) and step.is_parked)
@@ -365,7 +365,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._hold(reason)
             self._go_on()
 
-    # responses
+    # Sending responses
 
     def _answer(self, route: Route, parts: list[Buffer]) -> None:
         barrier = self._ports.barrier
@@ -390,7 +390,6 @@ class Connection(asyncio.BufferedProtocol):
             barrier.answer(lambda durable: self._fill(slot, parts) if durable else self.close(NOT_DURABLE))
 
     def _fill(self, slot: Slot, parts: list[Buffer]) -> None:
-        """Put a response into its place, and send all responses that may be sent."""
         if not self._is_open:
             return
         self._answers.fill(slot, parts)

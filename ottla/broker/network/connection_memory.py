@@ -1,4 +1,4 @@
-"""Counts the memory of one connection, and reports it to the budgets of all connections. Without a socket."""
+"""Counts the memory of one connection, without a socket, and reports it to the budgets of all connections."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MAX_WAITING_BYTES = 4 << 20
 class ConnectionMemory:
     """The memory of one connection. Once it has exceeded `SMALL_BYTES`, the budgets count it until it is 0.
 
-    ``decoded_bytes`` is the memory of a request that is handled in steps, without its frame. The connection is an argument of each
-    call and not an attribute: a reference cycle would delay freeing a closed connection.
+    ``decoded_bytes`` is the memory of a request that is handled in steps, without its frame. The connection (``holder``) is an
+    argument and not an attribute, because a reference cycle would delay freeing a closed connection.
     """
 
     __slots__ = ("_answers", "_frames", "_requests", "_responses", "decoded_bytes", "has_unsent", "is_charged")
@@ -41,7 +41,7 @@ class ConnectionMemory:
             self._requests.charge(holder, size_bytes, is_unfinished=is_unfinished)
 
     def release(self, holder: BudgetHolder) -> None:
-        """Free the memory of a connection that was closed and has no request in steps."""
+        """Free the memory of a connection that was closed and has no unfinished request."""
         self.decoded_bytes = 0
         self.is_charged = False
         self._frames.discard()
@@ -50,7 +50,7 @@ class ConnectionMemory:
     def settle(self, holder: BudgetHolder, *, is_held: bool) -> int:
         """Release the bytes of the handled requests, and keep the unread bytes in as little memory as possible.
 
-        Returns the `Hold` that the connection must take, 0 for none. ``is_held``: the connection already has a hold.
+        Returns the `Hold` to set on the connection; 0 for none. ``is_held``: the connection already has a `Hold`.
         """
         frames = self._frames
         if not (frames.unread_bytes or frames.own_bytes or self.is_charged or len(self._answers)):
@@ -69,7 +69,7 @@ class ConnectionMemory:
         return Hold.WAITING if self.too_much_waits() else 0
 
     def too_much_waits(self) -> bool:
-        """Whether so many requests wait that a response must be sent before the next request may be handled."""
+        """Whether the waiting requests are so many or so large that a response must be sent before the next request is handled."""
         answers = self._answers
         if len(answers) >= MAX_WAITING_ANSWERS or answers.waiting_bytes >= MAX_WAITING_BYTES:
             return True

@@ -29,13 +29,14 @@ ELEMENTS_AT_ONCE = 2_000
 """A request with more array elements than this is decoded, and its response encoded, in a worker thread."""
 LARGE_FRAME_BYTES = 1 << 20
 ELEMENTS_OF_LARGE_FRAMES = 64
-"""The same limit for a frame larger than `LARGE_FRAME_BYTES`, because each element may have a string of 32,767 bytes. A Produce
+"""`ELEMENTS_AT_ONCE` for a frame larger than `LARGE_FRAME_BYTES`, because each element may have a string of 32,767 bytes. A Produce
 request with one large batch has few elements and is decoded on the event loop, because its records are not decoded."""
 COPIED_FRAME_BYTES = 8 << 20
-"""A larger frame, except of Produce, is always decoded in a worker thread, because decoding copies its bytes."""
+"""A frame with more bytes, unless it is a Produce request, is always decoded in a worker thread, because decoding copies its bytes.
+"""
 PRODUCE_KEY = 0
 UNMEASURED = -1
-"""In place of the size of a request to which no quota applies."""
+"""Passed instead of the size of a request to which no quota applies."""
 ELEMENT_BYTES = 128
 """Estimated memory in bytes of one decoded array element."""
 
@@ -61,7 +62,7 @@ class Ports(Protocol[S]):
 
     @property
     def services(self) -> S:
-        """Passed to each handler."""
+        """The services that each handler gets."""
         ...
 
 
@@ -102,7 +103,7 @@ class Dispatching(Protocol):
         ...
 
     def end_session(self) -> bool:
-        """End the client's SASL session (KIP-368). Returns whether it had one."""
+        """End the client's SASL session (KIP-368). Returns whether the client had a session."""
         ...
 
     def route(self, frame: memoryview) -> tuple[Route, int]: ...
@@ -121,7 +122,8 @@ class Dispatching(Protocol):
 
 
 class Client(NamedTuple):
-    """The client of a dispatcher. ``throttle`` mutes it for some ms. Its connection is not kept in memory."""
+    """The client of a dispatcher. ``throttle`` mutes it for some ms. It has no reference to the connection, which can be freed at
+    once."""
 
     peer: str
     connection_id: int
@@ -301,7 +303,7 @@ class Dispatcher:
             self.bug("response_not_writable", route)
             return None
 
-    # large requests
+    # Decoding and encoding in a worker thread
 
     async def decode_in_steps(self, route: Route, frame: memoryview) -> tuple[Any, int]:
         """Decode a large request in a worker thread. Returns the request, and an estimate of its memory in bytes.

@@ -17,11 +17,12 @@ OWN_START_BYTES = 1 << 12
 GROWTH = 4
 """Maximum size of a connection's own buffer as a multiple of the unread bytes: a declared frame size must not allocate memory."""
 RESERVE_FROM_BYTES = 1 << 20
-"""A buffer larger than this reserves addresses for its whole frame, and gets memory as bytes arrive, so it is never copied."""
+"""A buffer with more bytes than this reserves addresses for its whole frame, and gets memory as bytes arrive, so it is never
+copied."""
 SPARE_BUFFER_BYTES = 2 << 20
-"""Maximum size in bytes of a buffer that is kept for another connection."""
+"""Maximum size in bytes of a freed buffer that is kept for another connection."""
 SPARES_BYTES = 8 << 20
-"""Maximum total size in bytes of kept buffers."""
+"""Maximum total size in bytes of freed buffers that are kept for other connections."""
 
 _SIZE = Struct(">i")
 SIZE_BYTES = _SIZE.size
@@ -52,7 +53,7 @@ class ReceiveBuffers:
         return memoryview(bytearray(size_bytes) if size_bytes < RECEIVE_BYTES else mmap(-1, size_bytes))
 
     def give(self, buffer: memoryview) -> None:
-        """Take back a buffer. No view of it may be in use."""
+        """Take back a buffer of a connection. No view of the buffer may be in use."""
         size_bytes = len(buffer)
         if RECEIVE_BYTES <= size_bytes <= SPARE_BUFFER_BYTES and self._spares_bytes + size_bytes <= SPARES_BYTES:
             self._spares.append(buffer)
@@ -130,7 +131,7 @@ class Frames:
         unread = self._end - self._start
         if not unread:
             return 0
-        # At least one byte more than the unread bytes, so that the next read always has room.
+        # The buffer is larger than the unread bytes, so that the next read always has room.
         wanted = max(min(max(unread + 1, self._frame_bytes()), GROWTH * unread), OWN_START_BYTES)
         own = self.own_bytes
         # Keep an own buffer that has room for more bytes, unless it is far too large.
@@ -145,7 +146,7 @@ class Frames:
         return SIZE_BYTES + int(min(size, self._max_frame_bytes))
 
     def settle(self, *, may_grow: bool = True) -> None:
-        """Release all frames that `next` has returned, and move the unread bytes into a buffer of the right size.
+        """Release all frames that `next` has returned, and move the unread bytes into a buffer of `needed_bytes`.
 
         Without ``may_grow`` the buffer has room for the unread bytes and little more.
         """

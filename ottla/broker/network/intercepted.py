@@ -31,7 +31,7 @@ class Ports(Protocol):
 
 
 class InterceptedClient(Protocol):
-    """The connection of the request."""
+    """The connection that has sent the request."""
 
     when_lost: Callable[[], None] | None
     """Called when the connection is closed."""
@@ -71,8 +71,6 @@ def intercepted(
 
 
 class _InterceptedRequest:
-    """One request and its verdict."""
-
     __slots__ = ("_client", "_dispatcher", "_ports", "_route", "_verdict")
 
     def __init__(self, ports: Ports, client: InterceptedClient, dispatcher: Dispatching, verdict: Verdict, route: Route) -> None:
@@ -137,7 +135,7 @@ class _InterceptedRequest:
             except Exception as error:
                 failure = error
 
-    # waiting
+    # Waiting for latches and delays
 
     async def _wait_before(self, size_bytes: int) -> None:
         verdict, client = self._verdict, self._client
@@ -152,7 +150,7 @@ class _InterceptedRequest:
         await self._delayed([*verdict.delays_before, *self._rated(size_bytes)], is_parked=False)
 
     async def _wait_after(self, response: Any) -> None:
-        """Wait for the verdict's latch and delays.
+        """Wait for the latch and the delays of the response.
 
         Meanwhile the response's bytes count in the response budget, because they are in memory.
         """
@@ -176,7 +174,7 @@ class _InterceptedRequest:
             budget.read(-size_bytes)
 
     async def _delayed(self, delays: Iterable[Delay], *, is_parked: bool) -> None:
-        """Wait for the delays one after the other. The latch of a delay may end it early."""
+        """Wait for the delays one after the other. The latch of a delay may end the delay early."""
         for delay in delays:
             over: Pause[None] = Pause(is_parked=is_parked)
             timer = self._ports.timers.call_later(delay.ms, over.end)

@@ -1,7 +1,7 @@
 """The public keys of an identity provider, from a file or a URL (``sasl.oauthbearer.jwks.endpoint.url``).
 
-Keys are loaded at the start, and again when a token arrives after ``sasl.oauthbearer.jwks.endpoint.refresh.ms``, or when a token
-names an unknown key. Until new keys have arrived, the old keys are used.
+Keys are loaded at the start, and again when a token names an unknown key, or arrives ``sasl.oauthbearer.jwks.endpoint.refresh.ms``
+after the last load. Until new keys have arrived, the old keys are used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.security.sasl.signed_tokens import KeySet, KeySetError
 TIMEOUT_S = 10.0
 MAX_BYTES = 1 << 20
 MISSED_INTERVAL_MS = 60_000
-"""Minimum time between two loads because of unknown keys, in ms: any client may send a token with one (RefreshingHttpsJwks)."""
+"""Minimum time between two loads because of unknown keys, in ms: any client may send such tokens (RefreshingHttpsJwks)."""
 SCHEMES = ("file:", "https:", "http:")
 
 log = structlog.get_logger("connection")
@@ -79,7 +79,7 @@ def _loader(url: str, loaded: list[KeySet]) -> Callable[[], None]:
 
 
 def _read(url: str) -> bytes:
-    """Read a document. Raises OSError and `KeySetError`."""
+    """Read the document at a URL. Raises OSError and `KeySetError`."""
     try:
         with urlopen(url, timeout=TIMEOUT_S) as response:
             data: bytes = response.read(MAX_BYTES + 1)

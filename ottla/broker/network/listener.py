@@ -43,7 +43,7 @@ class Endpoint(msgspec.Struct):
     port: int
 
     def __str__(self) -> str:
-        """``host:port``, with brackets around an IPv6 address."""
+        """Return ``host:port``, with brackets around an IPv6 address."""
         return joined_address((self.host, self.port))
 
 
@@ -125,9 +125,7 @@ class Accepted(Protocol):
     dispatcher: Dispatching
 
     @property
-    def is_closing(self) -> bool:
-        """Whether the connection was closed and its last responses are still being sent."""
-        ...
+    def is_closing(self) -> bool: ...
 
     def close(self, reason: str) -> None: ...
 
@@ -137,8 +135,8 @@ class Accepted(Protocol):
 class ListenerLimits:
     """The connections and new connections per second that each listener may have. Implements `live_config.Reconfigurable`.
 
-    The limits are `LISTENER_LIMITS`, for the server and for its listeners. Without a limit on the rate, nothing is measured, and
-    the modules that measure are not imported.
+    The limits are `LISTENER_LIMITS`, for the server and for its listeners. Without a limit on new connections per second, the
+    modules that measure them are not imported.
     """
 
     def __init__(self, clock: Clock, config: BrokerConfig, listeners: Collection[str], protected: str | None) -> None:
@@ -179,7 +177,7 @@ class ListenerLimits:
         self._limits.set(settings.max_connection_creation_rate, limits)
 
     def accepted_after_ms(self, listener: str) -> int:
-        """Record a new connection; returns for how long it must wait."""
+        """Record a new connection; returns for how many ms it must not be read."""
         return 0 if self._limits is None else self._limits.accepted_after_ms(listener, self._clock.steady_ms())
 
 
@@ -189,10 +187,10 @@ class Connections:
     def __init__(
         self, env: Env, settings: Settings, most: int, on_closed: Callable[[int], None] = lambda connection_id: None
     ) -> None:
-        """``most``: the number of file descriptors for connections. ``on_closed`` is called with the id of a closed connection."""
+        """``most``: how many connections the file descriptors allow. ``on_closed`` is called with the id of a closed connection."""
         self._timers: Timers = env
         self.errors = RepeatedErrors(env, log)
-        """Logs why connections are closed. A client whose connection is closed may reconnect immediately, and be closed again."""
+        """Logs why connections are closed, with few lines for a client that reconnects and is closed again and again."""
         self.tick = 0
         self._most = most
         self.buffers = ReceiveBuffers()
@@ -222,11 +220,11 @@ class Connections:
         return list(self._open)
 
     def opened(self, connection: Accepted, listener: str, quotas: ClientQuotaEnforcement, throttle: Callable[[int], None]) -> None:
-        """Count a new connection and give it an id. It is closed if there are too many.
+        """Count a new connection and give it an id. If there are too many connections, it is closed.
 
-        While there are more connections per second than ``max.connection.creation.rate``, ``throttle`` keeps it from being read.
-        If its address has connected too often (``connection_creation_rate``), it is closed as late as by Kafka, so that the client
-        does not connect again at once. Until then ``throttle`` keeps it from being read.
+        If there are more new connections per second than ``max.connection.creation.rate`` allows, ``throttle`` delays reading it.
+        If its address exceeds ``connection_creation_rate``, the connection is closed after a delay without being read, as in Kafka,
+        so that the client does not connect again at once.
         """
         self._next_id += 1
         connection.connection_id = self._next_id
@@ -246,7 +244,6 @@ class Connections:
             throttle(delay_ms + 1)
 
     def _is_full(self, listener: str, peer: str) -> bool:
-        """Whether the number of connections of all clients, of a listener's clients or of the address ``peer`` is at its limit."""
         if len(self._open) >= self.limit or self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer):
             return True
         if self.of_listeners is None:

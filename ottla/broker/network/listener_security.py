@@ -26,7 +26,7 @@ class ListenerSecurity:
         protocols = {e.name: protocol_of(config.settings.listener_security_protocol_map, e.name) for e in endpoints}
         secured = {name: protocol for name, protocol in protocols.items() if protocol is not SecurityProtocol.PLAINTEXT}
         names = [endpoint.name for endpoint in endpoints]
-        # Other brokers are reached by a plain listener, whose addresses a local client gets.
+        # A local client gets the addresses of a plain listener, if there is one: it has no credentials for other brokers.
         self._local = Local(ports, next((name for name in names if name not in secured), names[0]))
         self.needs_credentials = names[0] in secured or bool(config.settings.authorizer_class_name)
         """Whether a client of the first listener needs credentials or ACLs."""
@@ -49,12 +49,12 @@ class ListenerSecurity:
 
 
 class Local:
-    """The clients of local connections (`dispatch.Secured`). They may do everything."""
+    """Authenticates clients of local connections, which may do everything (`dispatch.Secured`)."""
 
     def __init__(self, ports: Ports, listener: str) -> None:
         self._ports = ports
         self.listener = listener
-        """The listener whose addresses the clients get."""
+        """The listener whose addresses local clients get."""
 
     def dispatcher(self, connection: AuthenticatingClient, limit_frames: Callable[[int], None]) -> Dispatching:
         return Dispatcher(self._ports, self.listener, connection.as_client._replace(peer=LOOPBACK_PEER), INTERNAL)

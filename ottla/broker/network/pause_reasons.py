@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 class Hold:
-    """The reasons, one bit each. While any bit is set, the connection handles no further request, and its socket is not read.
+    """The reasons for a connection's pause, one bit each. While any bit is set, the connection handles no further request, and its
+    socket is not read.
 
     Each reason names the method that clears its bit. The values are plain numbers for speed: they are tested for every request, and
     a test of an `enum.IntFlag` takes a microsecond.

@@ -1,6 +1,6 @@
 """Loads the keys and certificates of a listener with TLS again while the broker runs (SslFactory.reconfigure, KIP-226).
 
-Only new connections use them. A key store that cannot be used is refused, and the previous one stays.
+Only new connections use them. A key store that cannot be used is refused, and the previous key store stays in use.
 """
 
 from __future__ import annotations
@@ -44,26 +44,25 @@ class ReloadedTls:
         except ConfigError as error:
             log.error("key_store_ignored", listener=self._listener, reason=str(error), hint="the previous key store is still used")
             return
-        # The PEM of an equal key in a PKCS12 file differs, because its encryption has a new salt.
+        # Compare digests: the PEM of an unchanged PKCS12 key differs at each load, because it is encrypted with a new salt.
         if (settings.keys.digest, settings.trusted) != (self.settings.keys.digest, self.settings.trusted):
             self.settings, self.context = settings, context
             log.info("key_store_loaded", listener=self._listener, subject=_subject(settings))
             self._warn_of_validity()
 
     def _warn_of_validity(self) -> None:
-        """Log the certificates of the chain that clients refuse because of their time, or will refuse soon."""
+        """Log the certificates of the chain that are not valid yet, have expired or expire soon."""
         for certificate in _chain(self.settings):
             try:
                 doubt, subject = doubt_of(validity_of(certificate), self._now_ms()), subject_of(certificate)
             except MalformedCertificate as error:
-                log.warning("certificate_check_failed", listener=self._listener, reason=f"it cannot be read: {error}")
+                log.warning("certificate_check_failed", listener=self._listener, reason=f"the certificate cannot be read: {error}")
                 continue
             if doubt is not None:
                 hint = f"set listener.name.{self._listener.lower()}.ssl.keystore.location to load another certificate"
                 log.warning("certificate_check_failed", listener=self._listener, subject=subject, reason=doubt, hint=hint)
 
     def _load(self, config: BrokerConfig) -> tuple[TlsSettings, ssl.SSLContext]:
-        """Read the key stores. Raises `ConfigError` with a message that begins as Kafka's."""
         try:
             settings = tls_settings(config, self._listener, self._protocol, self._secret)
             self._check_identity(config, settings)

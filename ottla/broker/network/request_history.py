@@ -1,8 +1,8 @@
 """Reports the responses to requests about transactional ids to a `TransactionListener`.
 
 The dispatcher gets a `reporter` once for each API of a connection, and calls it with each response. So requests of other APIs, and
-all requests of a broker without a listener, cost one comparison. Every transaction has an EndTxn, so EndTxn is reported as a plain
-tuple (`Ended`), from which the listener builds an event only when the event is read.
+all requests of a broker without a listener, need only one comparison. Every transaction has an EndTxn, so EndTxn is reported as a
+plain tuple (`Ended`), from which the listener builds an event only when the event is read.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _commit_offsets(noted: _Noted, ports: Ports, come_ms: int, request: Any, res
 
 
 def _add_partitions(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
-    """Report refused partitions, and added partitions if the client is not the known owner of the id.
+    """Report refused partitions, and added partitions if the client is not the known owner of the transactional id.
 
     The coordinator's log has all added partitions. A request without partitions is not reported, because its response has no error.
     """
@@ -167,7 +167,7 @@ def _add_partitions(noted: _Noted, ports: Ports, come_ms: int, request: Any, res
 
 
 def _add_partitions_by_broker(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
-    """Report refused transactions of the versions that only partition leaders send. A leader owns none of the ids."""
+    """Report refused transactions of a request from a partition leader, which owns none of the transactional ids."""
     # A response with an error for the whole request has no results.
     each = zip(request.transactions, response.results_by_transaction, strict=False)
     refused = ((one, result.topic_results) for one, result in each if _has_errors(result.topic_results))
@@ -200,7 +200,7 @@ def _named(topics: list[Any]) -> tuple[list[TopicPartition], int]:
 
 
 def _has_errors(results: Iterable[Any]) -> bool:
-    """Whether any partition has an error. Called for each transaction of older clients, so it avoids a generator."""
+    """Whether any partition has an error. Called for each transaction of older clients, so it avoids a slow generator."""
     for topic in results:
         for partition in topic.results_by_partition:
             if partition.partition_error_code:

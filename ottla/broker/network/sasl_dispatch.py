@@ -41,7 +41,7 @@ class SaslRequester(Protocol):
     def limit_frames(self, *, is_authenticated: bool) -> None: ...
 
     def delay_refusal(self, then: Pause[None]) -> None:
-        """End a pause after ``connection.failed.authentication.delay.ms``."""
+        """End the pause ``then`` after ``connection.failed.authentication.delay.ms``."""
         ...
 
     def authenticated(self, principal: KafkaPrincipal, mechanism: str, *, is_again: bool) -> None:
@@ -112,7 +112,7 @@ class SaslDispatcher:
         return self._route_before(frame)
 
     def _route_of_session(self, frame: memoryview) -> tuple[Route, int]:
-        """Return the route and correlation id of a request on a connection whose session has a limit (KIP-368).
+        """Return the route and correlation id of a request on a connection whose session has a time limit (KIP-368).
 
         SaslHandshake begins a re-authentication.
         """
@@ -126,7 +126,8 @@ class SaslDispatcher:
         return self._inner.route(frame)
 
     def _route_before(self, frame: memoryview) -> tuple[Route, int]:
-        """Return the route and correlation id before authentication. Raises `RequestRefused` for unexpected requests."""
+        """Return the route and correlation id before authentication. Raises `RequestRefused` for a request that is not expected
+        then."""
         (key,) = _KEY.unpack_from(frame)
         server = self._server
         if server.state is State.FAILED or not server.expects(key):
@@ -193,7 +194,7 @@ class SaslDispatcher:
     def encode(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None:
         if route is not self._bare:
             return self._inner.encode(route, correlation_id, response)
-        # A client of SaslHandshake 0 cannot read an error. It is only disconnected.
+        # A client of SaslHandshake 0 cannot read an error, so it is only disconnected.
         return [] if response.error_code else [_SIZE.pack(len(response.auth_bytes)), response.auth_bytes]
 
     async def decode_in_steps(self, route: Route, frame: memoryview) -> tuple[Any, int]:

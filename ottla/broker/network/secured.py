@@ -36,7 +36,7 @@ from ottla.security.tls.distinguished_name import MalformedCertificate, subject_
 from ottla.security.tls.principal_mapping import NoRuleMatches
 
 MAX_TOKEN_CREDENTIALS = 1_000
-"""Number of delegation tokens whose credentials a listener keeps. One costs a few milliseconds of hashing."""
+"""Maximum number of delegation tokens whose credentials a listener keeps, because it takes milliseconds to compute them."""
 
 log = structlog.get_logger("connection")
 
@@ -79,18 +79,19 @@ class SecuredListener:
         return ScramMechanism(name, self._credential_of(NUMBERS[name]), self._salt_secret, self._token_of(name))
 
     def _salt_secret(self) -> bytes:
-        """The id of the first log directory of the cluster. All brokers know it from the cluster's metadata, also after a restart,
-        and clients do not know it before they are authenticated."""
+        """The secret for salts of unknown users: the id of the cluster's first log directory. Brokers know it from the metadata,
+        also after a restart, and clients do not know it before they are authenticated."""
         brokers = self.ports.cluster_state.registrations.brokers
         first = min((node_id for node_id, broker in brokers.items() if broker.directories), default=None)
         return self.ports.directory_id if first is None else brokers[first].directories[0]
 
     def _tokens(self, sasl: SaslSettings) -> TokenValidator:
-        """The validator of OAUTHBEARER. Raises `ConfigError`."""
         try:
             if sasl.key_set is None:
                 log.warning(
-                    "unsecured_tokens_accepted", listener=self.name, hint="every client can create such tokens; use them in tests"
+                    "unsecured_tokens_accepted",
+                    listener=self.name,
+                    hint="every client can create such tokens; use them only in tests",
                 )
                 return UnsecuredTokens(sasl.modules[OAUTHBEARER].options)
             source = KeySource(self.ports.env, sasl.key_set.url, sasl.key_set.refresh_ms)
@@ -99,16 +100,13 @@ class SecuredListener:
             raise ConfigError(f"sasl.enabled.mechanisms: {OAUTHBEARER}: {error}") from None
 
     def _credential_of(self, mechanism: int) -> Callable[[str], Credential | None]:
-        """A function that looks up the credential of a user in the cluster's metadata."""
         return lambda user: self.ports.cluster_state.credentials.by_user.get(user, {}).get(mechanism)
 
     def _token_of(self, mechanism: str) -> Callable[[str], TokenCredential | None]:
-        """A function that looks up the credential of a delegation token in the cluster's metadata."""
-
         @lru_cache(MAX_TOKEN_CREDENTIALS)
         def credential(token_id: str) -> Credential:
             tokens = self.ports.cluster_state.tokens
-            # Not the salt of an unknown user of that name, because a token's salt is known to its clients only.
+            # This is not the salt for an unknown user of that name, because only a token's clients may know its salt.
             salt = hmac.digest(self._secret, b"token " + token_id.encode(), "sha256")
             return token_credential(mechanism, tokens.hmac_of(token_id), salt)
 
@@ -215,7 +213,7 @@ class SaslClient:
     def refused(self, reason: str, *, is_again: bool) -> None:
         self._listener.count("failed_reauthentication" if is_again else "failed_authentication")
         connection = self._connection
-        # Close in the next turn of the loop, when the response has been written.
+        # Close in the next iteration of the event loop, when the response has been written.
         self._listener.ports.timers.call_soon(lambda: connection.close(f"authentication failed: {reason}"))
 
     def nonce(self) -> str:

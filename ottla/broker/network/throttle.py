@@ -22,7 +22,7 @@ class Throttle:
         self._until_ms = 0
 
     def begin(self, for_ms: int) -> None:
-        """Mute the connection. If it is muted already, because a parked request has ended meanwhile, the later end counts."""
+        """Mute the connection. If another response, of a parked request, has already muted it, the later end counts."""
         if self._hold is _ignore:
             return
         until_ms = self._clock.steady_ms() + for_ms
@@ -46,4 +46,4 @@ class Throttle:
 
 
 def _ignore(reason: int) -> None:
-    """In place of the methods of a closed connection, so that they do not keep it in memory."""
+    """Replaces the methods of a closed connection, which would keep it in memory."""

@@ -21,7 +21,7 @@ from ottla.security.tls.cipher_suites import CipherSuiteError, enable
 from ottla.security.tls.key_stores import KeyMaterial
 
 HANDSHAKE_TIMEOUT_S = 10.0
-"""Time limit of a handshake, in s. Kafka's limit is connections.max.idle.ms, 10 minutes, in which a client holds memory too long.
+"""Time limit of a handshake, in s. With Kafka's limit, connections.max.idle.ms (10 minutes), a client could occupy memory too long.
 """
 SHUTDOWN_TIMEOUT_S = 5.0
 """Time in s that a closed connection waits for the client's close_notify."""
@@ -55,7 +55,7 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
             try:
                 context.load_verify_locations(cadata=settings.trusted.decode("ascii"))
             except (ssl.SSLError, ValueError):
-                raise ConfigError("ssl.truststore.location: a certificate in it cannot be read") from None
+                raise ConfigError("ssl.truststore.location: a certificate in the trust store cannot be read") from None
     return context
 
 
@@ -65,7 +65,7 @@ def _load_keys(context: ssl.SSLContext, keys: KeyMaterial) -> None:
         file.write(keys.key + keys.chain)
         file.flush()
         try:
-            # Without the function OpenSSL would ask for a password on the terminal.
+            # Without a password function OpenSSL would ask for a password on the terminal.
             context.load_cert_chain(file.name, password=lambda: keys.password or b"")
         except (ssl.SSLError, ValueError) as error:
             reason = getattr(error, "reason", None) or "malformed"
@@ -84,7 +84,8 @@ def certificate_of(transport: asyncio.Transport) -> bytes | None:
 class Handshakes:
     """The unfinished handshakes of a broker, at most `MAX_HANDSHAKES`.
 
-    A further handshake ends the oldest one, so that silent connections do not shut out clients that finish theirs in time.
+    A further handshake ends the oldest one, so that silent connections do not shut out clients that finish their handshakes in
+    time.
     """
 
     def __init__(self, errors: RepeatedErrors) -> None:
@@ -112,10 +113,10 @@ class Handshakes:
 
 
 class WatchedHandshake(asyncio.Protocol):
-    """The protocol of a connection whose handshake a fault may fail: the client's first bytes decide.
+    """The protocol of a connection whose handshake a fault may fail.
 
-    So a client that connects and sends nothing, such as a port probe, does not count. ``begin`` continues the handshake with the
-    bytes that were read. ``ended`` is called if the connection is lost before.
+    The fault is checked when the client's first bytes arrive, so a client that sends nothing, such as a port probe, is no hit.
+    ``begin`` continues the handshake with these bytes. ``ended`` is called if the connection is lost before.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class WatchedHandshake(asyncio.Protocol):
         if self._transport.is_closing():
             return
         if self._is_failed():
-            # After the ClientHello was read: closing a socket with unread bytes could discard the alert.
+            # The ClientHello was read before, because closing a socket with unread bytes could discard the alert.
             self._transport.write(HANDSHAKE_FAILURE)
             self._transport.close()
         else:
@@ -148,7 +149,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
 
     ``connection_of`` makes the protocol for the time after the handshake, or returns None to close the connection. Clients may send
     data together with the last message of the handshake; this object receives the data and passes it on. ``is_watched`` says if
-    faults may fail handshakes, and ``is_failed``, for the address of a client, if a fault fails this one. ``count_failure`` is
+    faults may fail handshakes, and ``is_failed``, for the address of a client, if a fault fails its handshake. ``count_failure`` is
     called for a handshake that TLS or a fault has failed, but not for a client that closed the connection.
     """
 
@@ -169,7 +170,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
         self._connection_of = connection_of
         self._is_lost = False
         self._early = bytearray()
-        # A view, because asyncio's own TLS writes a second record into a slice of the buffer.
+        # The buffer is a view, because asyncio's own TLS writes a second record into a slice of it.
         self._buffer = memoryview(bytearray(EARLY_BYTES))
         self._peer = ""
 
@@ -205,11 +206,11 @@ class TlsHandshake(asyncio.BufferedProtocol):
         )
         self._drive(raw, starting)
         if data:
-            # `start_tls` has scheduled the begin of the TLS protocol as a callback.
+            # Feed the bytes after the callback by which `start_tls` begins the TLS protocol.
             loop.call_soon(_feed, raw, data)
 
     def _drive(self, raw: asyncio.Transport, starting: Coroutine[Any, Any, asyncio.Transport | None]) -> None:
-        """Run the upgrade up to its first wait. A task would begin too late, and lose bytes that arrive earlier."""
+        """Run the upgrade up to its next wait. A task would begin too late, and lose bytes that arrive earlier."""
         try:
             waiter: asyncio.Future[Any] = starting.send(None)
         except StopIteration as ended:
@@ -224,7 +225,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
             waiter.add_done_callback(lambda _: self._drive(raw, starting))
 
     def _done(self, transport: asyncio.Transport | None) -> None:
-        """Give the connection to the protocol of clients."""
+        """Pass the connection to the protocol that handles requests."""
         if transport is None or self._is_lost or transport.is_closing():
             return
         connection = self._connection_of(transport)
@@ -234,7 +235,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
         transport.set_protocol(connection)
         connection.connection_made(transport)
         if self._early and not transport.is_closing():
-            # A new connection has room for at least these bytes.
+            # The buffer of a new connection has room for all early bytes.
             memoryview(connection.get_buffer(-1))[: len(self._early)] = self._early
             connection.buffer_updated(len(self._early))
 

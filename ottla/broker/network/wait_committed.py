@@ -15,7 +15,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.steps import Pause, Step, Steps
 
 Refusal = Callable[[Code], Any]
-"""The response that refuses a request with an error."""
+"""Returns the response that refuses a request with an error."""
 
 
 async def response_once_committed(barrier: Barrier, handled: Steps[Any], refusal: Refusal) -> Any:
@@ -70,7 +70,7 @@ def _noting_dependencies(
             # The function of the step, which ran in a worker thread, has failed.
             failure = error
         if isinstance(step, Pause) and step.is_parked:
-            # The response may depend on all records that the logs have by now.
+            # The response of a parked request may depend on all records that the logs have by now.
             for partition, first in dependencies.items():
                 dependencies[partition] = LogPosition(first.leader_epoch, partition.log.log_end_offset)
 

@@ -21,11 +21,11 @@ from ottla.security.acl.codes import AclOperation
 
 PRODUCE_KEY, FETCH_KEY, SHARE_FETCH_KEY = 0, 1, 78
 LEAST_MS = 0.001
-"""The shortest time that a request is counted to use, in ms, because the clock may not move during a short one."""
+"""Minimum time that a request counts as using, in ms, because the clock may not advance during a short request."""
 
 
 def is_exempt(api: Declared[Any]) -> bool:
-    """Whether only brokers send requests of the API. Followers' fetches are exempt too; the handler of Fetch knows them."""
+    """Whether only brokers send requests of the API. The handler of Fetch exempts followers' fetches."""
     return bool(api.authorisation) and all(needed.operation is AclOperation.CLUSTER_ACTION for needed in api.authorisation)
 
 
@@ -48,10 +48,10 @@ async def within_quotas(
     if api.key == PRODUCE_KEY:
         wait_ms = quotas.managers.produced(user, client_id, size_bytes, None if response is None else use.used_ms())
     elif api.key == FETCH_KEY:
-        # The handler has recorded the fetch, because a throttled client gets no data.
+        # The handler of Fetch has applied the quota, because a throttled client gets no data.
         wait_ms = response.throttle_time_ms
     elif api.key == SHARE_FETCH_KEY:
-        # The records are acquired, so the client gets them, and is throttled afterwards.
+        # The client gets the acquired records, and is throttled afterwards.
         size_bytes = counted_bytes(api.codec, client.version, response)
         wait_ms = quotas.managers.share_fetched(user, client_id, size_bytes, use.used_ms())
     else:
@@ -59,7 +59,7 @@ async def within_quotas(
     if wait_ms:
         mute(wait_ms)
         if hasattr(response, "throttle_time_ms"):
-            # A copy, because a handler may keep its response.
+            # Copy the response, because the handler may keep it.
             response = msgspec.structs.replace(response, throttle_time_ms=wait_ms)
     return response
 
