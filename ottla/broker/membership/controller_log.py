@@ -14,7 +14,8 @@ T = TypeVar("T")
 
 
 class ControllerLog:
-    """Implements `broker.metadata.metadata_log.MetadataLog`. Refuses every decision with NOT_CONTROLLER (see `forwarding`)."""
+    """Implements `broker.metadata.metadata_log.MetadataLog`. Refuses every change with NOT_CONTROLLER; `forwarding` sends changes
+    to the controller."""
 
     def __init__(self, replica: MetadataReplica) -> None:
         self._replica = replica

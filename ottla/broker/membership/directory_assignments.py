@@ -35,7 +35,7 @@ from ottla.protocol.remedies import name_of
 MAX_ASSIGNMENTS = 2_250
 """Upper bound on the replicas in one request (AssignReplicasToDirsRequest.MAX_ASSIGNMENTS_PER_REQUEST)."""
 FIRST_BACKOFF_MS, LONGEST_BACKOFF_MS = 100, 10_000
-"""Shortest and longest delay before a failed request is sent again, in ms, as in Kafka."""
+"""Shortest and longest delay in ms before a failed request is repeated, as in Kafka."""
 
 Replica = tuple[bytes, int]
 """Topic id and partition number."""
@@ -87,7 +87,6 @@ class DirectoryAssignments:
         return node_id in registration.replicas and registration.directory_of(node_id) != self._directory_id
 
     def _send_after(self, delay_ms: float) -> None:
-        """Send the waiting replicas after a delay, together with the replicas added meanwhile."""
         if self._timer is None and not self._in_flight and not self._is_closed:
             self._timer = self._env.call_later(delay_ms, self._send)
 

@@ -26,7 +26,7 @@ from ottla.protocol.steps import Pause, in_thread
 ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
 SIZE_BYTES = 4
 TIMEOUT_MS = 30_000
-"""Timeout of the controller's response, in ms (request.timeout.ms)."""
+"""Time limit for the controller's response, in ms (request.timeout.ms)."""
 
 log = structlog.get_logger("membership")
 
@@ -55,9 +55,9 @@ class Forwarding:
         return msgspec.structs.replace(api, handle=split if is_split else forward)
 
     async def _with_loggers(self, api: Declared[Any], services: Any, request: Any, context: RequestContext) -> Any:
-        """Handle a request for configs: this process handles the loggers, and the controller the rest (ConfigAdminManager).
+        """Handle a request that alters configs: this broker handles its loggers, and the controller the rest (ConfigAdminManager).
 
-        This process also checks the configs of its own listeners, because the controller cannot read its key stores.
+        This broker also checks the configs of its listeners, because the controller cannot read the broker's key stores.
         """
         loggers = [r for r in request.resources if r.resource_type == BROKER_LOGGER_RESOURCE]
         checked = [r for r in request.resources if _is_of_listener(r, str(services.live_config.settings.node_id))]
@@ -108,7 +108,7 @@ class Forwarding:
         if code == Code.INVALID_REQUEST:
             raise RequestRefused("the controller cannot read the forwarded request")
         self._errors.failed("envelope_refused", reason, key=api.key, api=api.name)
-        # The client has not sent the envelope, so it gets only these of the envelope's errors (ForwardingManagerImpl).
+        # The client does not know the envelope, so it gets only these errors of the envelope (ForwardingManagerImpl).
         known = (Code.UNSUPPORTED_VERSION, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER)
         return api.failed(request, context.version, Code(code) if code in known else Code.UNKNOWN_SERVER_ERROR)
 

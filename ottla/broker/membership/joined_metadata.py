@@ -162,7 +162,7 @@ class JoinedMetadata:
         broker = self.state.registrations.brokers.get(broker_id)
         return broker.broker_epoch if broker is not None and broker.is_active else None
 
-    # the metadata
+    # Changes of the metadata
 
     def _apply(self, record: LogRecord, offset: int) -> None:
         try:
@@ -202,12 +202,13 @@ class JoinedMetadata:
         if self._awaited is not None:
             self._awaited[1].release()
 
-    # start and stop
+    # Start and stop of the broker
 
     async def load(self, features: Mapping[str, int], listener: MetadataListener) -> None:
         """Register, catch up with the metadata, and put this broker's replicas into service. ``features`` is not used.
 
-        Raises `ConfigError` if the controller does not admit the broker within ``initial.broker.registration.timeout.ms``.
+        Raises `ConfigError` if the controller is of another cluster, or if the broker has not caught up within
+        ``initial.broker.registration.timeout.ms``.
         """
         self.membership.start()
         try:
@@ -227,7 +228,7 @@ class JoinedMetadata:
         if not is_in:
             self.close()
             reason = self.membership.last_failure or "the metadata has not been read yet"
-            raise ConfigError(f"the controller at {where} did not unfence this broker within {self._timeout_ms} ms: {reason}")
+            raise ConfigError(f"this broker did not catch up with the controller at {where} within {self._timeout_ms} ms: {reason}")
         self.publisher.begin(listener)
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
@@ -241,7 +242,8 @@ class JoinedMetadata:
         self.replicas.begin_housekeeping(repeat)
 
     async def serve(self) -> None:
-        """Become eligible for leaderships, now that this broker listens, and wait until it is unfenced."""
+        """Ask the controller to unfence this broker, which now listens, and wait for that, at most
+        ``initial.broker.registration.timeout.ms``."""
         self.membership.become_ready()
         self.producer_ids.ask_ahead()
         if not await self._until(BrokerState.RUNNING, self._timeout_ms):
@@ -250,7 +252,7 @@ class JoinedMetadata:
     async def leave(self) -> None:
         """Let the controller move this broker's leaderships to other brokers, for up to `CONTROLLED_SHUTDOWN_MS`."""
         if self._has_lost_controller:
-            # The controller does not know this broker's registration.
+            # The controller has lost metadata, and may not know this broker.
             return
         self.membership.begin_controlled_shutdown()
         if not await self._until(BrokerState.SHUTTING_DOWN, CONTROLLED_SHUTDOWN_MS):
@@ -276,7 +278,7 @@ class JoinedMetadata:
             self._awaited = None
         return self.lifecycle.state >= state
 
-    # queries of a start
+    # Results of the start
 
     @property
     def has_lost(self) -> bool:
@@ -291,7 +293,7 @@ class JoinedMetadata:
 
 
 def _security(kernel: Kernel, listener: str, mechanism_key: str) -> PeerSecurity | None:
-    """TLS and SASL of the connections to a listener of other nodes; None for a plain one. Raises `ConfigError`."""
+    """TLS and SASL of the connections to a listener of other nodes; None for a plain listener. Raises `ConfigError`."""
     config = kernel.config.current
     protocol = protocol_of(config.settings.listener_security_protocol_map, listener)
     if protocol is SecurityProtocol.PLAINTEXT:

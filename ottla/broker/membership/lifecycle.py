@@ -32,7 +32,7 @@ class BrokerIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of a broker's registration.
 
     ``incarnation_id`` is new at each start, so that the controller can tell a restarted broker from a repeated request.
-    ``previous_epoch`` is the broker epoch before the last clean stop; -1 after a crash, when committed records may be lost.
+    ``previous_epoch`` is the broker epoch before the last clean stop; -1 after a crash, which may have lost committed records.
     """
 
     broker_id: int
@@ -89,7 +89,7 @@ class BrokerLifecycle:
         check_transition(self.state, state)
         self.state = state
 
-    # commands of the broker
+    # Commands of the broker
 
     def start(self, now_ms: float) -> None:
         self._become(BrokerState.STARTING)
@@ -129,7 +129,7 @@ class BrokerLifecycle:
         elif self.due_ms is not None:
             self.due_ms = now_ms
 
-    # requests
+    # Requests to the controller
 
     def next_request(self, now_ms: float, metadata_offset: int) -> BrokerRegistrationRequest | BrokerHeartbeatRequest | None:
         """The request to send now, if any. ``metadata_offset`` is the last metadata offset that was applied."""
@@ -164,7 +164,7 @@ class BrokerLifecycle:
             previous_broker_epoch=own.previous_epoch,
         )
 
-    # responses
+    # Responses of the controller
 
     def registered(self, response: BrokerRegistrationResponse, now_ms: float, chance: float) -> bool:
         """Process the response to a registration; returns whether the broker is registered."""
@@ -190,7 +190,7 @@ class BrokerLifecycle:
         self._answered(now_ms, now_ms + (STARTING_MS if self.state is BrokerState.STARTING else self.intervals.heartbeat_ms))
 
     def failed(self, now_ms: float, chance: float) -> None:
-        """Schedule a retry after a request was refused or timed out. ``chance`` is at least 0 and below 1."""
+        """Schedule a retry after a request was refused or timed out. ``chance`` is random, at least 0 and below 1."""
         delay_ms = self._backoff.next_ms(chance)
         if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
             delay_ms = min(delay_ms, LEAVING_RETRY_MS)

@@ -24,7 +24,7 @@ from ottla.protocol.messages.broker_registration import BrokerRegistrationReques
 from ottla.protocol.remedies import name_of
 
 FETCH_TIMEOUT_MS = 2_000
-"""Time in ms beyond a fetch's maximum wait after which its connection is replaced (controller.quorum.fetch.timeout.ms)."""
+"""A fetch's connection is replaced this many ms after the fetch's maximum wait (controller.quorum.fetch.timeout.ms)."""
 FETCH_RETRY_MS = 100
 SNAPSHOT_TIMEOUT_MS = 10_000
 """Timeout of the request for one piece of a snapshot, in ms."""
@@ -40,15 +40,15 @@ class MembershipOwner(Protocol):
     """The part of a broker that acts on changes of its membership (`joined_metadata.JoinedMetadata`)."""
 
     def state_changed(self) -> None:
-        """The state of the broker in its cluster has changed."""
+        """Called when the state of the broker in its cluster has changed."""
         ...
 
     def metadata_lost(self, reason: str) -> None:
-        """The controller no longer has metadata that this broker has applied. Fetching has ended."""
+        """Called when this broker cannot continue with its metadata (`MetadataLost`). Fetching has ended."""
         ...
 
     def controller_replaced(self, reason: str) -> None:
-        """The controller was restarted or replaced. Connections to the previous controller may still look open."""
+        """Called when the controller was restarted or replaced. Connections to the previous controller may still look open."""
         ...
 
 
@@ -112,10 +112,9 @@ class Membership:
         self._heartbeats.close()
         self._fetches.close()
 
-    # registration and heartbeats
+    # Registration and heartbeats
 
     def _beat(self) -> None:
-        """Send the request that is due, and set a timer for the next request."""
         if self._beat_timer is not None:
             self._beat_timer.cancel()
             self._beat_timer = None
@@ -123,7 +122,8 @@ class Membership:
         request = lifecycle.next_request(now_ms, self.replica.applied_offset)
         if request is None:
             if lifecycle.due_ms is not None:
-                # A clock may count whole milliseconds: rounded up, the timer never fires before the request is due.
+                # The delay is rounded up, because a clock may count whole milliseconds, and the timer must not fire before the
+                # request is due.
                 self._beat_timer = self._env.call_later(max(0, ceil(lifecycle.due_ms - now_ms)), self._beat)
             return
         is_registration = isinstance(request, BrokerRegistrationRequest)
@@ -184,7 +184,7 @@ class Membership:
     def _chance(self) -> float:
         return int.from_bytes(self._env.random_uuid()[:4], "big") / (1 << 32)
 
-    # the metadata log
+    # Fetching the metadata log
 
     def _fetch_next(self) -> None:
         self._fetch_timer = None
@@ -218,7 +218,8 @@ class Membership:
             self._fetch_errors.failed("controller_metadata_refused", str(error))
             is_over = False
         except Exception:
-            # The peer logs the bug. Without further fetches, heartbeats would keep this broker in the cluster with old metadata.
+            # `Peer` logs the exception. Without further fetches, heartbeats would keep this broker in the cluster with old
+            # metadata.
             self._fetch_later()
             raise
         if is_over:
@@ -256,7 +257,6 @@ class Membership:
         self._fetches.send(request, lambda answer: self._snapshot_fetched(snapshot, answer), timeout_ms=SNAPSHOT_TIMEOUT_MS)
 
     def _snapshot_fetched(self, snapshot: SnapshotFetch, answer: Any) -> None:
-        """Process a piece of a snapshot. If the snapshot is refused, fetch the log again."""
         if self._is_stopped:
             return
         try:

@@ -5,8 +5,8 @@ The copy gets every fetched batch in order, committed or not. It is not synced f
 clean stop and the checkpoints sync it. A start reads the copy instead of fetching the log again.
 
 The copy never stops the broker: if the disk refuses a batch, the copy ends there until the next start. A copy that is damaged, or
-that the controller's log does not continue, is set aside as ``__cluster_metadata-0.ID-stray``, because it may be the only place of
-a record that the controller has lost. As at the controller, segments roll and are never deleted.
+that the controller's log does not continue, is set aside as ``__cluster_metadata-0.ID-stray``, because it may have the only copy of
+a record that the controller has lost. As in the controller's log, segments roll and are never deleted.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class MetadataCopy:
         self._env = env
         self._directory = directory
         self._is_behind = False
-        """Whether the disk has refused a fetched batch, so that the copy lacks batches. Then no batch is appended."""
+        """Whether the disk has refused a fetched batch, so that the copy lacks batches. Then no further batch is appended."""
         self.end_offset = self.last_epoch = 0
         self._snapshot: tuple[str, int, int] | None = None
         self._log, _ = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms(), METADATA_TOPIC_ID)
         try:
             self._check()
         except UNREADABLE as error:
-            self.set_aside(f"it cannot be read: {described(error)}")
+            self.set_aside(f"the copy cannot be read: {described(error)}")
 
     def _check(self) -> None:
         """Read all batches once, so that a damaged batch is found before any batch is applied."""
@@ -88,7 +88,7 @@ class MetadataCopy:
     def _read(self, path: str) -> bytes:
         return self._directory.fs.read_file(path) or b""
 
-    # reading
+    # Reading the copy
 
     def snapshot_batches(self) -> Iterator[tuple[BatchHeader, Buffer]]:
         """The batches of the snapshot below the log; none if the log begins at offset 0."""
@@ -107,7 +107,7 @@ class MetadataCopy:
             if header.base_offset >= self.snapshot_end:
                 yield header, raw
 
-    # writing
+    # Writing the copy
 
     def append(self, records: Buffer) -> None:
         """Append whole, checked batches that follow the copy's end."""
@@ -198,7 +198,7 @@ class MetadataCopy:
 
 
 def _whole(snapshot: bytes) -> Iterator[tuple[BatchHeader, Buffer]]:
-    """The batches of a snapshot. Raises ValueError if it is damaged."""
+    """The batches of a snapshot. Raises ValueError if the snapshot is damaged."""
     end, found = 0, list[tuple[BatchHeader, Buffer]]()
     for position, header in batches(snapshot):
         raw = snapshot[position : position + header.size_bytes]

@@ -72,7 +72,7 @@ class MetadataFetch:
             log_start_offset=0,
             partition_max_bytes=MAX_BYTES,
             replica_directory_id=self._directory_id,
-            # If this differs from the controller's own high watermark, the controller responds immediately (KIP-1166).
+            # If this high watermark differs from the controller's, the controller responds immediately (KIP-1166).
             high_watermark=self.high_watermark,
         )
         return FetchRequest(
@@ -89,12 +89,12 @@ class MetadataFetch:
         return SnapshotFetch(self._cluster_id, self._broker_id, self._directory_id, end_offset=end_offset, epoch=epoch)
 
     def take(self, response: FetchResponse) -> FetchOutcome:
-        """The outcome of a response. Updates the leader epoch and the high watermark; the caller tracks its position."""
+        """The outcome of a response. Updates the leader epoch and the high watermark; the caller tracks the fetch offset."""
         if response.error_code != Code.NONE:
             return FetchOutcome(step=Step.WAIT, reason=f"the fetch failed with {name_of(response.error_code)}")
         partitions = [p for topic in response.responses if topic.topic_id == METADATA_TOPIC_ID for p in topic.partitions]
         if len(partitions) != 1 or partitions[0].partition_index != 0:
-            return FetchOutcome(step=Step.WAIT, reason="the response is not for the metadata log only")
+            return FetchOutcome(step=Step.WAIT, reason="the response must have exactly one partition of the metadata log")
         return self._take(partitions[0])
 
     def _take(self, partition: PartitionData) -> FetchOutcome:
@@ -103,7 +103,7 @@ class MetadataFetch:
         if is_newer:
             self.leader_epoch = named
         if partition.error_code in (Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER) and is_newer:
-            return FetchOutcome(step=Step.ASK_AGAIN, epoch=named, reason=f"the leader's epoch is {named}")
+            return FetchOutcome(step=Step.ASK_AGAIN, epoch=named, reason=f"the leader epoch is {named}")
         if partition.error_code != Code.NONE:
             return FetchOutcome(step=Step.WAIT, reason=f"the fetch of the metadata log failed with {name_of(partition.error_code)}")
         diverging, snapshot = partition.diverging_epoch, partition.snapshot_id

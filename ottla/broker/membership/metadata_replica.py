@@ -25,11 +25,11 @@ log = structlog.get_logger("membership")
 
 
 class ReplicaRefused(Exception):
-    """Fetched batches do not continue the log. Nothing has changed."""
+    """Fetched batches do not continue the log, or are damaged. None of them was appended."""
 
 
 class MetadataLost(Exception):
-    """The controller's log lacks committed records that this broker has applied. Nothing has changed."""
+    """The controller's log lacks committed records that this broker has applied, or this broker's copy cannot be read."""
 
 
 class MetadataReplica:
@@ -49,7 +49,7 @@ class MetadataReplica:
         self._copy = copy
         self.end_offset, self.last_epoch = (0, 0) if copy is None else (copy.end_offset, copy.last_epoch)
         self._unread_end = self.end_offset
-        """The end of the copy found at this start, until it is applied; then 0."""
+        """The end offset of the copy found at the start; 0 once the copy is applied."""
         self.committed_end_offset = 0
         """The end offset of the last batch that was applied."""
         self._committed_epoch = 0
@@ -139,8 +139,8 @@ class MetadataReplica:
         return self.committed_end_offset == 0
 
     def begin_with(self, snapshot: bytes, end_offset: int, epoch: int) -> None:
-        """Apply a snapshot, after which the log continues at ``end_offset``. Raises `ReplicaRefused` if it is damaged."""
-        assert self.is_empty, f"a snapshot behind the {self.committed_end_offset} records that were applied"
+        """Apply a snapshot, after which the log continues at ``end_offset``. Raises `ReplicaRefused` for a damaged snapshot."""
+        assert self.is_empty, f"a snapshot after {self.committed_end_offset} records were applied"
         whole: list[tuple[int, BatchHeader]] = []
         end = 0
         for pos, header in batches(snapshot):
@@ -165,12 +165,14 @@ class MetadataReplica:
     def truncate(self, end_offset: int, epoch: int = MAX_EPOCH) -> None:
         """Drop the batches at and above ``end_offset``, and all batches of leader epochs above ``epoch``.
 
-        Raises `MetadataLost` if a committed batch would be dropped. The copy found at the start was committed by the only
-        controller. If the controller has lost a part of the log, the copy is set aside, because it may be the only one left, and
-        the log is read from its beginning.
+        A copy that was found at the start, and not applied yet, is set aside instead, because it may be the only one if the
+        controller has lost a part of its log. The log is then read from its beginning. Raises `MetadataLost` if a committed batch
+        would be dropped.
         """
         if self._unread_end and self._copy is not None:
-            self._begin_anew(f"it differs from the controller's log from offset {end_offset} on, and ends at {self._unread_end}")
+            self._begin_anew(
+                f"the copy differs from the controller's log from offset {end_offset} on, and ends at {self._unread_end}"
+            )
             return
         if end_offset < self.committed_end_offset:
             raise MetadataLost(

@@ -1,7 +1,7 @@
 """Fetches a snapshot of the cluster's metadata piece by piece, without a connection (KIP-630).
 
-The controller keeps the metadata log from some offset on, and a snapshot of the records before it. A broker that starts reads the
-snapshot first, and then the log from the snapshot's end.
+The controller keeps the metadata log from some offset on, and a snapshot of the records before that offset. A broker that starts
+reads the snapshot first, and then the log from the snapshot's end.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SnapshotFetch:
             raise SnapshotRefused(f"the fetch failed with {name_of(response.error_code)}")
         pieces = [p for topic in response.topics if topic.name == METADATA_TOPIC for p in topic.partitions]
         if len(pieces) != 1:
-            raise SnapshotRefused("the response is not for the metadata log only")
+            raise SnapshotRefused("the response must have exactly one partition of the metadata log")
         (piece,) = pieces
         if piece.error_code != Code.NONE:
             raise SnapshotRefused(f"the fetch of the snapshot failed with {name_of(piece.error_code)}")

@@ -36,4 +36,4 @@ class IllegalBrokerState(Exception):
 
 def check_transition(state: BrokerState, following: BrokerState) -> None:
     if following not in FOLLOWING[state]:
-        raise IllegalBrokerState(f"a broker in state {state.name} cannot go to {following.name}")
+        raise IllegalBrokerState(f"a broker in state {state.name} cannot change to {following.name}")

@@ -35,7 +35,8 @@ class ControllersTopics:
         self._refused: dict[str, tuple[KafkaError, float]] = {}
 
     def create_topic(self, topic: NewTopic) -> NoReturn:
-        """Request a topic. Raises the controller's last error for it, or UNKNOWN_TOPIC_OR_PARTITION, which clients retry."""
+        """Request the creation of a topic. Raises the controller's last error for the topic, or UNKNOWN_TOPIC_OR_PARTITION, which
+        clients retry."""
         error, until_ms = self._refused.get(topic.name, (None, 0.0))
         if error is not None and self._clock.monotonic_ms() < until_ms:
             raise KafkaError(error.code, error.message)

@@ -60,7 +60,7 @@ def test_every_lifecycle_state_is_reached_and_the_last_is_final() -> None:
         left += new
     assert reached == set(BrokerState) == set(FOLLOWING)
     assert not FOLLOWING[BrokerState.SHUTTING_DOWN]
-    with pytest.raises(IllegalBrokerState, match="RUNNING cannot go to STARTING"):
+    with pytest.raises(IllegalBrokerState, match="RUNNING cannot change to STARTING"):
         check_transition(BrokerState.RUNNING, BrokerState.STARTING)
 
 
