@@ -14,7 +14,8 @@ import msgspec
 from ottla.broker.config.rules import broken, shown
 
 TOPIC, DYNAMIC, PER_BROKER, INTERNAL = "T", "D", "P", "I"
-"""Scopes in keys.txt. A further scope, B, is for broker keys that are read only at the start."""
+"""Letters in keys.txt: T for topic keys, D for dynamic broker keys, P for dynamic keys of single brokers, B for other broker keys.
+A second letter I marks keys that DescribeConfigs shows only if they are set."""
 
 LISTENER_PREFIX = "listener.name."
 """The prefix of a broker key that applies to only one listener."""
@@ -28,7 +29,7 @@ RELOADABLE = frozenset(
         "ssl.key.password",
     }
 )
-"""Keys that may change while the broker runs, with the prefix of a listener only (SslConfigs.RECONFIGURABLE_CONFIGS)."""
+"""Keys that may change while the broker runs, but only with a listener's prefix (SslConfigs.RECONFIGURABLE_CONFIGS)."""
 
 
 CREATION_RATE = "max.connection.creation.rate"
@@ -41,7 +42,7 @@ CLUSTER_LISTENER_KEYS = frozenset({*LISTENER_LIMITS, "num.network.threads"})
 
 
 def reloadable_of(listener: str) -> frozenset[str]:
-    """The keys of one listener that may change while the broker runs."""
+    """The keys of `RELOADABLE` with the prefix of one listener."""
     return frozenset(f"{LISTENER_PREFIX}{listener.lower()}.{name}" for name in RELOADABLE)
 
 
@@ -73,7 +74,7 @@ class Definition(msgspec.Struct, frozen=True):
     documentation: str | None = None
 
     def parse(self, text: str) -> Value:
-        """The typed value. Repeated and empty elements of a list are dropped. Raises `ConfigError`."""
+        """Return the value in the key's type. Repeated and empty elements of a list are dropped. Raises `ConfigError`."""
         text = text.strip()
         value = _READERS[self.type](text)
         if value is None:
@@ -81,7 +82,8 @@ class Definition(msgspec.Struct, frozen=True):
         return value
 
     def check(self, text: str) -> Value:
-        """The typed value if the rule allows it. Raises `ConfigError` with the message of ConfigDef and its validators."""
+        """Return the value in the key's type if the rule allows it. Raises `ConfigError` with the message of ConfigDef and its
+        validators."""
         value = self.parse(text)
         if self.type == "LIST" and self.rule != "-" and text.strip() and not all(part.strip() for part in text.split(",")):
             raise ConfigError(f"Configuration '{self.name}' values must not be empty.")
@@ -268,7 +270,7 @@ def _bool(text: str) -> bool | None:
 
 def _bounded(bits: int) -> Callable[[str], int | None]:
     def read(text: str) -> int | None:
-        # A longer text is not a number of these types, and Python would take quadratic time to parse it.
+        # A text of over 100 characters is not a number of these types, and Python would take quadratic time to parse it.
         value = int(text) if len(text) <= 100 and _INTEGER.fullmatch(text) else None
         return value if value is not None and -(1 << bits - 1) <= value < 1 << bits - 1 else None
 
@@ -363,7 +365,7 @@ def topic_definitions() -> dict[str, Definition]:
 
 @cache
 def documentation() -> dict[tuple[str, str], str]:
-    """Apache Kafka's documentation of its keys, by scope (B for broker, T for topic) and name. Read at first use."""
+    """The documentation of broker and topic keys, by scope (B or T) and name. Read at first use."""
     texts = {("B", d.name): d.documentation for d in (*OWN, *OF_AUTHORIZER) if d.documentation is not None}
     for line in lines_of("documentation.txt"):
         scope, name, text = line.split("\t", 2)

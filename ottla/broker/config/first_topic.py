@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class FirstTopic(NamedTuple):
-    """A topic to create. ``said`` is the user's text that requests it; error messages quote it."""
+    """A topic to create. ``said`` is the user's text that requests the topic, for error messages."""
 
     name: str
     partitions: int

@@ -98,7 +98,7 @@ def share_number(name: str, own: Mapping[str, str], config: BrokerConfig) -> int
 
 
 def share_partition_config(own: Mapping[str, str], config: BrokerConfig, share_version: int) -> SharePartitionConfig:
-    """The current configuration of a group's share partitions. ``share_version`` is the feature's level."""
+    """The current configuration of a group's share partitions. ``share_version`` is the level of ``share.version``."""
     return SharePartitionConfig(
         lock_duration_ms=share_number("record.lock.duration.ms", own, config),
         max_delivery_count=share_number("delivery.count.limit", own, config),
@@ -126,7 +126,7 @@ EARLIEST_RESET, LATEST_RESET, RESET_BY_DURATION = "earliest", "latest", "by_dura
 
 
 def share_offset_reset(own: Mapping[str, str], config: BrokerConfig) -> str:
-    """`EARLIEST_RESET`, `LATEST_RESET`, or `RESET_BY_DURATION` followed by a duration."""
+    """Where a share group begins: `EARLIEST_RESET`, `LATEST_RESET`, or `RESET_BY_DURATION` and a duration."""
     return str(group_value("share.auto.offset.reset", own, config))
 
 
@@ -143,7 +143,7 @@ def validate_group(own: Mapping[str, str], config: BrokerConfig) -> None:
             _check_bounds(name, value, config)
     if values.get(ASSIGNOR, STREAMS_ASSIGNORS[0]) not in STREAMS_ASSIGNORS:
         raise ConfigError(f"{ASSIGNOR} must be one of the assignors of group.streams.assignors: {', '.join(STREAMS_ASSIGNORS)}")
-    # As in Kafka, a topic name that is invalid for another reason is accepted; the group then has no dead letters.
+    # As in Kafka, a dead-letter topic name that is invalid for another reason is accepted; the group then has no dead letters.
     if str(values.get(DEAD_LETTERS, "")).startswith("__"):
         raise ConfigError(f"{DEAD_LETTERS}: DLQ topic name must not start with '__'")
     for kind in ("consumer", "share", "streams"):
@@ -159,7 +159,7 @@ def validate_group(own: Mapping[str, str], config: BrokerConfig) -> None:
 def _check_bounds(name: str, value: int, config: BrokerConfig) -> None:
     """Raise `ConfigError` for a value outside the bounds that ``group.KIND.min.*`` and ``group.KIND.max.*`` set on the broker."""
     kind, _, rest = name.partition(".")
-    # The bound of streams.num.standby.replicas is group.streams.max.standby.replicas.
+    # The name of one bound lacks ``num.``: streams.num.standby.replicas has group.streams.max.standby.replicas.
     rest = rest.removeprefix("num.")
     for bound, is_beyond, words in (("min", value.__lt__, "greater than"), ("max", value.__gt__, "less than")):
         key = f"{_PREFIX}{kind}.{bound}.{rest}"

@@ -23,7 +23,8 @@ class Reconfigurable(Protocol):
 
     @property
     def reloads(self) -> frozenset[str]:
-        """The configs that this part loads. It is called only if a client sets or deletes one of them, perhaps to its value."""
+        """The configs that this part loads. The part is called only if a client sets or deletes one of them, even to its current
+        value."""
         ...
 
     def check(self, config: BrokerConfig) -> None:
@@ -31,7 +32,7 @@ class Reconfigurable(Protocol):
         ...
 
     def use(self, config: BrokerConfig) -> None:
-        """Use a new configuration. One that cannot be used is logged and ignored."""
+        """Use a new configuration. If it cannot be used, log the error and keep the previous one."""
         ...
 
 
@@ -46,7 +47,7 @@ class LiveConfig:
         self._reported: set[tuple[int, str]] = set()
         self._on_change = on_change
         self.parts: list[Reconfigurable] = []
-        """The parts that load some of the configs."""
+        """The parts of the server that load some of the configs."""
 
     @property
     def settings(self) -> Settings:
@@ -62,7 +63,7 @@ class LiveConfig:
     def set_dynamic(self, dynamic: Mapping[str, str], named: Collection[str] = ()) -> None:
         """Apply dynamic configs after they were loaded or changed. An invalid config is logged and ignored.
 
-        ``named``: the configs that a client has set, perhaps to the values that they had.
+        ``named``: the configs that a client has set, even to their previous values.
         """
         before = self.current.dynamic
         self.current, refused = self.current.with_usable(dynamic)
@@ -91,7 +92,7 @@ class LiveConfig:
         # Imported here because most brokers get no config from a client, and the import would slow down every start.
         from ottla.broker.config.effects import RESOURCES, without_effect
 
-        # Other keys of one listener have an effect only at the start.
+        # A listener's keys that no part reloads have an effect only at the start.
         of_listeners = (n for n in names if n.startswith(LISTENER_PREFIX) and not any(n in part.reloads for part in self.parts))
         for name in sorted({*without_effect(resource_type, names), *of_listeners}):
             if (resource_type, name) not in self._reported and len(self._reported) < MAX_REPORTED:

@@ -1,6 +1,6 @@
 """The security of connections to other nodes: the client's side of the listeners of brokers and of the controller.
 
-As in Kafka, a node connects with the settings of its own listener of that name: its key store has the client's certificate, its
+As in Kafka, a node connects with the settings of its own listener of the same name: its key store has the client's certificate, its
 trust store the trusted certificates of other nodes, and ``username`` and ``password`` of the login module are its credentials.
 """
 
@@ -27,7 +27,7 @@ CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
 def node_security(
     config: BrokerConfig, listener: str, protocol: SecurityProtocol, mechanism_key: str, secret: bytes, now_s: Callable[[], float]
 ) -> Connecting:
-    """How this node connects to the listener of that name of other nodes, by the mechanism in ``mechanism_key``.
+    """How this node connects to the listener of other nodes with the name ``listener``. ``mechanism_key`` has the SASL mechanism.
 
     ``secret``: see `key_stores.from_store`. ``now_s``: the time for unsecured tokens, in seconds since 1970. Reads the key stores.
     Raises `ConfigError`.
@@ -45,7 +45,7 @@ def _tls(config: BrokerConfig, listener: str, secret: bytes) -> Tls:
     keys, trusted = keys_of(text, secret), trusted_of(text)
     hostnames = text(HOSTNAMES)
     if hostnames not in ("https", None):
-        raise ConfigError(f"{HOSTNAMES}: {hostnames} is not supported; give https, or nothing to trust any host")
+        raise ConfigError(f"{HOSTNAMES}: {hostnames} is not supported; give https, or nothing to accept any host name")
     return Tls(
         trusted=None if trusted is None else _pem("ssl.truststore.location", trusted),
         certificate=None if keys is None else _pem("ssl.keystore.location", keys.chain),
@@ -69,7 +69,7 @@ def _pem(option: str, data: bytes) -> Pem:
 
 
 def _sasl(config: BrokerConfig, listener: str, mechanism_key: str, now_s: Callable[[], float]) -> Sasl:
-    """The mechanism and the credentials of this node. Raises `ConfigError`, also with the message of KafkaConfig."""
+    """The mechanism and the credentials of this node. Raises `ConfigError`."""
     mechanism = str(config.value(mechanism_key))
     if mechanism not in MODULES:
         raise ConfigError(f"{mechanism_key}: {mechanism} is not supported between nodes; give one of {', '.join(MODULES)}")
@@ -97,7 +97,7 @@ def _token(
     """The endpoint that issues this node's tokens, or a function that makes unsecured ones. Raises `ConfigError`."""
 
     def value(name: str, option: str | None = None) -> str:
-        """The value of a setting, or of the login module's older option; empty without both."""
+        """The value of a setting, or of the login module's older option; empty if neither is set."""
         given = config.of_listener(listener, name, OAUTHBEARER)
         if given is None and option is not None:
             given = options.get(option)

@@ -86,11 +86,11 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Texts = Callable[[str], "str | None"]
-"""The value of a key for one listener; None if it has none, or is empty."""
+"""Returns the value of a key for one listener; None if the key is not set or empty."""
 
 
 def texts_of(config: BrokerConfig, listener: str) -> Texts:
-    """The values of keys for one listener."""
+    """Return a function that looks up keys for one listener."""
 
     def text(name: str) -> str | None:
         value = config.of_listener(listener, name)
@@ -264,7 +264,7 @@ def _key_set(config: BrokerConfig, listener: str) -> KeySetSettings | None:
         raise ConfigError(f"{HANDLER_KEY}: {handler} is not supported; give {SIGNED_HANDLER}, or leave it out")
     if url is None:
         if handler == SIGNED_HANDLER:
-            raise ConfigError("sasl.oauthbearer.jwks.endpoint.url is not set; it has the keys of the identity provider")
+            raise ConfigError("sasl.oauthbearer.jwks.endpoint.url is not set; give the URL of the keys of the identity provider")
         return None
     if handler == UNSECURED_HANDLER:
         raise ConfigError("sasl.oauthbearer.jwks.endpoint.url and a handler of unsecured tokens exclude each other")

@@ -273,14 +273,12 @@ class BrokerConfig:
             raise ConfigError(f"{key} can be set to zero only if {key}.overrides property is set.")
 
     def _check_retention(self) -> None:
-        """Raise `ConfigError` for 0 and for negative values other than -1, as KafkaConfig does."""
         for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
             value = self.value(name)
             if isinstance(value, int) and (value == 0 or value < -1):
                 raise ConfigError(f"{name} must be unlimited (-1) or, greater than or equal to 1")
 
     def _check_authorizer(self) -> None:
-        """Raise `ConfigError` for an unknown authorizer, or a super user that is not TYPE:NAME (StandardAuthorizer.configure)."""
         name = self.value("authorizer.class.name")
         if name not in ("", *AUTHORIZERS):
             raise ConfigError(f"authorizer.class.name: unknown authorizer {name}; the authorizer is {AUTHORIZERS[0]}")
@@ -290,7 +288,7 @@ class BrokerConfig:
             raise ConfigError(f"super.users: {error}") from None
 
     def _check_groups(self) -> None:
-        """Raise `ConfigError` for an unknown assignor, or a default outside its bounds (GroupCoordinatorConfig)."""
+        """Raise `ConfigError` for an unknown assignor, or a group default outside its bounds (GroupCoordinatorConfig)."""
         names: tuple[str, ...] = self.value("group.consumer.assignors")  # type: ignore[assignment]
         for name in names:
             if name not in ASSIGNORS:
@@ -347,7 +345,7 @@ class BrokerConfig:
         """The value of a key for one listener, and for one of its SASL mechanisms.
 
         The key with the most specific prefix wins, as in ``listener.name.sasl_ssl.plain.sasl.jaas.config``. Of the dynamic configs
-        only those of `RELOADABLE` have an effect.
+        with a prefix, only `RELOADABLE` have an effect.
         """
         prefix = f"{LISTENER_PREFIX}{listener.lower()}."
         keys = [f"{prefix}{name}", name]

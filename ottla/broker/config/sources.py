@@ -139,7 +139,7 @@ def load(
 ) -> tuple[BrokerConfig, list[str]]:
     """Read the properties file, then variables, then ``--set``, then flags; a later source overrides an earlier one.
 
-    Also returns the variables that are not settings. Raises `ConfigError`.
+    Also returns the ``KAFKA_*`` variables that are not settings. Raises `ConfigError`.
     """
     given: dict[str, str] = {} if properties is None else read_file(properties)
     from_env, ignored = from_environment(environment)
