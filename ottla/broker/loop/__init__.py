@@ -9,6 +9,6 @@
 - `logs`: writes log lines to stderr: JSON for machines, short coloured lines for a terminal.
 - `repeated_errors`: logs the errors of retried operations: each error once, and then its count at growing intervals.
 - `stepping`: runs coroutines step by step, between which the event loop serves other clients.
-- `timed_calls`: timers on a clock that is moved by hand: the manual clock of tests, and the simulation's.
+- `timed_calls`: timers on a clock that is moved by hand: the manual clock of tests, and the clock of the simulation.
 - `wakeup`: lets a parked request wait until it is woken or times out.
 """

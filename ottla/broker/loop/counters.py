@@ -48,7 +48,7 @@ class RatePerMinute:
         self._count += 1
 
     def measured(self, now_ms: int) -> float:
-        """The rate over both windows. The first window has an empty predecessor, so that a single event is no burst."""
+        """The rate over both windows. The first window follows 30 s that count as empty, so that a single event is no burst."""
         elapsed_ms = now_ms - self._began_ms
         if elapsed_ms >= 2 * RATE_WINDOW_MS:
             return 0.0
@@ -63,7 +63,7 @@ class Counters:
     ``authentications`` counts by listener and outcome, which is the name of Kafka's metric: successful_authentication,
     failed_authentication, the same for reauthentication, and expired_connections_killed.
 
-    ``inflated_bytes`` counts the inflated bytes of produced batches that are checked in steps.
+    ``inflated_bytes`` counts the decompressed bytes of produced batches that are checked in steps.
     """
 
     __slots__ = (

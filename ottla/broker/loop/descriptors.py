@@ -5,16 +5,16 @@ from __future__ import annotations
 import msgspec
 
 RESERVE = 64
-"""Descriptors for listeners, event loop, metrics, briefly opened files, and connections that are about to be refused."""
+"""File descriptors for listeners, event loop, metrics, briefly opened files, and connections that are about to be refused."""
 FEWEST = 8
-"""The minimum number of files and of connections, even if fewer descriptors are available."""
+"""Minimum number of open log files and of connections, even if fewer descriptors are available."""
 
 
 class Descriptors(msgspec.Struct, frozen=True):
-    """The numbers of descriptors for each use.
+    """The process's limit of file descriptors, and its parts for log files and connections.
 
-    When more than ``files`` log files are open, the file that was opened first is closed. Above ``connections``, a new connection
-    is closed.
+    When more than ``files`` log files are open, the file that was opened first is closed. A connection beyond ``connections`` is
+    closed.
     """
 
     limit: int
@@ -23,7 +23,7 @@ class Descriptors(msgspec.Struct, frozen=True):
 
 
 def share_out(limit: int, most_files: int) -> Descriptors:
-    """Divide ``limit`` descriptors (RLIMIT_NOFILE). ``most_files`` is ``ottla.max.open.files``."""
+    """Divide ``limit`` descriptors (RLIMIT_NOFILE) among log files, at most ``most_files``, and connections."""
     left = limit - min(RESERVE, limit // 4)
     files = max(FEWEST, min(most_files, left // 2))
     return Descriptors(limit=limit, files=files, connections=max(FEWEST, left - files))

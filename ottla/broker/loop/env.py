@@ -41,7 +41,7 @@ class Clock(Protocol):
     def monotonic_ms(self) -> float: ...
 
     def steady_ms(self) -> int:
-        """The wall clock at the start plus the time elapsed since, in ms.
+        """The wall clock at the start of the process plus the time since then, in ms.
 
         This clock never jumps, so all timeouts of the broker's state use it.
         """
@@ -62,14 +62,13 @@ class Timers(Protocol):
     def call_by_clock(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         """Call ``callback`` after ``delay_ms`` on the clock of `Clock.steady_ms`, which a test may stop and move.
 
-        `call_later` uses the machine's time instead. Timeouts of the broker's state use the clock; waits for a client or a disk use
-        the machine's time.
+        Timeouts of the broker's state use it. Waits for a client or a disk use `call_later`, which follows the machine's time.
         """
         ...
 
 
 class Env(Clock, Randomness, Timers, Protocol):
-    """All access to the outside world. Most parts of the broker need only one of the protocols in it."""
+    """All access to the outside world. Most parts of the broker need only one of the protocols that it combines."""
 
     fs: Filesystem
 
@@ -113,7 +112,7 @@ class Env(Clock, Randomness, Timers, Protocol):
 
 
 class Waiter(Protocol):
-    """One coroutine awaits this object. It continues in a later turn of the event loop, not within the call of `release`."""
+    """One coroutine awaits this object, and continues in a later turn of the event loop, not within the call of `release`."""
 
     def __await__(self) -> Generator[Any, Any, None]: ...
 
@@ -126,7 +125,7 @@ class ConnectionAttempt(Protocol):
     """A connection that `Env.connect` is establishing."""
 
     def cancel(self) -> None:
-        """Cancel the attempt: neither callback is called any later. Does nothing after one of them was called."""
+        """Cancel the attempt: neither ``factory`` nor ``failed`` is called later. Does nothing after one of them was called."""
         ...
 
 
@@ -149,8 +148,6 @@ class _RealListening:
 
 
 class _RealAttempt:
-    """A connection attempt, as an asyncio task."""
-
     def __init__(
         self,
         host: str,
@@ -407,7 +404,7 @@ _ADVICE = {
 
 
 def why_not_bound(error: Exception) -> str:
-    """Describe in one line why a socket could not be bound and what to do about it, the same for every event loop."""
+    """Describe in one line why a socket could not be bound and what to do, in the same words for asyncio and uvloop."""
     number = error.errno if isinstance(error, OSError) else None
     if number is None or number <= 0:
         # Errors of getaddrinfo have negative numbers and their own texts.

@@ -20,7 +20,7 @@ log = structlog.get_logger("broker")
 
 
 class Lifecycle:
-    """Shared by all parts of one broker. The broker itself sets the flags; every part may report a bug."""
+    """The phase of one broker, which all its parts share. The broker itself sets the flags; every part may report a bug."""
 
     __slots__ = ("_errors", "is_leaving", "is_serving", "is_stopping", "unexpected_errors")
 
@@ -31,9 +31,9 @@ class Lifecycle:
         self.is_leaving = False
         """Whether the broker has begun to stop. A member of a cluster still serves until its controller allows the shutdown."""
         self.is_stopping = False
-        """Whether the directory is about to be closed. Once set, no work may begin."""
+        """Whether the data directory is about to be closed, so that no work may begin."""
         self.unexpected_errors = 0
-        """Number of unexpected exceptions. Each exception is a bug of the broker."""
+        """Number of unexpected exceptions, which are bugs of the broker."""
 
     def bug(self, event: str, **fields: Any) -> None:
         """Log and count the unexpected exception that is being handled. Called in an ``except`` block.
@@ -49,7 +49,7 @@ class Lifecycle:
 
 
 def count_from_thread(loop: asyncio.AbstractEventLoop, lifecycle: Callable[[], Lifecycle]) -> None:
-    """Count an unexpected error in a thread of an HTTP server as an error of the node, on the event loop that owns the count."""
+    """Count an unexpected error of an HTTP server's thread as an error of the node, on the node's event loop."""
 
     def count() -> None:
         lifecycle().unexpected_errors += 1

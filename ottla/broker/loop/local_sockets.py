@@ -1,7 +1,7 @@
 """Connections inside the broker's process, and from processes of its own user on its machine.
 
-They need no credentials, so that a broker whose listeners all authenticate clients can be inspected by its own console and health
-check. Nothing outside the process and its user can open one.
+These connections need no credentials, so that the console and the health check also work if all listeners authenticate clients.
+Only this process and processes of its user can open them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LocalSocket:
 
 
 async def listen_locally(path: str, factory: ConnectionFactory) -> LocalSocket:
-    """Listen at ``path``, and replace the socket of a killed broker. Raises OSError, also if the path is too long."""
+    """Listen at ``path``; replace a socket that a killed broker left there. Raises OSError, also if the path is too long."""
     listening = _bound(path)
     try:
         return LocalSocket(path, await asyncio.get_running_loop().create_unix_server(factory, sock=listening))
@@ -48,7 +48,7 @@ def _bound(path: str) -> socket.socket:
             if stat.S_ISSOCK(file.lstat().st_mode):
                 file.unlink()
         bound.bind(path)
-        # Before the socket listens, no process can connect.
+        # Processes can connect only after the socket listens.
         file.chmod(_USER_ONLY)
     except BaseException:
         bound.close()
@@ -57,7 +57,7 @@ def _bound(path: str) -> socket.socket:
 
 
 _accepting: set[asyncio.Task[object]] = set()
-"""The event loop has only weak references to tasks."""
+"""Tasks that accept connections. The event loop has only weak references to tasks."""
 
 
 def open_connection(factory: ConnectionFactory) -> ClientEnd:

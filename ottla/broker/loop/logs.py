@@ -61,7 +61,7 @@ class LogLevels:
             self._own.pop(name, None)
 
     def begin_anew(self, level: str | None = None) -> None:
-        """Reset the levels: the root gets ``level``, or its level at the last start, and no logger has its own level."""
+        """Reset the levels: the root gets ``level``, by default its level at the start, and no logger has its own level."""
         self._at_start = level or self._at_start
         self._own = {ROOT: self._at_start}
 
@@ -73,7 +73,7 @@ class LogLevels:
 
 
 LOG_LEVELS = LogLevels()
-"""The levels of this process, which like structlog's configuration exist once per process."""
+"""The log levels of this process. They exist once per process, like structlog's configuration."""
 
 
 class NamedLogger:

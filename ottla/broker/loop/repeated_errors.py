@@ -12,16 +12,16 @@ from typing import Any, Final
 from ottla.broker.loop.env import Clock
 
 FIRST_INTERVAL_MS: Final = 10_000
-"""Time in ms until a lasting error is logged again. The time doubles with each such line."""
+"""Time in ms until a lasting error is logged again. The time doubles each time the error is logged."""
 LONGEST_INTERVAL_MS: Final = 600_000
 MAX_ERRORS: Final = 1_000
-"""Maximum number of different errors that are remembered. When it is reached, further errors of one event are counted together."""
+"""Maximum number of different errors that are remembered. Further errors with the same log event are counted together."""
 MAX_EVENTS: Final = 100
-"""Maximum number of events whose further errors are counted together. The code has fewer events."""
+"""Maximum number of log events whose errors beyond `MAX_ERRORS` are counted. The code has fewer log events."""
 
 
 class _Repeated:
-    """An error that was logged. ``times`` counts its occurrences after the first."""
+    """An error that was logged. ``times`` is the number of its occurrences."""
 
     __slots__ = ("interval_ms", "last_ms", "next_ms", "times")
 
@@ -49,8 +49,8 @@ class _Repeated:
 class RepeatedErrors:
     """The errors of operations that one object retries. ``log`` is a structlog logger.
 
-    An error repeats an earlier one if event, reason and key are equal and at most `LONGEST_INTERVAL_MS` have passed. Other fields
-    may differ, so a value that differs each time, such as a count, must not be in the reason.
+    Errors with equal event, reason and key at most `LONGEST_INTERVAL_MS` apart are occurrences of one error. A value that varies,
+    such as a count, must not be in the reason.
     """
 
     __slots__ = ("_clock", "_further", "_known", "_log", "_rounds")
@@ -58,11 +58,11 @@ class RepeatedErrors:
     def __init__(self, clock: Clock, log: Any) -> None:
         self._clock = clock
         self._log = log
-        # Ordered by the last occurrence.
+        # The remembered errors, ordered by their last occurrence.
         self._known: dict[tuple[Hashable, str, str], _Repeated] = {}
-        # By event: the errors that occurred while `_known` was full.
+        # By log event: the errors that occurred while `_known` was full.
         self._further: dict[str, _Repeated] = {}
-        # For each running round, whether it had an error.
+        # For each running operation in `round`, whether a part of it has failed.
         self._rounds: dict[Hashable, bool] = {}
 
     def failed(self, event: str, reason: str, *, key: Hashable = None, level: str = "warning", **fields: Any) -> None:
@@ -102,12 +102,12 @@ class RepeatedErrors:
 
     @contextmanager
     def round(self, key: Hashable) -> Iterator[None]:
-        """Enclose a round of an operation whose parts may call `failed` with ``key``. A round without errors calls `succeeded`."""
+        """Enclose an operation whose parts may call `failed` with ``key``. If none does, calls `succeeded` at the end."""
         self._rounds[key] = False
         try:
             yield
         except BaseException:
-            # An interrupted round, such as steps that are closed at a stop, has not succeeded.
+            # An interrupted operation, such as one that the broker's stop has ended, has not succeeded.
             self._rounds[key] = True
             raise
         finally:

@@ -48,20 +48,20 @@ class Work(Generic[T]):
         self._stepping.wait(self, step)  # type: ignore[arg-type]
 
     def forget_callbacks(self) -> None:
-        """Remove the callbacks, which refer to the work in a cycle, so that a closed connection is freed immediately."""
+        """Remove the callbacks, which form a reference cycle with the work, so that a closed connection is freed immediately."""
         self.done = self.failed = _forgotten
         self.on_parked = None
 
     def cancel(self) -> None:
-        """Close the coroutine, so that its ``finally`` blocks run. If it is in a `Pause` with ``outlives_client``, let it continue.
+        """Close the coroutine, so that its ``finally`` blocks run. Its callbacks are not called.
 
-        Its callbacks are not called.
+        A coroutine in a `Pause` with ``outlives_client`` continues.
         """
         self._stepping.cancel(self)  # type: ignore[arg-type]
 
 
 def _forgotten(_: object) -> None:
-    """Replaces the callbacks of work that has ended."""
+    """Replaces callbacks that are not given, and those of work that has ended."""
 
 
 def raised(error: Exception) -> None:
@@ -81,7 +81,7 @@ class Stepping:
         self._aside_running = 0
         self._paused = 0
         self._waiting: set[Work[object]] = set()
-        """The work in a `Pause`, parked or not."""
+        """The coroutines that wait in a `Pause`, parked or not."""
         self._is_scheduled = False
         self._is_stopped = False
         self.longest_step_ms = 0.0
