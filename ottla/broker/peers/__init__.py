@@ -2,7 +2,7 @@
 
 - `authentication`: one authentication of a connection to a peer by SASL, without a socket.
 - `backoff`: the delay before a reconnect, which grows with each failure and has random jitter (Kafka's ExponentialBackoff).
-- `channel`: the transport of one connection to a peer: bytes to frames, and frames to bytes.
+- `channel`: the transport of one connection to a peer: splits received bytes into frames, and sends frames.
 - `directory`: the connections to the other brokers of the cluster, by their ids.
 - `endpoint_tokens`: the tokens of this node from an OAuth endpoint.
 - `leaders`: finds the leader of a partition in the cluster's metadata, and the connection to it.

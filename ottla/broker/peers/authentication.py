@@ -11,12 +11,12 @@ from ottla.client.security.client_config import Connecting
 from ottla.protocol.codec import decode_response_frame, request_frame
 
 OLDEST_HANDSHAKE = 1
-"""The version of SaslHandshake from which tokens are sent in SaslAuthenticate requests (KIP-152)."""
+"""Lowest version of SaslHandshake after which tokens are sent in SaslAuthenticate requests (KIP-152)."""
 
 
 class Authentication:
-    """Created on a connection whose versions are known. The first frame is `frame`; `take` returns the following frames. Raises
-    `AuthenticationRefused` for a peer without SASL."""
+    """Authenticates this node on a connection whose API versions are known. `frame` is the first frame to send; `take` returns the
+    following frames. Raises `AuthenticationRefused` for a peer without SASL."""
 
     def __init__(self, connecting: Connecting, address: Address, versions: Versions, client_id: str) -> None:
         self._steps = authentication(connecting, address)
@@ -24,12 +24,12 @@ class Authentication:
         self._client_id = client_id
         self._sent = (0, 0, 0)
         self.session_ms = 0.0
-        """How long the session lasts, in ms, once the peer has accepted this node; 0 if it does not end (KIP-368)."""
+        """Lifetime of the session in ms, once the peer has accepted this node; 0 if unlimited (KIP-368)."""
         self.frame = self._frame(next(self._steps))
 
     def take(self, frame: memoryview) -> bytes | None:
-        """Return the next frame to send; None if the peer has accepted this node. Raises `AuthenticationRefused`, and `OutOfOrder`
-        for a response that belongs to no request."""
+        """Process a frame and return the next frame to send; None if the peer has accepted this node. Raises
+        `AuthenticationRefused`, and `OutOfOrder` for a response that belongs to no request."""
         key, version, expected = self._sent
         correlation_id, response = decode_response_frame(key, version, frame)
         if correlation_id != expected:
@@ -46,6 +46,6 @@ class Authentication:
         key = key_of(request)
         version = self._versions.choose(key, 0 if self._sent[2] else OLDEST_HANDSHAKE)
         if version is None:
-            raise AuthenticationRefused(f"the peer supports no suitable version of API {key}, by which this node authenticates")
+            raise AuthenticationRefused(f"the peer supports no version of API {key} with which this node can authenticate")
         self._sent = (key, version, self._sent[2] + 1)
         return request_frame(key, version, self._sent[2], self._client_id, request)

@@ -20,7 +20,7 @@ class Backoff(msgspec.Struct):
     """Number of consecutive failures."""
 
     def next_ms(self, chance: float) -> float:
-        """Record a failure; returns the delay in ms until the next attempt. ``chance`` is at least 0 and below 1."""
+        """Record a failure; returns the delay in ms until the next attempt. ``chance`` is a random number from 0 to 1."""
         delay_ms = min(self.first_ms * MULTIPLIER ** min(self.failures, MAX_DOUBLINGS), self.longest_ms)
         self.failures += 1
         return min(delay_ms * (1 - JITTER + 2 * JITTER * chance), self.longest_ms)

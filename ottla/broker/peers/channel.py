@@ -1,4 +1,4 @@
-"""The transport of one connection to a peer: bytes to frames, and frames to bytes."""
+"""The transport of one connection to a peer: splits received bytes into frames, and sends frames."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ChannelOwner(Protocol):
     def opened(self, channel: Channel) -> None: ...
 
     def received(self, channel: Channel, frame: memoryview) -> None:
-        """Called with each frame, without its size. The view is valid only during the call."""
+        """Called with each frame, without the size before it. The view is valid only during the call."""
         ...
 
     def lost(self, channel: Channel, reason: str) -> None:
@@ -28,7 +28,7 @@ class Channel(asyncio.BufferedProtocol):
     def __init__(self, owner: ChannelOwner, buffers: ReceiveBuffers, max_frame_bytes: int) -> None:
         self._owner: ChannelOwner | None = owner
         self.error: Exception | None = None
-        """The error by which the connection was lost; None if the peer closed it, or if this side did."""
+        """The error by which the connection was lost; None if one of the two sides closed it."""
         self._frames = Frames(buffers, max_frame_bytes)
         self._transport: asyncio.Transport | None = None
 
@@ -68,7 +68,7 @@ class Channel(asyncio.BufferedProtocol):
     # owner
 
     def write(self, data: bytes) -> None:
-        """Send a frame with its size. Does nothing on a lost connection."""
+        """Send a frame, which begins with its size. Does nothing on a lost connection."""
         if self._transport is not None and self._owner is not None:
             self._transport.write(data)
 

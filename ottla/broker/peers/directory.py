@@ -28,7 +28,7 @@ class KnownBrokers(Protocol):
 
 
 class BrokerListener(msgspec.Struct, frozen=True):
-    """The listener of every broker for other brokers (``inter.broker.listener.name``). ``security``: None if it has neither TLS nor
+    """The listener on which brokers accept other brokers (``inter.broker.listener.name``). ``security`` is None without TLS and
     SASL."""
 
     name: str

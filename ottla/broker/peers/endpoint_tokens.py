@@ -1,8 +1,8 @@
-"""The tokens of a node from an OAuth endpoint (KIP-768), with which it authenticates at other nodes.
+"""The tokens from an OAuth endpoint (KIP-768) with which a node authenticates to other nodes.
 
-The first token is requested at the start, which fails without it, as in Kafka. Later ones are requested by a worker thread, so that
-the event loop never waits for the endpoint; until one has arrived, the previous token is used. The number of connections does not
-matter: a token is requested when its lifetime demands it, and again after a delay.
+The first token is requested at the start of the node, which fails without a token, as in Kafka. When most of a token's lifetime
+has passed, a worker thread requests the next token, so that the event loop never waits for the endpoint. The previous token is used
+until the next token arrives. All connections share a token; a failed request is repeated after a delay.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ log = structlog.get_logger("peer")
 RETRY_S = 10.0
 """Minimum time between two requests for a token, in seconds, also after a failure (Kafka's ExpiringCredentialRefreshingLogin)."""
 UNKNOWN_LIFETIME_S = 60.0
-"""Seconds until a token is renewed whose expiry is unknown: Kafka's default of sasl.login.refresh.min.period.seconds."""
+"""Seconds until a token of unknown expiry is renewed: Kafka's default of sasl.login.refresh.min.period.seconds."""
 
 
 class NodeTokens:
-    """The tokens of one endpoint."""
+    """The current token from one OAuth endpoint."""
 
     def __init__(self, env: Env, endpoint: TokenEndpoint) -> None:
         """Request the first token. Raises `ClientError`."""

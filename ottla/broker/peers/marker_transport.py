@@ -1,7 +1,7 @@
 """Sends markers to the leaders of their partitions (TransactionMarkerChannelManager).
 
-One request per broker is in flight at a time, and the next request has all markers that accumulate meanwhile. The leader of a
-partition is looked up for each attempt: the sender retries markers that were not written.
+One request per broker is in flight at a time. Markers that accumulate meanwhile are sent together in the next request. The caller
+retries markers that were not written; for each attempt the partition's leader is looked up again.
 """
 
 from __future__ import annotations
@@ -81,8 +81,7 @@ class LeaderTransport:
                 if leader == self._broker_id:
                     self._local.write_txn_markers(WriteTxnMarkersRequest([part]), on_response)
                 elif leader == NO_LEADER:
-                    # As in Kafka, such a partition is not treated as deleted: after a broker dies, a partition has no leader for a
-                    # while.
+                    # As in Kafka, a partition without a leader is not treated as deleted: its leader may have died just now.
                     on_response(_answer(part, {}, Code.NOT_LEADER_OR_FOLLOWER))
                 elif len(waiting := self._waiting.setdefault(leader, deque())) >= MAX_WAITING_MARKERS:
                     on_response(_answer(part, {}, Code.REQUEST_TIMED_OUT))
@@ -127,7 +126,7 @@ class LeaderTransport:
         try:
             peer.send(request, answered, timeout_ms=TIMEOUT_MS, least_version=LEAST_VERSION)
         except Exception:
-            # After a bug the markers are sent again, and later markers for this broker must not wait for a response.
+            # The exception is a bug. The caller retries these markers, and later markers for this broker are still sent.
             self._under_way.discard(broker_id)
             self._answered(broker_id, parts, "the request could not be sent")
             raise
@@ -143,17 +142,17 @@ class LeaderTransport:
                 for topic in result.topics:
                     for partition in topic.partitions:
                         by_partition[topic.name, partition.partition_index] = partition.error_code
-        # The stack calls in reverse order, and continues after a callback that fails.
+        # ExitStack calls its callbacks in reverse order, and continues after a callback that raises.
         with ExitStack() as callbacks:
             callbacks.callback(self._send, broker_id)
             for part in reversed(parts):
-                # A marker without a result may or may not be written. Sending it again does no harm.
+                # A marker without a result may have been written or not. A repeated marker does no harm.
                 answer_of_part = _answer(part.marker, codes.get(part.marker.producer_id, {}), Code.REQUEST_TIMED_OUT)
                 callbacks.callback(part.on_response, answer_of_part)
 
 
 def _answer(marker: WritableTxnMarker, codes: Mapping[TopicPartition, int], otherwise: Code) -> WriteTxnMarkersResponse:
-    """The response for the markers of one transaction. Partitions without a code get ``otherwise``."""
+    """The response for the markers of one transaction. Partitions that ``codes`` lacks get the error ``otherwise``."""
     topics = [
         WritableTxnMarkerTopicResult(
             name=topic.name,

@@ -14,7 +14,7 @@ from ottla.coordinator.metadata.cluster import ClusterState
 
 
 class OtherCoordinators:
-    """Used in a cluster with other brokers. ``local`` serves this broker's own partitions and coordinator."""
+    """Sends to the coordinators and leaders of all brokers. ``local`` serves this broker's own partitions and coordinator."""
 
     def __init__(self, kernel: Kernel, state: ClusterState, peers: Peers) -> None:
         self._kernel = kernel

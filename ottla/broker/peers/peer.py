@@ -1,9 +1,9 @@
 """The connection to another broker or the controller: sends requests, and reconnects after the connection is lost.
 
-The first request opens the connection. ApiVersions is sent first on each new connection, because the peer may run another release
-by then. With SASL this node then authenticates, and again before its session ends (KIP-368). If the connection cannot be opened or
-is lost, its requests fail: only their sender knows whether they may be sent again (Kafka's NetworkClient and
-InterBrokerSendThread).
+The first request opens the connection. Each new connection begins with ApiVersions, because the peer's release may have changed.
+With SASL this node then authenticates, and again before its session ends (KIP-368). If the connection cannot be opened, its
+requests fail. If it is lost, the requests in flight fail: only their sender knows whether they may be sent again (Kafka's
+NetworkClient and InterBrokerSendThread).
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class PeerEnv(Clock, Randomness, Timers, Protocol):
 
 
 class PeerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one connection, times in ms. ``connect_ms``: connecting, including ApiVersions and SASL. ``request_ms``: default
-    timeout of a request."""
+    """Limits of one connection, times in ms. ``connect_ms`` limits connecting, ApiVersions and SASL together; ``request_ms`` is the
+    default timeout of a request."""
 
     connect_ms: float = 10_000
     request_ms: float = 30_000
@@ -87,8 +87,8 @@ class Peer:
         security: PeerSecurity | None = None,
         limits: PeerLimits | None = None,
     ) -> None:
-        """``bug`` is called in an ``except`` block when a callback raises. ``buffers`` are shared by all connections. ``security``:
-        None for a peer without TLS and SASL."""
+        """``bug`` is called in an ``except`` block when a callback raises. ``buffers`` are shared by all connections.
+        ``security`` is None for a peer without TLS and SASL."""
         self._env = env
         self._errors = RepeatedErrors(env, log)
         self.host, self.port = address
@@ -97,7 +97,7 @@ class Peer:
         self._buffers = buffers
         self._security = security
         self._authentication: Authentication | None = None
-        # When this node authenticates again; None if its session does not end.
+        # Time in ms at which this node authenticates again; None if its session does not end.
         self._renew_ms: float | None = None
         self._limits = PeerLimits() if limits is None else limits
         self._requests = Requests(self._limits.requests)
@@ -107,7 +107,7 @@ class Peer:
         self._channel: Channel | None = None
         self._versions: Versions | None = None
         self._greeting_version = 0
-        # The timer of the attempt to connect, or of the delay before the next attempt.
+        # The timer of connecting or authenticating, or of the delay before the next attempt.
         self._phase_timer: Timer | None = None
         self._deadline_timer: Timer | None = None
         self._deadline_ms = 0.0
@@ -129,7 +129,7 @@ class Peer:
         """Send a request of `protocol.messages`; ``then`` is called with the response or a `PeerFailure`.
 
         The version is the newest that both sides support, from ``least_version`` to ``most_version``. The timeout includes the time
-        of connecting.
+        to connect.
         """
         timeout_ms = self._limits.request_ms if timeout_ms is None else timeout_ms
         request = Request(
@@ -253,7 +253,6 @@ class Peer:
         self._authenticate(channel, self._versions)
 
     def _authenticate(self, channel: Channel, versions: Versions) -> None:
-        """Begin to authenticate, if the peer requires it."""
         try:
             address = (self.host, self.port)
             begun = None if self._security is None else self._security.authentication(address, versions, self._client_id)
@@ -270,7 +269,6 @@ class Peer:
         channel.write(begun.frame)
 
     def _authenticated(self, channel: Channel, frame: memoryview) -> None:
-        """Take a response to a request of the authentication."""
         begun = self._authentication
         assert begun is not None
         try:
@@ -311,7 +309,7 @@ class Peer:
         self._lose_by(channel.error, reason)
 
     def _lose_by(self, error: Exception | None, reason: str) -> None:
-        """Handle a connection that was lost by an error, which may be one of TLS."""
+        """Handle a lost connection. A TLS error that a certificate or a setting causes counts as a refusal."""
         refusal = None
         if error is not None and self._security is not None:
             refusal = self._security.refusal(error, (self.host, self.port))
@@ -384,7 +382,7 @@ class Peer:
         for request in self._requests.take_overdue(now_ms):
             self._fail_soon(request, Failure.TIMED_OUT, reason)
         if self._requests.is_answer_overdue(now_ms):
-            # Responses arrive in order, so no response follows a missing one. As in Kafka, the connection is closed.
+            # Responses arrive in order, so none can follow the overdue response. As in Kafka, the connection is closed.
             in_flight = self._requests.take_in_flight()
             self._disconnect()
             self._back_off(reason)

@@ -11,7 +11,7 @@ _NO_TAGS = b"\0"
 
 
 def principal_bytes(principal: KafkaPrincipal, *, is_by_token: bool = False) -> bytes:
-    """``is_by_token``: whether the client has authenticated with a delegation token."""
+    """Encode a principal. ``is_by_token``: the client has authenticated with a delegation token."""
     return _VERSION + compact_string(principal.type) + compact_string(principal.name) + bytes([is_by_token]) + _NO_TAGS
 
 

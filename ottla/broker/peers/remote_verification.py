@@ -1,11 +1,11 @@
 """Verifies with the transaction's coordinator, on any broker, that a partition belongs to a transaction (KIP-890).
 
-Corresponds to Kafka's AddPartitionsToTxnManager. Requests to one broker are sent one after the other, each with all questions that
-have accumulated meanwhile.
+Corresponds to Kafka's AddPartitionsToTxnManager. One request to each broker is in flight at a time. Questions about
+partitions that accumulate meanwhile are sent together in the next request.
 
-A transaction may end before the answer arrives. A batch that is appended after that would begin a transaction that no coordinator
-ends. So an answer is valid for only one append, and becomes invalid if the leader epoch changes or the partition gets a marker of
-the producer (VerificationGuard).
+A transaction may end before the coordinator's answer arrives. A batch that is appended afterwards would begin a transaction that no
+coordinator ends. So an answer is valid for one append only, and becomes invalid if the leader epoch changes or the partition gets a
+marker of the producer (VerificationGuard).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.log import Log
 
 BROKERS_FROM = 4
-"""The first version of AddPartitionsToTxn for brokers."""
+"""Lowest version of AddPartitionsToTxn that brokers can send (KIP-890)."""
 PARTITIONS_PER_REQUEST = 1_000
 TIMEOUT_MS = 10_000
 GOOD_FOR_MS = 5_000
-"""Time in ms for which an answer is valid. The caller uses it in one of the next turns of the loop."""
+"""Time in ms for which a coordinator's answer is valid. The append normally follows within a few ms."""
 ANSWERS_KEPT = 10_000
 """Maximum number of stored answers. Some answers are never used, because their client has disconnected."""
 
@@ -57,7 +57,7 @@ class _Question(NamedTuple):
 
 
 class _Guard(msgspec.Struct, frozen=True, eq=False):
-    """The state that must not change between question and append: the log, its leader epoch, and the producer's guard."""
+    """State that must not change from a question to the append: the log, its leader epoch, and the producer's VerificationGuard."""
 
     log: Log
     leader_epoch: int
@@ -72,7 +72,7 @@ class _Asked(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Answer(msgspec.Struct, frozen=True, eq=False):
-    """An answer that was not used yet. ``guard`` is None if this broker did not have the partition at the time of the question."""
+    """A coordinator's unused answer. ``guard`` is None if this broker did not have the partition at the time of the question."""
 
     guard: _Guard | None
     good_until_ms: float
@@ -80,7 +80,7 @@ class _Answer(msgspec.Struct, frozen=True, eq=False):
 
 
 class CoordinatorVerification:
-    """`Verification` in a cluster of several brokers. ``local`` is for the coordinator of this broker."""
+    """`Verification` in a cluster of several brokers. ``local`` asks the coordinator on this broker."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class CoordinatorVerification:
         self._local = local
         self._waiting: dict[int, list[_Asked]] = {}
         self._under_way: set[int] = set()
-        # The answers that were not used yet, oldest first.
+        # The unused answers, oldest first.
         self._answers: dict[_Question, _Answer] = {}
 
     def join(
@@ -115,7 +115,7 @@ class CoordinatorVerification:
         implicit_add: bool,
         has_waited: bool = False,
     ) -> None:
-        """Implements `Verification`. After a wait the caller calls `join` again, which uses up the stored answer."""
+        """Implements `Verification`. After ``then`` was called, the caller calls `join` again, which uses up the stored answer."""
         question = _Question(transactional_id, identity, partition, implicit_add)
         answer = self._answers.pop(question, None)
         if has_waited and answer is not None and self._stands(question, answer):
@@ -165,7 +165,7 @@ class CoordinatorVerification:
             if coordinator is None or coordinator.log.high_watermark == coordinator.log.log_end_offset:
                 then()
                 return
-            # All partitions wait for the same record, so they wait together.
+            # All partitions depend on the same record, so they wait for its commit together.
             for question in questions:
                 self._ask_here(question, index, answered, has_waited=False)
         elif not self._is_asked_there(implicit_add):
@@ -174,7 +174,7 @@ class CoordinatorVerification:
             self._ask_there(leader, questions, answered)
 
     def _is_asked_there(self, implicit_add: bool) -> bool:
-        """Whether a remote coordinator must be asked: it can add partitions implicitly, or verification is enabled."""
+        """Whether to ask a remote coordinator: to add a partition if transaction.version allows it, or to verify it if enabled."""
         if implicit_add:
             return self._state.transaction_version > 0
         return self._config.settings.transaction_partition_verification_enable
@@ -209,15 +209,15 @@ class CoordinatorVerification:
         )
 
     def _keep(self, question: _Question, guard: _Guard | None, refusal: KafkaError | None) -> None:
-        """Store an answer for the caller's next `join`. The caller first repeats its checks, because the state may have changed."""
+        """Store an answer for the caller's next `join`. Before that the caller repeats its checks: the state may have changed."""
         if len(self._answers) >= ANSWERS_KEPT:
             del self._answers[next(iter(self._answers))]
         self._answers[question] = _Answer(guard, self._clock.monotonic_ms() + GOOD_FOR_MS, refusal)
 
     def _ask_here(self, question: _Question, index: int, then: Then, *, has_waited: bool) -> None:
-        """Ask the coordinator of this broker. A batch may depend on its record only once that record is committed.
+        """Ask the coordinator on this broker, and wait until its record about the partition is committed.
 
-        Otherwise the record could be lost and the batch not. Then no coordinator would end the batch's transaction.
+        If the record were lost and the batch were not, no coordinator would end the batch's transaction.
         """
         guard = self._guard(question)
 
@@ -264,13 +264,13 @@ class CoordinatorVerification:
 
     def _answered(self, sent: list[_Asked], answer: AddPartitionsToTxnResponse | PeerFailure) -> None:
         if isinstance(answer, PeerFailure):
-            # Clients get a retriable error, because the answer is not available yet.
+            # Without a response clients get a retriable error, unless the peer does not support the API's version.
             is_unsupported = answer.kind is Failure.UNSUPPORTED_VERSION
             self._refuse(sent, Code.UNSUPPORTED_VERSION if is_unsupported else Code.NETWORK_EXCEPTION)
             return
         if answer.error_code != Code.NONE:
             code = known_code(answer.error_code)
-            # A client must not see that this broker is not authorised.
+            # As in Kafka, the client does not see that this broker is not authorised.
             self._refuse(sent, Code.INVALID_TXN_STATE if code is Code.CLUSTER_AUTHORIZATION_FAILED else code)
             return
         codes: dict[tuple[str, TopicPartition], Code] = {}
@@ -281,7 +281,7 @@ class CoordinatorVerification:
                     codes[transaction.transactional_id, where] = known_code(result.partition_error_code)
         for asked in sent:
             code = codes.get((asked.question.transactional_id, asked.question.partition), Code.NETWORK_EXCEPTION)
-            # Another partition in the request was refused; this partition can be retried.
+            # OPERATION_NOT_ATTEMPTED: another partition in the request was refused; this partition can be retried.
             self._answer(asked, Code.NETWORK_EXCEPTION if code is Code.OPERATION_NOT_ATTEMPTED else code)
 
     def _refuse(self, sent: list[_Asked], code: Code) -> None:
@@ -299,7 +299,7 @@ class CoordinatorVerification:
 
 
 def _taken(waiting: list[_Asked]) -> tuple[list[_Asked], list[_Asked]]:
-    """Remove and return the questions for the next request, which has each transaction once, for one producer and purpose."""
+    """Return the questions for the next request, and the rest. A request has each transaction once, to verify or to add."""
     purposes: dict[str, tuple[ProducerIdAndEpoch, bool]] = {}
     sent: list[_Asked] = []
     left: list[_Asked] = []

@@ -1,4 +1,4 @@
-"""The unsent requests of one connection to a peer, and the requests in flight. Without a socket."""
+"""The unsent requests of one connection to a peer, and the requests in flight."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Failure(Enum):
     UNSUPPORTED_VERSION = "unsupported version"
     """The peer supports no version of the API in which the request can be sent."""
     TOO_MANY = "too many"
-    """Too many requests are already waiting."""
+    """The connection has reached its limit of waiting requests."""
     REFUSED = "refused"
     """The two sides do not accept each other's certificate or credentials, which the connection has logged."""
     CLOSED = "closed"
@@ -41,8 +41,7 @@ class AuthenticationRefused(Exception):
 
 
 Then = Callable[[Any], None]
-"""Called once, with the response or with a `PeerFailure`. Views in a response into a receive buffer are valid only during the call.
-"""
+"""Called once, with the response or a `PeerFailure`. A response may refer to a receive buffer: it is valid only during the call."""
 
 
 class Request(msgspec.Struct, eq=False, kw_only=True):
@@ -72,11 +71,11 @@ class RequestLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutOfOrder(Exception):
-    """A response without a request, or one that overtook the response to an earlier request. Kafka keeps their order."""
+    """A response without a request, or one that overtook the response to an earlier request. Kafka sends responses in order."""
 
 
 class Requests:
-    """Requests in the order in which they were added."""
+    """The waiting requests and those in flight, in the order of `add`."""
 
     __slots__ = ("_in_flight", "_in_flight_bytes", "_limits", "_next_correlation_id", "_waiting")
 
@@ -102,14 +101,14 @@ class Requests:
         return True
 
     def next(self) -> Request | None:
-        """Take the next request that may be sent now; None if no request waits, or if enough are in flight."""
+        """Take the next request that may be sent now; None if no request waits, or if a limit of requests in flight is reached."""
         limits = self._limits
         if not self._waiting or len(self._in_flight) >= limits.in_flight or self._in_flight_bytes >= limits.in_flight_bytes:
             return None
         return self._waiting.popleft()
 
     def correlation_id(self) -> int:
-        """A correlation id that no request in flight has."""
+        """Return a new correlation id, which no request in flight has."""
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         return correlation_id
@@ -120,7 +119,7 @@ class Requests:
         self._in_flight_bytes += request.size_bytes
 
     def awaited(self, correlation_id: int) -> Request:
-        """The request that a response belongs to. Raises `OutOfOrder` with nothing changed."""
+        """Return the request that a response belongs to. Raises `OutOfOrder` without a change."""
         first = next(iter(self._in_flight), None)
         if first is None or first != correlation_id:
             raise OutOfOrder(f"the response has correlation id {correlation_id} instead of {'none' if first is None else first}")
@@ -148,12 +147,12 @@ class Requests:
         return any(request.deadline_ms <= now_ms for request in self._in_flight.values())
 
     def take_in_flight(self) -> list[Request]:
-        """Remove and return all requests in flight, because their responses will not arrive."""
+        """Remove and return all requests in flight."""
         in_flight, self._in_flight, self._in_flight_bytes = list(self._in_flight.values()), {}, 0
         return in_flight
 
     def take_all(self) -> list[Request]:
-        """Remove and return all requests: first the requests in flight, then the waiting requests."""
+        """Remove and return all requests, those in flight first."""
         every = [*self.take_in_flight(), *self._waiting]
         self._waiting.clear()
         return every

@@ -24,9 +24,9 @@ log = structlog.get_logger("peer")
 
 
 class PeerSecurity:
-    """Shared by the connections to one listener, so that each reason for which a peer is refused is logged once.
+    """TLS and SASL settings that the connections to one listener share, so that each reason for a refused peer is logged once.
 
-    Implements `live_config.Reconfigurable`: the next connections use the new keys and certificates.
+    Implements `live_config.Reconfigurable`: after a change, new connections use the new keys and certificates.
     """
 
     def __init__(self, env: Env, settings: Callable[[BrokerConfig], Connecting], config: BrokerConfig, listener: str) -> None:
@@ -50,7 +50,7 @@ class PeerSecurity:
             raise ConfigError(str(error)) from None
 
     def _with_tokens(self, connecting: Connecting) -> Connecting:
-        """Replace the endpoint of tokens by a function that never waits. Raises `ClientError` without a first token."""
+        """Replace an OAuth endpoint by a function that returns its current token. Raises `ClientError` without a first token."""
         sasl = connecting.sasl
         if sasl is None or not isinstance(sasl.token, TokenEndpoint):
             return connecting

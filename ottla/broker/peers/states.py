@@ -15,7 +15,7 @@ class PeerState(Enum):
     """This node authenticates by SASL, for the first time or again. No other request is sent."""
     READY = "ready"
     BACKING_OFF = "backing off"
-    """The last connection failed. The next attempt waits for its backoff."""
+    """The last connection failed. A delay must pass before the next attempt."""
     CLOSED = "closed"
 
 

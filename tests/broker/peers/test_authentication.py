@@ -131,7 +131,7 @@ def test_log_names_a_peer_without_sasl(world: SecuredWorld) -> None:
     world.ask()
     with capture_logs() as lines:
         world.settle()
-    assert refusals(lines) == ["the peer supports no suitable version of API 17, by which this node authenticates"]
+    assert refusals(lines) == ["the peer supports no version of API 17 with which this node can authenticate"]
 
 
 def test_node_authenticates_again_before_its_session_ends(world: SecuredWorld) -> None:
