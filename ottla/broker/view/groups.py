@@ -26,9 +26,9 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.topic_partition import TopicPartition
 
 GROUP_WORK = 5
-"""The cost of a group in a list, in units of `protocol.steps.Pace`."""
+"""Estimated time per group in a list, in units of 2 us."""
 POSITION_WORK = 4
-"""The cost of a group's position in one partition."""
+"""Estimated time per partition in which a group has a position, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -48,8 +48,8 @@ class GroupListing(msgspec.Struct, frozen=True, kw_only=True):
 class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
     """A group's position in a partition. As in Kafka's tools, ``lag`` counts offsets up to the high watermark, including markers.
 
-    ``committed`` and ``lag`` are None without a committed offset. Only then ``start`` is the log start offset, from which a member
-    with ``auto.offset.reset=earliest`` reads. ``end`` and ``lag`` are None if this broker has no replica of the partition.
+    ``committed`` and ``lag`` are None without a committed offset. Only then ``start`` is set: to the log start offset, from which a
+    member with ``auto.offset.reset=earliest`` reads. ``end`` and ``lag`` are None if this broker has no replica of the partition.
     """
 
     topic: str
@@ -62,7 +62,7 @@ class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unread(self) -> int:
-        """The lag, or without a committed offset the number of offsets from the log start; 0 if unknown."""
+        """The lag; without a committed offset, the number of offsets in the log; 0 if unknown."""
         if self.lag is not None:
             return self.lag
         return 0 if self.end is None or self.committed is not None else max(0, self.end - (self.start or 0))
@@ -79,7 +79,7 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupHold(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition in which the open transaction ``holder`` holds back a group.
+    """A partition in which the open transaction ``holder`` keeps a group from reading on.
 
     ``transaction`` is the transaction as its coordinator knows it; None if this broker coordinates no open transaction of the
     producer. Then the transaction is hanging, unless another broker coordinates it (``may_be_elsewhere``).
@@ -168,7 +168,7 @@ async def group(ports: Ports, group_id: str) -> GroupDetail:
 
 
 class _Commit(NamedTuple):
-    """A committed offset. ``lag`` is set for share groups; for other groups it is the high watermark minus ``offset``."""
+    """A committed offset. Only share groups have a ``lag`` here; that of other groups is the high watermark minus ``offset``."""
 
     offset: int
     metadata: str = ""
@@ -176,7 +176,7 @@ class _Commit(NamedTuple):
 
 
 async def _positions(ports: Ports, shard: GroupShard, group_id: str, members: Iterable[GroupMember]) -> list[GroupPosition]:
-    """Return the positions in partitions that are committed or owned by a member, ordered by topic and partition.
+    """Return a group's positions in the partitions that it has committed or its members own, by topic and partition.
 
     Partitions that do not exist are left out: committed offsets and assignments may outlive a deleted topic.
     """
@@ -204,7 +204,7 @@ def _position(ports: Ports, topic: str, index: int, commit: _Commit | None) -> G
 
 
 async def _commits(ports: Ports, shard: GroupShard, group_id: str) -> dict[TopicPartition, _Commit | None]:
-    """Return the committed offsets. A share group has None for a partition that is initialized and not read yet."""
+    """Return a group's committed offsets; None for a share partition that is initialized and not read yet."""
     share = shard.shares.groups.get(group_id)
     if share is None:
         committed = shard.offsets.of_group(group_id)
@@ -214,7 +214,6 @@ async def _commits(ports: Ports, shard: GroupShard, group_id: str) -> dict[Topic
     for topic_id, of_topic in initialized.items():
         name = ports.groups.topics.topic_name(topic_id)
         if name is None:
-            # The topic was deleted.
             continue
         for index in of_topic.partitions:
             commits[name, index] = _share_commit(ports, ShareKey(group_id, topic_id, index), name)
@@ -224,7 +223,7 @@ async def _commits(ports: Ports, shard: GroupShard, group_id: str) -> dict[Topic
 
 
 def _share_commit(ports: Ports, key: ShareKey, topic: str) -> _Commit | None:
-    """Return the start offset of a share partition, with the number of records that the group has not finished (KIP-1226)."""
+    """Return a share partition's start offset; its lag is the number of records that the group has not finished (KIP-1226)."""
     if SHARE_STATE_TOPIC not in ports.cluster.state.topics:
         return None
     index = ports.share_states.partition_of(key)

@@ -23,9 +23,9 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.topic_partition import TopicPartition
 
 MEMBER_WORK = 10
-"""The work of describing a member without its partitions, in units of `protocol.steps.Pace`."""
+"""Estimated time per member without its partitions, in units of 2 us."""
 PARTITIONS_PER_WORK = 2
-"""Number of a member's partitions that are named in one unit of work."""
+"""Number of a member's partitions that are described in about 2 us."""
 BYTES_PER_ELEMENT = 4
 """Minimum size in bytes of a partition in the assignment of a classic member."""
 
@@ -52,7 +52,7 @@ class _Known(Protocol):
 class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member of a group. ``assignment`` has partitions by topic, or tasks by subtopology in a streams group.
 
-    ``partitions`` has the partitions that the member reads, in a streams group too. ``epoch`` is None in a classic group.
+    ``partitions`` has the partitions that the member reads, also in a streams group. ``epoch`` is None in a classic group.
     """
 
     member_id: str
@@ -73,7 +73,7 @@ class GroupMembership(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def membership(shard: GroupShard, group_id: str, topics: GroupTopics) -> GroupMembership:
-    """Return the members as of the first step, so that they are consistent; no members for a group that has only offsets."""
+    """Return the members that a group has at the call; none for a group that has only committed offsets."""
     consumer, share = shard.consumers.groups.get(group_id), shard.shares.groups.get(group_id)
     if consumer is not None:
         assignor = consumer.preferred_assignor() or shard.config.consumer_of(group_id).default_assignor
@@ -105,7 +105,7 @@ async def _of_streams(group: DescribedGroup) -> GroupMembership:
 
 
 async def _of_classic(group: ClassicGroup) -> GroupMembership:
-    # Other clients of the classic protocol, such as Kafka Connect, have their own format.
+    # Other clients of the classic protocol, such as Kafka Connect, have their own assignments.
     is_consumer = group.protocol_type in (None, "", CONSUMER)
     members, assignments, assignor = list(group.members.values()), group.assignments, group.protocol or ""
     decoded: dict[str, dict[str, list[int]]] = {}
@@ -148,7 +148,7 @@ async def _each(members: Iterable[M], describe: Callable[[M], GroupMember]) -> l
 def _member(
     member: _Known, epoch: int | None, assignment: dict[str, list[int]], read: list[TopicPartition] | None = None
 ) -> GroupMember:
-    """``read``: the partitions that the member reads, by default the assigned partitions."""
+    """Describe a member. ``read`` are the partitions that it reads, by default the assigned partitions."""
     if read is None:
         read = [(topic, index) for topic, indexes in sorted(assignment.items()) for index in indexes]
     return GroupMember(

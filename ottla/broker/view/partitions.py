@@ -1,4 +1,4 @@
-"""Offsets and sizes of logs, markers and aborted transactions, and the transaction that holds back readers."""
+"""Offsets and sizes of logs, markers and aborted transactions, and what holds back read_committed consumers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MARKERS_SHOWN = 100
 MARKERS_SEARCHED = 2_000
 """Number of a partition's newest offsets that are searched for markers."""
 PARTITION_WORK = 4
-"""The cost of a partition's offsets and size, in units of `protocol.steps.Pace`."""
+"""Estimated time per partition, for its offsets and size, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -32,7 +32,7 @@ class Ports(Protocol):
 
 
 class LogState(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition's log on this broker: its offsets and size. Every append, deletion and compaction changes these."""
+    """A partition's log on this broker: its offsets and size."""
 
     log_start_offset: int
     last_stable_offset: int
@@ -91,7 +91,7 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """All partitions on this broker. ``held`` are the partitions that hold back the most offsets, of ``held_count`` in all."""
+    """All partitions on this broker. ``held`` has those with the most offsets above the last stable offset, of ``held_count``."""
 
     size_bytes: int
     held_count: int
@@ -102,7 +102,7 @@ def log_state(ports: Ports, topic: str, index: int) -> LogState | None:
     """Return the state of a partition's log, or None if the topic has no such partition or this broker has no replica."""
     partition = ports.partitions.known(topic, index)
     if partition is None:
-        # A new partition is put into service in the background, so it has no records yet.
+        # The partition is not in service yet, so it has no records.
         return EMPTY if has_replica(ports, topic, index) else None
     log = partition.log
     return LogState(
@@ -124,7 +124,7 @@ async def log_states(ports: Ports, partitions: Iterable[TopicPartition]) -> list
 
 
 def exists(ports: Ports, topic: str, index: int) -> bool:
-    """Whether the cluster has a partition."""
+    """Whether the partition exists in the cluster."""
     known = ports.cluster.state.topics.get(topic)
     return known is not None and 0 <= index < known.partition_count
 
@@ -135,7 +135,7 @@ def has_replica(ports: Ports, topic: str, index: int) -> bool:
 
 
 async def totals(ports: Ports, most: int) -> Totals:
-    """Return the size of all partitions, and at most ``most`` partitions that hold back readers."""
+    """Return the size of all partitions, and at most ``most`` partitions that hold back read_committed consumers."""
     size_bytes, held, pace = 0, list[HeldPartition](), Pace()
     for partition in list(ports.partitions):
         log = partition.log
@@ -158,9 +158,9 @@ def _held(log: Log) -> HeldPartition:
 
 
 def holder(ports: Ports, topic: str, index: int) -> tuple[HeldPartition, OpenTransaction] | None:
-    """Return a partition that holds back readers, with the open transaction at its last stable offset.
+    """Return a partition and the open transaction that holds back its last stable offset.
 
-    None if no transaction holds back readers, or if the transaction is decided and only its marker is not committed yet.
+    None if the last stable offset is the high watermark, or if only a marker that is not committed yet holds it back.
     """
     partition = ports.partitions.known(topic, index)
     if partition is None or partition.log.last_stable_offset >= partition.log.high_watermark:
@@ -176,7 +176,7 @@ def holder(ports: Ports, topic: str, index: int) -> tuple[HeldPartition, OpenTra
 
 
 async def details(ports: Ports, topic: str, indexes: Iterable[int]) -> list[PartitionDetail]:
-    """Return partitions of a topic. Each partition is a step, because reading its files may hold the event loop for some ms."""
+    """Return partitions of a topic. Each partition is a step, because reading its files may block the event loop for some ms."""
     found = []
     for index in indexes:
         found.append(_detail(ports, topic, index))
@@ -224,10 +224,9 @@ def log_detail(log: Log) -> LogDetail:
 
 
 def _markers(log: Log) -> list[int]:
-    """Return the offsets of the newest control batches."""
     first = max(log.log_start_offset, log.log_end_offset - MARKERS_SEARCHED)
     if not log.producers.has_any or first >= log.log_end_offset:
-        # A producer with a marker in this range is known, unless it has expired.
+        # Without known producers, only expired producers can have markers in this range.
         return []
     offsets: list[int] = []
     for at in range(log.segment_at(first), len(log.segments)):

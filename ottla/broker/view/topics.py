@@ -15,9 +15,9 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.steps import Pace, next_turn
 
 PARTITIONS_PER_WORK = 10
-"""Number of partitions whose replicas are counted in one unit of `protocol.steps.Pace`."""
+"""Number of partitions whose replicas are counted in about 2 us."""
 PARTITION_WORK = 4
-"""The cost of a partition's size, in units of `protocol.steps.Pace`."""
+"""Estimated time per partition, for its size, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -36,7 +36,7 @@ class TopicListing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicSize(msgspec.Struct, frozen=True, kw_only=True):
-    """The data of a topic on this broker. ``waiting`` is the number of offsets above the last stable offset."""
+    """The data of a topic on this broker. ``waiting`` counts offsets from the last stable offset to the high watermark."""
 
     offsets: int
     waiting: int

@@ -20,9 +20,9 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TxnState
 
 OPEN_STATES = frozenset((TxnState.ONGOING, TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT))
-"""The states of a transaction that its coordinator will still end."""
+"""The states of a transaction that is not completed yet."""
 PARTITIONS_PER_WORK = 4
-"""Number of a transaction's partitions that are sorted in one unit of `protocol.steps.Pace`."""
+"""Number of a transaction's partitions that are sorted in about 2 us."""
 
 
 class Ports(Protocol):
@@ -32,7 +32,7 @@ class Ports(Protocol):
 
 
 class TransactionListing(msgspec.Struct, frozen=True, kw_only=True):
-    """``is_open``: the id has a transaction that the coordinator will still end."""
+    """A transactional id. ``is_open``: its transaction is not completed yet."""
 
     transactional_id: str
     state: str
@@ -74,7 +74,7 @@ def _known(ports: Ports) -> Iterator[TxnMetadata]:
 
 
 async def described(ports: Ports, transactional_ids: Sequence[str]) -> list[TransactionDescription]:
-    """Describe some ids of this broker, in order. Ids that have expired or whose coordinator has moved are left out."""
+    """Describe some transactional ids of this broker, in order, without those that have expired or whose coordinator has moved."""
     found, pace = list[TransactionDescription](), Pace()
     shards = {shard.partition: shard for shard in ports.transactions.shards()}
     topic = ports.cluster.state.topics.get(TRANSACTION_TOPIC)
@@ -93,7 +93,7 @@ async def described(ports: Ports, transactional_ids: Sequence[str]) -> list[Tran
 
 
 def transaction(ports: Ports, transactional_id: str) -> TransactionDescription | None:
-    """Describe an id, or return None if its coordinator does not know it. Raises the errors of `shard_of`."""
+    """Describe a transactional id, or return None if its coordinator does not know it. Raises the errors of `shard_of`."""
     what = f"transactional id {transactional_id!r}"
     shard = shard_of(ports, TRANSACTION_TOPIC, ports.transactions.shards(), transactional_id, what)
     metadata = None if shard is None else shard.ids.get(transactional_id)
@@ -101,7 +101,7 @@ def transaction(ports: Ports, transactional_id: str) -> TransactionDescription |
 
 
 async def of_producers(ports: Ports, producer_ids: Collection[int]) -> dict[int, TransactionDescription]:
-    """Return the open transactions of some producers, by producer id, that this broker coordinates."""
+    """Return, by producer id, the open transactions of some producers, if this broker coordinates them."""
     found, pace = dict[int, TransactionDescription](), Pace()
     for metadata in _known(ports) if producer_ids else ():
         if metadata.producer_id in producer_ids and metadata.state in OPEN_STATES:
@@ -112,7 +112,7 @@ async def of_producers(ports: Ports, producer_ids: Collection[int]) -> dict[int,
 
 
 def _described(ports: Ports, metadata: TxnMetadata) -> TransactionDescription:
-    # For older producers the coordinator keeps the start time of the last transaction.
+    # For older producers the coordinator keeps the start time after the transaction is completed.
     has_begun = metadata.state in OPEN_STATES and metadata.start_ms >= 0
     return TransactionDescription(
         transactional_id=metadata.transactional_id,
