@@ -31,7 +31,7 @@ class QuotaClient(Protocol):
 
 
 RecordMutation: TypeAlias = Callable[[int], None]
-"""Takes a number of partitions that are created or deleted. Raises THROTTLING_QUOTA_EXCEEDED if a strict quota is exhausted."""
+"""Records a number of created or deleted partitions. Raises THROTTLING_QUOTA_EXCEEDED if a strict quota is exhausted."""
 
 
 class RequestQuota(Protocol):
@@ -39,16 +39,16 @@ class RequestQuota(Protocol):
 
     @property
     def throttle_ms(self) -> int:
-        """How long the client must be throttled from now on."""
+        """How long the client must be throttled from now on, in ms."""
         ...
 
     def record(self, partition_count: int) -> None:
-        """Record a change (`RecordMutation`)."""
+        """Record created or deleted partitions (`RecordMutation`)."""
         ...
 
 
 class Unlimited:
-    """The quota of a request without one."""
+    """Used instead of a quota for requests that have none."""
 
     throttle_ms = 0
 
@@ -60,7 +60,7 @@ unlimited = UNLIMITED.record
 
 
 class ClientQuotaEnforcement:
-    """The quotas of all clients. ``entities`` is empty unless there are quotas; only then the other members may be used.
+    """The quotas of all clients. Without quotas ``entities`` is empty, and `managers` must not be used.
 
     Local clients (`INTERNAL`), such as ``ottla health``, have no quotas. Otherwise a default quota of users would apply to them.
     """
@@ -75,11 +75,11 @@ class ClientQuotaEnforcement:
         self._change_count = 0
         self.entities = stored.by_entity
         self.meter: Meter | None = None
-        """Measures the request that runs now, or None."""
+        """The meter of the current request, if it is measured."""
 
     @property
     def managers(self) -> QuotaManagers:
-        """The managers with the current limits."""
+        """The managers of all kinds of quotas, with the current limits."""
         managers = self._managers
         is_new = managers is None
         if managers is None:
@@ -94,7 +94,7 @@ class ClientQuotaEnforcement:
         return managers
 
     def mutation_quota(self, client: QuotaClient, *, strict_from: int) -> RequestQuota:
-        """The quota of a request that creates or deletes partitions. Since version ``strict_from`` it is strict."""
+        """The quota of a request that creates or deletes partitions. It is strict from API version ``strict_from`` on."""
         if not self.entities or client.principal == INTERNAL:
             return UNLIMITED
         is_strict = client.version >= strict_from
@@ -105,7 +105,7 @@ class ClientQuotaEnforcement:
         return self.managers.connections.record(address, self._clock.steady_ms()) if self.entities else 0
 
     def fetch_throttle_ms(self, client: QuotaClient, size_bytes: int) -> int:
-        """Record a consumer's fetch; returns for how long the client is throttled, and then gets no data."""
+        """Record a consumer's fetch; returns the throttle time. If it is above 0, the client gets no data."""
         if client.principal == INTERNAL:
             return 0
         meter = self.meter
@@ -113,7 +113,7 @@ class ClientQuotaEnforcement:
         return self.managers.fetched(client.principal.name, client.client_id, size_bytes, used_ms)
 
     def most_fetched_bytes(self, client: QuotaClient) -> float | None:
-        """How much a client without other use may fetch at once; None without a quota."""
+        """Bytes that a client may fetch at once if it has fetched nothing in the quota's window; None without a quota."""
         if not self.entities or client.principal == INTERNAL:
             return None
         return self.managers.fetch.most_in_window(client.principal.name, client.client_id)

@@ -10,7 +10,7 @@ import msgspec
 from ottla.protocol.errors import Code, KafkaError
 
 PartitionKey = tuple[bytes, str, int]
-"""Topic id (zeros before version 13), topic name, partition."""
+"""Topic id (zeros before Fetch 13), topic name, partition."""
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
@@ -91,7 +91,7 @@ class FetchSessions:
     ) -> ConsumerFetchSession | None:
         """Open a session that keeps the dictionary ``partitions``. Returns None if there is no room.
 
-        ``names_by_id``: the client sends topic ids instead of names, as since Fetch 13.
+        ``names_by_id``: the client sends topic ids instead of names, as from Fetch 13 on.
         """
         if len(partitions) > self._max_partitions:
             return None
@@ -108,7 +108,7 @@ class FetchSessions:
         return session
 
     def resume(self, session_id: int, epoch: int, now_ms: int, *, names_by_id: bool = False) -> ConsumerFetchSession:
-        """The session of an incremental fetch, with the next epoch.
+        """Return the session of an incremental fetch, and increment its epoch.
 
         Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, or FETCH_SESSION_TOPIC_ID_ERROR if the session mixed topic
         names and ids (KIP-516). The client then opens a new session.

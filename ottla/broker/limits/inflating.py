@@ -1,4 +1,4 @@
-"""Limits the memory that all requests together use for inflating batches."""
+"""Limits the memory that all requests together use for decompressing batches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ottla.protocol.steps import Pause
 
 
 class InflatingMemory:
-    """A memory budget. Work that does not fit waits, first in first out."""
+    """A memory budget in bytes, for which coroutines wait in the order of their arrival."""
 
     __slots__ = ("_waiting", "limit_bytes", "used_bytes")
 
@@ -29,7 +29,7 @@ class InflatingMemory:
         try:
             await pause
         except BaseException:
-            # An exception has ended the waiting work. If its bytes were already granted, give them back.
+            # An exception has ended the waiting coroutine. If it already got its bytes, give them back.
             if self._waiting.pop(pause, None) is None:
                 self.give(size_bytes)
             raise

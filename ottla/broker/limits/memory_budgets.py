@@ -62,8 +62,8 @@ class ResponseBudget:
         self.closed_count = 0
         """Number of connections that were closed because other connections waited for memory."""
         self._total_bytes = 0
-        # `_holders`: bytes of each connection's unread responses at the last `note`. `_progress`: total of sent bytes, with the
-        # time of the check that first saw this total.
+        # `_holders`: bytes of each connection's unread responses at the last `note`. `_progress`: each connection's sent bytes in
+        # total, with the time of the check that first saw this total.
         self._holders: dict[BudgetHolder, int] = {}
         self._progress: dict[BudgetHolder, tuple[int, float]] = {}
         self._waiting: dict[Callable[[], None], None] = {}
@@ -109,12 +109,12 @@ class ResponseBudget:
         assert self._read_bytes >= 0
 
     def wait(self, go_on: Callable[[], None]) -> None:
-        """Call ``go_on`` once when there is room again."""
+        """Call ``go_on`` once when the budget has room again."""
         self._waiting[go_on] = None
         self._watch()
 
     def forget(self, go_on: Callable[[], None]) -> None:
-        """Stop waiting: ``go_on`` is no longer called."""
+        """Undo `wait`: ``go_on`` is no longer called."""
         self._waiting.pop(go_on, None)
 
     def _refreshed(self) -> int:
@@ -160,10 +160,10 @@ class ResponseBudget:
 class RequestBudget:
     """Limits the bytes of requests without a response: unfinished frames, and large or waiting requests.
 
-    The limit is ``queued.max.request.bytes``, a setting of Kafka; below 0 there is no limit. While the budget is used up,
-    connections wait in order for larger buffers. The first waiting connection may exceed the limit, so that a request larger than
-    the free part is not refused forever. No other connection may exceed it until that request has its response, so the limit is
-    exceeded by at most one request. While connections wait, a connection with an unfinished frame is closed if no byte arrives for
+    The limit is Kafka's ``queued.max.request.bytes``; below 0 there is no limit. While the budget is used up, connections wait in
+    order for larger buffers. The first waiting connection may exceed the limit, so that a request larger than the free part is not
+    refused forever. No other connection may exceed it until that request has its response, so the limit is exceeded by at most one
+    request. While connections wait, a connection with an unfinished frame is closed if no byte arrives for
     ``ottla.request.stall.ms``, and the connection that exceeds the limit is closed if its response is not sent within `FIRST_MS`.
     """
 
@@ -179,7 +179,7 @@ class RequestBudget:
         self._unfinished: dict[BudgetHolder, float] = {}
         self._waiting: dict[BudgetHolder, None] = {}
         # `_first` is the connection that may exceed the limit, since `_first_since_ms`. `_next` is the connection whose
-        # `BudgetHolder.go_on` is being called, and which may become the first.
+        # `BudgetHolder.go_on` is being called, and which may become `_first`.
         self._first: BudgetHolder | None = None
         self._first_since_ms = 0.0
         self._next: BudgetHolder | None = None

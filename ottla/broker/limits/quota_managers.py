@@ -16,9 +16,9 @@ from ottla.protocol.client_quotas import IP
 
 PRODUCE, FETCH, REQUEST, MUTATION = "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"
 CONNECTIONS = "connection_creation_rate"
-"""The keys of quotas."""
+"""The names of all kinds of client quotas in Kafka."""
 PERCENT_PER_MS = 0.1
-"""One ms of a second, in percent: the unit of ``request_percentage``. 100 % is the whole event loop, in Kafka one thread."""
+"""``request_percentage`` that one ms in a second uses. 100 % is all time of the event loop, in Kafka of one thread."""
 
 
 class LimitedRequest:
@@ -39,7 +39,7 @@ class LimitedRequest:
 
 
 class QuotaManagers:
-    """One manager per kind of quota. All methods take the name of a principal and a client id."""
+    """One manager per kind of quota. ``user`` is the name of a principal; times are in ms."""
 
     def __init__(self, clock: Clock, settings: Settings) -> None:
         self._clock = clock
@@ -61,7 +61,7 @@ class QuotaManagers:
         self._known: dict[Entity, None] = {}
 
     def set_limits(self, by_entity: Mapping[Entity, Mapping[str, float]], changed: Iterable[Entity] | None = None) -> None:
-        """Apply the quotas of ``changed`` entities, or of all. What clients have used so far still counts."""
+        """Apply the quotas of ``changed`` entities, by default of all. Recorded usage of clients still counts."""
         for entity in {**self._known, **by_entity} if changed is None else changed:
             values = by_entity.get(entity, {})
             if values:
@@ -75,22 +75,22 @@ class QuotaManagers:
                 manager.limits.set(entity, values.get(key))
 
     def produced(self, user: str, client_id: str, size_bytes: int, used_ms: float | None) -> int:
-        """Record a Produce request; returns the throttle time. ``used_ms`` is None with acks=0, where no time is counted."""
+        """Record a Produce request; returns the throttle time. ``used_ms`` is None with acks=0, whose time does not count."""
         return self._longer(self.produce, user, client_id, self._recorded(self.produce, user, client_id, size_bytes), used_ms)
 
     def fetched(self, user: str, client_id: str, size_bytes: int, used_ms: float) -> int:
-        """Record a fetch of a consumer; returns the throttle time. If it is above 0, the client gets no data, so none counts."""
+        """Record a consumer's fetch; returns the throttle time. If it is above 0, no data is sent, and its bytes do not count."""
         wait_ms = self.share_fetched(user, client_id, size_bytes, used_ms)
         if wait_ms and self.fetch.limits.by_entity:
             self.fetch.unrecord(user, client_id, size_bytes, self._clock.steady_ms())
         return wait_ms
 
     def share_fetched(self, user: str, client_id: str, size_bytes: int, used_ms: float) -> int:
-        """Record a fetch of a share group's member, which gets its records; returns the throttle time."""
+        """Record a fetch of a share group's member, which gets its records even if throttled; returns the throttle time."""
         return self._longer(self.fetch, user, client_id, self._recorded(self.fetch, user, client_id, size_bytes), used_ms)
 
     def handled(self, user: str, client_id: str, used_ms: float, mutation_ms: int) -> int:
-        """Record any other request; returns the throttle time. ``mutation_ms`` is that of a request that changes partitions."""
+        """Record any other request; returns the throttle time. ``mutation_ms`` is the one by the quota on partition changes."""
         return self._longer(self.mutation, user, client_id, mutation_ms, used_ms)
 
     def _longer(
@@ -101,7 +101,7 @@ class QuotaManagers:
         wait_ms: int,
         used_ms: float | None,
     ) -> int:
-        """Record the time of a request. Returns the longer throttle time, which counts for the metrics of its quota."""
+        """Record a request's time. Returns the longer of both throttle times, and adds it to the metrics of its quota."""
         request_ms = 0
         if used_ms is not None:
             request_ms = self._recorded(self.request, user, client_id, used_ms * PERCENT_PER_MS)
@@ -113,10 +113,10 @@ class QuotaManagers:
         return longer_ms
 
     def mutation_quota(self, user: str, client_id: str, *, is_strict: bool) -> LimitedRequest | None:
-        """The quota of a request; None if no client has one."""
+        """The quota of a request that changes partitions; None if no client has such a quota."""
         quota = self.mutation.quota_for(user, client_id, self._clock.steady_ms(), is_strict=is_strict)
         return None if quota is None else LimitedRequest(self._clock, quota)
 
     def _recorded(self, manager: ClientQuotaManager, user: str, client_id: str, value: float) -> int:
-        # As in Kafka, a kind without any quota measures nothing.
+        # As in Kafka, usage is not measured if no client has this kind of quota.
         return manager.record(user, client_id, value, self._clock.steady_ms()) if manager.limits.by_entity else 0
