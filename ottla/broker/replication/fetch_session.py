@@ -19,7 +19,7 @@ class FetchSession:
     def __init__(self) -> None:
         self.session_id = NO_SESSION
         self.epoch = INITIAL_EPOCH
-        # The partitions that the leader has in the session, as the requests last named them.
+        # The partitions in the leader's session, each as a request last named it.
         self._sent: dict[TopicIdPartition, FetchPartition] = {}
         self._is_whole = True
 

@@ -1,7 +1,7 @@
 """Fetches from one leader for all partitions that follow it (kafka.server.ReplicaFetcherThread, RemoteLeaderEndPoint).
 
 One request at a time is in flight, for all partitions together, so a response never belongs to an earlier state of a log. If the
-leader has no new records, the request waits there for ``replica.fetch.wait.max.ms``. A partition that is added during this wait,
+leader has no new records, the request waits at the leader for ``replica.fetch.wait.max.ms``. A partition that is added meanwhile,
 after an election, must not wait as long, because its producers wait too: after `PATIENCE_MS` the connection is closed, and the next
 request names all partitions.
 """
@@ -30,7 +30,7 @@ from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffse
 
 IDS_FROM = 13
 LEADER_EPOCH_FROM = 4
-"""The first version of ListOffsets with the leader epoch."""
+"""Lowest version of ListOffsets with the leader epoch."""
 LATEST, EARLIEST = -1, -2
 PATIENCE_MS = 20
 """Time in ms that an added partition waits for the response to an earlier fetch."""
@@ -215,7 +215,7 @@ class ReplicaFetcher:
         self._fetch_after(0)
 
     def _take(self, response: FetchResponse) -> None:
-        """Process the results of single partitions. A bug with one partition stops only that partition, and is raised last."""
+        """Process a response. A bug with one partition ends only the fetching of this partition, and is raised at the end."""
         bug: Exception | None = None
         for topic in response.responses:
             for data in topic.partitions:
@@ -256,7 +256,7 @@ class ReplicaFetcher:
             case Wait():
                 self._timers.call_later(self._broker.settings.replica_fetch_backoff_ms, lambda: self._go_on(followed))
             case Stop(code=Code.FENCED_LEADER_EPOCH):
-                # The leader is in a newer epoch. The partition is followed again once the metadata has that epoch.
+                # The leader has a newer epoch. The partition is followed again when this broker's metadata has that epoch.
                 log.info("follower_delayed", partition=repr(followed.partition.log))
             case Stop(code=code):
                 log.error("follower_stopped", partition=repr(followed.partition.log), code=code.name)
@@ -273,7 +273,7 @@ class ReplicaFetcher:
     # a leader whose log does not contain the follower's end offset
 
     def _ask_offsets(self, followed: _Followed) -> None:
-        """Request the leader's last offset, and then its first offset."""
+        """Request the leader's log end offset, and then its log start offset."""
 
         def latest(offset: int) -> None:
             self._ask_offset(followed, EARLIEST, lambda first: self._offsets(followed, first, offset))

@@ -23,7 +23,7 @@ log = structlog.get_logger("replication")
 
 
 def view(partition_log: Log) -> FollowerLog:
-    """The offsets of the log that a decision depends on."""
+    """The offsets of a log on which `Following` bases its decisions."""
     return FollowerLog(
         start_offset=partition_log.log_start_offset,
         end_offset=partition_log.log_end_offset,
@@ -32,7 +32,7 @@ def view(partition_log: Log) -> FollowerLog:
 
 
 def end_of_epoch(partition_log: Log, diverging: EpochEnd | None) -> EpochEnd | None:
-    """The end of the epoch that the leader names, or of the largest epoch below that, in the follower's own log."""
+    """The end in the follower's log of the leader's ``diverging`` epoch, or else of the largest epoch below."""
     if diverging is None:
         return None
     return EpochEnd(*partition_log.epochs.end_offset_for(diverging.epoch, partition_log.log_end_offset))
@@ -57,7 +57,7 @@ class FollowerLogs:
                 take_offline(partition.log, described(error))
 
     def carry_out(self, partition: Partition, following: Following, action: Action) -> Action | None:
-        """Change the log according to ``action``. Returns an action that needs no log, the reaction to an error, or None."""
+        """Change the log according to ``action``. Returns ``action`` if it needs no log, the reaction to an error, or None."""
         try:
             match action:
                 case Append():
@@ -91,7 +91,7 @@ class FollowerLogs:
         partition.copied(high_watermark, start_offset, has_grown=bool(action.records))
 
     def _wrote_behind(self, partition_log: Log, last: list[Segment]) -> None:
-        """Note that a response may have written to the segment ``last`` and to all later segments.
+        """Have ``last`` and all later segments synced, because the records of a response may have been written to them.
 
         This also applies if the log has refused a batch: earlier batches were appended, and the next fetch begins after them.
         """

@@ -28,7 +28,7 @@ RETRY_MS = 50
 PARTITIONS_PER_REQUEST = 2_000
 
 PARTITIONS = "partitions"
-"""The key for refusals of single partitions, in a response without a top-level error."""
+"""The key in `RepeatedErrors` for refused changes of single partitions."""
 
 log = structlog.get_logger("replication")
 
@@ -44,7 +44,7 @@ class Controller(Protocol):
 
 
 class InSyncChanges:
-    """The pending changes for the controller; only the newest of each partition is kept."""
+    """The pending changes of in-sync sets; only the newest change of each partition is kept."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class InSyncChanges:
         self._send_soon()
 
     def forget(self, partition: Partition) -> None:
-        """Drop the change of a partition that the broker no longer leads."""
+        """Drop the pending change of a partition that the broker no longer leads."""
         self._waiting.pop(partition, None)
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class InSyncChanges:
             self._timer.cancel()
 
     def _send_soon(self, delay_ms: float = 0) -> None:
-        """Send the pending changes, together with changes of the same turn of the event loop."""
+        """Send the pending changes, together with those of the same turn of the event loop."""
         if self._timer is None and not self._is_in_flight and not self._is_closed:
             self._timer = self._timers.call_later(delay_ms, self._send)
 

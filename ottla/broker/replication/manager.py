@@ -24,7 +24,7 @@ from ottla.coordinator.replication.leader import LiveEpoch, new_leader
 from ottla.protocol.steps import Pace, Steps, next_turn
 
 SHRINK_WORK = 2
-"""The cost of the search for lagging followers of one partition, in units of `protocol.steps.Pace`."""
+"""Estimated time per partition to find lagging followers, in units of 2 us."""
 
 log = structlog.get_logger("replication")
 
@@ -43,7 +43,7 @@ class ReplicaManager:
         live_epoch: LiveEpoch,
         check_directory: Callable[[Partition, PartitionRegistration], None],
     ) -> None:
-        """``broker_epoch`` returns the epoch of this broker's registration, ``live_epoch`` that of any broker that is not fenced.
+        """``broker_epoch`` returns the epoch of this broker's registration, ``live_epoch`` the epoch of any unfenced broker.
 
         ``check_directory`` is called after each registration change, and compares a replica's log directory with the metadata.
         """
@@ -57,7 +57,7 @@ class ReplicaManager:
         self._check_directory = check_directory
         self.broker_id = kernel.config.settings.node_id
         self._lag = RepeatedErrors(env, log)
-        """Logs lagging brokers, one line for all partitions: ``in_sync_changed`` names each partition whose set changes."""
+        """Logs lagging brokers in one line for all partitions. The event ``in_sync_changed`` names each changed partition."""
         self._logs = FollowerLogs(env, kernel.directory, kernel.disk, kernel.barrier)
         self._in_sync_changes = InSyncChanges(
             env, controller, broker_id=self.broker_id, broker_epoch=broker_epoch, changed=lambda partition: partition.advance()
@@ -67,7 +67,7 @@ class ReplicaManager:
         self._followed: dict[Partition, ReplicaFetcher] = {}
         # The partitions that this broker leads and that have other replicas.
         self._led: dict[Partition, None] = {}
-        # All partitions that the metadata has named since they were opened.
+        # All partitions that were led or followed since they were opened.
         self._opened: dict[Partition, None] = {}
 
     @property
