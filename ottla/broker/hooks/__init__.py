@@ -1,7 +1,5 @@
 """Ports through which `ottla.control` observes and changes requests and transactions.
 
-Without an implementation each port costs one test for None.
-
 - `interception`: the port by which tests inject faults into requests and transactions.
 - `transaction_history`: the port to a listener that records events of transactional ids which no log contains: requests, errors,
   fencings.

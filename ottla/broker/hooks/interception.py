@@ -19,7 +19,7 @@ from ottla.protocol.steps import Pause
 
 
 class RequestTopics(Protocol):
-    """Finds the topics of a request that has only topic ids, or only a fetch session."""
+    """Finds the topics of a request that contains topic ids or a fetch session instead of names."""
 
     def name_of(self, topic_id: bytes) -> str | None: ...
 
@@ -59,7 +59,7 @@ class Latch:
             self._waiting.append(then)
 
     async def opened(self) -> None:
-        """Park the request or the work until the latch is open, even if the client disconnects."""
+        """Park the calling coroutine until the latch is open, even if the client disconnects."""
         is_open: Pause[None] = Pause(is_parked=True, outlives_client=True)
         self.when_open(is_open.end)
         try:
@@ -102,13 +102,13 @@ class Ending(Enum):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The handling of one request. The fields are in the order in which they apply."""
+    """How one request is handled. The fields are in the order in which they apply."""
 
     held_before: Latch | None = None
     is_unread: bool = False
-    """Whether a held request counts as not received yet. Such a request is dropped when its client disconnects."""
+    """Whether a request held by ``held_before`` is dropped when its client disconnects, as if it was not received."""
     delays_before: tuple[Delay, ...] = ()
-    """The delays are applied one after the other."""
+    """Delays before the request is handled, one after the other."""
     rate: Rate | None = None
     """The rate at which the bytes of the request arrive and the bytes of its response are sent."""
     on_begin: Callable[[], None] | None = None
@@ -132,10 +132,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Point(StrEnum):
-    """The points between the decision and the completion of a transaction at which it may be stopped."""
+    """The points between the decision and the completion of a transaction at which a fault may stop it."""
 
     BEFORE_PREPARE = "before-prepare"
-    """The outcome is decided and not logged yet. A restart finds an open transaction."""
+    """The outcome is decided and not logged yet. After a restart the transaction is open."""
     AFTER_PREPARE = "after-prepare"
     """The Prepare record is in the log, so the outcome is final. No marker is written yet."""
     BETWEEN_MARKERS = "between-markers"
@@ -147,7 +147,7 @@ class Point(StrEnum):
 
 
 class Reached(NamedTuple):
-    """A transaction at one of the points. Before a marker, ``topic`` and ``partition`` identify the marker's partition."""
+    """A transaction that has reached a `Point`. Before a marker, ``topic`` and ``partition`` identify the marker's partition."""
 
     point: Point
     transactional_id: str
@@ -160,7 +160,7 @@ class Reached(NamedTuple):
 
 
 class DecisionDelayed(KafkaError):
-    """A decision that must not be logged before ``latch`` is open.
+    """Raised for a decision that must not be logged before ``latch`` is open.
 
     A handler that cannot wait responds with the error's code, CONCURRENT_TRANSACTIONS, so that the client retries.
     """
@@ -175,9 +175,7 @@ class Interception(Protocol):
     `fails_handshake` only if there are `watched_handshakes`."""
 
     @property
-    def watched_keys(self) -> Collection[int]:
-        """The keys of the APIs whose requests are passed to `intercept`."""
-        ...
+    def watched_keys(self) -> Collection[int]: ...
 
     @property
     def watched_points(self) -> Collection[Point]: ...
@@ -190,7 +188,7 @@ class Interception(Protocol):
         ...
 
     def reached(self, reached: Reached) -> Latch | None:
-        """A latch to wait for before the transaction continues; None to continue now. Raises a `KafkaError` to refuse the step."""
+        """A latch for which the transaction waits; None to continue now. Raises a `KafkaError` if it must not continue."""
         ...
 
     def fails_handshake(self, listener: str, peer: str) -> bool:

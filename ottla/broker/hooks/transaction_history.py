@@ -1,9 +1,9 @@
 """The port to a listener that records events of transactional ids which no log contains: requests, errors, fencings.
 
 Kafka's APIs do not offer these events. The logs contain decisions that a client requested, written markers and completed
-transactions, so these are not reported. Added partitions are in the logs as well, and are reported only if their client is not
-known to own the id. With a listener (`ottla.control.history`) a transaction without offsets costs one event, for its EndTxn, and
-without a listener a few comparisons with None. Produced and fetched batches cost nothing.
+transactions, so no events report them. Added partitions are in the logs as well, and are reported only if their client is not
+known to own the id. A transaction without offsets causes one event, for its EndTxn. Produced and fetched batches cause no events.
+The listener is `ottla.control.history`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Kind(StrEnum):
     REQUEST = "request"
     """The broker has responded to a client's request."""
     FENCED = "fenced"
-    """A producer has fenced an older producer of the id."""
+    """A producer has fenced an older producer of the transactional id."""
     DECIDED = "decided"
     """A transaction was aborted without a client's request: ``outcome`` is one of `UNASKED_OUTCOMES`."""
     MARKERS = "markers"
@@ -48,7 +48,7 @@ class Asker(msgspec.Struct, frozen=True, kw_only=True):
     version: int = -1
 
 
-# Without `gc`, the garbage collector need not visit events: they are not part of reference cycles.
+# With `gc=False` the garbage collector ignores events, which are never part of reference cycles.
 class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One event of a transactional id. ``producer_id`` and ``producer_epoch`` come from the request, or from the transaction.
 
@@ -69,18 +69,18 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The producer id and epoch in a response; with `Kind.FENCED` the id and epoch of the newer producer."""
     partition_count: int = 0
     partitions: Collection[TopicPartition] = ()
-    """At most `PARTITIONS_KEPT` of the partitions, in any order."""
+    """At most `PARTITIONS_KEPT` partitions of the event, in any order."""
 
 
 Ended: TypeAlias = tuple[int, Asker, str, int, int, int, bool, int, int]
 """An EndTxn: its time in ms since 1970, the client, the transactional id, producer id and epoch, the error code, whether it
-commits, and the producer id and epoch of the response. Every transaction has one, so the request stores only this tuple, and the
-costlier `Happened` is built when it is read (`event_of_end`)."""
+commits, and the producer id and epoch of the response. Every transaction has one, so only this tuple is stored, and the costlier
+`Happened` is built when it is read (`event_of_end`)."""
 
 
 class TransactionListener(Protocol):
     def happened(self, event: Happened) -> None:
-        """Called for each event without a method of its own."""
+        """Called for each event that has no method of its own."""
         ...
 
     def ended(self, request: Ended) -> None:
@@ -88,11 +88,11 @@ class TransactionListener(Protocol):
         ...
 
     def taken(self, event: Happened) -> None:
-        """Called for each successful InitProducerId: its client now owns the id."""
+        """Called for each successful InitProducerId: its client now owns the transactional id."""
         ...
 
     def is_held_by(self, transactional_id: str, asker: Asker) -> bool:
-        """Whether the client is known to own the id. After a start of the broker no owner is known, although producers continue."""
+        """Whether the client is known to own the transactional id. After the broker's start no owners are known."""
         ...
 
 

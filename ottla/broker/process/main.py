@@ -73,10 +73,10 @@ def _for_people(broker: BrokerServer, control_api: ControlEndpoint | None, regis
 
 
 async def _listen_locally(serving: Serving, ready_file: ReadyFile) -> LocalSocket | None:
-    """Listen beside the ready file for ``ottla health``, if a client of the first listener needs credentials."""
+    """Open a Unix socket beside the ready file for ``ottla health``, if clients of the first listener need credentials."""
     if ready_file.path is None or not serving.broker.security.needs_credentials:
         return None
-    # Imported here, because plain brokers do not need it.
+    # Imported here, because most brokers do not need it.
     from ottla.broker.loop.local_sockets import listen_locally
 
     path = f"{ready_file.path.absolute()}.sock"
@@ -112,7 +112,7 @@ async def _serve(
 
     serving = Serving(env, new_broker)
     serving.broker.directory.acquire()
-    # Remove the file of a killed broker. This broker has the directory's lock, so no running broker uses the file.
+    # Remove the ready file of a killed broker. This broker has the directory's lock, so no running broker uses the file.
     ready_file.remove()
     stop_at_signals(serving.stop_wanted, steering.owner)
     # Open the control API before the broker starts, so that a busy port is found before anything was started or logged.
@@ -174,8 +174,8 @@ def run(
     """Serve until SIGTERM or SIGINT. Returns the exit code: 0 after a clean stop, 1 if the broker could not start.
 
     ``warnings`` maps settings without effect to the setting that was probably meant. ``first_topics`` and
-    ``first_users`` are created at the start.
-    ``started_lines`` are printed after the ready line, for programs that wait for Kafka's log lines (`ottla.container.image`).
+    ``first_users`` are created at the start. ``started_lines`` are printed after the ready line, for programs that wait for Kafka's
+    log lines (`ottla.container.image`).
     ``node``: see `run_process`.
     """
     return run_process(

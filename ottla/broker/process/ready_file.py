@@ -23,7 +23,7 @@ def _lock(file: IO[Any], kind: int) -> None:
 
 
 class ReadyFile:
-    """Writes and removes the ready file, but never replaces a file that no broker has written. Path None means no file.
+    """Writes and removes the ready file, but never replaces a file that no broker has written. With path None there is no file.
 
     A broker locks its file for as long as it runs, so that a broker with another data directory does not replace the file.
     """
@@ -33,7 +33,7 @@ class ReadyFile:
         self._written: IO[str] | None = None
 
     def check(self) -> None:
-        """Raise `ConfigError` if a foreign file would be replaced, or the file cannot be written."""
+        """Raise `ConfigError` if the path has a file that no broker has written, or cannot be written."""
         reason = self._why_not()
         if reason:
             raise ConfigError(f"--ready-file {self.path}: {reason}")

@@ -53,8 +53,7 @@ def run_process(
     ``warnings`` maps settings without effect to the setting that was probably meant. ``node`` is added to log lines if several
     processes write to one stream. ``begin`` is called after logging is configured.
     """
-    # Imported objects live as long as the process. After the freeze the collector, disabled so far (`ottla.__main__`), does not
-    # traverse them.
+    # Imported objects live as long as the process. `gc.freeze` exempts them from collection, which `ottla.__main__` has disabled.
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
@@ -120,6 +119,6 @@ def report_ready(
     try:
         print(for_people if sys.stdout.isatty() else line, *further_lines, sep="\n", flush=True)
     except OSError as error:
-        # The reader has closed the pipe, or the disk is full.
+        # The reader of stdout has closed the pipe, or the disk is full.
         error.filename = "stdout"
         raise

@@ -49,7 +49,7 @@ class Serving:
         """The error of a failed replacement. The process then has no broker and must end."""
         self.given_up: DirectoryError | None = None
         """The reason why the broker cannot continue. The process must stop the broker, and end with this error."""
-        # Held while a replacement starts the next broker: no other replacement begins, and the process does not stop.
+        # Locked during a replacement, a snapshot or a stop, so that only one of them runs.
         self._turn = asyncio.Lock()
         self.broker = new_broker(None, self._give_up)
 
@@ -173,7 +173,7 @@ class Serving:
             await self._start_next(inherited)
             return
         except Exception as error:
-            # The cause may be temporary, such as a lack of file descriptors, and there is no alternative.
+            # Retry once, because the cause may be temporary, such as a lack of file descriptors.
             log.warning("start_retried", reason=described(error))
         try:
             prepare()

@@ -1,4 +1,4 @@
-"""The parts of a broker's process that a broker serves without: the control API of tests, and the schema registry."""
+"""The optional parts of a broker's process: the control API and the schema registry."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ class Steering(msgspec.Struct, frozen=True, kw_only=True):
     clock: TimeSource | None = None
     """Replaces the machine's clock."""
     interception: Interception | None = None
-    """May change the handling of requests and transactions."""
+    """Injects faults into requests and transactions."""
     transaction_listener: TransactionListener | None = None
     """Notified of events of transactional ids."""
