@@ -17,8 +17,9 @@ class HostRefused(Exception):
 def check_host(given: str, served: str, own: Container[str] = ()) -> None:
     """Raise `HostRefused` if the Host header names another host.
 
-    ``served`` is the host on which the server listens, ``own`` has further names of the broker, in lower case. In a network of
-    containers, a broker has names without a dot, or below ``.internal``; public name servers have no such names.
+    ``served`` is the host on which the server listens, ``own`` has further names of the broker, in lower case. Unless the
+    server listens on loopback, names without a dot or below ``.internal`` are accepted too: containers have such names, and public
+    name servers do not.
     """
     try:
         name = urlsplit(f"//{given}").hostname or ""

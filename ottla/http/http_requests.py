@@ -33,9 +33,9 @@ MAX_BODY_BYTES: Final = 1 << 20
 MAX_DISCARDED_BYTES: Final = 16 << 20
 """Maximum number of bytes of a refused request that are read and dropped. Then the connection is closed."""
 PIECE_BYTES: Final = 1 << 13
-"""Size in bytes of the pieces in which a request is read. The headers may exceed their maximum by one piece."""
+"""Size in bytes of the pieces in which a request is read. Headers may exceed `MAX_HEADER_BYTES` by one piece."""
 MAX_TOLD: Final = 200
-"""Maximum length of an error text in characters. h11's texts quote the request."""
+"""Maximum length of an error text in characters, because h11's texts quote the request."""
 HAS_LEFT: Final = "ottla.has_left"
 """Key of a function in a request's WSGI environment that returns whether the client has closed the connection."""
 
@@ -43,7 +43,7 @@ log = structlog.get_logger("http")
 
 
 def has_left(connection: socket) -> bool:
-    """Whether the other side has closed a connection. False for a client that sends its next request early."""
+    """Whether the other side has closed a connection. False if unread data has arrived."""
     try:
         with DefaultSelector() as selector:
             selector.register(connection, EVENT_READ)
@@ -57,7 +57,7 @@ class _Disconnected(Exception):
 
 
 class HttpRefused(Exception):
-    """A request that is not valid, or is not accepted, and does not reach the app. The text is one line for a person."""
+    """A refused request, which does not reach the app. The text is one line for a person."""
 
     def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(text)

@@ -1,9 +1,8 @@
 """An HTTP server for a bounded number of clients, each with a bounded time for its request.
 
-The server serves the metrics and the control API (`ottla.control`), with which tests and tools control the broker, and the console
-for browsers. Requests are small; a browser keeps a connection for each open page. The server has its own threads, so that it
-responds while the event loop is busy or stopped. The HTTP code is imported when the first client connects, so that a broker without
-such clients starts as fast as one without the server.
+The server serves the metrics, the control API (`ottla.control`) with the console, and the schema registry. Requests are small; a
+browser keeps a connection for each open page. The server has its own threads, so that it responds while the broker's event loop is
+busy or stopped. The HTTP code is imported when the first client connects, so that it does not delay the broker's start.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ if TYPE_CHECKING:
 MAX_CONNECTIONS: Final = 16
 """Default maximum number of connections. Each needs a thread and a descriptor."""
 BACKLOG: Final = 128
-"""Number of connections that the operating system keeps until they are accepted. Linux resets further ones."""
+"""Number of connections that the operating system keeps until they are accepted. Linux resets further connections."""
 MAX_WAIT_S: Final = 2.0
-"""Time in s that a new connection waits for another one to end. Afterwards its request gets the response 503."""
+"""Time in s that a new connection waits for another connection to end. Then its request gets the response 503."""
 RETRY_AFTER_S: Final = 1
 """Seconds in the header ``Retry-After`` of the response 503."""
 CLOSE_TIMEOUT_S: Final = 5.0
@@ -95,7 +94,7 @@ class BoundedHttpServer:
         self._clients: set[socket] = set()
         self._refused: set[socket] = set()
         self._free = threading.Semaphore(max_connections)
-        # Once a connection has waited in vain, the others are refused at once, until one ends: they wait in a queue of one.
+        # Set after a connection has waited in vain: further connections are refused without a wait until a connection ends.
         self._is_full = False
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)

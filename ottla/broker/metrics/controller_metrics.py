@@ -12,7 +12,7 @@ def controller_metrics(report: ControllerReport) -> list[Metric]:
     brokers = report.state.registrations.brokers.values()
     fenced = sum(b.is_fenced for b in brokers)
     stopping = sum(b.is_in_controlled_shutdown and not b.is_fenced for b in brokers)
-    # A cluster of one broker has no registrations.
+    # The only broker of a cluster is not registered.
     active = 1 if report.state.is_alone else len(brokers) - fenced - stopping
     partitions = [p for topic in report.state.topics.values() for p in topic.partitions]
     offline = sum(not p.has_leader for p in partitions) + report.damaged_partitions

@@ -31,7 +31,7 @@ ServeMetrics = Callable[[str, int], ServedMetrics]
 
 
 class MetricsEndpoint:
-    """``serve`` starts the server if ``ottla.metrics.port`` is set; ``served`` is a server inherited from another broker."""
+    """``serve`` starts the server if ``ottla.metrics.port`` is set; ``served`` is a server inherited from a replaced broker."""
 
     def __init__(self, settings: Settings, serve: ServeMetrics | None, served: ServedMetrics | None) -> None:
         self._settings = settings

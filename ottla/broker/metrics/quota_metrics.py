@@ -1,4 +1,4 @@
-"""The metrics of clients with quotas, under the names that the JMX exporter gives Kafka's. Imported only if there are quotas."""
+"""The metrics of clients with quotas, under the JMX exporter's names for Kafka's metrics. Imported only if there are quotas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ThrottledSensor(Protocol):
 
 
 def quota_metrics(managers: QuotaManagers, now_ms: int) -> Iterator[Metric]:
-    """The metrics of all clients that were measured in the last hour. An empty label: the quota does not depend on it."""
+    """The metrics of all clients that were measured in the last hour. A label is empty if the quota does not depend on it."""
     named = (
         ("produce_byte_rate", "Bytes per second that clients produce", managers.produce),
         ("fetch_byte_rate", "Bytes per second that clients fetch", managers.fetch),

@@ -60,7 +60,7 @@ class MetricsServer:
     def __init__(self, host: str, port: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._collect: Callable[[], list[Metric]] = list
-        # Prometheus may scrape by any name. Metrics have no secrets, and a request changes nothing.
+        # Prometheus may use any host name: metrics are not secret, and a request changes nothing.
         self._server = BoundedHttpServer(host, port, _only_at(PATH, app_of(self._collected)), own_names=None)
         self.port = self._server.port
         self._server.serve()

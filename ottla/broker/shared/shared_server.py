@@ -1,6 +1,6 @@
 """The parts of every server: the kernel, the connections, the listeners, and the metrics (kafka.server.SharedServer).
 
-`BrokerServer` and `ControllerServer` have one each, and build their own parts on it.
+`BrokerServer` and `ControllerServer` each build their own parts on a `SharedServer`.
 """
 
 from __future__ import annotations
