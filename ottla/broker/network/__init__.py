@@ -2,12 +2,12 @@
 
 - `addresses`: the addresses on which the broker listens, and the addresses that it advertises to clients.
 - `answers`: keeps the responses of a connection in the order of its requests, without a socket.
-- `connection`: one client's connection: receives frames, dispatches requests, and sends the responses in the order of the requests.
+- `connection`: one client's connection.
 - `connection_memory`: counts the memory of one connection, and reports it to the budgets of all connections.
 - `dispatch`: decodes a frame, calls the handler of its API, and encodes the response, without a socket.
 - `framing`: cuts the bytes of a connection into frames, without a socket.
-- `intercepted`: handles a request according to the `Verdict` of an interception, which may delay it or change its response.
-- `key_sets`: the public keys of an identity provider, from a file or a URL (``sasl.oauthbearer.jwks.endpoint.url``).
+- `intercepted`: handles a request according to the `Verdict` of an interception.
+- `key_sets`: the public keys of an identity provider, from a file or a URL.
 - `listener`: the settings of listeners, and the connections of all listeners with their limits.
 - `listener_security`: creates the connections of all listeners, with or without TLS and SASL.
 - `pause_reasons`: the reasons why a connection temporarily handles no requests.
@@ -16,7 +16,7 @@
 - `sasl_dispatch`: dispatches the requests of one connection on a listener with SASL: authenticates the client first.
 - `secured`: how the clients of one listener with TLS or SASL connect and authenticate.
 - `throttle`: mutes a connection while its client is throttled.
-- `tls`: TLS on accepted connections: the TLS context of a listener, and the handshake before a connection begins.
+- `tls`: the TLS context of a listener, and the handshakes of accepted connections.
 - `wait_committed`: delays the responses of coordinators until the records they depend on are committed (below the high watermark).
 - `within_quotas`: handles requests while there are quotas, and throttles clients that exceed one.
 """

@@ -29,7 +29,8 @@ class Slot:
 
 
 class Answers:
-    """The responses of one connection. ``out`` has the responses that may be sent now; later responses wait for an earlier one.
+    """The responses of one connection. ``out`` has the responses that may be sent now; other responses wait until all earlier ones
+    are ready.
 
     ``waiting_bytes`` is the memory of the waiting requests and of the ready responses that wait for them.
     """
@@ -90,7 +91,7 @@ class Answers:
 
 
 def merged(parts: list[Buffer], small_bytes: int = 4096) -> list[Buffer]:
-    """Join adjacent small pieces, but not large pieces, so that one writev has few buffers."""
+    """Join adjacent small buffers, but not large buffers, so that one writev has few buffers."""
     joined: list[Buffer] = []
     small: list[Buffer] = []
     for part in parts:

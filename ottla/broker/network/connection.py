@@ -262,7 +262,7 @@ class Connection(asyncio.BufferedProtocol):
         except (RequestRefused, *DECODE_FAILURES) as error:
             self._failed(error)
             return
-        # Compute the cost before the handler runs: the handler may decode other messages, which resets `message_elements`.
+        # Compute the memory before the handler runs: the handler may decode other messages, which resets `message_elements`.
         cost_bytes = len(frame) + ELEMENT_BYTES * message_elements()
         is_watched = self._interception is not None and route.api.key in self._interception.watched_keys
         handled = self._handled(route, request, len(frame)) if is_watched else dispatcher.respond(route, request, len(frame))
@@ -375,7 +375,7 @@ class Connection(asyncio.BufferedProtocol):
             self._fill_when_durable(route, self._answers.reserve(), parts, barrier.lossy_rounds)
 
     def _fill_when_durable(self, route: Route, slot: Slot, parts: list[Buffer], lossy_rounds: int) -> None:
-        """Fill a response's place when all writes that it depends on are synced. If the writes may be lost, close the connection.
+        """Put a response into its place once all writes that it depends on are synced. If they may be lost, close the connection.
 
         ``lossy_rounds`` is the value of `Barrier.lossy_rounds` when the request began to be handled.
         """

@@ -30,7 +30,7 @@ ELEMENTS_AT_ONCE = 2_000
 LARGE_FRAME_BYTES = 1 << 20
 ELEMENTS_OF_LARGE_FRAMES = 64
 """`ELEMENTS_AT_ONCE` for a frame larger than `LARGE_FRAME_BYTES`, because each element may have a string of 32,767 bytes. A Produce
-request with one large batch has few elements and is decoded on the event loop, because its records are not decoded."""
+request with one large batch is decoded on the event loop: it has few elements, because its records are not decoded."""
 COPIED_FRAME_BYTES = 8 << 20
 """A frame with more bytes, unless it is a Produce request, is always decoded in a worker thread, because decoding copies its bytes.
 """
@@ -122,8 +122,8 @@ class Dispatching(Protocol):
 
 
 class Client(NamedTuple):
-    """The client of a dispatcher. ``throttle`` mutes it for some ms. It has no reference to the connection, which can be freed at
-    once."""
+    """The client of a dispatcher. ``throttle`` mutes it for some ms. It has no reference to the connection, which can be freed when
+    it is closed."""
 
     peer: str
     connection_id: int

@@ -135,8 +135,7 @@ class Accepted(Protocol):
 class ListenerLimits:
     """The connections and new connections per second that each listener may have. Implements `live_config.Reconfigurable`.
 
-    The limits are `LISTENER_LIMITS`, for the server and for its listeners. Without a limit on new connections per second, the
-    modules that measure them are not imported.
+    The limits are `LISTENER_LIMITS`, for the server and for its listeners.
     """
 
     def __init__(self, clock: Clock, config: BrokerConfig, listeners: Collection[str], protected: str | None) -> None:
@@ -252,7 +251,8 @@ class Connections:
         return count >= self.of_listeners.max_connections.get(listener, self.limit)
 
     def close_idle(self) -> None:
-        """Close connections that were idle for connections.max.idle.ms. Called every `IDLE_TICK_MS`.
+        """Close idle connections (connections.max.idle.ms), and abort closed connections whose client does not read its last
+        responses. Called every `IDLE_TICK_MS`.
 
         Each connection stores the tick of its last bytes, which is cheaper than reading a clock.
         """

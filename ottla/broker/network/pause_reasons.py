@@ -22,8 +22,8 @@ class Hold:
     RESPONSES = 16
     """The memory for the responses of all connections is used up. Cleared by `Connection.go_on`, which the budget calls."""
     TURN = 32
-    """The connection has used up its time slice. Cleared by `Connection._next_turn`."""
+    """The connection has used up its time slice or the limit of response bytes. Cleared by `Connection._next_turn`."""
     MUTED = 64
     """A `broker.hooks.interception.Verdict` mutes the connection after a response. Cleared by the timer of `Connection.mute`."""
     THROTTLED = 128
-    """The client has exceeded a quota. Cleared by the timer of `Throttle`."""
+    """The client is throttled by a quota or by a limit on new connections. Cleared by the timer of `Throttle`."""

@@ -189,7 +189,7 @@ def _add_partitions_by_broker(noted: _Noted, ports: Ports, come_ms: int, request
 
 
 def _named(topics: list[Any]) -> tuple[list[TopicPartition], int]:
-    """Return the first `PARTITIONS_KEPT` partitions, and the number of all partitions."""
+    """Return the first `PARTITIONS_KEPT` partitions, and the number of partitions."""
     named: list[TopicPartition] = []
     count = 0
     for topic in topics:

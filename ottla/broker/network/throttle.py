@@ -1,4 +1,4 @@
-"""Mutes a connection while its client is throttled, because it has exceeded a quota."""
+"""Mutes a connection while its client is throttled by a quota or by a limit on new connections."""
 
 from __future__ import annotations
 

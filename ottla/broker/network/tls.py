@@ -225,7 +225,6 @@ class TlsHandshake(asyncio.BufferedProtocol):
             waiter.add_done_callback(lambda _: self._drive(raw, starting))
 
     def _done(self, transport: asyncio.Transport | None) -> None:
-        """Pass the connection to the protocol that handles requests."""
         if transport is None or self._is_lost or transport.is_closing():
             return
         connection = self._connection_of(transport)
