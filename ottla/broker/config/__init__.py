@@ -12,8 +12,7 @@
 - `rules`: the allowed values of configs: the validators of Kafka's ConfigDef, in the notation of keys.txt.
 - `security`: the security of each listener: keys and certificates for TLS, SASL mechanisms with their JAAS configs.
 - `security_protocols`: the security protocols of listeners.
-- `settings`: the settings of a broker, from Kafka's defaults, ottla's defaults, server.properties, ``KAFKA_*`` variables and
-  ``--set``.
+- `settings`: the settings of a broker, as text and typed.
 - `sources`: reads settings from server.properties, ``KAFKA_*`` variables, ``--set`` and flags.
 - `topics`: the effective configs of a topic.
 """

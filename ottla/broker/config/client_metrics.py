@@ -61,7 +61,7 @@ def validate_client_metrics(own: Mapping[str, str]) -> None:
 
 
 def _check_pattern(pattern: str) -> None:
-    """Check a pattern ``client_id=regular expression``. Raises INVALID_CONFIG.
+    """Check a pattern, such as ``client_id=REGULAR EXPRESSION``. Raises INVALID_CONFIG.
 
     Kafka accepts Java's expressions. RE2 supports nearly all of these, except look-around, and checks every expression quickly.
     """

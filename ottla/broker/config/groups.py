@@ -126,7 +126,7 @@ EARLIEST_RESET, LATEST_RESET, RESET_BY_DURATION = "earliest", "latest", "by_dura
 
 
 def share_offset_reset(own: Mapping[str, str], config: BrokerConfig) -> str:
-    """Where a share group begins: `EARLIEST_RESET`, `LATEST_RESET`, or `RESET_BY_DURATION` and a duration."""
+    """The offset reset strategy of a share group: `EARLIEST_RESET`, `LATEST_RESET`, or `RESET_BY_DURATION` and a duration."""
     return str(group_value("share.auto.offset.reset", own, config))
 
 

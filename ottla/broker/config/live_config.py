@@ -23,8 +23,8 @@ class Reconfigurable(Protocol):
 
     @property
     def reloads(self) -> frozenset[str]:
-        """The configs that this part loads. The part is called only if a client sets or deletes one of them, even to its current
-        value."""
+        """The configs that this part loads. `check` and `use` are called only if a client sets or deletes one of them, even to its
+        current value."""
         ...
 
     def check(self, config: BrokerConfig) -> None:

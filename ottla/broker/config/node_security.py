@@ -27,7 +27,8 @@ CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
 def node_security(
     config: BrokerConfig, listener: str, protocol: SecurityProtocol, mechanism_key: str, secret: bytes, now_s: Callable[[], float]
 ) -> Connecting:
-    """How this node connects to the listener of other nodes with the name ``listener``. ``mechanism_key`` has the SASL mechanism.
+    """How this node connects to the listener of other nodes with the name ``listener``. ``mechanism_key`` is the key of the SASL
+    mechanism.
 
     ``secret``: see `key_stores.from_store`. ``now_s``: the time for unsecured tokens, in seconds since 1970. Reads the key stores.
     Raises `ConfigError`.

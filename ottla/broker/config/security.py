@@ -54,7 +54,7 @@ class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):
     modules: Mapping[str, LoginModule]
     """The login modules of the enabled mechanisms, by mechanism, in the order of ``sasl.enabled.mechanisms``."""
     max_session_ms: Mapping[str, int]
-    """``connections.max.reauth.ms`` by mechanism."""
+    """The value of ``connections.max.reauth.ms`` by mechanism."""
     max_receive_bytes: int
     """Maximum size of a frame before the client is authenticated (``sasl.server.max.receive.size``)."""
     key_set: KeySetSettings | None
@@ -90,7 +90,7 @@ Texts = Callable[[str], "str | None"]
 
 
 def texts_of(config: BrokerConfig, listener: str) -> Texts:
-    """Return a function that looks up keys for one listener."""
+    """Return a function that looks up the values of keys for one listener."""
 
     def text(name: str) -> str | None:
         value = config.of_listener(listener, name)
@@ -137,7 +137,7 @@ def tls_settings(config: BrokerConfig, listener: str, protocol: SecurityProtocol
 
 
 def keys_of(text: Texts, secret: bytes) -> KeyMaterial | None:
-    """The key and the certificates of this node, with the checks of DefaultSslEngineFactory; None if there are none.
+    """The key and the certificates of this node, with the checks of DefaultSslEngineFactory; None without a key store.
 
     Raises `ConfigError`.
     """
@@ -170,7 +170,7 @@ def keys_of(text: Texts, secret: bytes) -> KeyMaterial | None:
 
 
 def trusted_of(text: Texts) -> bytes | None:
-    """The trusted certificates in PEM; None if there are none. Raises `ConfigError`."""
+    """The trusted certificates in PEM; None without a trust store. Raises `ConfigError`."""
     kind = _store_type(text, "ssl.truststore.type")
     path, password, inline = text("ssl.truststore.location"), text("ssl.truststore.password"), text("ssl.truststore.certificates")
     if inline is not None:

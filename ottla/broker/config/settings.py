@@ -288,7 +288,6 @@ class BrokerConfig:
             raise ConfigError(f"super.users: {error}") from None
 
     def _check_groups(self) -> None:
-        """Raise `ConfigError` for an unknown assignor, or a group default outside its bounds (GroupCoordinatorConfig)."""
         names: tuple[str, ...] = self.value("group.consumer.assignors")  # type: ignore[assignment]
         for name in names:
             if name not in ASSIGNORS:

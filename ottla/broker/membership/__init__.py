@@ -7,9 +7,8 @@
 - `joined_metadata`: the cluster's metadata on a broker that fetches it from a controller elsewhere.
 - `lifecycle`: state machine of a broker's registration and heartbeats, without clock and connection (BrokerLifecycleManager of
   Kafka).
-- `membership`: connects `BrokerLifecycle` and `MetadataFetch` to the controller: sends their requests and passes on the responses.
-- `metadata_copy`: this broker's copy of the cluster's metadata log, in ``__cluster_metadata-0`` of its log directory
-  (KafkaMetadataLog).
+- `membership`: connects `BrokerLifecycle` and `MetadataFetch` to the controller.
+- `metadata_copy`: this broker's copy of the cluster's metadata log (KafkaMetadataLog).
 - `metadata_fetch`: fetches the metadata log as an observer, without a connection (KafkaRaftClient's follower side).
 - `metadata_replica`: an observer's replica of the metadata log: applies committed batches, and queues batches above the high
   watermark.

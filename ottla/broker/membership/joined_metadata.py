@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from ottla.client.security.client_config import Connecting
 
 IDS_AHEAD = 100
-"""Number of producer ids left at which the next block is requested (RPCProducerIdManager)."""
+"""When only this many producer ids are left, the next block is requested (RPCProducerIdManager)."""
 CONTROLLED_SHUTDOWN_MS = 20_000
 """How long a stop waits for the controller to move this broker's leaderships, in ms. Apache Kafka waits for five minutes."""
 

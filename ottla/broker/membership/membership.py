@@ -77,9 +77,9 @@ class Membership:
         self._fetch_timer: Timer | None = None
         self._is_stopped = False
         self.last_failure = ""
-        """The last failure to reach the controller, or the error that it returned; empty after a successful heartbeat."""
+        """The last failure to reach the controller, or the error in its response; empty after a successful heartbeat."""
         self.is_of_another_cluster = False
-        """Whether the controller rejected this broker's cluster id while it started. Then no further request is sent."""
+        """Whether the controller rejected the cluster id of this broker at its start. Then no further request is sent."""
         self._beat_errors, self._fetch_errors = RepeatedErrors(env, log), RepeatedErrors(env, log)
 
     def start(self) -> None:

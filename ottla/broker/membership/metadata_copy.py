@@ -169,7 +169,6 @@ class MetadataCopy:
         )
 
     def _take_out(self) -> None:
-        """Close the log, and remove it from the log directory's table."""
         self._directory.logs.pop((METADATA_TOPIC, 0), None)
         self._log.is_failed = True
         with suppress(OSError):

@@ -38,7 +38,7 @@ class Step(Enum):
     ASK_AGAIN = "ask again"
     """Fetch again immediately, in the leader epoch of the response."""
     WAIT = "wait"
-    """Fetch again later."""
+    """Fetch again later, because the fetch has failed."""
 
 
 class FetchOutcome(msgspec.Struct, frozen=True, kw_only=True):

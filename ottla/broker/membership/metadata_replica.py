@@ -112,7 +112,7 @@ class MetadataReplica:
         self.committed_end_offset, self._committed_epoch = header.next_offset, header.leader_epoch
 
     def _read_copy(self, high_watermark: int) -> None:
-        """Apply the copy found at the start. Its uncommitted batches are queued before the batches fetched since."""
+        """Apply the copy found at the start. Its uncommitted batches are queued before the batches fetched since the start."""
         assert self._copy is not None
         unread_end, self._unread_end = self._unread_end, 0
         waiting: list[tuple[BatchHeader, bytes]] = []

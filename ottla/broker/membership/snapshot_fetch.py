@@ -38,7 +38,7 @@ class SnapshotFetch:
         self._read = bytearray()
 
     def request(self, leader_epoch: int) -> FetchSnapshotRequest:
-        """The request for the next piece."""
+        """The request for the next piece of the snapshot."""
         partition = PartitionSnapshot(
             partition=0,
             current_leader_epoch=leader_epoch,
@@ -54,7 +54,7 @@ class SnapshotFetch:
         )
 
     def take(self, response: FetchSnapshotResponse) -> bytes | None:
-        """Process a piece; returns the snapshot once it is complete. Raises `SnapshotRefused`."""
+        """Process a piece; returns the whole snapshot after its last piece. Raises `SnapshotRefused`."""
         if response.error_code != Code.NONE:
             raise SnapshotRefused(f"the fetch failed with {name_of(response.error_code)}")
         pieces = [p for topic in response.topics if topic.name == METADATA_TOPIC for p in topic.partitions]
