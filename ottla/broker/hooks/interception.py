@@ -96,7 +96,7 @@ class Ending(Enum):
 
     ANSWER = "answer"
     SILENCE = "silence"
-    """The client never gets a response. The connection stays open, and later responses do not wait for its response."""
+    """The client never gets a response. The connection stays open, and sends later responses as usual."""
     CUT = "cut"
     """The connection is closed."""
 

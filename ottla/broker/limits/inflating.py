@@ -13,7 +13,7 @@ class InflatingMemory:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
-        # Bytes that each waiting coroutine needs, by its pause, in order of arrival.
+        # Bytes that each waiting coroutine needs, by its `Pause`, in order of arrival.
         self._waiting: dict[Pause[None], int] = {}
 
     async def take(self, size_bytes: int) -> None:

@@ -90,7 +90,7 @@ class QuotaManagers:
         return self._longer(self.fetch, user, client_id, self._recorded(self.fetch, user, client_id, size_bytes), used_ms)
 
     def handled(self, user: str, client_id: str, used_ms: float, mutation_ms: int) -> int:
-        """Record any other request; returns the throttle time. ``mutation_ms`` is the one by the quota on partition changes."""
+        """Record any other request; returns the throttle time. ``mutation_ms`` is the throttle time for partition changes."""
         return self._longer(self.mutation, user, client_id, mutation_ms, used_ms)
 
     def _longer(
@@ -101,7 +101,7 @@ class QuotaManagers:
         wait_ms: int,
         used_ms: float | None,
     ) -> int:
-        """Record a request's time. Returns the longer of both throttle times, and adds it to the metrics of its quota."""
+        """Record a request's time. Returns the longer throttle time, and adds it to the metrics of its quota."""
         request_ms = 0
         if used_ms is not None:
             request_ms = self._recorded(self.request, user, client_id, used_ms * PERCENT_PER_MS)

@@ -305,7 +305,7 @@ class RealEnv:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
         if soft != resource.RLIM_INFINITY and soft < wanted:
-            # Some systems refuse values up to the hard limit that they report.
+            # Some systems refuse the hard limit that they report.
             with suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
                 soft = wanted
@@ -358,7 +358,7 @@ def _of_each_address(host: str, port: int, backlog: int) -> list[socket.socket]:
 
 
 LISTENING_PORTS = range(20_000, 32_768)
-"""Ports below the ephemeral ports of Linux, Windows and macOS (32768 or 49152 and above)."""
+"""Ports for `free_port`, below the ephemeral ports of Linux, Windows and macOS (32768 or 49152 and above)."""
 PORTS_TRIED = 100
 
 

@@ -66,7 +66,7 @@ class RepeatedErrors:
         self._rounds: dict[Hashable, bool] = {}
 
     def failed(self, event: str, reason: str, *, key: Hashable = None, level: str = "warning", **fields: Any) -> None:
-        """Log an error if it is new, or if its interval has passed. ``key`` distinguishes several operations."""
+        """Log an error if it is new, or if its interval since the last line has passed. ``key`` distinguishes operations."""
         if key in self._rounds:
             self._rounds[key] = True
         now_ms, error = self._clock.monotonic_ms(), (key, event, reason)

@@ -70,7 +70,7 @@ def raised(error: Exception) -> None:
 
 
 class Stepping:
-    """The one scheduler of a broker's long work."""
+    """The scheduler of a broker's long work."""
 
     def __init__(self, env: Env, on_bug: Callable[[], None]) -> None:
         """``on_bug`` is called in an ``except`` block when a callback raises."""

@@ -324,7 +324,6 @@ def _own(ports: Ports) -> Iterator[Metric]:
 
 
 def _budgets(ports: Ports) -> Iterator[Metric]:
-    """Limits of the memory and time that all clients share."""
     requests, responses = ports.connections.request_budget, ports.connections.response_budget
     which: list[tuple[Labels, RequestBudget | ResponseBudget]] = [
         ({"queue": "requests"}, requests),

@@ -143,7 +143,7 @@ class CoordinatorVerification:
         *,
         implicit_add: bool,
     ) -> None:
-        """Implements `Verification`. A remote coordinator gets one request. The answers are stored for `join`."""
+        """Implements `Verification`. A remote coordinator gets one request for all partitions; `join` uses its stored answers."""
         try:
             index = self._transactions.partition_of(transactional_id)
         except KafkaError:
@@ -299,7 +299,7 @@ class CoordinatorVerification:
 
 
 def _taken(waiting: list[_Asked]) -> tuple[list[_Asked], list[_Asked]]:
-    """Return the questions for the next request, and the rest. A request has each transaction once, to verify or to add."""
+    """Return the questions for the next request, and the rest. A request has each transaction once, to verify or add partitions."""
     purposes: dict[str, tuple[ProducerIdAndEpoch, bool]] = {}
     sent: list[_Asked] = []
     left: list[_Asked] = []

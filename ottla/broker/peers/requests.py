@@ -119,7 +119,7 @@ class Requests:
         self._in_flight_bytes += request.size_bytes
 
     def awaited(self, correlation_id: int) -> Request:
-        """Return the request that a response belongs to. Raises `OutOfOrder` without a change."""
+        """Return the request that a response belongs to. Raises `OutOfOrder` and changes nothing."""
         first = next(iter(self._in_flight), None)
         if first is None or first != correlation_id:
             raise OutOfOrder(f"the response has correlation id {correlation_id} instead of {'none' if first is None else first}")

@@ -1,4 +1,4 @@
-"""TLS and SASL of this node's connections to one listener of the other nodes (the client's ChannelBuilder of Kafka)."""
+"""TLS and SASL of this node's connections to one listener of the other nodes (Kafka's ChannelBuilder for clients)."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ async def _serve(
     host = Host(serve_metrics=serve_metrics)
     controller = ControllerServer(RealEnv(), config, features, cluster_id=cluster_id, host=host, first_users=first_users)
     controller.directory.acquire()
-    # Remove the ready file of a killed controller. This one has the directory's lock, so no running controller uses the file.
+    # Remove the ready file of a killed controller. This process has the directory's lock, so no running controller uses the file.
     ready_file.remove()
     stop_wanted = asyncio.Event()
     stop_at_signals(stop_wanted, owner)

@@ -105,7 +105,7 @@ async def _of_streams(group: DescribedGroup) -> GroupMembership:
 
 
 async def _of_classic(group: ClassicGroup) -> GroupMembership:
-    # Other clients of the classic protocol, such as Kafka Connect, have their own assignments.
+    # Other clients of the classic protocol, such as Kafka Connect, encode assignments differently.
     is_consumer = group.protocol_type in (None, "", CONSUMER)
     members, assignments, assignor = list(group.members.values()), group.assignments, group.protocol or ""
     decoded: dict[str, dict[str, list[int]]] = {}

@@ -91,7 +91,7 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """All partitions on this broker. ``held`` has those with the most offsets above the last stable offset, of ``held_count``."""
+    """All partitions on this broker. ``held_count`` of them hold back read_committed consumers; ``held`` lists the worst."""
 
     size_bytes: int
     held_count: int
@@ -188,7 +188,8 @@ def _detail(ports: Ports, topic: str, index: int) -> PartitionDetail:
     partition = ports.partitions.known(topic, index)
     if partition is None:
         leader, epoch = _registered_leader(ports, topic, index)
-        return PartitionDetail(partition=index, leader=leader, leader_epoch=epoch, problem="this broker has no replica of it")
+        problem = "this broker has no replica of the partition"
+        return PartitionDetail(partition=index, leader=leader, leader_epoch=epoch, problem=problem)
     leader, epoch = partition.leader_id, partition.log.leader_epoch
     try:
         return PartitionDetail(partition=index, leader=leader, leader_epoch=epoch, detail=_looked_up(partition))

@@ -70,7 +70,7 @@ def test_view_lists_open_and_aborted_transactions_of_a_partition(viewed: ViewedW
     assert empty.detail is not None
     assert empty.detail.markers == []
     (missing,) = run(details(viewed.broker, "t", [2]))
-    assert (missing.detail, missing.problem) == (None, "this broker has no replica of it")
+    assert (missing.detail, missing.problem) == (None, "this broker has no replica of the partition")
 
 
 def test_blocking_transaction_begins_at_the_last_stable_offset(viewed: ViewedWorld) -> None:
