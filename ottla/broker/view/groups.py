@@ -168,7 +168,7 @@ async def group(ports: Ports, group_id: str) -> GroupDetail:
 
 
 class _Commit(NamedTuple):
-    """A committed offset. Only share groups have a ``lag`` here; that of other groups is the high watermark minus ``offset``."""
+    """A committed offset. ``lag`` is set only in share groups; other groups lag by the high watermark minus ``offset``."""
 
     offset: int
     metadata: str = ""

@@ -73,7 +73,7 @@ class GroupMembership(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def membership(shard: GroupShard, group_id: str, topics: GroupTopics) -> GroupMembership:
-    """Return the members that a group has at the call; none for a group that has only committed offsets."""
+    """Return the members that a group has at the time of the call; none for a group that has only committed offsets."""
     consumer, share = shard.consumers.groups.get(group_id), shard.shares.groups.get(group_id)
     if consumer is not None:
         assignor = consumer.preferred_assignor() or shard.config.consumer_of(group_id).default_assignor

@@ -112,7 +112,7 @@ async def of_producers(ports: Ports, producer_ids: Collection[int]) -> dict[int,
 
 
 def _described(ports: Ports, metadata: TxnMetadata) -> TransactionDescription:
-    # For older producers the coordinator keeps the start time after the transaction is completed.
+    # The coordinator keeps the start time after the transaction is completed.
     has_begun = metadata.state in OPEN_STATES and metadata.start_ms >= 0
     return TransactionDescription(
         transactional_id=metadata.transactional_id,
