@@ -31,7 +31,7 @@ class Kind(StrEnum):
     FENCED = "fenced"
     """A producer has fenced an older producer of the transactional id."""
     DECIDED = "decided"
-    """A transaction was aborted without a client's request: ``outcome`` is one of `UNASKED_OUTCOMES`."""
+    """A transaction was aborted without an EndTxn request: ``outcome`` is one of `UNASKED_OUTCOMES`."""
     MARKERS = "markers"
     """Markers were refused with ``error``."""
 

@@ -179,7 +179,7 @@ def _transactions(ports: Ports) -> Iterator[Metric]:
     )
     yield _counter(
         f"{manager}_verificationfailurerate_count",
-        "Batches refused because their partition is not in the transaction",
+        "Partitions that could not be added or verified",
         counters.verification_failures,
     )
     channel = "kafka_coordinator_transaction_transactionmarkerchannelmanager"
