@@ -18,7 +18,7 @@ PRODUCE, FETCH, REQUEST, MUTATION = "producer_byte_rate", "consumer_byte_rate", 
 CONNECTIONS = "connection_creation_rate"
 """The names of all kinds of client quotas in Kafka."""
 PERCENT_PER_MS = 0.1
-"""What 1 ms of the event loop in a second adds to ``request_percentage``. 100 % is the whole event loop, in Kafka one thread."""
+"""Percentage (``request_percentage``) of 1 ms of the event loop in a second. 100 % is the whole event loop, in Kafka one thread."""
 
 
 class LimitedRequest:
