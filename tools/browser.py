@@ -57,6 +57,8 @@ class Browser:
             options.add_argument("--no-sandbox")
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver: Any = webdriver.Chrome(options=options, service=Service(str(shutil.which(PROGRAMS[1]))))
+        # Selenium's default is 30 s, in which axe-core may not end on a loaded machine.
+        self.driver.set_script_timeout(5 * TIMEOUT_S)
         self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH})
 
     def enter(self, console_url: str) -> None:

@@ -32,7 +32,7 @@ PARTITIONS = 6
 KEYS = 18
 RECORDS = 900
 """Records per phase: a program needs several seconds to copy this many."""
-TIMEOUT_S = 90
+TIMEOUT_S = 300
 SETTINGS = {
     "group.consumer.session.timeout.ms": "3000",
     "group.consumer.min.session.timeout.ms": "1000",
