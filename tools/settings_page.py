@@ -9,9 +9,10 @@ from pathlib import Path
 from textwrap import fill
 
 from ottla.broker.config.definitions import OWN, Definition, documentation, topic_definitions
-from ottla.broker.config.effects import RESOURCES, ConfigEffect, definitions, effect_of, without_effect
+from ottla.broker.config.effects import ConfigEffect, definitions, effect_of, without_effect
 from ottla.broker.config.settings import OWN_DEFAULTS
 from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.protocol.config_effects import RESOURCES
 
 TARGET = Path(__file__).parent.parent / "docs" / "settings.md"
 OTHER_NAMES = {"broker.id": "node.id", "log.dir": "log.dirs"}
@@ -37,7 +38,8 @@ HEAD = """# Settings
 Settings are Kafka's own keys: in a `server.properties` file, as `KAFKA_*` variables (`KAFKA_NUM_PARTITIONS` is `num.partitions`;
 `__` means `_`, `___` means `-`), or by `--set key=value`. An unknown key is refused with a suggestion.
 Keys of Kafka that have no effect in ottla are listed at the end of this page. If such a key is used, the log has a warning
-(`setting_ignored`): at each start, and once when a client sets the key.
+(`setting_ignored`): at each start, and once when a client sets the key. `ottla topic create`, `ottla topic alter`, `ottla config
+set` and the console warn too.
 
 The descriptions are Apache Kafka's, shortened. *While it runs* says whether `ottla config set broker`, or any administrator's tool,
 changes it without a restart.

@@ -62,15 +62,20 @@ def set_(
     timeout_s: float,
     as_json: bool,
 ) -> None:
+    from ottla.client.admin.config_effects import effect_warnings, without_effect
     from ottla.client.admin.topics import ConfigKind, set_configs
 
     values: dict[str, str | None] = {**dict(assignments), **dict.fromkeys(unset)}
     if not values:
         raise click.UsageError("there is nothing to set; give KEY=VALUE or --unset KEY")
     with cluster_at(bootstrap, timeout_s) as cluster:
-        set_configs(cluster.brokers, ConfigKind[kind.replace("-", "_").upper()], _resource(name, kind), values)
+        config_kind, resource = ConfigKind[kind.replace("-", "_").upper()], _resource(name, kind)
+        set_configs(cluster.brokers, config_kind, resource, values)
+        unused = without_effect(cluster.brokers, config_kind, resource, dict(assignments).keys() - set(unset))
+    for warning in effect_warnings(unused):
+        note(warning)
     if as_json:
-        show_json({"kind": kind, "name": name, "set": dict(assignments), "unset": list(unset)})
+        show_json({"kind": kind, "name": name, "set": dict(assignments), "unset": list(unset), "without_effect": unused})
     else:
         changes = [f"{key}={value}" for key, value in assignments] + [f"{key} was reset to its default" for key in unset]
         show_line(f"{kind} {name}: {', '.join(changes)}")

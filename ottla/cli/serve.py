@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -236,15 +236,24 @@ def _configuration(
     properties: Path | None, settings: Sequence[str], by_flags: dict[str, str], *, replaces_listeners: bool
 ) -> tuple[BrokerConfig, dict[str, str | None]]:
     """Load the settings of all sources. Also returns the settings that have no effect. Raises `ConfigError` and `BadArgument`."""
-    from ottla.broker.config.effects import without_effect
     from ottla.broker.config.sources import load, variable_near
-    from ottla.coordinator.metadata.cluster import BROKER_RESOURCE
 
     config, ignored = load(properties, os.environ, list(settings), by_flags)
     if replaces_listeners:
         _check_listen(load(properties, os.environ, list(settings), {})[0].settings)
-    unused = without_effect(BROKER_RESOURCE, config.given)
+    unused = _without_effect(config.given.keys() - by_flags.keys())
     return config, {**dict.fromkeys(unused), **{name: variable_near(name) for name in ignored}}
+
+
+def _without_effect(names: Collection[str]) -> list[str]:
+    """Return the settings that have no effect. All settings of flags have one."""
+    if not names:
+        return []
+    # Imported here because a start without settings needs no module for it.
+    from ottla.broker.config.effects import without_effect
+    from ottla.coordinator.metadata.cluster import BROKER_RESOURCE
+
+    return without_effect(BROKER_RESOURCE, names)
 
 
 def _check_kind(broker_count: int | None, *, alone: dict[str, object], clustered: dict[str, object]) -> None:

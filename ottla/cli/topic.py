@@ -47,7 +47,8 @@ def create(
     as_json: bool,
 ) -> None:
     from ottla.client import KafkaAnswered
-    from ottla.client.admin.topics import BROKER_DEFAULT
+    from ottla.client.admin.config_effects import effect_warnings, without_effect
+    from ottla.client.admin.topics import BROKER_DEFAULT, ConfigKind
     from ottla.protocol.errors import Code
 
     is_new = True
@@ -58,8 +59,11 @@ def create(
             if not if_missing or refused.code != Code.TOPIC_ALREADY_EXISTS:
                 raise
             is_new = False
+        unused = without_effect(cluster.brokers, ConfigKind.TOPIC, name, dict(configs)) if is_new else []
+    for warning in effect_warnings(unused):
+        note(warning)
     if as_json:
-        show_json({"topic": name, "created": is_new})
+        show_json({"topic": name, "created": is_new, "without_effect": unused})
     else:
         show_line(f"topic {name} was created" if is_new else f"topic {name} already exists")
 
@@ -151,6 +155,7 @@ def alter(
     timeout_s: float,
     as_json: bool,
 ) -> None:
+    from ottla.client.admin.config_effects import effect_warnings, without_effect
     from ottla.client.admin.topics import ConfigKind, add_partitions, set_configs
 
     changes: dict[str, str | None] = {**dict(configs), **dict.fromkeys(unset)}
@@ -166,9 +171,13 @@ def alter(
             set_configs(cluster.brokers, ConfigKind.TOPIC, name, changes)
         if partitions is not None and partitions > before:
             add_partitions(cluster.brokers, name, partitions)
+        unused = without_effect(cluster.brokers, ConfigKind.TOPIC, name, dict(configs))
+    for warning in effect_warnings(unused):
+        note(warning)
     after = partitions or before
     if as_json:
-        show_json({"topic": name, "partitions": {"before": before, "after": after}, "configs": changes})
+        document = {"topic": name, "partitions": {"before": before, "after": after}, "configs": changes, "without_effect": unused}
+        show_json(document)
         return
     if partitions is not None:
         show_line(f"topic {name} has {after} partitions" + (f", before {before}" if after > before else " already"))

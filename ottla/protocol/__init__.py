@@ -4,6 +4,7 @@ The package is pure: it uses no clock, socket or file.
 
 - `client_quotas`: names and codes in requests about quotas.
 - `codec`: encodes and decodes whole frames of requests and responses, with their headers, and records of coordinators.
+- `config_effects`: config keys of Apache Kafka that ottla accepts, but that change nothing.
 - `deflating`: compresses a batch's payload piece by piece, in the format of stock clients.
 - `errors`: Kafka's error codes, and the two exceptions of this package.
 - `gzip_members`: decompresses the members of a gzip payload, as Java does.

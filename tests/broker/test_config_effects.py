@@ -13,11 +13,12 @@ from structlog.testing import capture_logs
 
 import ottla
 from ottla.broker.config.client_metrics import CLIENT_METRICS_DEFINITIONS
-from ottla.broker.config.definitions import OWN, lines_of, topic_definitions
-from ottla.broker.config.effects import RESOURCES, ConfigEffect, definitions, effect_of, listed
+from ottla.broker.config.definitions import OWN, topic_definitions
+from ottla.broker.config.effects import ConfigEffect, definitions, effect_of
 from ottla.broker.config.groups import group_definitions
 from ottla.broker.config.settings import HONOURED
 from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.protocol.config_effects import RESOURCES, keys_without_effect
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.alter_configs import AlterableConfig as WholeConfig
 from ottla.protocol.messages.alter_configs import AlterConfigsRequest
@@ -104,7 +105,7 @@ def test_config_key_is_implemented_refused_or_listed_without_effect(resource_typ
     names = definitions(resource_type)
     by_effect = {effect: {name for name in names if effect_of(resource_type, name) is effect} for effect in ConfigEffect}
     assert sum(map(len, by_effect.values())) == len(names)
-    assert by_effect[ConfigEffect.NONE] == {name for kind, name in listed() if kind == resource_type}
+    assert by_effect[ConfigEffect.NONE] == {name for kind, name in keys_without_effect() if kind == resource_type}
     assert [name for name in by_effect[ConfigEffect.WORKS] if not is_read(resource_type, name)] == []
     if resource_type == BROKER_RESOURCE:
         assert not by_effect[ConfigEffect.NONE] & HONOURED
@@ -115,14 +116,15 @@ def test_config_key_is_implemented_refused_or_listed_without_effect(resource_typ
 
 def test_config_keys_without_effect_are_detected() -> None:
     """Some keys are read without an effect: client metrics are only validated, and streams groups have a single assignor."""
-    read = {(RESOURCES[kind], name) for kind, name in listed() if is_read(kind, name)}
+    read = {(RESOURCES[kind], name) for kind, name in keys_without_effect() if is_read(kind, name)}
     assert read == {("broker", "group.streams.assignors")} | {("client-metrics", name) for name in CLIENT_METRICS_DEFINITIONS}
 
 
 def test_list_of_keys_without_effect_has_each_existing_key_once() -> None:
-    assert listed() <= set(KEYS)
-    assert max(Counter(lines_of("without_effect.txt")).values()) == 1
-    assert not [d.name for d in OWN if (BROKER_RESOURCE, d.name) in listed()]
+    assert keys_without_effect() <= set(KEYS)
+    lines = (SOURCES / "protocol/without_effect.txt").read_text().splitlines()
+    assert max(Counter(lines).values()) == 1
+    assert not [d.name for d in OWN if (BROKER_RESOURCE, d.name) in keys_without_effect()]
 
 
 def test_broker_synonym_has_the_same_effect_as_the_topic_config() -> None:

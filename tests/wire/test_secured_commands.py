@@ -87,7 +87,8 @@ def test_each_command_connects_by_every_protocol(
 ) -> None:
     commands = Commands(capsys, tmp_path / "client.properties", client_properties(broker, protocol))
     topic = f"t-{protocol.lower().replace('_', '-')}"
-    assert commands.document("topic", "create", topic, "--partitions", "1") == {"topic": topic, "created": True}
+    created = {"topic": topic, "created": True, "without_effect": []}
+    assert commands.document("topic", "create", topic, "--partitions", "1") == created
     assert commands.document("produce", topic, "--value", "hello")["topic"] == topic
     assert commands.text("consume", topic, "--values") == "hello\n"
     assert topic in [listed["topic"] for listed in commands.document("topic", "list")]

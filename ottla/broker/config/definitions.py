@@ -12,13 +12,12 @@ from pkgutil import get_data
 import msgspec
 
 from ottla.broker.config.rules import broken, shown
+from ottla.protocol.config_effects import LISTENER_PREFIX
 
 TOPIC, DYNAMIC, PER_BROKER, INTERNAL = "T", "D", "P", "I"
 """Letters in keys.txt: T for topic keys, D for dynamic broker keys, P for dynamic keys of single brokers, B for other broker keys.
 A second letter I marks keys that DescribeConfigs shows only if they are set."""
 
-LISTENER_PREFIX = "listener.name."
-"""The prefix of a broker key that applies to only one listener."""
 MECHANISM_PREFIXES = frozenset({"gssapi", "plain", "scram-sha-256", "scram-sha-512", "oauthbearer"})
 """SASL mechanisms that a listener's key may name as its second prefix. The key then applies only to that mechanism."""
 

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from functools import cache
 
 from ottla.broker.config.client_metrics import CLIENT_METRICS_DEFINITIONS
-from ottla.broker.config.definitions import (
-    LISTENER_PREFIX,
-    Definition,
-    broker_definition,
-    broker_definitions,
-    lines_of,
-    topic_definitions,
-)
+from ottla.broker.config.definitions import Definition, broker_definition, broker_definitions, topic_definitions
 from ottla.broker.config.groups import group_definitions
 from ottla.broker.config.settings import KERBEROS_PREFIX
-from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.protocol.config_effects import LISTENER_PREFIX, keys_without_effect
 
-RESOURCES = {BROKER_RESOURCE: "broker", TOPIC_RESOURCE: "topic", GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "client-metrics"}
-"""The names of the resource types with configs, by number, as in without_effect.txt and log lines."""
 _REFUSED = {(TOPIC_RESOURCE, "remote.storage.enable")}
 """Keys for which ottla refuses every value that would have an effect in Kafka, besides the keys with `settings.KERBEROS_PREFIX`."""
 
@@ -41,14 +32,6 @@ def definitions(resource_type: int) -> dict[str, Definition]:
     return group_definitions() if resource_type == GROUP_RESOURCE else CLIENT_METRICS_DEFINITIONS
 
 
-@cache
-def listed() -> frozenset[tuple[int, str]]:
-    """The keys of without_effect.txt, with the type of their resource."""
-    types = {name: resource_type for resource_type, name in RESOURCES.items()}
-    pairs = (line.split(" ") for line in lines_of("without_effect.txt"))
-    return frozenset((types[resource], name) for resource, name in pairs)
-
-
 def effect_of(resource_type: int, name: str) -> ConfigEffect:
     """The effect of setting a key. Kafka and ottla accept unknown broker keys, which have no effect.
 
@@ -57,7 +40,7 @@ def effect_of(resource_type: int, name: str) -> ConfigEffect:
     if resource_type == BROKER_RESOURCE and name.startswith(LISTENER_PREFIX):
         definition = broker_definition(name)
         name = name if definition is None else definition.name
-    if (resource_type, name) in listed() or name not in definitions(resource_type):
+    if (resource_type, name) in keys_without_effect() or name not in definitions(resource_type):
         return ConfigEffect.NONE
     is_refused = (resource_type, name) in _REFUSED or (resource_type == BROKER_RESOURCE and name.startswith(KERBEROS_PREFIX))
     return ConfigEffect.REFUSED if is_refused else ConfigEffect.WORKS

@@ -7,9 +7,9 @@ from typing import Protocol
 
 import structlog
 
-from ottla.broker.config.definitions import LISTENER_PREFIX
 from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.config.topics import effective
+from ottla.protocol.config_effects import LISTENER_PREFIX, RESOURCES
 
 log = structlog.get_logger("broker")
 
@@ -90,7 +90,7 @@ class LiveConfig:
         if not names:
             return
         # Imported here because most brokers get no config from a client, and the import would slow down every start.
-        from ottla.broker.config.effects import RESOURCES, without_effect
+        from ottla.broker.config.effects import without_effect
 
         # A listener's keys that no part reloads have an effect only at the start.
         of_listeners = (n for n in names if n.startswith(LISTENER_PREFIX) and not any(n in part.reloads for part in self.parts))

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError
+from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.security import JAAS_KEY, MODULES, keys_of, texts_of, tls_versions, trusted_of
 from ottla.broker.config.security_protocols import BETWEEN_BROKERS, SecurityProtocol
 from ottla.broker.config.settings import BrokerConfig
 from ottla.client.errors import ClientError
 from ottla.client.security.client_config import Connecting, Pem, Sasl, Secret, Tls, TokenEndpoint, TokenFunction
 from ottla.client.security.unsecured_login import unsecured_login
+from ottla.protocol.config_effects import LISTENER_PREFIX
 from ottla.security.jaas import JaasError, login_module
 from ottla.security.sasl.oauthbearer import OAUTHBEARER
 

@@ -12,9 +12,10 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError
+from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.security_protocols import SecurityProtocol
 from ottla.broker.config.settings import BrokerConfig
+from ottla.protocol.config_effects import LISTENER_PREFIX
 from ottla.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, JaasError, LoginModule, login_module
 from ottla.security.sasl.oauthbearer import OAUTHBEARER
 from ottla.security.sasl.plain import PLAIN

@@ -11,7 +11,6 @@ import msgspec
 from ottla.addresses import is_ipv6
 from ottla.broker.config.definitions import (
     LISTENER_LIMITS,
-    LISTENER_PREFIX,
     RELOADABLE,
     ConfigError,
     Value,
@@ -20,6 +19,7 @@ from ottla.broker.config.definitions import (
     unknown,
 )
 from ottla.coordinator.group.assignors.named import ASSIGNORS
+from ottla.protocol.config_effects import LISTENER_PREFIX
 from ottla.security.acl.principals import parse_super_users
 
 CONTROLLER_LISTENER = "CONTROLLER"

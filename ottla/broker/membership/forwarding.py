@@ -10,7 +10,6 @@ import structlog
 
 from ottla.broker.apis.api import Declared, RequestContext, RequestRefused
 from ottla.broker.apis.registry import FORWARDED
-from ottla.broker.config.definitions import LISTENER_PREFIX
 from ottla.broker.loop.env import Clock
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.peers.peer import Peer
@@ -18,6 +17,7 @@ from ottla.broker.peers.principals import principal_bytes
 from ottla.broker.peers.requests import Failure, PeerFailure
 from ottla.coordinator.metadata.cluster import BROKER_LOGGER_RESOURCE, BROKER_RESOURCE
 from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request_frame
+from ottla.protocol.config_effects import LISTENER_PREFIX
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.envelope import EnvelopeRequest
 from ottla.protocol.remedies import name_of

@@ -11,7 +11,7 @@ import structlog
 
 from ottla.addresses import joined_address, split_address
 from ottla.arguments import BadArgument
-from ottla.broker.config.definitions import CREATION_RATE, LISTENER_LIMITS, LISTENER_PREFIX, MAX_CONNECTIONS, ConfigError
+from ottla.broker.config.definitions import CREATION_RATE, LISTENER_LIMITS, MAX_CONNECTIONS, ConfigError
 from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import BrokerConfig, Settings, connection_limits
 from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
@@ -19,6 +19,7 @@ from ottla.broker.limits.memory_budgets import RequestBudget, ResponseBudget
 from ottla.broker.loop.env import Clock, Env, Timers
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.network.framing import ReceiveBuffers
+from ottla.protocol.config_effects import LISTENER_PREFIX
 
 if TYPE_CHECKING:
     from ottla.broker.network.dispatch import Dispatching

@@ -2,6 +2,7 @@
 
 - `activity`: takes a sample of what a cluster does: log end offsets, lag of groups, open transactions.
 - `acls`: lists, creates and deletes ACLs.
+- `config_effects`: which configs have no effect in the brokers, if these are ottla's.
 - `description`: describes the cluster as a whole.
 - `documented_configs`: configs of a resource with their defaults and documentation.
 - `groups`: lists and describes groups of all types with their lag, and sets or deletes their offsets.

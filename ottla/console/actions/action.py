@@ -23,8 +23,8 @@ Partition = Annotated[int, msgspec.Meta(ge=0, le=MAX_PARTITION)]
 class Effects(msgspec.Struct, frozen=True, kw_only=True):
     """The effects of an action, before (preview) or after it, as a table with a text above it.
 
-    ``command`` has the arguments of the equivalent ``ottla`` command. ``warning`` says what cannot be undone, ``said`` what was
-    done.
+    ``command`` has the arguments of the equivalent ``ottla`` command. ``warning`` says what cannot be undone or has no effect,
+    ``said`` what was done.
     ``page`` and ``parameters`` are the address of the page to show next, or to link to.
     ``confirmed`` are parameters of the action that a page adds when the user confirms the preview. They hold what the preview has
     looked up, such as the offset of a time, so that the action does what the user has seen.

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from ottla.client.admin.config_effects import effect_warnings, without_effect
 from ottla.client.admin.topics import ConfigKind, get_configs, set_configs
 from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError
@@ -48,12 +49,18 @@ class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             command = ["config", "set", *option("--unset", self.key), *name]
         else:
             command = ["config", "set", *name, f"{self.key}={value}"]
-        return Effects(command=command, columns=["config", "before", "after"], rows=[[self.key, before, after]])
+        rows = [[self.key, before, after]]
+        return Effects(command=command, warning=self._warning(brokers), columns=["config", "before", "after"], rows=rows)
+
+    def _warning(self, brokers: BrokerConnections) -> str:
+        if self.value is None:
+            return ""
+        return ". ".join(effect_warnings(without_effect(brokers, ConfigKind[self.kind.upper()], self.name, [self.key])))
 
     def run(self, brokers: BrokerConnections) -> Effects:
         set_configs(brokers, ConfigKind[self.kind.upper()], self.name, {self.key: self.value})
         change = "is at its default" if self.value is None else "was set"
-        return Effects(said=f"{self.key} of {self.kind} {self.name or DEFAULT_NAME} {change}")
+        return Effects(said=f"{self.key} of {self.kind} {self.name or DEFAULT_NAME} {change}", warning=self._warning(brokers))
 
 
 def _is_sensitive(brokers: BrokerConnections, key: str) -> bool:

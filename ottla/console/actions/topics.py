@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import msgspec
 
 from ottla.client.admin import topics
+from ottla.client.admin.config_effects import effect_warnings, without_effect
 from ottla.client.admin.leadership import elect_leader
 from ottla.client.admin.offsets import ranges
 from ottla.client.cluster import BrokerConnections
@@ -34,21 +35,27 @@ class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ClientError("the topic has no name; give one")
         configs = [part for key, value in self.configs.items() for part in option("--config", f"{key}={value}")]
         numbers = [*option("--partitions", self.partitions), *option("--replication-factor", self.replicas)]
-        return Effects(command=["topic", "create", *numbers, *configs, *named(self.topic)], warning=self._warning())
+        return Effects(command=["topic", "create", *numbers, *configs, *named(self.topic)], warning=self._preview_warning(brokers))
 
-    def _warning(self) -> str:
+    def _preview_warning(self, brokers: BrokerConnections) -> str:
+        of_configs = self._config_warnings(brokers)
         if self.topic not in INTERNAL_STATE:
-            return ""
-        return (
+            return of_configs
+        of_topic = (
             f"{self.topic} is an internal topic, which the brokers create themselves, compacted and with the partitions of their"
             f" settings. With other partitions or configs they may lose {INTERNAL_STATE[self.topic]}"
         )
+        return f"{of_topic}. {of_configs}" if of_configs else of_topic
+
+    def _config_warnings(self, brokers: BrokerConnections) -> str:
+        return ". ".join(effect_warnings(without_effect(brokers, topics.ConfigKind.TOPIC, self.topic, self.configs)))
 
     def run(self, brokers: BrokerConnections) -> Effects:
         default = topics.BROKER_DEFAULT
         partitions, replicas = (default if number is None else number for number in (self.partitions, self.replicas))
         topics.create(brokers, self.topic, partitions, self.configs, replicas)
-        return Effects(said=f"topic {self.topic} was created", page="topic", parameters={"name": self.topic})
+        said, warning = f"topic {self.topic} was created", self._config_warnings(brokers)
+        return Effects(said=said, warning=warning, page="topic", parameters={"name": self.topic})
 
 
 class AddPartitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -208,9 +208,10 @@ onTokenOfOtherTab((token) => {
 });
 
 // Shows the result of an action until the user goes to another page or carries out another action.
-function tell({ said, page, parameters, goes }) {
+function tell({ said, warning, page, parameters, goes }) {
   const more = page && !goes ? link("show it", page, parameters) : "";
-  notice.replaceChildren(el("span", {}, `${said[0].toUpperCase()}${said.slice(1)}. `, more), el("button", { type: "button", onclick: hush }, "close"));
+  const text = el("span", {}, `${said[0].toUpperCase()}${said.slice(1)}. `, warning ? el("strong", {}, `${warning}. `) : "", more);
+  notice.replaceChildren(text, el("button", { type: "button", onclick: hush }, "close"));
   notice.hidden = false;
 }
 

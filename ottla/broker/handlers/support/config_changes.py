@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from ottla.broker.config.client_metrics import validate_client_metrics
-from ottla.broker.config.definitions import CLUSTER_LISTENER_KEYS, LISTENER_PREFIX, RELOADABLE, ConfigError, broker_definitions
+from ottla.broker.config.definitions import CLUSTER_LISTENER_KEYS, RELOADABLE, ConfigError, broker_definitions
 from ottla.broker.config.groups import validate_group
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.topics import validate_all
@@ -28,6 +28,7 @@ from ottla.coordinator.metadata.cluster import (
 from ottla.coordinator.metadata.config_totals import MAX_KEPT, MAX_KEPT_CHARACTERS, ConfigTotals, characters_of
 from ottla.coordinator.metadata.server_config import MIN_INSYNC_REPLICAS
 from ottla.coordinator.metadata.topic_names import check_topic_name
+from ottla.protocol.config_effects import LISTENER_PREFIX
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.steps import WORK_A_STEP
 
