@@ -18,6 +18,7 @@ from ottla.protocol.messages.describe_producers import DescribeProducersRequest,
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.group_metadata_value import GroupMetadataValue
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.records import COMPRESSIONS, DELETE_HORIZON_BIT, HEADER_BYTES, BatchHeader, batches, read_records
@@ -322,14 +323,26 @@ def txn_log_tags(world: World, words: Words) -> str:
     )
 
 
+def _whole_group(raw: bytes, value: GroupMetadataValue) -> str:
+    """Show all fields of a group's record. A member id is shown as ``member``, the time of the last state change as ``now``."""
+    leader = "null" if value.leader is None else "member"
+    since = "now" if value.current_state_timestamp > 0 else value.current_state_timestamp
+    members = [(m.rebalance_timeout, m.session_timeout, bool(m.subscription), bool(m.assignment)) for m in value.members]
+    return (
+        f"v{int.from_bytes(raw[:2], 'big')} type={value.protocol_type!r} generation={value.generation}"
+        f" protocol={value.protocol or 'null'} leader={leader} since={since} members={members};"
+    )
+
+
 @verb
 def group_log(world: World, words: Words) -> str:
     """Show a group's own records of the classic protocol in __consumer_offsets, as type:generation:members.
 
-    Command: ``group_log g``.
+    ``whole`` shows all fields of each value. Commands: ``group_log g``, ``group_log g whole``.
     """
     name = world.real(words.plain[0])
     shown = []
+    is_whole = "whole" in words.plain
     for _, raw in stored(world, (OFFSETS_TOPIC, partition_for(name, PARTITIONS))):
         for record in read_records(raw):
             if kind_of(record.key) != GROUP_KEY_VERSION or read_key(record.key) != name:
@@ -338,6 +351,9 @@ def group_log(world: World, words: Words) -> str:
                 shown.append("tombstone")
             else:
                 v = decode_record(group_metadata_value, record.value)
+                if is_whole:
+                    shown.append(_whole_group(record.value, v))
+                    continue
                 shown.append(f"{v.protocol_type or 'none'}:{v.generation}:{len(v.members)}")
     return " ".join(shown) or "nothing"
 
