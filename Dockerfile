@@ -9,8 +9,10 @@ FROM python:3.12-slim
 COPY --from=build /wheels /wheels
 RUN pip install --no-cache-dir --no-index --find-links /wheels "ottla[registry,security]" && rm -rf /wheels \
     && useradd --create-home --uid 1000 ottla \
-    && mkdir -p /data /var/lib/kafka/data /etc/kafka /mnt/shared/config \
-    && chown ottla /data /var/lib/kafka/data /etc/kafka
+    && mkdir -p /data /var/lib/kafka/data /tmp/kraft-combined-logs /tmp/kafka-logs /bitnami/kafka/data /etc/kafka /mnt/shared/config \
+    && chown ottla /data /var/lib/kafka /var/lib/kafka/data /tmp/kraft-combined-logs /tmp/kafka-logs \
+        /bitnami /bitnami/kafka /bitnami/kafka/data /etc/kafka \
+    && python3 -m ottla.container link-tools
 # Those who start Kafka's images rewrite these files before they run them, so the user owns them and their directories.
 COPY --chown=ottla --chmod=755 container/kafka /etc/kafka/docker
 COPY --chown=ottla --chmod=755 container/confluent /etc/confluent/docker

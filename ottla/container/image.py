@@ -20,6 +20,7 @@ from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import LONG_PREFIX, PREFIX, from_environment, load, read_file
 from ottla.broker.loop.env import random_uuid
 from ottla.container.secrets import with_secrets
+from ottla.container.volumes import DATA_DIRECTORY, log_directory, mount_points
 from ottla.process import print_error
 from ottla.protocol.uuids import uuid_text
 from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets
@@ -32,7 +33,6 @@ MOUNTED_PROPERTIES: Final = Path("/mnt/shared/config/server.properties")
 """The path at which apache/kafka reads a file of settings."""
 _REGISTRY_PORT: Final = "KAFKA_OTTLA_SCHEMA_REGISTRY_PORT"
 _REGISTRY_HOST: Final = "KAFKA_OTTLA_SCHEMA_REGISTRY_HOST"
-DATA_DIRECTORY: Final = "/data"
 LISTENERS: Final = "PLAINTEXT://0.0.0.0:9092"
 ADVERTISED_LISTENERS: Final = "PLAINTEXT://localhost:9092"
 """Default listeners of apache/kafka. Clients on the container's host can connect if port 9092 is published."""
@@ -53,7 +53,7 @@ class ContainerRefused(Exception):
     """The container cannot execute a command."""
 
 
-def prepared(environment: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
+def prepared(environment: Mapping[str, str], properties: Mapping[str, str], data_directory: str = DATA_DIRECTORY) -> dict[str, str]:
     """Return the environment for ``ottla serve``, with the image's defaults for unset listeners and directory.
 
     As in Kafka's images, unset listeners are derived from advertised listeners. A controller's listeners must be set.
@@ -75,9 +75,15 @@ def prepared(environment: Mapping[str, str], properties: Mapping[str, str]) -> d
     if prepared.get(_REGISTRY_PORT):
         # Only published ports can be reached from outside of the container.
         prepared.setdefault(_REGISTRY_HOST, "0.0.0.0")
-    if not any(prepared.get(name) for name in ("KAFKA_LOG_DIRS", "KAFKA_LOG_DIR")) and not {"log.dirs", "log.dir"} & {*properties}:
-        prepared["KAFKA_LOG_DIRS"] = DATA_DIRECTORY
+    if not has_log_directory(prepared, properties):
+        prepared["KAFKA_LOG_DIRS"] = data_directory
     return prepared
+
+
+def has_log_directory(environment: Mapping[str, str], properties: Mapping[str, str]) -> bool:
+    return any(environment.get(name) for name in ("KAFKA_LOG_DIRS", "KAFKA_LOG_DIR")) or bool(
+        {"log.dirs", "log.dir"} & {*properties}
+    )
 
 
 def _with_kafkas_names(environment: Mapping[str, str]) -> dict[str, str]:
@@ -145,8 +151,13 @@ def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -
     Raises `ContainerRefused` and `ConfigError`.
     """
     file = mounted if mounted.exists() else None
-    serving = prepared(environment, {} if file is None else read_file(file))
+    properties = {} if file is None else read_file(file)
+    chosen = log_directory(mount_points())
+    serving = prepared(environment, properties, chosen.path)
     config, _ = load(file, serving, [], {})
+    if not has_log_directory(_with_kafkas_names(environment), properties):
+        for line in chosen.lines:
+            print(line, flush=True)
     cluster_id = serving.get("CLUSTER_ID")
     if cluster_id:
         said = format_directory(RealFilesystem(), config, checked_cluster_id(cluster_id), ignore_formatted=True)
@@ -175,7 +186,8 @@ def storage(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
     # Kafka's images write the settings file from the environment. Here the file exists only if it was mounted.
     file = Path(given.get("--config") or given.get("-c") or MOUNTED_PROPERTIES)
     properties = read_file(file) if file.exists() else {}
-    config, _ = load(file if properties else None, prepared(environment, properties), [], {})
+    serving = prepared(environment, properties, log_directory(mount_points()).path)
+    config, _ = load(file if properties else None, serving, [], {})
     ignore = "--ignore-formatted" in given or "-g" in given
     return format_directory(RealFilesystem(), config, checked_cluster_id(cluster_id), ignore_formatted=ignore)
 

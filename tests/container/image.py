@@ -16,6 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from ottla.container.links import create_links
+
 Step = Callable[["Image", str], None]
 
 OF_THE_MACHINE = [
@@ -122,6 +124,9 @@ def _run(image: Image, arguments: str) -> None:
                 image.at(path).mkdir(parents=True, exist_ok=True)
         elif name == "chown":
             image.owned += paths
+        elif name == "python3":
+            assert words == ["-m", "ottla.container", "link-tools"]
+            create_links(image.root)
         else:
             assert (name, words[-1]) in (("pip", "ottla[registry,security]"), ("rm", "/wheels")), step
 

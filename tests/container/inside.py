@@ -93,6 +93,8 @@ def main(specification: dict[str, object]) -> None:
         mount("proc", root / "proc", "proc")
     except OSError:
         mount("/proc", root / "proc", flags=MS_BIND | MS_REC)
+    for path, volume in specification["volumes"].items():  # type: ignore[attr-defined]
+        mount(volume, root / path.lstrip("/"), flags=MS_BIND)
     if (writable := specification["writable"]) is not None:
         mount_read_only(root, writable)  # type: ignore[arg-type]
     os.chroot(root)

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -69,10 +69,12 @@ class Container:
         ports: tuple[int, ...] = (),
         names: tuple[str, ...] = (),
         writable: tuple[str, ...] | None = None,
+        volumes: Mapping[str, Path] | None = None,
     ) -> None:
         """Build the root directory. ``names`` are host names that other containers would use for this one.
 
-        ``writable``, if given, are the directories of volumes; the rest of the root is then read-only.
+        ``writable``, if given, are the directories of volumes; the rest of the root is then read-only. ``volumes`` are directories
+        of this machine, mounted at paths of the container. A directory that does not exist is a new volume.
         """
         self._unshare = unshare()
         self.id = secrets.token_hex(32)
@@ -93,6 +95,7 @@ class Container:
         self._user_id = USER_ID if os.getuid() == 0 else 0
         for path in self.image.owned if self._user_id else ():
             os.chown(self.image.at(path), USER_ID, USER_ID)
+        self._volumes = {path: self._volume(path, volume) for path, volume in (volumes or {}).items()}
         for path in writable or ():
             volume = self.image.at(path)
             volume.mkdir(parents=True, exist_ok=True)
@@ -100,6 +103,21 @@ class Container:
                 # Kubernetes gives a volume to the group of securityContext.fsGroup, and to no user.
                 os.chown(volume, 0, USER_ID)
             volume.chmod(0o2775)
+
+    def _volume(self, path: str, volume: Path) -> str:
+        """Return the directory of a volume. As by an engine, a new volume gets the content of the image's directory and its owners,
+        or belongs to root if the image has no such directory."""
+        target = self.image.at(path)
+        if not volume.exists():
+            if target.exists():
+                shutil.copytree(target, volume, symlinks=True)
+                for copied in (volume, *volume.rglob("*")):
+                    owner = (target / copied.relative_to(volume)).lstat()
+                    os.chown(copied, owner.st_uid, owner.st_gid)
+            else:
+                volume.mkdir(mode=0o755)
+        target.mkdir(parents=True, exist_ok=True)
+        return str(volume)
 
     def start(self) -> None:
         # A virtual environment may be a link to another directory.
@@ -111,6 +129,7 @@ class Container:
             "published": [(server.fileno(), port) for port, server in self._listening.items()],
             "bound": ["/dev", *OF_THE_MACHINE, *dict.fromkeys(here)],
             "writable": self._writable,
+            "volumes": self._volumes,
             "workdir": self.image.workdir,
             "user_id": self._user_id,
             "environment": self.environment,
@@ -128,6 +147,11 @@ class Container:
             )
         for server in self._listening.values():
             server.close()
+
+    @property
+    def runs_as_root(self) -> bool:
+        """Whether processes run as root of a user namespace, because this machine's user is not root."""
+        return not self._user_id
 
     @property
     def was_started(self) -> bool:
