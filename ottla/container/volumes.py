@@ -29,7 +29,7 @@ settings, and those of bitnami/kafka. The Dockerfile creates them, because a new
 _MOUNT_POINT_FIELD: Final = 4
 
 
-class LogDirectory(NamedTuple):
+class ChosenDirectory(NamedTuple):
     """The log directory, and lines for a person: which directories are not used, and why this directory is."""
 
     path: str
@@ -45,7 +45,7 @@ def mount_points(table: Path = Path("/proc/self/mountinfo")) -> frozenset[str]:
     return frozenset(fields[_MOUNT_POINT_FIELD] for line in lines if len(fields := line.split()) > _MOUNT_POINT_FIELD)
 
 
-def log_directory(mounted: Collection[str], root: str = "") -> LogDirectory:
+def log_directory(mounted: Collection[str], root: str = "") -> ChosenDirectory:
     """Return the directory of the first mounted volume that can be used, else `DATA_DIRECTORY`. ``root`` precedes all paths.
 
     A volume is not used if this user cannot write to it, if Apache Kafka has run on it, or if it is new although `DATA_DIRECTORY`
@@ -61,12 +61,12 @@ def log_directory(mounted: Collection[str], root: str = "") -> LogDirectory:
         if reason is None and _is_formatted(own) and not _is_formatted(directory):
             reason = f"{directory} is new, and {own} has records"
         if reason is None:
-            return LogDirectory(directory, [f"records are stored in {directory}, because a volume is mounted at {mount_point}"])
+            return ChosenDirectory(directory, [f"records are stored in {directory}, because a volume is mounted at {mount_point}"])
         lines.append(f"warning: the volume at {mount_point} is not used: {reason}")
     if lines:
         what_to_do = f"a volume at {DATA_DIRECTORY} keeps them, KAFKA_LOG_DIRS sets another directory"
         lines.append(f"warning: records are stored in {own}, and are lost with the container; {what_to_do}")
-    return LogDirectory(own, lines)
+    return ChosenDirectory(own, lines)
 
 
 def _is_formatted(directory: str) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from ottla.broker.config.sources import load
 from ottla.container import image, volumes
 from ottla.container.image import has_log_directory, launch
-from ottla.container.volumes import LogDirectory, log_directory, mount_points
+from ottla.container.volumes import ChosenDirectory, log_directory, mount_points
 
 TABLE = """\
 1503 1502 0:60 / / rw,relatime master:1 - overlay overlay rw
@@ -40,13 +40,13 @@ def test_mount_points_are_read_from_the_kernels_table(tmp_path: Path) -> None:
 
 def test_data_is_used_without_a_volume_of_kafkas_images(root: str) -> None:
     """The directories of Kafka's images exist in the image, so that it is not enough that a directory exists."""
-    assert log_directory({"/", "/data", "/etc/hosts"}, root) == LogDirectory(f"{root}/data", [])
+    assert log_directory({"/", "/data", "/etc/hosts"}, root) == ChosenDirectory(f"{root}/data", [])
 
 
 @pytest.mark.parametrize(("mount_point", "path"), volumes.VOLUMES.items())
 def test_mounted_volume_is_used(root: str, mount_point: str, path: str) -> None:
     line = f"records are stored in {root}{path}, because a volume is mounted at {mount_point}"
-    assert log_directory({"/data", mount_point}, root) == LogDirectory(root + path, [line])
+    assert log_directory({"/data", mount_point}, root) == ChosenDirectory(root + path, [line])
 
 
 def test_missing_directory_in_a_volume_can_be_created(root: str) -> None:
