@@ -108,6 +108,8 @@ def test_lagging_follower_leaves_the_in_sync_replicas_and_rejoins(world: Replica
     world.settle(4_500)
     assert set(world.registration().isr) == {1, 2, 3}
     assert values(world, 3) == values(world, 1)
+    counters = world.server(1).counters
+    assert (counters.isr_shrinks, counters.isr_expands, counters.failed_isr_updates) == (1, 1, 0)
 
 
 def test_alter_partition_is_retried_until_the_controller_answers(world: ReplicaBrokersWorld) -> None:

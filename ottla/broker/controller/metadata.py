@@ -46,6 +46,7 @@ class ControllerMetadata:
         if config.settings.delegation_token_secret_key:
             self.state.tokens.use_key(config.settings.delegation_token_secret_key)
         self._decisions = DecisionLog(self.state)
+        self._expired_sessions = 0
         self.heartbeats = Heartbeats(config.settings.broker_session_timeout_ms)
         self.log = LocalMetadataLog(kernel, self.state, self._carry_out_effect)
         self.cluster = ClusterCommands(
@@ -116,6 +117,8 @@ class ControllerMetadata:
             high_watermark=self.log.high_watermark,
             unclean_elections=counts.unclean,
             eligible_elections=counts.eligible,
+            expired_sessions=self._expired_sessions,
+            silence_ms=self.heartbeats.silence_ms(self.state, self._env.steady_ms()),
         )
 
     # the metadata log
@@ -162,6 +165,8 @@ class ControllerMetadata:
             result = heartbeats.fence_expired_broker(self.state, self.heartbeats, now_ms)
             silence = f"sent no heartbeat for {self.heartbeats.session_timeout_ms} ms"
             self._execute(result, caused_by(broker_id, silence, is_failure=True))
+            # The session of a broker that is fenced already ends without a record.
+            self._expired_sessions += bool(result.records)
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
         """Allocate a block of producer ids. Raises STALE_BROKER_EPOCH."""

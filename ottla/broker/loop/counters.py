@@ -64,13 +64,18 @@ class Counters:
     failed_authentication, the same for reauthentication, and expired_connections_killed.
 
     ``inflated_bytes`` counts the decompressed bytes of produced batches that are checked in steps.
+
+    ``isr_expands``, ``isr_shrinks`` and ``failed_isr_updates`` count changes of in-sync sets that this broker has requested.
     """
 
     __slots__ = (
         "authentications",
         "durations",
         "durations_sum_s",
+        "failed_isr_updates",
         "inflated_bytes",
+        "isr_expands",
+        "isr_shrinks",
         "requests",
         "transactions",
         "verification_failures",
@@ -87,6 +92,7 @@ class Counters:
         self.inflated_bytes = 0
         self.verification_ms = Recent()
         self.verification_failures = 0
+        self.isr_expands = self.isr_shrinks = self.failed_isr_updates = 0
 
     def transaction_ended(self, outcome: str, duration_ms: float) -> None:
         self.transactions[outcome] += 1

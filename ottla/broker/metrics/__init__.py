@@ -5,5 +5,6 @@
 - `exposition`: all metrics, under the names that dashboards for Kafka use.
 - `metrics_endpoint`: the HTTP endpoint for the metrics of a broker or a controller, if configured.
 - `quota_metrics`: the metrics of clients with quotas.
+- `replica_metrics`: the metrics of a broker's replicas: leaders, in-sync sets, late transactions.
 - `server`: serves the metrics over HTTP: on their own port, or as an app for another server.
 """

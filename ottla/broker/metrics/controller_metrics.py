@@ -5,6 +5,10 @@ from __future__ import annotations
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from ottla.broker.metrics.controller_report import ControllerReport
+from ottla.coordinator.metadata.broker_registration import BrokerRegistration
+
+FENCED, CONTROLLED_SHUTDOWN, ACTIVE = 10, 20, 30
+"""Values of BrokerRegistrationState (KIP-1131)."""
 
 
 def controller_metrics(report: ControllerReport) -> list[Metric]:
@@ -44,4 +48,35 @@ def controller_metrics(report: ControllerReport) -> list[Metric]:
     ]
     stats = "kafka_controller_controllerstats"
     metrics += [CounterMetricFamily(f"{stats}_{what}", text, value=value) for what, text, value in elections]
+    metrics += _broker_metrics(report)
     return metrics
+
+
+def _broker_metrics(report: ControllerReport) -> list[Metric]:
+    """Kafka lacks the last of these metrics. Kafka's TimedOutBrokerHeartbeatCount counts heartbeats that wait too long in the
+    controller's queue, and this controller has no queue."""
+    states = {b.broker_id: _state_of(b) for b in report.state.registrations.brokers.values()}
+    # A cluster of one broker has no registrations.
+    states = states or dict.fromkeys(report.silence_ms, ACTIVE)
+    name = "kafka_controller_kafkacontroller"
+    state = GaugeMetricFamily(
+        f"{name}_brokerregistrationstate",
+        "State of a registered broker: 10 fenced, 20 in controlled shutdown, 30 active (KIP-1131)",
+        labels=["broker"],
+    )
+    silence = GaugeMetricFamily(
+        f"{name}_timesincelastheartbeatreceivedms",
+        "Time since a broker's last heartbeat, in ms, at most broker.session.timeout.ms",
+        labels=["broker"],
+    )
+    for broker_id, value in sorted(states.items()):
+        state.add_metric([str(broker_id)], value)
+        silence.add_metric([str(broker_id)], report.silence_ms[broker_id])
+    text = "Brokers that were fenced because they sent no heartbeat for broker.session.timeout.ms"
+    return [state, silence, CounterMetricFamily("ottla_controller_expired_sessions", text, value=report.expired_sessions)]
+
+
+def _state_of(broker: BrokerRegistration) -> int:
+    if broker.is_fenced:
+        return FENCED
+    return CONTROLLED_SHUTDOWN if broker.is_in_controlled_shutdown else ACTIVE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from ottla.coordinator.metadata.cluster import ClusterState
@@ -16,5 +18,9 @@ class ControllerReport(msgspec.Struct, frozen=True, kw_only=True):
     high_watermark: int
     unclean_elections: int = 0
     eligible_elections: int = 0
+    expired_sessions: int = 0
+    """Number of brokers that were fenced since the start of the controller because their session timed out."""
+    silence_ms: Mapping[int, int]
+    """Time since the last heartbeat, in ms, by the id of each registered broker; at most the session timeout."""
     damaged_partitions: int = 0
     """In a cluster of one broker: number of partitions whose leader cannot serve clients, because the log is offline."""

@@ -28,18 +28,16 @@ from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.strays import Strays
 from ottla.broker.metrics.controller_metrics import controller_metrics
 from ottla.broker.metrics.controller_report import ControllerReport
+from ottla.broker.metrics.replica_metrics import replica_metrics
 from ottla.broker.network.listener import Connections
 from ottla.broker.partitions.disk_health import DiskHealth
 from ottla.broker.partitions.partitions import Partitions
-from ottla.coordinator.replication.leader import Leader
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.operations.audit import TornTransaction
 from ottla.protocol.messages import APIS
 from ottla.protocol.transaction_states import TxnState
 from ottla.storage.log_dir import LogDirectory
 
-LATE_BUFFER_MS = 5 * 60_000
-"""A transaction is late if it has been open for longer than the longest allowed timeout plus this many ms (KIP-664)."""
 QUANTILES = (0.5, 0.75, 0.95, 0.99, 0.999)
 AUTHENTICATIONS = {
     "successful_authentication": "Clients that have authenticated by TLS or SASL",
@@ -86,7 +84,8 @@ class Ports(Protocol):
 def collect(ports: Ports) -> list[Metric]:
     """All metrics with their current values."""
     return [
-        *_replicas(ports),
+        *replica_metrics(ports),
+        *_controller(ports),
         *_transactions(ports),
         *_requests(ports),
         *_logs(ports),
@@ -120,38 +119,7 @@ def _quantiles(name: str, text: str, counted: str, recent: Recent) -> Iterator[M
     yield _counter(f"{name}_count", counted, recent.count)
 
 
-def _replicas(ports: Ports) -> Iterator[Metric]:
-    name = "kafka_server_replicamanager"
-    limit_ms = ports.live_config.settings.transaction_max_timeout_ms + LATE_BUFFER_MS
-    now_ms = ports.clock.now_ms()
-    states = [p.log.producers for p in ports.partitions]
-    late = sum(s.has_late_transaction(now_ms, limit_ms) for s in states)
-    yield _gauge(
-        f"{name}_partitionswithlatetransactionscount",
-        "Partitions with a transaction that is open for more than 5 minutes beyond transaction.max.timeout.ms",
-        late,
-    )
-    yield _gauge(
-        f"{name}_produceridcount", "Producer ids in the producer state of all partitions", sum(len(s.entries) for s in states)
-    )
-    yield _gauge(f"{name}_partitioncount", "Replicas on this broker", len(ports.partitions))
-    led: list[Leader] = []
-    for partition in ports.partitions:
-        if partition.is_led:
-            partition.leader.min_in_sync = partition.log.config.min_insync_replicas
-            led.append(partition.leader)
-    yield _gauge(f"{name}_leadercount", "Partitions led by this broker", len(led))
-    missing = sum(leader.is_under_replicated for leader in led)
-    yield _gauge(f"{name}_underreplicatedpartitions", "Partitions led by this broker with replicas that are not in sync", missing)
-    under, at = sum(leader.is_under_min for leader in led), sum(leader.is_at_min for leader in led)
-    yield _gauge(
-        f"{name}_underminisrpartitioncount",
-        "Partitions led by this broker with fewer in-sync replicas than min.insync.replicas",
-        under,
-    )
-    yield _gauge(
-        f"{name}_atminisrpartitioncount", "Partitions led by this broker with exactly min.insync.replicas in-sync replicas", at
-    )
+def _controller(ports: Ports) -> Iterator[Metric]:
     levels = [({"featurename": feature}, level) for feature, level in sorted(ports.cluster.state.features.items())]
     yield _gauge("kafka_server_metadataloader_finalizedlevel", "Finalized level of a feature", levels)
     state = ports.cluster.state
@@ -159,7 +127,11 @@ def _replicas(ports: Ports) -> Iterator[Metric]:
         log = ports.cluster.metadata_log
         damaged = sum(p.log.is_offline for p in ports.partitions)
         report = ControllerReport(
-            state=state, end_offset=log.end_offset, high_watermark=log.high_watermark, damaged_partitions=damaged
+            state=state,
+            end_offset=log.end_offset,
+            high_watermark=log.high_watermark,
+            damaged_partitions=damaged,
+            silence_ms={state.node_id: 0},
         )
         yield from controller_metrics(report)
     else:
@@ -319,8 +291,6 @@ def _own(ports: Ports) -> Iterator[Metric]:
     yield _gauge("ottla_open_files", "Open log files", ports.directory.fs.open_files)
     yield _gauge("ottla_open_files_limit", "Maximum number of open log files", ports.directory.fs.max_open_files)
     yield _gauge("ottla_connections_limit", "Maximum number of open connections", ports.connections.limit)
-    offline = sum(partition.log.is_offline for partition in ports.partitions)
-    yield _gauge("kafka_server_replicamanager_offlinereplicacount", "Replicas of this broker that are offline", offline)
 
 
 def _budgets(ports: Ports) -> Iterator[Metric]:

@@ -7,11 +7,12 @@ from typing import Any, Protocol
 
 import structlog
 
+from ottla.broker.loop.counters import Counters
 from ottla.broker.loop.env import Clock, Timer, Timers
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.partitions.partitions import Partition
 from ottla.broker.peers.requests import PeerFailure, Then
-from ottla.coordinator.replication.in_sync import InSync
+from ottla.coordinator.replication.in_sync import InSync, InSyncState
 from ottla.protocol.errors import Code, known_code
 from ottla.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -50,6 +51,7 @@ class InSyncChanges:
         self,
         env: ChangeEnv,
         controller: Controller,
+        counters: Counters,
         *,
         broker_id: int,
         broker_epoch: Callable[[], int],
@@ -59,6 +61,7 @@ class InSyncChanges:
         self._timers = env
         self._errors = RepeatedErrors(env, log)
         self._controller = controller
+        self._counters = counters
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._changed = changed
@@ -151,14 +154,28 @@ class InSyncChanges:
     def _is_to_be_asked_again(self, partition: Partition, change: InSync, answer: ResponsePartitionData) -> bool:
         """Process the result for one partition; returns whether to retry the same change."""
         leader, code = partition.leader, answer.error_code
+        is_pending = leader.in_sync is change
         if code == Code.NONE:
             if leader.altered(change, frozenset(answer.isr), answer.leader_epoch, answer.partition_epoch):
+                self._count(change)
                 log.info("in_sync_changed", partition=repr(partition.log), in_sync=sorted(answer.isr))
                 self._changed(partition)
+            elif is_pending:
+                self._counters.failed_isr_updates += 1
             return False
+        # As in Partition.handleAlterPartitionError, each refusal counts, and an error of a change that newer metadata has replaced
+        # does not.
+        self._counters.failed_isr_updates += is_pending
         # One key for all partitions: if a controller refuses all changes, one line is logged, with the first partition.
         wanted = sorted(change.proposed)
         self._errors.failed(
             "in_sync_change_refused", name_of(code), key=PARTITIONS, level="info", partition=repr(partition.log), asked=wanted
         )
         return leader.alter_refused(change, known_code(code))
+
+    def _count(self, change: InSync) -> None:
+        """Count a change that the controller has made (Partition.handleAlterPartitionUpdate)."""
+        if change.state is InSyncState.PENDING_EXPANSION:
+            self._counters.isr_expands += 1
+        else:
+            self._counters.isr_shrinks += 1

@@ -60,7 +60,12 @@ class ReplicaManager:
         """Logs lagging brokers in one line for all partitions. The event ``in_sync_changed`` names each changed partition."""
         self._logs = FollowerLogs(env, kernel.directory, kernel.disk, kernel.barrier)
         self._in_sync_changes = InSyncChanges(
-            env, controller, broker_id=self.broker_id, broker_epoch=broker_epoch, changed=lambda partition: partition.advance()
+            env,
+            controller,
+            kernel.counters,
+            broker_id=self.broker_id,
+            broker_epoch=broker_epoch,
+            changed=lambda partition: partition.advance(),
         )
         # Fetchers by leader id. A fetcher without partitions sends nothing.
         self._fetchers: dict[int, ReplicaFetcher] = {}

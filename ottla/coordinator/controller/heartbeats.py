@@ -101,6 +101,15 @@ class Heartbeats:
         heard_ms = self.contacts_ms.get((broker.broker_id, broker.broker_epoch))
         return heard_ms is not None and now_ms - heard_ms <= self.session_timeout_ms
 
+    def silence_ms(self, state: ClusterState, now_ms: int) -> dict[int, int]:
+        """Return the time since the last heartbeat of each registered broker, at most the session timeout, as
+        QuorumControllerMetrics does. It is the session timeout for a broker without a session."""
+        longest = self.session_timeout_ms
+        return {
+            b.broker_id: min(longest, now_ms - self.contacts_ms.get((b.broker_id, b.broker_epoch), now_ms - longest))
+            for b in state.registrations.brokers.values()
+        }
+
     def next_check_ms(self) -> int | None:
         """Return the time when the next session expires if no heartbeat arrives."""
         return min(self.contacts_ms.values()) + self.session_timeout_ms + 1 if self.contacts_ms else None

@@ -49,7 +49,8 @@ def values(controller: SimulatedController) -> dict[str, float]:
     names = {}
     for metric in controller_metrics(controller.server.controller.report()):
         for sample in metric.samples:
-            names[sample.name.removeprefix("kafka_controller_")] = sample.value
+            labels = "".join(f"_{value}" for value in sample.labels.values())
+            names[sample.name.removeprefix("kafka_controller_") + labels] = sample.value
     return names
 
 
@@ -67,6 +68,24 @@ def test_expired_session_is_logged_with_the_resulting_elections(controller: Simu
     [changed] = lines_of(lines, "in_sync_changed")
     assert (changed["partition"], changed["isr"], changed["previous_isr"]) == (1, [2, 3], [2, 1, 3])
     assert changed["reason"] == elected["reason"]
+    assert values(controller)["ottla_controller_expired_sessions_total"] == 1
+
+
+def test_state_and_last_heartbeat_of_each_broker_are_measured(controller: SimulatedController, brokers: list[Broker]) -> None:
+    create(controller, [3, 2])
+    assert not brokers[2].beat(want_shut_down=True).should_shut_down, "broker 3 leads a partition"
+    controller.sleep(SESSION_MS / 3)
+    brokers[1].beat()
+    brokers[2].beat(want_shut_down=True)
+    controller.sleep(SESSION_MS / 3)
+    counted = values(controller)
+    assert [counted[f"kafkacontroller_brokerregistrationstate_{n}"] for n in (1, 2, 3)] == [30, 30, 20]
+    silence_ms = [counted[f"kafkacontroller_timesincelastheartbeatreceivedms_{n}"] for n in (1, 2, 3)]
+    assert silence_ms[0] - silence_ms[1] >= SESSION_MS / 3 and SESSION_MS / 3 <= silence_ms[1] < SESSION_MS
+    silence(controller, *brokers[1:])
+    counted = values(controller)
+    assert counted["kafkacontroller_brokerregistrationstate_1"] == 10
+    assert counted["kafkacontroller_timesincelastheartbeatreceivedms_1"] == SESSION_MS
 
 
 def test_unfencing_of_a_broker_is_logged_once(controller: SimulatedController) -> None:
@@ -88,6 +107,9 @@ def test_fencing_reason_is_logged(controller: SimulatedController, brokers: list
     ]
     [unregistered] = lines_of(lines, "broker_unregistered")
     assert unregistered["reason"] == "a client requested it"
+    counted = values(controller)
+    assert counted["ottla_controller_expired_sessions_total"] == 0
+    assert "kafkacontroller_brokerregistrationstate_3" not in counted
 
 
 def test_restart_of_a_fenced_broker_logs_no_second_fencing(controller: SimulatedController, brokers: list[Broker]) -> None:
@@ -175,10 +197,12 @@ def test_refused_decision_is_neither_logged_nor_counted() -> None:
     with capture_logs() as lines:
         silence(controller)
     assert not lines_of(lines, "leader_lost") and not lines_of(lines, "broker_fenced")
+    assert values(controller)["ottla_controller_expired_sessions_total"] == 0
     files.refuse_nothing()
     with capture_logs() as lines:
         silence(controller)
     assert len(lines_of(lines, "leader_lost")) == len(lines_of(lines, "broker_fenced")) == 1
+    assert values(controller)["ottla_controller_expired_sessions_total"] == 1
     controller.close()
 
 
