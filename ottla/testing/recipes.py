@@ -1,4 +1,4 @@
-"""Twenty failures by name. Each function adds a fault, or causes the failure by a request, and says what an application should do.
+"""Failures by name. Each function adds a fault, or causes the failure by a request, and says what an application should do.
 
 The functions that return a `RemoteFault` can be used in a ``with`` block, which removes the fault at its end::
 
@@ -134,6 +134,13 @@ def group_coordinator_moved(broker: Broker | RemoteFaults, group: str, *, times:
     """The group has moved to another coordinator: an offset commit is refused with NOT_COORDINATOR. A consumer finds the new
     coordinator and commits again."""
     return _faults(broker).error(api=Api.OFFSET_COMMIT, group=group, code=Code.NOT_COORDINATOR, times=times)
+
+
+def coordinator_moved_in_offset_fetch(broker: Broker | RemoteFaults, group: str, *, times: int | None = 1) -> RemoteFault:
+    """The group has moved to another coordinator when a consumer asks for its committed offsets: OffsetFetch is refused with
+    NOT_COORDINATOR. Some clients find the new coordinator and ask again, some raise the error, and some report that the group has
+    no committed offset (docs/client-faults.md). The application must not start at offset 0 then."""
+    return _faults(broker).error(api=Api.OFFSET_FETCH, group=group, code=Code.NOT_COORDINATOR, times=times)
 
 
 def poison_record(broker: Broker | Cluster, topic: str, value: bytes = POISON, *, partition: int | None = None) -> None:

@@ -16,12 +16,13 @@ from aiokafka.errors import InvalidTxnState
 from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaPythonPartition
 
-from ottla import Broker
+from ottla import Broker, recipes
 
 pytestmark = pytest.mark.full
-MOVED = {"api": "OffsetFetch", "error": "NOT_COORDINATOR"}
 RETURNS_WITHIN_S = 25
 """Time limit of a test, in seconds: the call's own timeout is 10 s."""
+READS_NOTHING_S = 15
+"""Time, in seconds, in which a consumer that has stopped reading gets no record; a retry takes less than one second."""
 DELIVERY_S = 12.0
 """Delivery timeout of a producer, in seconds."""
 SEND_OFFSETS_AFTER_A_RESTART = """
@@ -64,7 +65,7 @@ async def test_aiokafka_reports_no_committed_offset_after_a_coordinator_move(ott
     try:
         consumer.assign([partition])
         # The consumer also fetches its committed offset in the background, so the fault must not end with its first hit.
-        with ottla.faults.add(**MOVED, group=group, times=None):
+        with recipes.coordinator_moved_in_offset_fetch(ottla, group, times=None):
             assert await consumer.committed(partition) is None
         assert await consumer.committed(partition) == 5
     finally:
@@ -76,9 +77,34 @@ def test_librdkafka_raises_after_a_coordinator_move(ottla: Broker, committed: tu
     consumer = confluent_kafka.Consumer({"bootstrap.servers": ottla.bootstrap, "group.id": group})
     asked = [confluent_kafka.TopicPartition(topic, 0)]
     try:
-        with ottla.faults.add(**MOVED, group=group), pytest.raises(confluent_kafka.KafkaException, match="NOT_COORDINATOR"):
+        with (
+            recipes.coordinator_moved_in_offset_fetch(ottla, group),
+            pytest.raises(confluent_kafka.KafkaException, match="NOT_COORDINATOR"),
+        ):
             consumer.committed(asked, timeout=20)
         assert [partition.offset for partition in consumer.committed(asked, timeout=20)] == [5]
+    finally:
+        consumer.close()
+
+
+def test_librdkafka_reads_nothing_after_a_coordinator_move_until_it_subscribes_again(
+    ottla: Broker, ottla_topic: str, ottla_group: str
+) -> None:
+    ottla.produce(ottla_topic, ["v"])
+    settings = {"bootstrap.servers": ottla.bootstrap, "group.id": ottla_group, "auto.offset.reset": "earliest"}
+    consumer = confluent_kafka.Consumer(settings)
+    try:
+        with recipes.coordinator_moved_in_offset_fetch(ottla, ottla_group) as moved:
+            consumer.subscribe([ottla_topic])
+            reported = consumer.poll(60)
+            error = None if reported is None else reported.error()
+            assert error is not None and error.name() == "NOT_COORDINATOR"
+            assert moved.hits == 1
+        assert consumer.poll(READS_NOTHING_S) is None
+        consumer.unsubscribe()
+        consumer.subscribe([ottla_topic])
+        read = consumer.poll(60)
+        assert read is not None and read.value() == b"v"
     finally:
         consumer.close()
 
@@ -87,8 +113,9 @@ def test_kafka_python_sends_requests_to_the_new_coordinator(ottla: Broker, commi
     topic, group = committed
     consumer = KafkaConsumer(bootstrap_servers=ottla.bootstrap, group_id=group, enable_auto_commit=False)
     try:
-        with ottla.faults.add(**MOVED, group=group):
+        with recipes.coordinator_moved_in_offset_fetch(ottla, group) as moved:
             assert consumer.committed(KafkaPythonPartition(topic, 0)) == 5
+            assert moved.hits == 1
     finally:
         consumer.close()
 

@@ -14,7 +14,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError as AiokafkaError
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import MessageSizeTooLargeError, TopicAuthorizationFailedError
 
 from ottla import Broker, recipes
@@ -238,6 +238,27 @@ def test_offset_commit_fails_or_is_repeated(ottla: Broker, ottla_topic: str, ott
         made.close()
 
 
+def test_committed_offset_is_found_after_the_coordinator_moved(ottla: Broker, ottla_topic: str, ottla_group: str) -> None:
+    """Other clients behave differently: see `tests/wire/test_client_faults.py`."""
+    ottla.produce(ottla_topic, ["first", "second"])
+    committed = consumer(ottla, ottla_group, ottla_topic)
+    committed.commit(offsets=[TopicPartition(ottla_topic, 0, 1)], asynchronous=False)
+    committed.close()
+    with recipes.coordinator_moved_in_offset_fetch(ottla, ottla_group) as moved:
+        made = KafkaConsumer(
+            ottla_topic,
+            bootstrap_servers=ottla.bootstrap,
+            group_id=ottla_group,
+            auto_offset_reset="earliest",
+            consumer_timeout_ms=TIMEOUT_S * 1_000,
+        )
+        try:
+            assert next(made).value == b"second"
+            assert moved.hits == 1
+        finally:
+            made.close()
+
+
 def test_poison_record_is_read_unchanged(ottla: Broker, ottla_topic: str, ottla_group: str) -> None:
     recipes.poison_record(ottla, ottla_topic)
     ottla.produce(ottla_topic, {"id": 1})
@@ -271,7 +292,7 @@ def test_slow_broker_is_not_a_failure(ottla: Broker, ottla_topic: str, producer:
 def test_every_recipe_is_tested_and_documented() -> None:
     names = {name for name, value in vars(recipes).items() if callable(value) and value.__module__ == recipes.__name__}
     names = {name for name in names if not name.startswith("_")}
-    assert len(names) == 20
+    assert len(names) == 21
     assert {name for name in names if f"recipes.{name}" not in Path(__file__).read_text()} == set()
     page = (Path(__file__).parent.parent.parent / "docs" / "recipes.md").read_text()
     assert set(re.findall(r"^\| `(\w+)\(", page, re.MULTILINE)) == names
