@@ -131,6 +131,9 @@ class Parent:
         for node_id, child in self._children.items():
             # While the cluster starts (not `_is_up`), the exit of a node stops the whole cluster.
             if child.look_for_exit() and self._is_up and not self._stop_wanted:
+                if child.has_unread_output:
+                    # The process may have written the reason of its failed start just before its exit.
+                    self._selector.get_key(child.output).data()
                 self._ended(node_id, child)
 
     def _ended(self, node_id: int, child: Child) -> None:
@@ -138,7 +141,8 @@ class Parent:
         did_start, again = child.ready is not None, {}
         was_asked = self._kill_s.pop(node_id, None) is not None
         if not did_start:
-            self._answer(node_id, event="refused", reason=f"{child.name} did not start ({_why(child)}); its log says why")
+            why = f" ({_why(child)}); its log says why" if child.failure is None else f": {child.failure}"
+            self._answer(node_id, event="refused", reason=f"{child.name} did not start{why}")
         if self._cluster.restarts_nodes and not was_asked:
             again = {"starts_again_in_s": self._restarts.ended(node_id, time.monotonic())}
         what = "has ended" if did_start else "did not start"
@@ -307,6 +311,12 @@ class Parent:
         if node_id in self._answers:
             answer({"event": "refused", "reason": f"{self._children[node_id].name} is already being started"})
             return
+        if self._lacks_controller(node_id):
+            child = self._children[node_id]
+            what = "is not restarted" if child.is_running else "cannot start"
+            hint = "the controller is not running; run 'ottla cluster restart controller' first"
+            answer({"event": "refused", "reason": f"{child.name} {what}: {hint}"})
+            return
         self._answers[node_id] = answer
         child = self._children[node_id]
         if child.is_running:
@@ -314,6 +324,13 @@ class Parent:
             # A process that is paused by SIGSTOP handles SIGTERM only after SIGCONT.
             child.send(signal.SIGCONT)
             child.send(signal.SIGTERM)
+
+    def _lacks_controller(self, node_id: int) -> bool:
+        """Whether a node is a broker that could not register, because the controller has ended and no start of it is pending."""
+        if self._cluster.nodes[node_id].is_controller:
+            return False
+        controllers = [n for n, node in self._cluster.nodes.items() if node.is_controller]
+        return not any(self._children[n].is_running or n in self._answers or self._restarts.is_scheduled(n) for n in controllers)
 
     def _answer(self, node_id: int, **answer: Any) -> None:
         """Respond to the client that waits for the restart of a node, if any."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import sys
 import traceback
@@ -29,6 +30,8 @@ class Child:
     """The descriptor of the pipe from the process's stdout; -1 after the process has closed stdout."""
     ready: dict[str, Any] | None = None
     """The decoded ready line."""
+    failure: str | None = None
+    """The reason of a failed start, if the process has reported one."""
     exit_code: int | None = None
     """The exit code as in `subprocess.Popen`: negative for a signal; None while the process runs."""
     _unread: bytearray = field(default_factory=bytearray)
@@ -50,7 +53,11 @@ class Child:
         line, end, _ = self._unread.partition(b"\n")
         if not end and len(self._unread) < MAX_LINE_BYTES:
             return False
-        self.ready = json.loads(line)
+        said = json.loads(line)
+        if said["event"] == "failed":
+            self.failure = said["reason"]
+            return False
+        self.ready = said
         return True
 
     def look_for_exit(self) -> bool:
@@ -62,6 +69,10 @@ class Child:
             return False
         self.exit_code = os.waitstatus_to_exitcode(status)
         return True
+
+    @property
+    def has_unread_output(self) -> bool:
+        return self.output >= 0 and bool(select.select([self.output], [], [], 0)[0])
 
     def send(self, number: int) -> None:
         if self.is_running:

@@ -19,6 +19,9 @@ class Restarts:
     def __bool__(self) -> bool:
         return bool(self._due_s)
 
+    def is_scheduled(self, node_id: int) -> bool:
+        return node_id in self._due_s
+
     def started(self, node_id: int, now_s: float) -> None:
         self._started_s[node_id] = now_s
         self._due_s.pop(node_id, None)

@@ -1,6 +1,7 @@
 """A program for tests: the parent process of a cluster whose node processes serve no requests.
 
-Arguments: the behaviour of the brokers ("" or "refuse"), a data directory, and the flags "alone" and "restart" of the parent.
+Arguments: the behaviour of broker 2 ("", "refuse" or "fail-later", which starts only once), a data directory, and the flags "alone"
+and "restart" of the parent.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.process.ready_file import ReadyFile
@@ -25,6 +27,12 @@ def run_node(node: PlannedNode, parent: OwnerProcess) -> int:
     if sys.argv[1] == "refuse" and node.node_id == 2:
         print_error("ottla: broker 2 does not like it")
         return 1
+    if sys.argv[1] == "fail-later" and node.node_id == 2:
+        first_run = Path(f"{sys.argv[2]}/has-run")
+        if first_run.exists():
+            print(json.dumps({"event": "failed", "reason": "broker 2 does not like it"}), flush=True)
+            return 1
+        first_run.touch()
     where = {"controller": "c:1"} if node.is_controller else {"bootstrap": f"b:{node.node_id}", "data_dir": node.directory}
     print(json.dumps({"event": "ready", "listening": {"PLAINTEXT": f"l:{node.node_id}"}, **where}), flush=True)
     while not stopped.wait(0.05):

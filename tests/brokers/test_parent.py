@@ -183,6 +183,37 @@ def test_socket_command_restarts_a_killed_or_running_node(alone: Program) -> Non
     assert command(str(alone.data_dir), "restart controller", PATIENCE_S)["event"] == "started"
 
 
+def test_reason_of_a_failed_restart_is_passed_on(tmp_path: Path) -> None:
+    for program in running(Program(tmp_path, "fail-later", "alone")):
+        ready = program.until("ready")
+        refused = command(str(tmp_path), "restart 2", PATIENCE_S)
+        assert refused == {"event": "refused", "reason": "broker-2 did not start: broker 2 does not like it"}
+        assert not exists(ready["brokers"]["2"]["pid"])
+        assert command(str(tmp_path), "restart 1", PATIENCE_S)["event"] == "started"
+
+
+def test_broker_is_not_restarted_without_a_controller(alone: Program) -> None:
+    ready = alone.until("ready")
+    for pid in (ready["controller"]["pid"], ready["brokers"]["2"]["pid"]):
+        os.kill(pid, signal.SIGKILL)
+        alone.until("ended")
+    for node, what in (("1", "is not restarted"), ("2", "cannot start")):
+        refused = command(str(alone.data_dir), f"restart {node}", PATIENCE_S)
+        reason = "the controller is not running; run 'ottla cluster restart controller' first"
+        assert refused == {"event": "refused", "reason": f"broker-{node} {what}: {reason}"}
+    assert exists(ready["brokers"]["1"]["pid"]), "a broker that runs is not stopped"
+    assert command(str(alone.data_dir), "restart controller", PATIENCE_S)["event"] == "started"
+    assert command(str(alone.data_dir), "restart 2", PATIENCE_S)["event"] == "started"
+
+
+def test_broker_restarts_while_the_restart_of_the_controller_is_scheduled(tmp_path: Path) -> None:
+    for program in running(Program(tmp_path, "", "alone", "restart")):
+        ready = program.until("ready")
+        os.kill(ready["controller"]["pid"], signal.SIGKILL)
+        program.until("ended")
+        assert command(str(tmp_path), "restart 1", PATIENCE_S)["event"] == "started"
+
+
 @pytest.mark.parametrize("line", ["restart 7", "restart", "stop 1", "\xff"])
 def test_unknown_socket_command_is_refused(alone: Program, line: str) -> None:
     alone.until("ready")

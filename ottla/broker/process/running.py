@@ -8,6 +8,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 import structlog
@@ -50,8 +51,9 @@ def run_process(
 ) -> int:
     """Serve until the coroutine of ``serve`` ends. Returns the exit code: 0 after a clean stop, 1 if the server could not start.
 
-    ``warnings`` maps settings without effect to the setting that was probably meant. ``node`` is added to log lines if several
-    processes write to one stream. ``begin`` is called after logging is configured.
+    ``warnings`` maps settings without effect to the setting that was probably meant. ``node`` is set if the process is a node of
+    ``serve --brokers``: it is added to log lines, and the reason of a failed start is written to stdout for the parent process.
+    ``begin`` is called after logging is configured.
     """
     # Imported objects live as long as the process. `gc.freeze` exempts them from collection, which `ottla.__main__` has disabled.
     gc.freeze()
@@ -68,16 +70,22 @@ def run_process(
     try:
         _run(serve())
     except (DirectoryError, ConfigError) as error:
-        print_error(f"ottla: {error}")
-        return 1
+        return _failed(str(error), node)
     except OSError as error:
         where = "" if error.filename is None else f"{error.filename}: "
-        print_error(f"ottla: cannot start: {where}{error.strerror or error}")
-        return 1
+        return _failed(f"cannot start: {where}{error.strerror or error}", node)
     finally:
         if owner is not None:
             owner.ended()
     return 0
+
+
+def _failed(reason: str, node: str | None) -> int:
+    print_error(f"ottla: {reason}")
+    if node is not None:
+        with suppress(OSError):
+            print(json.dumps({"event": "failed", "reason": reason}), flush=True)
+    return 1
 
 
 def _run(serving: Coroutine[None, None, None]) -> None:
