@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ROW: Final = "row"
 """The column with the decoded value, a struct."""
 _KEPT: Final = ("key", "topic", "partition", "offset", "timestamp", "headers")
+_NO_HEADERS: Final = "CAST(array() AS ARRAY<STRUCT<key: STRING, value: BINARY>>)"
 _DEFAULTS: Final = {"startingOffsets": "earliest", "includeHeaders": "true", "kafka.isolation.level": "read_committed"}
 """Options of Spark's Kafka source that apply if the user gives no others. Records of aborted transactions are not read."""
 
@@ -33,7 +34,8 @@ class Values(Protocol):
 
 class DecodedRecords:
     """The records of a source after decoding. ``good`` has the columns ``row`` (the decoded value), ``key``, ``topic``,
-    ``partition``, ``offset``, ``timestamp`` and ``headers`` of the decoded records."""
+    ``partition``, ``offset``, ``timestamp`` and ``headers`` of the decoded records. The list of a record without
+    headers is empty."""
 
     def __init__(self, parsed: DataFrame) -> None:
         from pyspark.sql import functions as f
@@ -106,8 +108,10 @@ def decoded(records: DataFrame, schema: str, values: str | Registry = "json") ->
     """Decode the values of a frame with the columns of Spark's Kafka source or of the segment source; see `read`."""
     from pyspark.sql import functions as f
 
-    if "headers" not in records.columns:
-        records = records.withColumn("headers", f.lit(None).cast("array<struct<key:string,value:binary>>"))
+    # No list is null: functions of the user that get the rows by Arrow would take quadratic time (see `rows.Outgoing`). An IF keeps
+    # the column nullable, as it is in the state of queries that an older release of ottla started.
+    given = "IF(headers IS NULL, array(), headers)" if "headers" in records.columns else _NO_HEADERS
+    records = records.withColumn("headers", f.expr(given))
     return DecodedRecords(_values(values).parse(records, schema))
 
 

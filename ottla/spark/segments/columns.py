@@ -199,7 +199,8 @@ class Records:
         return between.take(pa.array(2 * kept))
 
     def headers(self, kept: Ints) -> pa.Array:
-        """Return a list of (key, value) for each record; null for a record without headers, as in Spark's Kafka connector."""
+        """Return a list of (key, value) for each record. The list of a record without headers is empty, and not null as in Spark's
+        Kafka connector, because Arrow's writer in the JVM needs quadratic time for null lists (see `rows.Outgoing`)."""
         counts, at = self._varints(self._behind_values)
         if (counts < 0).any():
             raise Malformed("a record has a negative number of headers")
@@ -230,7 +231,7 @@ class Records:
             names = _as_text(self._binary(ordered(2), everything))
             contents = self._binary(ordered(3), everything)
         pairs = pa.StructArray.from_arrays([names, contents], ["key", "value"])
-        lists = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pairs, mask=pa.array(counts == 0))
+        lists = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pairs)
         return lists if len(kept) == len(counts) else lists.take(pa.array(kept))
 
 

@@ -19,7 +19,7 @@ from ottla.spark.segments.columns import Malformed, Records
 
 pytestmark = pytest.mark.heavy
 
-Row = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]
+Row = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
 blob = st.none() | st.binary(max_size=300)
 header = st.tuples(st.text(max_size=5), blob)
@@ -48,13 +48,15 @@ def built(base_offset: int, codec: int, rows: list[Any], *, is_append_time: bool
 
 def rows_of(records: Records, kept: Any = None) -> list[Row]:
     chosen = np.arange(len(records)) if kept is None else kept
-    headers = [pairs and [(h["key"], h["value"]) for h in pairs] for pairs in records.headers(chosen).to_pylist()]
+    lists = records.headers(chosen)
+    assert lists.null_count == 0
+    headers = [[(h["key"], h["value"]) for h in pairs] for pairs in lists.to_pylist()]
     numbers = [records.offsets[chosen].tolist(), records.timestamps_ms[chosen].tolist()]
     return list(zip(*numbers, records.keys(chosen).to_pylist(), records.values(chosen).to_pylist(), headers, strict=True))
 
 
 def decoded(raw: memoryview) -> list[Row]:
-    return [(r.offset, r.timestamp, r.key, r.value, list(r.headers) or None) for r in DefaultRecordBatch(bytes(raw))]
+    return [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in DefaultRecordBatch(bytes(raw))]
 
 
 @pytest.fixture(params=[1, 1000], ids=["abreast", "one by one"], autouse=True)
@@ -97,7 +99,7 @@ def test_batch_with_compaction_gaps_is_decoded() -> None:
     raw[8:12] = (len(raw) - 12).to_bytes(4, "big")
     raw[57:61] = (1).to_bytes(4, "big")
     renew_crc(raw)
-    assert rows_of(Records([(read_header(raw), memoryview(bytes(raw)))])) == [(105, 1, b"a", b"1", None)]
+    assert rows_of(Records([(read_header(raw), memoryview(bytes(raw)))])) == [(105, 1, b"a", b"1", [])]
 
 
 def spoilt(change: dict[int, int], count: int | None = None) -> tuple[BatchHeader, memoryview]:

@@ -86,7 +86,7 @@ def consumed(bootstrap: str) -> list[Row]:
             continue
         kind, timestamp = message.timestamp()
         assert kind == TIMESTAMP_CREATE_TIME
-        headers = [(name, value) for name, value in message.headers() or []] or None
+        headers = [(name, value) for name, value in message.headers() or []]
         rows.append((message.partition(), message.offset(), message.key(), message.value(), headers, timestamp))
     consumer.close()
     return sorted(rows, key=lambda row: row[:2])
@@ -105,7 +105,7 @@ def lying(directory: Path, **settings: Any) -> list[Row]:
             r["offset"],
             r["key"],
             r["value"],
-            r["headers"] and [(h["key"], h["value"]) for h in r["headers"]],
+            [(h["key"], h["value"]) for h in r["headers"]],
             _ms(r["timestamp"]),
         )
         for r in rows

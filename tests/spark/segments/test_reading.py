@@ -312,7 +312,7 @@ def test_columns_and_timestamp_bounds_are_respected(root: Path, logs: Logs) -> N
     assert [b.schema.names for b in read(split, ["value", "partition"])] == [["value", "partition"]]
     (first, _) = rows(root, ending={0: 2})
     assert first["timestamp"].timestamp() * 1000 == NOW_MS  # type: ignore[attr-defined]
-    assert (first["topic"], first["partition"], first["timestampType"], first["headers"]) == ("t", 0, 0, None)
+    assert (first["topic"], first["partition"], first["timestampType"], first["headers"]) == ("t", 0, 0, [])
     assert (first["key"], first["value"]) == (None, b"v" * 20)
     assert offsets(root, starting_timestamp_ms=NOW_MS + 101, ending_timestamp_ms=NOW_MS + 130) == [22, 23, 24, 25]
     assert offsets(root, starting_timestamp_ms=NOW_MS + 400) == []
