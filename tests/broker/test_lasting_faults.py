@@ -18,6 +18,7 @@ from ottla.broker.coordinators.share_partitions import SharePartitions
 from ottla.broker.coordinators.share_states import ShareStates
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.handlers.registry import BROKER_APIS
+from ottla.broker.loop.counters import Counters
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.membership.forwarding import Forwarding
 from ottla.broker.membership.joined_metadata import JoinedMetadata
@@ -251,7 +252,9 @@ class Lasting:
         change = Part(proposed={1, 2})
         leader = Part(in_sync=None, alter_refused=lambda *_: False)
         partition = Part(is_led=True, leader=leader, log=self.log)
-        changes = InSyncChanges(self.env, cast(Any, None), broker_id=1, broker_epoch=lambda: 1, changed=lambda one: None)
+        changes = InSyncChanges(
+            self.env, cast(Any, None), Counters(), broker_id=1, broker_epoch=lambda: 1, changed=lambda one: None
+        )
 
         def refused() -> None:
             changes._in_flight = cast(Any, {(bytes(16), 0): (partition, change)})

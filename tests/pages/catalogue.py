@@ -272,7 +272,7 @@ ELSEWHERE = {
         "tests/spark/test_spark_shop.py::test_tests_of_spark_shop_pass"
     ),
     ("examples/README.md", "cd examples/go && go test ./..."): "tests/wire/test_examples.py::test_go_example_passes",
-    ("docs/client-faults.md", "def test_offsets_survive_a_move_of_the_coordinator(ottla, ot"): (
+    ("docs/client-faults.md", "from ottla import recipes"): (
         "tests/wire/test_client_faults.py::test_kafka_python_sends_requests_to_the_new_coordinator"
     ),
     ("docs/client-faults.md", "producer.begin_transaction()"): (
