@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.addresses import joined_address
 from ottla.broker.view.brokers import ViewedBroker
@@ -19,6 +19,7 @@ from ottla.client.admin.activity import committed_offsets
 from ottla.client.admin.log_sizes import log_sizes
 from ottla.client.admin.offsets import EARLIEST, LATEST, offsets_by_leader
 from ottla.client.admin.positions import total_lag
+from ottla.client.admin.strays import DirectoryReports, Stray, directory_reports
 from ottla.client.cluster import BrokerConnections, nodes_of
 from ottla.client.errors import ClientError, KafkaAnswered
 from ottla.client.explain.diagnosis import waiting_group
@@ -30,6 +31,9 @@ from ottla.console.kept_reads import KeptReads
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.metadata import MetadataResponse
 from ottla.protocol.topic_partition import TopicPartition
+
+PROBLEMS_SHOWN: Final = 20
+"""Maximum number of problems of log directories that are shown."""
 
 
 class ClientView:
@@ -68,6 +72,10 @@ class ClientView:
         problems = [f"{counted(leaderless, 'partition')} without a leader"] if leaderless else []
         if lagging:
             problems.append(f"{counted(lagging, 'partition')} with replicas that are not in sync")
+        reported = self._directory_reports.problems
+        problems += reported[:PROBLEMS_SHOWN]
+        if len(reported) > PROBLEMS_SHOWN:
+            problems.append(f"{len(reported) - PROBLEMS_SHOWN:,} more problems of log directories; see the brokers' logs")
         return Health(
             bootstrap=self._brokers.bootstrap,
             cluster_id=self._metadata.cluster_id or "",
@@ -77,6 +85,14 @@ class ClientView:
             strays=NO_STRAYS,
             unexpected_errors=0,
         )
+
+    @cached_property
+    def _directory_reports(self) -> DirectoryReports:
+        nodes = [node for _, node in sorted(nodes_of(self._metadata).items())]
+        return self._kept.get("directories", lambda: directory_reports(self._brokers, nodes), lambda _: len(nodes))
+
+    def reported_strays(self) -> list[Stray]:
+        return self._directory_reports.strays
 
     def brokers(self) -> list[ViewedBroker]:
         nodes = sorted(nodes_of(self._metadata).items())

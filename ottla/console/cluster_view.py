@@ -15,6 +15,7 @@ from ottla.broker.view.health import Health
 from ottla.broker.view.partitions import LogState, PartitionDetail, Totals
 from ottla.broker.view.topics import TopicListing, TopicSize
 from ottla.broker.view.transactions import TransactionDescription, TransactionListing
+from ottla.client.admin.strays import Stray
 from ottla.protocol.topic_partition import TopicPartition
 
 
@@ -23,6 +24,10 @@ class ClusterView(Protocol):
     `ClientError`."""
 
     def health(self) -> Health: ...
+
+    def reported_strays(self) -> list[Stray]:
+        """Return the lines in which brokers elsewhere report stray directories. Those of this process's broker are in `health`."""
+        ...
 
     def brokers(self) -> list[ViewedBroker]: ...
 

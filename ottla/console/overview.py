@@ -15,15 +15,20 @@ NEWEST_SHOWN: Final = 20
 HELD_SHOWN: Final = 20
 """Maximum number of partitions shown whose readers are held back by an open transaction."""
 
+STRAYS_SHOWN: Final = 20
+"""Maximum number of stray directories shown that brokers elsewhere report."""
+
 
 def overview(asked: Asked) -> dict[str, Any]:
     view = asked.view
     topics = [topic for topic in view.topics() if not topic.is_internal]
-    groups, transactions = view.groups(), view.transactions()
+    groups, transactions, reported = view.groups(), view.transactions(), view.reported_strays()
     return {
         **to_builtins(view.health()),
         **asked.loop.read(_controlled),
         **to_builtins(view.totals(HELD_SHOWN)),
+        "reported_strays": reported[:STRAYS_SHOWN],
+        "more_reported_strays": len(reported[STRAYS_SHOWN:]),
         "brokers": view.brokers(),
         "topics": len(topics),
         "partitions": sum(topic.partitions for topic in topics),

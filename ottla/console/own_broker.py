@@ -13,6 +13,7 @@ from ottla.broker.view.health import Health
 from ottla.broker.view.partitions import LogState, PartitionDetail, Totals
 from ottla.broker.view.topics import TopicListing, TopicSize
 from ottla.broker.view.transactions import TransactionDescription, TransactionListing
+from ottla.client.admin.strays import Stray
 from ottla.console.cluster_view import ClusterView
 from ottla.control.pages import LoopReader
 from ottla.protocol.topic_partition import TopicPartition
@@ -26,6 +27,9 @@ class OwnBroker:
 
     def health(self) -> Health:
         return self._loop.read(lambda steered: health.health(steered.broker))
+
+    def reported_strays(self) -> list[Stray]:
+        return []
 
     def brokers(self) -> list[ViewedBroker]:
         return self._loop.read(lambda steered: brokers.brokers(steered.broker))

@@ -24,6 +24,7 @@ from ottla.client import KafkaClient, NewRecord
 from ottla.client.security.client_config import Connecting
 from ottla.console.elsewhere import console_server
 from ottla.control.page_server import HOST, PageServer
+from tests.support import unsound_directory
 from tests.support.either_broker import EITHER, running
 from tests.wire.secured import PASSWORD, SecuredBroker
 from tests.wire.test_secured_commands import SETTINGS, client_properties
@@ -182,6 +183,25 @@ def test_console_of_another_cluster_has_no_fault_page_and_no_control_api(site: S
     assert answer.status == 404
     assert b"isElsewhere = true" in site.request("GET", "/console/mode.js").read()
     assert site.request("POST", "/v1/faults", "{}").status == 404
+
+
+def test_overview_shows_stray_directories_and_damaged_segments(tmp_path: Path) -> None:
+    unsound = unsound_directory.make(tmp_path / "data")
+    with Broker(data_dir=unsound.path) as broker, served(broker.bootstrap) as site:
+
+        def is_measured(kind: str, value: Any) -> bool:
+            return kind == "values" and "unknown number" not in str(value["reported_strays"])
+
+        overview = site.wait(is_measured, "overview")
+        (stray,) = overview["reported_strays"]
+        assert (stray["broker_id"], overview["more_reported_strays"]) == (1, 0)
+        assert stray["text"].startswith(f"{unsound.stray()}: ")
+        assert f"ottla adopt --from {unsound.stray()} --data-dir {unsound.path}" in stray["text"]
+        assert overview["is_sound"], overview["problems"]
+        unsound_directory.read_damage(broker.bootstrap)
+        overview = site.wait(lambda kind, value: kind == "values" and not value["is_sound"], "overview")
+        (problem,) = overview["problems"]
+        assert problem.startswith(f"broker 1: {unsound.problem}")
 
 
 def test_requests_without_token_or_from_other_sites_are_refused(site: Site, bootstrap: str) -> None:

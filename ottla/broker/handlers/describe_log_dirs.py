@@ -4,9 +4,9 @@
 - 4 (KIP-827): the size of the volume and its free space, in bytes.
 - 5 (KIP-1066): whether the directory is cordoned; with ottla it never is.
 
-The response has no field for an offline log, a damaged batch or a stray directory. So for two commands of ottla, further results
-have a line of text in ``log_dir``: ``ottla health`` gets a result for each of these problems, ``ottla cluster`` a result without an
-error for each stray directory. Other clients get no such results, because they would take the text for a path.
+The response has no field for an offline log, a damaged batch or a stray directory. So for three clients of ottla, further results
+have a line of text in ``log_dir``: ``ottla health`` and the console get a result for each of these problems, ``ottla cluster`` a
+result without an error for each stray directory. Other clients get no such results, because they would take the text for a path.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from ottla.storage.log_dir import LogDirectory
 UNKNOWN_VOLUME_BYTES = -1
 HEALTH_CLIENT_ID = "ottla-health"
 """The client id with which ``ottla.cli.health_check`` requests lines about offline or damaged logs, and about stray directories."""
+CONSOLE_CLIENT_ID = "ottla-console"
+"""The client id with which the console of a cluster elsewhere requests the same lines (`control.faults.matching`)."""
 CLUSTER_CLIENT_ID = "ottla-cli"
 """The client id of ottla's commands; ``ottla cluster`` requests lines about stray directories with this client id."""
 
@@ -66,8 +68,9 @@ async def handle(ports: Ports, request: DescribeLogDirsRequest, context: Request
         is_sound = False
         total = usable = UNKNOWN_VOLUME_BYTES
     topic_sizes = [DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
-    problems = ports.problems if context.client_id == HEALTH_CLIENT_ID else []
-    strays = ports.strays.summary().lines if context.client_id in (HEALTH_CLIENT_ID, CLUSTER_CLIENT_ID) else []
+    problems = ports.problems if context.client_id in (HEALTH_CLIENT_ID, CONSOLE_CLIENT_ID) else []
+    reads_strays = context.client_id in (HEALTH_CLIENT_ID, CONSOLE_CLIENT_ID, CLUSTER_CLIENT_ID)
+    strays = ports.strays.summary().lines if reads_strays else []
     # Kafka returns KAFKA_STORAGE_ERROR for an offline directory; ottla if writes to the directory fail or a log is offline.
     code = Code.NONE if is_sound else Code.KAFKA_STORAGE_ERROR
     return DescribeLogDirsResponse(

@@ -15,7 +15,7 @@
 - `quotas`: sets, lists and removes the quotas of users, client ids and addresses.
 - `record_deletion`: deletes the oldest records of partitions (DeleteRecords, KIP-107).
 - `resets`: plans the reset of a group's offsets.
-- `strays`: lists the stray directories of a cluster's brokers: partition directories that belong to no topic.
+- `strays`: lists stray directories (partition directories that belong to no topic) and problems of log directories.
 - `topics`: creates, lists, describes, grows and deletes topics, and reads and changes configs of resources.
 - `transactions`: lists and describes transactions, aborts them as an operator, and finds hanging ones (KIP-664).
 - `users`: lists, adds and removes the users of SCRAM (KIP-554).

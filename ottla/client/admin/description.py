@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ottla.client.admin.leaderless import LeaderlessPartition, leaderless
-from ottla.client.admin.strays import Stray, strays
+from ottla.client.admin.strays import Stray, directory_reports
 from ottla.client.cluster import BrokerConnections, BrokerNode, nodes_of
 from ottla.client.errors import ClientError, KafkaAnswered, TimedOut, UnsupportedRequest, check
 from ottla.protocol.internal_topics import METADATA_TOPIC
@@ -51,7 +51,7 @@ def describe(brokers: BrokerConnections) -> ClusterDescription:
         fenced=fenced,
         features=dict(sorted(features.items())),
         leaderless=without_leader,
-        strays=strays(brokers, [node for node in nodes.values() if node.node_id not in fenced]),
+        strays=directory_reports(brokers, [node for node in nodes.values() if node.node_id not in fenced]).strays,
     )
 
 

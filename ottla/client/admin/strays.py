@@ -1,7 +1,8 @@
-"""Lists stray directories: partition directories that a broker has renamed because they belong to no topic.
+"""Reads what brokers report about their log directories: stray directories, offline directories and logs, and damaged segments.
 
-Only ottla reports stray directories. DescribeLogDirs has no field for them, so an ottla broker reports each as a log directory
-whose path is a line of text.
+A stray directory is a partition directory that a broker has renamed because it belongs to no topic. Only ottla reports stray
+directories and single logs. DescribeLogDirs has no field for them, so an ottla broker reports each as a log directory whose path is
+a line of text.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from ottla.client.cluster import BrokerConnections, BrokerNode
 from ottla.client.errors import ClientError
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from ottla.protocol.remedies import name_of
 
 PREFIX = "stray directory "
 """Prefix of a line about stray directories (`operations.stray_reports.LINE_PREFIX`)."""
@@ -25,15 +27,30 @@ class Stray:
     text: str
 
 
-def strays(brokers: BrokerConnections, nodes: Iterable[BrokerNode]) -> list[Stray]:
+@dataclass(slots=True, frozen=True)
+class DirectoryReports:
+    """The reports of all brokers. ``problems`` has a line for each log directory that its broker cannot use, and for each log that
+    is offline or damaged."""
+
+    strays: list[Stray]
+    problems: list[str]
+
+
+def directory_reports(brokers: BrokerConnections, nodes: Iterable[BrokerNode]) -> DirectoryReports:
     """Return the reports of all brokers that respond. Nothing is retried, so that a cluster with failed brokers is described
-    without delay."""
-    found: list[Stray] = []
+    without delay. ottla reports problems of logs only to ``ottla health`` and the console."""
+    found = DirectoryReports(strays=[], problems=[])
     for node in nodes:
         try:
             answer = brokers.ask(brokers.node(node), DescribeLogDirsRequest(topics=[]))
         except (ClientError, OSError):
             continue
-        lines = (result.log_dir for result in answer.results if not result.error_code)
-        found += [Stray(node.node_id, line.removeprefix(PREFIX)) for line in lines if line.startswith(PREFIX)]
+        for result in answer.results:
+            if result.error_code:
+                # A problem of an ottla broker is a line of text, and a log directory an absolute path.
+                is_path = result.log_dir.startswith("/")
+                text = f"cannot use {result.log_dir} ({name_of(result.error_code)})" if is_path else result.log_dir
+                found.problems.append(f"broker {node.node_id}: {text}")
+            elif result.log_dir.startswith(PREFIX):
+                found.strays.append(Stray(node.node_id, result.log_dir.removeprefix(PREFIX)))
     return found

@@ -29,6 +29,11 @@ export const overview = {
       o.strays.count > o.strays.named.length
         ? el("p", { class: "note" }, `and ${number(o.strays.count - o.strays.named.length)} more, ${size(o.strays.size_bytes)} in all`) : null,
     ]),
+    ...(o.reported_strays.length === 0 ? [] : [
+      el("h2", {}, "Stray directories"),
+      table(["broker", "stray directory"], o.reported_strays.map((stray) => [stray.broker_id, stray.text])),
+      o.more_reported_strays ? el("p", { class: "note" }, `and ${number(o.more_reported_strays)} more: ottla cluster lists all`) : null,
+    ]),
     el("h2", {}, "Partitions whose records wait for an open transaction"),
     o.held.length === 0 ? el("p", { class: "note" }, "none")
       : table(["partition", "last stable offset", "high watermark", "held back"], o.held.map((held) => [

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.broker.handlers.describe_log_dirs import HEALTH_CLIENT_ID
+from ottla.broker.handlers.describe_log_dirs import CONSOLE_CLIENT_ID, HEALTH_CLIENT_ID
 from ottla.cli import health_check as health
+from ottla.control.faults import matching
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -44,14 +45,18 @@ def broker(fs: MemoryFilesystem) -> Iterator[SimulatedBroker]:
 
 
 def problems(client: SimulatedClient) -> list[tuple[int, str]]:
-    """Request the problems with the client id of `ottla health`. For other clients they would look like log directories."""
+    """Request the problems with the client ids of `ottla health` and the console. For other clients they would look like log
+    directories."""
     asked = DescribeLogDirsRequest(topics=[])
     (directory,) = client.call(asked, 4).results
     client.client_id = HEALTH_CLIENT_ID
     results = client.call(asked, 4).results
+    client.client_id = CONSOLE_CLIENT_ID
+    assert client.call(asked, 4).results == results
     client.client_id = "simulated"
     assert results[0].log_dir == directory.log_dir
     assert health.CLIENT_ID.decode() == HEALTH_CLIENT_ID
+    assert matching.CONSOLE_CLIENT_ID == CONSOLE_CLIENT_ID
     return [(result.error_code, result.log_dir) for result in results]
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ottla.client.admin.description import Controller, describe
-from ottla.client.admin.strays import Stray
+from ottla.client.admin.strays import Stray, directory_reports
+from ottla.client.cluster import BrokerNode
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
@@ -79,6 +80,15 @@ def test_description_by_an_old_broker_has_only_unfenced_brokers() -> None:
 def test_stray_directories_are_read_from_describe_log_dirs() -> None:
     lines = log_dirs((0, "/data"), (56, "t-0 is offline: no file"), (0, "stray directory /data/t-0.a-stray: 5 bytes"))
     assert described(quorum(3000), directories=lines).strays == [Stray(1, "/data/t-0.a-stray: 5 bytes")]
+
+
+def test_offline_directories_and_damaged_logs_are_problems() -> None:
+    broker = ScriptedBroker()
+    lines = log_dirs((56, "/data"), (56, "t-0 is offline: no file"), (0, "/other"), (0, "stray directory and 5 more"))
+    broker.answers = {"DescribeLogDirs": [lines]}
+    found = directory_reports(ScriptedCluster(b1=broker).brokers(), [BrokerNode(1, "b1", 9092), BrokerNode(2, "silent", 9092)])
+    assert found.problems == ["broker 1: cannot use /data (KAFKA_STORAGE_ERROR)", "broker 1: t-0 is offline: no file"]
+    assert found.strays == [Stray(1, "and 5 more")]
 
 
 @pytest.mark.parametrize("answer", [TimeoutError(), ConnectionResetError()])
