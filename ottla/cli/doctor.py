@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from ottla.cli.command_config import connecting
-from ottla.cli.findings import show_findings
+from ottla.cli.findings import show_findings, show_findings_of_each
 from ottla.cli.options import (
     BOOTSTRAP,
     BOOTSTRAP_VARIABLE,
@@ -22,12 +22,13 @@ TIMEOUT_S: Final = 3.0
 HELP = """Find out why a client cannot connect: check name, TCP, TLS and SASL, the client's settings and the API versions of a
 broker, and then the listeners that all brokers advertise. Exit with 0 if a client on this machine can connect, else with 1.
 
-Give the address that the client has. Run the command where the client runs, with the client's settings in --command-config.
+Give the address that the client has. Each address of a list is checked; exit with 1 if one of them fails. Run the command where the
+client runs, with the client's settings in --command-config.
 Without HOST:PORT the address is bootstrap.servers of that file, else $OTTLA_BOOTSTRAP, else 127.0.0.1:9092."""
 
 
 @click.command("doctor", help=HELP)
-@click.argument("bootstrap", type=BOOTSTRAP, metavar="[HOST:PORT]", required=False)
+@click.argument("bootstrap", type=BOOTSTRAP, metavar="[HOST:PORT[,...]]", required=False)
 @click.option(
     "--timeout-s",
     type=SECONDS,
@@ -47,12 +48,22 @@ def command(bootstrap: str | None, timeout_s: float, as_json: bool) -> int:
 
     interrupt_on_ctrl_c()
     try:
-        address = bootstrap_addresses(bootstrap or os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP)[0]
+        addresses = bootstrap_addresses(bootstrap or os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP)
     except BadArgument as error:
         raise click.UsageError(f"${BOOTSTRAP_VARIABLE}: {error}") from None
-    where = joined_address(address)
-    failed = show_findings(where, examine(address, connecting(where), timeout_s, CLIENT_ID), as_json=as_json)
+    examined = {
+        (where := joined_address(address)): examine(address, connecting(where), timeout_s, CLIENT_ID)
+        for address in dict.fromkeys(addresses)
+    }
+    if len(examined) == 1:
+        ((where, findings),) = examined.items()
+        failed = {where: show_findings(where, findings, as_json=as_json)}
+    else:
+        failed = show_findings_of_each(examined, as_json=as_json)
     if not as_json:
-        verdict = f"cannot use {where}: see {', '.join(failed)}" if failed else f"can use {where}"
-        click.echo(click.style(f"clients on this machine {verdict}", bold=True))
-    return 1 if failed else 0
+        if len(failed) > 1:
+            click.echo()
+        for where, checks in failed.items():
+            verdict = f"cannot use {where}: see {', '.join(checks)}" if checks else f"can use {where}"
+            click.echo(click.style(f"clients on this machine {verdict}", bold=True))
+    return 1 if any(failed.values()) else 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -22,16 +22,41 @@ STATUS_COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
 
 def show_findings(bootstrap: str, findings: Iterable[Finding], *, as_json: bool) -> list[str]:
     """Show each finding as soon as the doctor reports it, and return the names of the failed checks."""
-    found: list[Finding] = []
+    found = []
     for finding in findings:
         found.append(finding)
         if not as_json:
             _show(finding)
-    failed = list(dict.fromkeys(finding.check for finding in found if finding.status == "failed"))
     if as_json:
-        checks = [{"check": f.check, "status": f.status, "text": f.text, "remedy": f.remedy or None} for f in found]
-        show_json({"bootstrap": bootstrap, "healthy": not failed, "checks": checks})
+        show_json(document(bootstrap, found))
+    return failed_checks(found)
+
+
+def show_findings_of_each(addresses: Mapping[str, Iterable[Finding]], *, as_json: bool) -> dict[str, list[str]]:
+    """Show the findings for several addresses, which are examined one after the other. Returns the names of the failed checks by
+    address."""
+    failed, documents = {}, []
+    for at, (address, findings) in enumerate(addresses.items()):
+        if as_json:
+            found = list(findings)
+            documents.append(document(address, found))
+            failed[address] = failed_checks(found)
+            continue
+        click.echo(("\n" if at else "") + click.style(address, bold=True))
+        failed[address] = show_findings(address, findings, as_json=False)
+    if as_json:
+        is_healthy = not any(failed.values())
+        show_json({"bootstrap": ",".join(addresses), "healthy": is_healthy, "addresses": documents})
     return failed
+
+
+def failed_checks(found: Iterable[Finding]) -> list[str]:
+    return list(dict.fromkeys(finding.check for finding in found if finding.status == "failed"))
+
+
+def document(bootstrap: str, found: Sequence[Finding]) -> dict[str, Any]:
+    checks = [{"check": f.check, "status": f.status, "text": f.text, "remedy": f.remedy or None} for f in found]
+    return {"bootstrap": bootstrap, "healthy": not failed_checks(found), "checks": checks}
 
 
 def _show(finding: Finding) -> None:

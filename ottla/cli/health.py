@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from ottla.cli.command_config import has_command_config
 from ottla.cli.commands import Refused
 from ottla.cli.options import (
-    ADDRESS,
+    BOOTSTRAP,
     BOOTSTRAP_VARIABLE,
     DEFAULT_BOOTSTRAP,
     PATH,
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 TIMEOUT_S = 5.0
 WAIT_S = 30.0
 HELP = """Exit with 0 if a broker answers requests, reaches its controller and has a healthy log directory, else with 1 and the
-reason in one line. With --data-dir, exit with 0 if the directory of a stopped broker can be read.
+reason in one line. Each address of a list is checked and has a line of its own; exit with 1 if one of them fails. With --data-dir,
+exit with 0 if the directory of a stopped broker can be read.
 
 Warnings name directories that a broker has set aside, with the command that restores their records. Warnings do not change the
 exit code."""
@@ -40,9 +41,9 @@ exit code."""
 )
 @click.option(
     "--bootstrap",
-    type=ADDRESS,
-    metavar="HOST:PORT",
-    help=f"Address of the broker (default: ${BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP}).",
+    type=BOOTSTRAP,
+    metavar="HOST:PORT[,...]",
+    help=f"Addresses of the brokers (default: ${BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP}).",
 )
 @click.option(
     "--ready-file",
@@ -62,8 +63,6 @@ def command(
 ) -> int:
     import os
 
-    from ottla.addresses import broker_address
-    from ottla.arguments import BadArgument
     from ottla.cli.health_check import Connect, ask, asked_again, checked_place, plain
     from ottla.client.ready_line import NotReady
 
@@ -83,25 +82,42 @@ def command(
         from ottla.cli.health_secured import secured
 
         connect = secured
+    if timeout_s is None:
+        timeout_s = WAIT_S if waits else TIMEOUT_S
     ready_file = ready_file or (Path(os.environ[READY_FILE_VARIABLE]) if os.environ.get(READY_FILE_VARIABLE) else None)
+    addresses = _addresses(bootstrap) if bootstrap is not None or ready_file is None else []
+    if len(addresses) > 1:
+        from ottla.cli.health_list import check as check_list
+
+        return check_list(addresses, timeout_s, waits=waits, as_json=as_json)
+    bootstrap = addresses[0] if addresses else None
+
+    def ask_once(timeout_s: float) -> tuple[str, list[str]]:
+        place = bootstrap if bootstrap is not None else checked_place(ready_file or Path())
+        return place, ask(place, timeout_s, connect)
+
     try:
-        if bootstrap is None and ready_file is None:
-            bootstrap = os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
-            broker_address(bootstrap)
-
-        def ask_once(timeout_s: float) -> tuple[str, list[str]]:
-            place = bootstrap if bootstrap is not None else checked_place(ready_file or Path())
-            return place, ask(place, timeout_s, connect)
-
         if waits:
-            bootstrap, strays = asked_again(ask_once, WAIT_S if timeout_s is None else timeout_s)
+            bootstrap, strays = asked_again(ask_once, timeout_s)
         else:
-            bootstrap, strays = ask_once(TIMEOUT_S if timeout_s is None else timeout_s)
-    except BadArgument as error:
-        raise click.UsageError(f"${BOOTSTRAP_VARIABLE}: {error}") from None
+            bootstrap, strays = ask_once(timeout_s)
     except NotReady as failure:
         return _show_failure(bootstrap, failure, as_json=as_json)
     return _show_healthy(bootstrap, strays, as_json=as_json)
+
+
+def _addresses(bootstrap: str | None) -> list[str]:
+    """Return the addresses in ``bootstrap``, else in the environment variable, without repetitions. Raises `click.UsageError`."""
+    import os
+
+    from ottla.addresses import bootstrap_addresses, joined_address
+    from ottla.arguments import BadArgument
+
+    try:
+        given = bootstrap_addresses(bootstrap or os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP)
+    except BadArgument as error:
+        raise click.UsageError(f"${BOOTSTRAP_VARIABLE}: {error}") from None
+    return list(dict.fromkeys(map(joined_address, given)))
 
 
 def _show_failure(bootstrap: str | None, failure: NotReady, *, as_json: bool) -> int:

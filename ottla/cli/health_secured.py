@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 
 from ottla.addresses import split_address
 from ottla.cli.command_config import connecting
-from ottla.cli.health_check import HealthChannel, is_local, plain
+from ottla.cli.health_check import Connect, HealthChannel, is_local, plain
 from ottla.client.errors import ClientError
 from ottla.client.ready_line import NotReady
 from ottla.client.security.client_config import Connecting
@@ -37,13 +37,24 @@ def secured(place: str, timeout_s: float) -> Iterator[HealthChannel]:
         with plain(place, timeout_s) as opened:
             yield opened
         return
-    settings, address = connecting(place), split_address(place)
-    try:
-        with closing(SocketTransport(address, timeout_s, settings)) as transport:
-            BrokerConnection(address, transport, CLIENT_ID, connecting=settings)
-            yield _Channel(transport)
-    except ClientError as error:
-        raise NotReady(str(error)) from None
+    with secured_by(connecting(place))(place, timeout_s) as channel:
+        yield channel
+
+
+def secured_by(settings: Connecting) -> Connect:
+    """Return a function that connects and authenticates with ``settings``. It raises the errors of `secured`."""
+
+    @contextmanager
+    def connect(place: str, timeout_s: float) -> Iterator[HealthChannel]:
+        address = split_address(place)
+        try:
+            with closing(SocketTransport(address, timeout_s, settings)) as transport:
+                BrokerConnection(address, transport, CLIENT_ID, connecting=settings)
+                yield _Channel(transport)
+        except ClientError as error:
+            raise NotReady(str(error)) from None
+
+    return connect
 
 
 def reason_of(place: str, failure: NotReady) -> NotReady:

@@ -59,7 +59,6 @@ class FilePath(click.Path):
         return super().convert(arguments.as_path(value) if isinstance(value, str) else value, param, ctx)
 
 
-ADDRESS = Checked("address", addresses.broker_address, as_written=True)
 BOOTSTRAP = Checked("addresses", addresses.bootstrap_addresses, as_written=True)
 LISTENER = Checked("listener", addresses.split_address, as_written=True)
 PORT = Checked("port", addresses.port)

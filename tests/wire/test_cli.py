@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker, BrokerFailed
+from ottla.cli import main
 from ottla.cli.health_check import answers
 from ottla.client import KafkaClient
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
@@ -137,6 +138,29 @@ def test_health_reports_the_state_of_the_broker(ottla: Broker) -> None:
     command = [sys.executable, "-m", "ottla", "health", "--bootstrap"]
     assert subprocess.run([*command, ottla.bootstrap], capture_output=True, check=False).returncode == 0
     assert subprocess.run([*command, "127.0.0.1:1"], capture_output=True, check=False).returncode == 1
+
+
+def test_health_checks_each_broker_of_a_list(
+    ottla: Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = ottla.bootstrap.rpartition(":")[2]
+    assert main(["health", "--bootstrap", f"{ottla.bootstrap}, localhost:{port},{ottla.bootstrap}"]) == 0
+    assert capsys.readouterr() == (f"{ottla.bootstrap} answers\nlocalhost:{port} answers\n", "")
+    both = f"127.0.0.1:1,{ottla.bootstrap}"
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", both)
+    monkeypatch.delenv("OTTLA_READY_FILE", raising=False)
+    for given in ([], ["--bootstrap", both], ["--bootstrap", both, "--wait", "--timeout-s", "0.1"]):
+        assert main(["health", *given]) == 1
+        assert capsys.readouterr() == (f"{ottla.bootstrap} answers\n", "ottla: 127.0.0.1:1 does not answer\n")
+    assert main(["health", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == {
+        "bootstrap": both,
+        "healthy": False,
+        "brokers": [
+            {"bootstrap": "127.0.0.1:1", "healthy": False, "reason": "127.0.0.1:1 does not answer"},
+            {"bootstrap": ottla.bootstrap, "healthy": True, "warnings": []},
+        ],
+    }
 
 
 def test_health_waits_for_a_starting_broker(tmp_path: Path) -> None:

@@ -67,6 +67,27 @@ def server(respond: Callable[[socket.socket], None]) -> Iterator[str]:
     thread.join(60)
 
 
+def test_doctor_examines_each_address_of_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    with Broker() as broker:
+        given = f"127.0.0.1:1,{broker.bootstrap}"
+        assert main(["doctor", given]) == 1
+        lines = capsys.readouterr().out.splitlines()
+        assert [line for line in lines if line in given.split(",")] == given.split(",")
+        assert lines[-2:] == [
+            "clients on this machine cannot use 127.0.0.1:1: see TCP",
+            f"clients on this machine can use {broker.bootstrap}",
+        ]
+        assert main(["doctor", given, "--json"]) == 1
+        document = json.loads(capsys.readouterr().out)
+        assert (document["bootstrap"], document["healthy"]) == (given, False)
+        assert [(one["bootstrap"], one["healthy"]) for one in document["addresses"]] == [
+            ("127.0.0.1:1", False),
+            (broker.bootstrap, True),
+        ]
+        assert document["addresses"][1]["checks"][0]["status"] == "ok"
+        assert main(["doctor", f"{broker.bootstrap},localhost:{broker.bootstrap.rpartition(':')[2]}"]) == 0
+
+
 @pytest.mark.smoke
 def test_doctor_has_no_finding_for_a_healthy_broker(doctor: Doctor) -> None:
     with Broker() as broker:
