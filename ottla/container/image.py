@@ -163,7 +163,7 @@ def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -
         said = format_directory(RealFilesystem(), config, checked_cluster_id(cluster_id), ignore_formatted=True)
         print(said, flush=True)
     arguments = ["serve"] if file is None else ["serve", str(file)]
-    # A controller does not print the lines: libraries wait only for brokers, which serve clients.
+    # Libraries such as Testcontainers wait for these lines of Kafka's log. They start brokers, so controllers print no such lines.
     for line in STARTED_LINES if "broker" in config.settings.process_roles else ():
         arguments += ["--started-line", line.format(node_id=config.settings.node_id)]
     return arguments, serving

@@ -31,8 +31,10 @@ _SERVER: Final = "KafkaServer"
 
 
 def with_secrets(environment: Mapping[str, str], directory: Path = SECRETS) -> dict[str, str]:
-    """Return the environment with settings in place of names of files. Settings in ``environment`` take precedence. Raises
-    `ConfigError`."""
+    """Return the environment with the settings that secret files determine: key stores, passwords, and the JAAS file in KAFKA_OPTS.
+
+    Settings in ``environment`` take precedence. Raises `ConfigError`.
+    """
     converted = dict(environment)
     for store in ("KEYSTORE", "TRUSTSTORE"):
         name = converted.pop(f"KAFKA_SSL_{store}_FILENAME", "")

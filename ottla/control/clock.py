@@ -1,7 +1,7 @@
 """A clock that advances only on command, so that a test can let transactions, sessions and records expire.
 
-Waiting for a client or the disk still uses the machine's clock (`broker.loop.env.Timers`): long polls end, and refused markers are
-sent again.
+Waits for a client or for the disk use the machine's clock instead (`broker.loop.env.Timers`). They end although this clock stands
+still: long polls return, and refused markers are sent again.
 """
 
 from __future__ import annotations

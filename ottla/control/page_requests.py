@@ -34,8 +34,11 @@ REASONS: Final = {
 
 
 class PageRequests(msgspec.Struct, frozen=True, kw_only=True):
-    """Answers requests for ``pages``. ``check_access`` raises `CommandRefused` for a request without a token. ``reach`` gets a
-    function that returns whether the browser has closed the connection."""
+    """Answers requests for ``pages``. ``check_access`` raises `CommandRefused` for a request without a token.
+
+    ``reach`` returns the means by which a page reads from the broker (`Reach`). Its argument is a function that returns whether the
+    browser has closed the connection.
+    """
 
     pages: Pages
     check_access: Callable[[WSGIEnvironment], None]

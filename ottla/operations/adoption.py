@@ -252,7 +252,7 @@ def carry_out(
     identity = read_identity(fs, target) or identity
     state = ClusterState(identity.node_id)
     metadata = Log(fs, f"{target}/{METADATA_DIRECTORY}", METADATA_TOPIC, 0, METADATA_CONFIG)
-    # Without the clean-shutdown file the next start reads every adopted batch, and batches that an interruption has left.
+    # Without the clean-shutdown file the next start reads every adopted batch, and batches that an interrupted adoption has left.
     remove_clean_file(fs, target)
     recovery_point = read_known_ends(fs, target).recovery_points.get((METADATA_TOPIC, 0), 0)
     open_log(metadata, now_ms, clean=False, recovery_point=recovery_point)
@@ -291,7 +291,7 @@ def _check_target(fs: Filesystem, target: str, plan: AdoptionPlan) -> None:
     check_is_alone(own, target)
     taken = [name for name in plan.topics if name in own.topics]
     if taken:
-        # A stray directory may have the only data of a topic, and the current topic with the name may be needed as well.
+        # Neither may be overwritten: a stray directory may have a topic's only data, and the current topic may be needed as well.
         raise DirectoryError(
             f"{target} already has a topic {taken[0]}; delete this topic, adopt other topics with --topic, or adopt a"
             " partition's directory under another name with --as"

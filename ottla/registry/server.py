@@ -153,7 +153,7 @@ class SchemaRegistry:
         return answer.text.encode() if isinstance(answer, Text) else msgspec.json.encode(answer)
 
     def _request(self, environ: WSGIEnvironment) -> RegistryRequest:
-        """Return the request of a WSGI environment. Raises `RegistryError` without the token, and for requests of web pages."""
+        """Return the request of a WSGI environment. Raises `RegistryError` without the token, and for requests from web pages."""
         if self.token is not None and not _shows(str(environ.get("HTTP_AUTHORIZATION", "")), self.token):
             raise RegistryError(
                 RegistryCode.UNAUTHORIZED,
@@ -161,7 +161,7 @@ class SchemaRegistry:
             )
         # Only browsers send the header Origin, with each request that may change something.
         if "HTTP_ORIGIN" in environ:
-            raise RegistryError(RegistryCode.FORBIDDEN, "requests of web pages are not accepted")
+            raise RegistryError(RegistryCode.FORBIDDEN, "requests from web pages are not accepted")
         path, query = parsed_target(str(environ["REQUEST_URI"]))
         method = str(environ["REQUEST_METHOD"])
         return RegistryRequest(

@@ -127,7 +127,7 @@ class CommittedTransactions:
             self._reached["a marker of a newer coordinator"] += 1
         partition.coordinator_epochs[header.producer_id] = marker.coordinator_epoch
 
-    # checks after the batches of all brokers were passed
+    # checks after all committed batches were passed to `note`
 
     def check_completed(self) -> None:
         """Check that each partition of a complete transaction has its marker."""

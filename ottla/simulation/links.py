@@ -16,12 +16,12 @@ from ottla.simulation.scheduler import Scheduler
 
 DELAY_MS = (0.05, 1.0)
 SLOW_SHARE = 0.02
-"""The share of deliveries that take longer, by up to `SLOW_MS`."""
+"""The share of deliveries with an additional delay of up to `SLOW_MS`."""
 SLOW_MS = 60.0
 PIECES_SHARE = 0.03
 """The share of writes that arrive in two pieces."""
 RETRANSMISSION_MS = (20.0, 250.0)
-"""Delay of held data after the end of a cut, in ms."""
+"""Minimum and maximum delay, in ms, of data that a cut has held back, after the end of the cut."""
 
 WOKEN_MS = (0.0, 0.1)
 """Delay, in ms, before a resumed process receives the data that arrived during its pause."""
@@ -63,7 +63,7 @@ class _Channel:
             deliver()
 
     def release(self, delay_ms: tuple[float, float] = RETRANSMISSION_MS) -> None:
-        """Deliver held data after a cut, before data that has not arrived at the cut yet."""
+        """Schedule the delivery of data that a cut has held back, before data that is still in transit."""
         for _ in self._held:
             self._schedule(self._links.rng.uniform(*delay_ms))
         self._waiting.extendleft(reversed(self._held))
@@ -71,7 +71,7 @@ class _Channel:
 
 
 class Links:
-    """All listeners, and the network between hosts, which are names. A cut is one direction between two hosts."""
+    """All listeners, and the network between hosts, which are names. A cut blocks one direction between two hosts."""
 
     def __init__(self, scheduler: Scheduler, rng: random.Random) -> None:
         self.scheduler = scheduler
@@ -120,7 +120,7 @@ class Links:
         self._holding[channel] = None
 
     def release(self) -> None:
-        """Deliver all held data. Data is held again if a cut remains."""
+        """Deliver all data that cuts have held back. A cut that remains holds its data back again."""
         holding, self._holding = self._holding, {}
         for channel in holding:
             channel.release()

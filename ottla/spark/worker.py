@@ -34,7 +34,7 @@ def _keep_archives() -> None:
 
 def _spare_the_collector() -> None:
     """Hide imported objects from the garbage collector, once per worker. Spark collects garbage after each task, which would take
-    0.05 s with these objects. An event records the freeze, because ``gc.get_freeze_count`` takes 5 ms.
+    0.05 s with these objects. `_prepared` records that this was done, because ``gc.get_freeze_count`` takes 5 ms.
     """
     if not _prepared.is_set():
         _prepared.set()

@@ -122,7 +122,7 @@ class Log:
         """The damaged batch with the lowest offset that a reader has found in the current segments."""
         return next((segment.damage for segment in self.segments if segment.damage is not None), None)
 
-    # appending
+    # appending batches
 
     def append_as_leader(
         self, batch: memoryview | bytearray, header: BatchHeader, now_ms: int, *, implicit_add: bool = False

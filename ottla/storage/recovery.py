@@ -69,10 +69,10 @@ def open_log(
 ) -> RecoveryReport:
     """Fill a new `Log` from its directory. Raises OSError, and its subclass `Damaged` if a file is not as it was written.
 
-    ``clean``: the directory had a clean stop. A log with the recovery point 0 counts as not cleanly closed nevertheless.
-    ``aborted_checksum``: the log's `checksum_of` aborted transactions at that stop; None if unknown. ``may_be_compacted``:
-    compaction may have left gaps also above the recovery point, so that no gap counts as lost data. ``high_watermark``: from the
-    checkpoint; None for a log without other replicas, whose records are all committed.
+    - ``clean``: the broker closed the directory cleanly. A log with recovery point 0 is recovered nevertheless.
+    - ``aborted_checksum``: the checksum of the log's aborted transactions at the last clean stop; None if unknown.
+    - ``may_be_compacted``: compaction may have left gaps after the recovery point, so a gap is no sign of lost data.
+    - ``high_watermark``: from the checkpoint; None for a log without other replicas, whose records are all committed.
     """
     report = RecoveryReport()
     clean = clean and recovery_point > 0

@@ -1,4 +1,4 @@
-"""A process with a broker that can be replaced (`broker.process.serving`), in a simulated world."""
+"""A simulated process in which a new broker can replace the current one (`broker.process.serving`)."""
 
 from __future__ import annotations
 

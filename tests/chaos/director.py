@@ -128,7 +128,7 @@ class Round:
         self.clients = Clients(directory, self.broker.bootstrap, seed, workers)
 
     def run(self, kills: int, progress: Callable[[int], None]) -> None:
-        """Run faults up to ``kills`` further kills, then check the history. Findings are added to the report.
+        """Trigger faults until the broker was killed ``kills`` more times, then check the history. Adds findings to the report.
 
         Raises `BrokerFailed` if a broker does not start.
         """

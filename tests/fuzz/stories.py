@@ -43,7 +43,7 @@ class Teller:
         return key, version, self._maker.tree(key, version, cast, 0.01 if self.rng.random() < 0.2 else 0.0, **given)
 
     def begin(self) -> Story:
-        """Begin a random story."""
+        """Return the requests of a randomly chosen story, such as a transaction."""
         return self.rng.choice((transaction, transaction, transaction, idempotent, member, member, topics, reader, offsets))(self)
 
 

@@ -46,7 +46,7 @@ def test_catalogue_names_existing_blocks_and_tests() -> None:
         assert f"def {function}(" in (ROOT / path).read_text(), test
 
 
-def test_every_block_names_its_language() -> None:
+def test_every_code_block_of_the_docs_names_its_language() -> None:
     assert [block.name for block in BLOCKS if not block.language] == []
 
 

@@ -99,7 +99,7 @@ def test_idle_progress_is_not_reported_as_a_batch_and_hides_no_batch() -> None:
     assert told(reports, query) == [1]
 
 
-def test_only_batches_of_the_current_start_are_reported() -> None:
+def test_batch_of_an_earlier_run_is_not_reported() -> None:
     """Progress without a report of the sink belongs to a batch of an earlier run."""
     reports, query = Reports("dead-letters"), Query()
     query.kept.append(SparksProgress(4))

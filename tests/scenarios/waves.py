@@ -25,7 +25,7 @@ _CHANGES_ALL = {"broker_config", "feature"}
 _ASKED_OF_ALL = {"AlterConfigs", "IncrementalAlterConfigs"}
 """APIs that can change configs and log levels of the broker."""
 _NAMELESS = '"groups_names":[""'
-"""Text in a request that deletes the group with an empty name, which all cases share."""
+"""Text in a DeleteGroups request that deletes the group with an empty name. All cases share this group, so the case runs alone."""
 _CHANGES_A_TOPIC = {"hold", "release", "config"}
 _RESTARTS = ("restart", "kill")
 _VERIFIED = {"produce", "offsets", "deliver", "identities", "ask"}

@@ -84,7 +84,7 @@ def _archive_classes(archive: Path, jvm_options: list[str]) -> None:
                 if not is_made:
                     _kill(driver.pid)
         if not is_made or not _has_gone(driver.pid, ENDED_S):
-            # The archive only makes tests faster. A broken driver is detected by the tests of drivers.
+            # Tests also pass without the archive, only slower. If the driver is broken, the tests of drivers fail.
             _kill(driver.pid)
             archive.unlink(missing_ok=True)
 

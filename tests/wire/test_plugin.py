@@ -421,11 +421,11 @@ def careless(ottla_session):
 def ids(ottla_session):
     return [fault.id for fault in ottla_session.faults.all()]
 
-def test_faults_are_left(slow, careless, ottla_session):
+def test_leaves_faults(slow, careless, ottla_session):
     ottla_session.faults.add(api="Metadata", error="UNKNOWN_SERVER_ERROR", times=None)
     assert len(ids(ottla_session)) == 3
 
-def test_only_the_module_fault_is_left(slow, ottla_session):
+def test_only_the_fault_of_the_module_fixture_remains(slow, ottla_session):
     assert ids(ottla_session) == [slow.id]
     ottla_session.pause()
 

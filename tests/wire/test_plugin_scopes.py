@@ -20,7 +20,7 @@ def faults(cluster):
 
 @pytest.mark.ottla(brokers=2)
 class TestCluster:
-    def test_faults_and_a_pause_are_left(self, ottla_cluster):
+    def test_leaves_faults_and_a_paused_broker(self, ottla_cluster):
         ottla_cluster.faults(1).add(api="Metadata", error="UNKNOWN_SERVER_ERROR", times=None)
         ottla_cluster.faults(2).add(api="BrokerHeartbeat", cut="before", times=None)
         ottla_cluster.pause(2)

@@ -136,7 +136,7 @@ class DeadLetterTopics:
         offset, pace = letters.first_offset, Pace()
         while offset <= letters.last_offset:
             try:
-                # Retention may have deleted the first originals.
+                # Retention may have deleted the first of the original records.
                 offset = max(offset, source.log.log_start_offset)
                 piece = source.read(offset, COPIED_BYTES, committed=False, min_one_batch=True)
             except DamagedBatch:

@@ -71,7 +71,7 @@ class LostAdditions:
         self._by_id.clear()
         self._of_both_versions.clear()
 
-    # additions that must be on disk first
+    # additions that must be on disk before the partition's first batch
 
     def note_synced(self) -> None:
         """Note that all records from earlier runs of the broker are on disk."""
@@ -90,5 +90,5 @@ class LostAdditions:
             self._barrier.effect(lambda: self._of_both_versions.discard(transactional_id))
 
     def may_be_added_again(self, transactional_id: str) -> bool:
-        """Whether a start could tell from a partition's batch alone to which transaction of the id it belongs."""
+        """Whether a start after a power cut could tell from a batch alone to which of the id's transactions the batch belongs."""
         return self._has_synced and transactional_id not in self._of_both_versions

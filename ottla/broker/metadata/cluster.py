@@ -134,7 +134,7 @@ class ClusterCommands:
             self._execute(self.state.delete_topic(METADATA_TOPIC))
             log.warning("metadata_topic_removed", topic=METADATA_TOPIC, hint="records that clients wrote to it are not served")
 
-    # topics
+    # creating and changing topics
 
     def create_topic(
         self,
@@ -230,7 +230,7 @@ class ClusterCommands:
         """Remove a SCRAM credential of a user."""
         self._execute(self.state.credentials.remove(name, mechanism))
 
-    # delegation tokens
+    # changes of delegation tokens
 
     def create_token(
         self,

@@ -124,7 +124,7 @@ class LocalPartitions:
         read, self._read = self._read, {}
         return read
 
-    # start
+    # start of the broker
 
     def begin(self, coordinators: Mapping[str, Coordinator]) -> None:
         """Put every replica into service, set stray directories aside, and load ``coordinators`` in their order."""
@@ -330,7 +330,7 @@ class LocalPartitions:
                 self._replicas.stop(partition)
         self._stepping.start(self.partitions.remove(topic.name, indexes))
 
-    # configs
+    # changed configs of topics
 
     def log_config(self, topic: str) -> LogConfig:
         """The log settings of a topic, cached by the topic's configs, because most topics have equal configs or none."""

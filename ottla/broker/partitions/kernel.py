@@ -25,9 +25,10 @@ from ottla.storage.log_dir import LogDirectory
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The environment, the directory, the scheduler of long work, the barrier, and the hooks of one broker or controller.
+    """The kernel of one broker or controller.
 
-    ``interception`` may change the handling of requests; ``listener`` is notified of transactions.
+    ``stepping`` schedules long work; ``barrier`` delays responses until writes are committed and durable; ``interception`` may
+    change the handling of requests; ``listener`` is notified of transactions.
     """
 
     env: Env

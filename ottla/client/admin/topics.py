@@ -238,7 +238,7 @@ def get_configs(brokers: BrokerConnections, kind: ConfigKind, name: str) -> list
 def described_configs(
     brokers: BrokerConnections, kind: ConfigKind, name: str, *, is_documented: bool = False
 ) -> list[tuple[Config, DescribeConfigsResourceResult]]:
-    """As `get_configs`, but with each config's response, which with ``is_documented`` has synonyms and documentation."""
+    """Like `get_configs`, with each config's entry in the response. ``is_documented`` adds synonyms and documentation to it."""
     request = DescribeConfigsRequest(
         resources=[DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)],
         include_synonyms=is_documented,

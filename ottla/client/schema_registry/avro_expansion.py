@@ -21,7 +21,7 @@ def check_expansion(schema: Any, named: Mapping[str, Any]) -> None:
     walk = _Walk(named)
     objects, _ = walk.measured(schema)
     if objects > MAX_OBJECTS:
-        raise ValueError(f"a value has {objects:,} objects or more")
+        raise ValueError(f"a value has too many objects: {objects:,} or more; the limit is {MAX_OBJECTS:,}")
     seen: set[tuple[str | int, int]] = set()
     while walk.parts:
         part, head_bytes = walk.parts.pop()
@@ -31,7 +31,10 @@ def check_expansion(schema: Any, named: Mapping[str, Any]) -> None:
         seen.add(key)
         objects, size_bytes = walk.measured(part)
         if objects > MAX_OBJECTS_PER_BYTE * (head_bytes + size_bytes):
-            raise ValueError(f"a part with {objects:,} objects may have {head_bytes + size_bytes} bytes")
+            raise ValueError(
+                f"a part of a value has too many objects: {objects:,} in {head_bytes + size_bytes} bytes; the limit is"
+                f" {MAX_OBJECTS_PER_BYTE} per byte"
+            )
 
 
 class _Walk:

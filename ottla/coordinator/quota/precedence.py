@@ -23,7 +23,7 @@ _DIGEST_BYTES = 16
 
 
 class Sharing(NamedTuple):
-    """The clients that share a quota: those with this user and client id (`shortened`). An empty name stands for any name."""
+    """The user and client id of the clients that share a quota. Long names are shortened. An empty name stands for any name."""
 
     user: str
     client_id: str

@@ -74,7 +74,11 @@ class Sampled:
                 sample.reset(now_ms)
 
     def window_ms(self, now_ms: int) -> int:
-        """The time over which `rate` is computed: since the oldest sample began, but at least the length of all samples but one."""
+        """The time in ms over which `rate` is computed: since the oldest sample began.
+
+        If fewer than ``windows.count - 1`` samples have passed since then, the missing ones are added with their full length,
+        because the rate of a very short time would be too high (Rate.windowSize).
+        """
         self._purge(now_ms)
         self._current_at(now_ms)
         size_ms = self.windows.size_ms

@@ -92,7 +92,7 @@ class Emitter:
         out.append("\n")
         return "\n".join(out)
 
-    # classes
+    # message classes
 
     def _class(self, shape: MessageShape) -> None:
         self.lines.append(f"class {shape.name}(msgspec.Struct, gc=False):")
@@ -146,7 +146,7 @@ class Emitter:
                 runs.append([item])
         return runs
 
-    # readers
+    # functions that read messages
 
     def _reader(self, shape: MessageShape) -> None:
         section, flex = shape.section, self._flex(shape.section)
@@ -270,7 +270,7 @@ class Emitter:
         out.append(f"{indent}    if pos != _end:")
         out.append(f'{indent}        raise DecodeError("a tagged field of another size than declared")')
 
-    # writers
+    # functions that write messages
 
     def _writer(self, shape: MessageShape) -> None:
         section, flex = shape.section, self._flex(shape.section)

@@ -46,9 +46,9 @@ _DEFAULT_ALLOW = Decision(True, NamedRule.DEFAULT_ALLOW)
 _DEFAULT_DENY = Decision(False, NamedRule.DEFAULT_DENY)
 
 MAX_KEPT_DECISIONS = 10_000
-"""Number of decisions that are kept, so that clients that ask for ever new names take at most a few megabytes."""
+"""Maximum number of cached decisions, so that requests with ever new names use at most a few megabytes."""
 MAX_KEPT_NAME = 249
-"""Length in characters of the longest resource name whose decision is kept, which is that of the longest topic name."""
+"""Decisions are cached only for resource names up to this length in characters, which is the maximum length of a topic name."""
 
 _ANY_RESOURCE = "hardcode"
 """The name that `StandardAuthorizer.authorize_by_resource_type` first checks. It is a constant of Kafka's Authorizer."""

@@ -1,7 +1,7 @@
 """The authentication of one connection (org.apache.kafka.common.security.authenticator.SaslServerAuthenticator).
 
-The caller decodes the requests, and reports ApiVersions, SaslHandshake and tokens. It sends the responses, and closes the
-connection in state FAILED. A client authenticates again before its session ends (KIP-368).
+The caller decodes the client's requests, and passes ApiVersions, SaslHandshake and SASL tokens to `SaslServer`. The caller also
+sends the responses, and closes the connection in state FAILED. A client authenticates again before its session ends (KIP-368).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from ottla.spark.segments.unwritten import partitions_without_records
 Placement = dict[int, Directory | None]
 """The directory of each partition; None for a partition without records."""
 EMPTY = View(start=0, end=0, last_stable_offset=0, aborted=[])
-"""The view of a partition without records."""
+"""Offsets of a partition without records."""
 
 
 class Directories:
@@ -54,5 +54,5 @@ class Directories:
 
     @staticmethod
     def views(topic: str, placement: Placement) -> dict[int, View]:
-        """Return the current views of the partitions. Raises `PipelineError`."""
+        """Return the current offsets and aborted transactions of each partition. Raises `PipelineError`."""
         return {i: EMPTY if directory is None else directory.view(topic, i) for i, directory in placement.items()}

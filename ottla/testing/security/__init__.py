@@ -3,5 +3,5 @@
 - `acls`: ACLs as values, and the ACLs of a running broker.
 - `authority`: a certificate authority in memory, and the certificates that it issues.
 - `client_configs`: the settings with which each client library connects.
-- `broker_security`: the security of one handle: settings of its brokers, users, and files.
+- `broker_security`: the security of one `Broker` or `Cluster`: settings of its brokers, users, and files.
 """

@@ -1,4 +1,4 @@
-"""The security of one handle: settings of its brokers, users, and the files of its clients."""
+"""The security of one `ottla.Broker` or `ottla.Cluster`: settings of its brokers, users, and the files of its clients."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROTOCOLS: Final = {
 MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
 DEFAULT_MECHANISM: Final = "SCRAM-SHA-512"
 ADMIN: Final = "ottla-handle"
-"""The super user as whom the handle itself connects."""
+"""The super user as whom `ottla.Broker` and `ottla.Cluster` themselves connect."""
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 COMMON_NAME: Final = "RULE:^CN=(.*?)(?:,.*)?$/$1/"
 """The ssl.principal.mapping.rules that make a certificate's common name the name of the principal."""
@@ -37,7 +37,7 @@ OTHER_HOST: Final = "other-host.invalid"
 
 
 class BrokerSecurity:
-    """How the clients of a handle's brokers connect: protocol, users, ACLs, and certificates in the handle's directory.
+    """How clients connect to the brokers of a `Broker` or `Cluster`: protocol, users, ACLs, and certificates in its directory.
 
     ``users`` are passwords by name, or names for mTLS. Without ``acls`` the brokers have no authorizer. Raises ValueError for
     arguments that exclude each other, and ImportError without the package cryptography if certificates are needed.
@@ -89,7 +89,7 @@ class BrokerSecurity:
     def _has_principals(self) -> bool:
         return self._has_sasl or self.name == MTLS
 
-    # the brokers
+    # settings of the brokers
 
     def prepare(self, settings: Mapping[str, object], *, has_users: bool = True) -> list[str]:
         """Write the files, and return the arguments of ``ottla serve`` that name them. With ``has_users`` the broker creates the
@@ -154,10 +154,10 @@ class BrokerSecurity:
         """Create the ACLs on brokers that have none yet."""
         acls.add(*self._acls or ())
 
-    # the clients
+    # settings of clients
 
     def connecting(self, bootstrap: str) -> Connecting | None:
-        """Return the handle's own credentials; None without TLS and SASL."""
+        """Return the credentials of `ADMIN`; None without TLS and SASL."""
         if self.is_plain:
             return None
         from ottla.client.security.client_config import Connecting
@@ -202,8 +202,8 @@ class BrokerSecurity:
             raise ValueError(f"mechanism: {mechanism!r} is not one of {', '.join(MECHANISMS)}")
         if user is None:
             if mechanism not in (None, PLAIN):
-                raise ValueError(f"mechanism: the handle's own user has {PLAIN} only; give user= as well")
-            # The handle authenticates with PLAIN, because SCRAM users do not exist at first.
+                raise ValueError(f"mechanism: without user= only {PLAIN} is possible; give user= as well")
+            # `ADMIN` authenticates with PLAIN, because SCRAM users do not exist at first.
             return replace(made, mechanism=PLAIN, user=ADMIN, password=self._password)
         known_password = self._users.get(user, "") if password is None else password
         return replace(made, mechanism=mechanism or DEFAULT_MECHANISM, user=user, password=known_password)

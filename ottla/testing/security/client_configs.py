@@ -1,4 +1,4 @@
-"""The settings with which each client library connects to a broker of a handle."""
+"""The settings with which each client library connects to the brokers of an `ottla.Broker` or `ottla.Cluster`."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_parked_group_requests_are_answered_when_the_coordinators_log_goes_offli
 
 
 def test_recreated_offsets_log_ignores_pending_deletions_of_the_old_log(broker: SimulatedBroker, world: World) -> None:
-    """Offsets in the recreated log are kept, even at offsets below the end of the old log."""
+    """A pending deletion of offsets in the old log, up to position 100, does not delete an offset in the recreated log."""
     perform(world, "topic t")
     groups = broker.broker.groups
     assert perform(world, "commit_offsets g t=5").startswith("NONE")

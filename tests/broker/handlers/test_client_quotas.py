@@ -130,7 +130,7 @@ def test_throttled_fetch_opens_no_session_and_leaves_one_unchanged(broker: Simul
     assert throttled.throttle_time_ms > 0 and throttled.session_id == session and throttled.responses == []
     alter(broker, {"client_id": "c"}, consumer_byte_rate=None)
     broker.env.advance(throttled.throttle_time_ms)
-    # The throttled response left the session unchanged, so the partition still counts as changed.
+    # The throttled response left the fetch session unchanged, so the next response still contains the partition.
     unchanged = FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=1, session_id=session, session_epoch=2)
     assert client.call(unchanged, 11).responses[0].partitions[0].high_watermark == 2
 

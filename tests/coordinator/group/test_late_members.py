@@ -81,7 +81,7 @@ def test_late_members_are_removed_in_batches_that_fit_the_log(made: Any) -> None
 
 
 @ALL_GROUPS
-def test_late_members_with_the_longest_ids_are_removed(made: Any) -> None:
+def test_late_members_with_ids_of_maximum_length_are_removed(made: Any) -> None:
     world: Worlds = made(3, LONGEST_ID)
     pass_time(world, 45_000)
     assert len(world.group.members) == 2, "the record of one member exceeds the target size of a batch"

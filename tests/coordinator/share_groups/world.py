@@ -20,7 +20,7 @@ from tests.coordinator.heartbeats import share_heartbeat
 
 @dataclass
 class Sharer:
-    """The client-side state of a share group member, which reads the partitions of its last response."""
+    """The client-side state of a share group member. The member reads the partitions of the last assignment that it received."""
 
     member_id: str
     epoch: int = 0

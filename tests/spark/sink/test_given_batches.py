@@ -153,7 +153,7 @@ def test_repeated_batch_with_unknown_progress_is_refused(stream: Stream) -> None
 
 
 def test_swallowed_error_ends_the_stream_at_the_next_batch(stream: Stream) -> None:
-    """Each call may create its own sink. The error message says how the rows can still be written."""
+    """The function given to foreachBatch swallows the sink's error. A later batch is refused even by a new sink."""
     errors: list[str] = []
 
     def swallowing(frame: Any, batch: int) -> None:

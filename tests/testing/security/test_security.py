@@ -110,7 +110,7 @@ def test_clients_of_mtls_have_certificates_of_their_own(tmp_path: Path) -> None:
         (("librdkafka", None, None, None), "client: 'librdkafka' is not one of java, confluent"),
         (("java", "bob", None, None), "unknown user 'bob'; the users of this broker are alice"),
         (("java", "alice", "SCRAM", None), "mechanism: 'SCRAM' is not one of PLAIN"),
-        (("java", None, "SCRAM-SHA-256", None), "the handle's own user has PLAIN only"),
+        (("java", None, "SCRAM-SHA-256", None), "without user= only PLAIN is possible"),
     ],
 )
 def test_unusable_arguments_of_client_configs_are_refused(tmp_path: Path, arguments: Any, says: str) -> None:

@@ -177,8 +177,10 @@ def _check_min_insync_replicas(state: ClusterState, node: str, changes: Mapping[
 
 
 def _check_kept(ports: Ports, resource_type: int, name: str, wanted: Mapping[str, str]) -> None:
-    """Check all configs that a group or a client metrics subscription would have. Raises `KafkaError`. The resource need not
-    exist."""
+    """Check all configs that a group or a client metrics subscription would have after the change. Raises `KafkaError`.
+
+    The resource need not exist.
+    """
     if resource_type == GROUP_RESOURCE:
         try:
             validate_group(wanted, ports.live_config.current)

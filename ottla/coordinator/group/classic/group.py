@@ -138,7 +138,7 @@ class ClassicGroup(msgspec.Struct):
         """Whether the group has no members and no record in the log."""
         return self.generation == 0 and not self.members and not self.pending
 
-    # members
+    # changes of members
 
     def add(self, member: ClassicGroupMember) -> None:
         if not self.members:
@@ -188,7 +188,7 @@ class ClassicGroup(msgspec.Struct):
     def is_waiting(self, member_id: str) -> bool:
         return member_id in self.join_waiters or member_id in self.sync_waiters
 
-    # protocols
+    # protocols that members support
 
     def _count(self, member: ClassicGroupMember, by: int) -> None:
         for name in {name for name, _ in member.protocols}:
@@ -239,7 +239,7 @@ class ClassicGroup(msgspec.Struct):
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
         return member
 
-    # deadlines
+    # deadlines of the group
 
     def note_due(self, deadline_ms: int) -> None:
         if self.due_ms is None or deadline_ms < self.due_ms:

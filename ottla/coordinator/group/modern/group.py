@@ -87,9 +87,10 @@ T = TypeVar("T")
 
 
 def with_member(group: GroupWithStaticMembers[M], targets: Mapping[str, T], member: Any) -> tuple[Mapping[str, M], Mapping[str, T]]:
-    """Return the members and their targets once ``member`` has replaced its old state, or the static member with its instance id.
+    """Return the members and targets of a group after ``member`` is added.
 
-    Without a member, return the group's own members and ``targets``.
+    It replaces the member with its member id, or the static member with its instance id, whose target it gets. If ``member`` is
+    None, nothing changes.
     """
     if member is None:
         return group.members, targets
@@ -101,7 +102,7 @@ def with_member(group: GroupWithStaticMembers[M], targets: Mapping[str, T], memb
     return members, targets
 
 
-# deadlines
+# deadlines of groups
 
 
 def note_due(group: TimedGroup, deadline_ms: int) -> None:

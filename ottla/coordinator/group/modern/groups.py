@@ -75,13 +75,13 @@ class ModernGroups(Generic[G]):
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"{name} {group_id} not found.")
         return group
 
-    # deadlines
+    # session timeouts
 
     def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
-        """Fence late members of each group, as many as fit into a batch; the next tick fences further members.
+        """Yield for each group a decision that fences late members, as many as fit into a batch. The next tick fences more.
 
-        Each result must be carried out before the next is requested. If the log rejects a group's records, the group does not
-        change, and is checked again after `deadlines.RETRY_MS`.
+        The caller must carry out each `Result` before it requests the next. If the log rejects a group's records, the group does
+        not change, and is checked again after `deadlines.RETRY_MS`.
         """
         for group in self.deadlines.due(now_ms):
             late = first_that_fit(late_members(group, now_ms)[:MAX_FENCED_MEMBERS], group.tombstones_of, max_batch_bytes)
@@ -111,7 +111,7 @@ class ModernGroups(Generic[G]):
             timeout_ms = self._config_of(group.group_id).session_timeout_ms
         extend_session(group, member_id, now_ms + timeout_ms)
 
-    # replay
+    # replay of records
 
     def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
         """Replay one record. Returns the group's id, and whether the record removed the group. Raises `DecodeError`."""
