@@ -14,7 +14,7 @@ from ottla.client.ready_line import NotReady
 
 
 @dataclass(slots=True)
-class Checked:
+class BrokerHealth:
     """The result for one broker. ``reason`` says why the broker is not healthy; None for a healthy broker."""
 
     place: str
@@ -27,7 +27,7 @@ def check(places: Sequence[str], timeout_s: float, *, waits: bool, as_json: bool
     # The settings are read in this thread, which has click's context.
     connects = [secured_by(connecting(place)) if has_command_config() else plain for place in places]
     explains = not has_command_config()
-    found: list[Checked] = [Checked(place, f"{place} was not checked", []) for place in places]
+    found: list[BrokerHealth] = [BrokerHealth(place, f"{place} was not checked", []) for place in places]
     threads = [
         # A thread that waits does not delay the end of the process after Ctrl-C.
         Thread(target=_check, args=(one, connect, timeout_s, waits, explains), daemon=True)
@@ -51,7 +51,7 @@ def check(places: Sequence[str], timeout_s: float, *, waits: bool, as_json: bool
     return 1 if failed else 0
 
 
-def _check(checked: Checked, connect: Connect, timeout_s: float, waits: bool, explains: bool) -> None:
+def _check(checked: BrokerHealth, connect: Connect, timeout_s: float, waits: bool, explains: bool) -> None:
     """Fill in the result for a broker. With ``explains`` a listener that needs credentials is probed for the reason."""
     place = checked.place
     try:
@@ -64,7 +64,7 @@ def _check(checked: Checked, connect: Connect, timeout_s: float, waits: bool, ex
         checked.reason = str(reason_of(place, failure) if explains else failure)
 
 
-def _document(checked: Checked) -> dict[str, object]:
+def _document(checked: BrokerHealth) -> dict[str, object]:
     if checked.reason is not None:
         return {"bootstrap": checked.place, "healthy": False, "reason": checked.reason}
     return {"bootstrap": checked.place, "healthy": True, "warnings": checked.warnings}

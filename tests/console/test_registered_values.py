@@ -87,4 +87,4 @@ def test_slow_registry_failure_is_not_repeated_for_other_schemas(registry: FakeR
 def test_schema_that_cannot_be_read_is_a_problem(registry: FakeRegistry) -> None:
     registry.body = b'{"schema": "{\\"type\\": \\"array\\", \\"items\\": \\"null\\"}"}'
     found = decode(framed(b"\x80\x80\x80\x80\x80\x80\x80\x80\x10\0"), "schema", registry.values)
-    assert "schema 1 of the registry cannot be read (ValueError: a part with 1 objects" in found.problem
+    assert "schema 1 of the registry cannot be read (ValueError: a part of a value has too many objects: 1 in" in found.problem
