@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -118,6 +119,34 @@ def test_kafka_python_sends_requests_to_the_new_coordinator(ottla: Broker, commi
             assert moved.hits == 1
     finally:
         consumer.close()
+
+
+def commit_with_a_lost_response(ottla: Broker, group: str, settings: dict[str, Any]) -> str:
+    """Read a record and commit its offset while the connection breaks; return the error's name, or an empty string."""
+    topic = f"topic-of-{group}"
+    ottla.produce(topic, ["v"])
+    group_settings = {"bootstrap.servers": ottla.bootstrap, "group.id": group, "enable.auto.commit": False}
+    consumer = confluent_kafka.Consumer({**group_settings, "auto.offset.reset": "earliest", **settings})
+    try:
+        consumer.subscribe([topic])
+        assert consumer.poll(60) is not None
+        with recipes.offset_commit_lost(ottla, group):
+            consumer.commit(offsets=[confluent_kafka.TopicPartition(topic, 0, 1)], asynchronous=False)
+    except confluent_kafka.KafkaException as error:
+        return str(error.args[0].name())
+    finally:
+        consumer.close()
+    return ""
+
+
+def test_librdkafka_loses_its_session_while_it_repeats_a_commit(ottla: Broker, ottla_group: str) -> None:
+    """A commit may succeed by chance, so the test tries three times."""
+    errors = [commit_with_a_lost_response(ottla, f"{ottla_group}-{number}", {"session.timeout.ms": 6_000}) for number in range(3)]
+    assert "UNKNOWN_MEMBER_ID" in errors
+
+
+def test_librdkafka_repeats_a_commit_later_than_its_fetch_returns(ottla: Broker, ottla_group: str) -> None:
+    assert commit_with_a_lost_response(ottla, ottla_group, {"retry.backoff.ms": 1_000}) == ""
 
 
 @pytest.mark.skipif(confluent_kafka.libversion()[0] < "2.16", reason="librdkafka before 2.16.0 returns")

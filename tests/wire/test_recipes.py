@@ -59,6 +59,8 @@ def consumer(broker: Broker, group: str, topic: str) -> Consumer:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "heartbeat.interval.ms": 200,
+            # Longer than a Fetch waits: else commit() may fail when the coordinator moves (docs/client-faults.md).
+            "retry.backoff.ms": 1_000,
         }
     )
     made.subscribe([topic])
