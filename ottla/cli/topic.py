@@ -197,24 +197,38 @@ def alter(
 def elect(
     partitions: tuple[tuple[str, int], ...], unclean: bool, to: int | None, bootstrap: str, timeout_s: float, as_json: bool
 ) -> None:
-    from ottla.client.admin.leadership import described, elect_leader, move_leader, wait_for_leader
+    from ottla.client import KafkaAnswered
 
     if unclean and to is not None:
         raise click.UsageError("--unclean and --to exclude each other; give one of them")
     leaders = []
+    failures = []
     with cluster_at(bootstrap, timeout_s) as cluster:
         for topic, partition in partitions:
-            if to is None:
-                elect_leader(cluster.brokers, topic, partition, is_unclean=unclean)
-            else:
-                move_leader(cluster.brokers, topic, partition, to)
-                wait_for_leader(cluster.brokers, topic, partition, to)
-            leader = described(cluster.brokers, topic, partition).leader_id
+            try:
+                leader = _elected(cluster, topic, partition, is_unclean=unclean, to=to)
+            except KafkaAnswered as refused:
+                failures.append(str(refused))
+                continue
             leaders.append({"topic": topic, "partition": partition, "leader": leader})
             if not as_json:
                 show_line(f"broker {leader} leads {topic}:{partition}")
     if as_json:
         show_json(leaders)
+    if failures:
+        raise Refused("; ".join(failures))
+
+
+def _elected(cluster: KafkaClient, topic: str, partition: int, *, is_unclean: bool, to: int | None) -> int:
+    """Elect a leader of the partition and return its broker id. Raises `KafkaAnswered`."""
+    from ottla.client.admin.leadership import described, elect_leader, move_leader, wait_for_leader
+
+    if to is None:
+        elect_leader(cluster.brokers, topic, partition, is_unclean=is_unclean)
+    else:
+        move_leader(cluster.brokers, topic, partition, to)
+        wait_for_leader(cluster.brokers, topic, partition, to)
+    return described(cluster.brokers, topic, partition).leader_id
 
 
 @command.command("delete", help="Delete topics and their records. Internal topics are deleted only after a confirmation.")
@@ -222,9 +236,13 @@ def elect(
 @click.option("--yes", "is_confirmed", is_flag=True, help="Delete internal topics without asking.")
 @asks
 def delete(names: tuple[str, ...], is_confirmed: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    from ottla.client.admin.topics import existing
+
     with cluster_at(bootstrap, timeout_s) as cluster:
+        # Look up all topics first, so that a misspelled name deletes nothing.
+        topics = existing(cluster.brokers, names)
         if not is_confirmed:
-            _confirm(cluster, names)
+            _confirm([printable(topic.name) for topic in topics if topic.is_internal])
         with progress("deleting topics", len(names)) as advance:
             for name in names:
                 cluster.delete_topic(name)
@@ -235,10 +253,8 @@ def delete(names: tuple[str, ...], is_confirmed: bool, bootstrap: str, timeout_s
         show_json({"deleted": list(names)})
 
 
-def _confirm(cluster: KafkaClient, names: tuple[str, ...]) -> None:
+def _confirm(internal: list[str]) -> None:
     """Ask before internal topics are deleted. Raises `Refused` if stdin is not a terminal, or if the answer is not yes."""
-    metadata = cluster.brokers.until_final("looking for the topics", lambda: cluster.brokers.metadata(list(names)))
-    internal = [printable(topic.name) for topic in metadata.topics if topic.is_internal]
     if not internal:
         return
     what = f"{', '.join(internal)} {'is an internal topic' if len(internal) == 1 else 'are internal topics'}"

@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from ottla import Broker
+from ottla.cli import main
 from ottla.client import KafkaClient, NewRecord
 from tests.support.either_broker import EITHER, running
 from tests.wire.test_prompt import Prompt, transactional
@@ -239,3 +240,16 @@ def test_internal_topics_are_deleted_after_a_confirmation_only(tmp_path: Path) -
             assert "Delete? [y/N]" in done.stderr
         os.close(master)
         os.close(slave)
+
+
+def test_misspelled_topic_deletes_none_and_does_not_prevent_other_elections(capsys: pytest.CaptureFixture[str]) -> None:
+    with Broker() as broker:
+        broker.create_topic("orders")
+        to_broker = ["--bootstrap", broker.bootstrap]
+        assert main(["topic", "delete", "orders", "ordres", *to_broker]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == "" and "unknown topic 'ordres'" in captured.err
+        assert main(["topic", "elect", "ordres:0", "orders:0", *to_broker]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == "broker 1 leads orders:0\n"
+        assert "ordres" in captured.err

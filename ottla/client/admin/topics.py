@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from shlex import quote
@@ -26,6 +26,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ottla.protocol.messages.metadata import MetadataResponseTopic
 
 BROKER_DEFAULT: Final = -1
 """Selects the brokers' default number of partitions or replicas (KIP-464)."""
@@ -160,6 +161,15 @@ def delete(brokers: BrokerConnections, name: str) -> None:
         check(f"deleting topic {name!r}", result.error_code, result.error_message)
 
     brokers.until_final(f"deleting topic {name!r}", attempt)
+
+
+def existing(brokers: BrokerConnections, names: Sequence[str]) -> list[MetadataResponseTopic]:
+    """Return the metadata of the topics. Raises `UnknownTopic` if one of them does not exist."""
+    metadata = brokers.until_final("looking for the topics", lambda: brokers.metadata(list(names)))
+    for topic in metadata.topics:
+        if topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            raise _unknown(brokers, topic.name or "")
+    return metadata.topics
 
 
 def add_partitions(brokers: BrokerConnections, name: str, count: int) -> None:
