@@ -28,8 +28,8 @@ DOWNLOAD_BYTES: Final = 128 << 20
 """Size, in bytes, after which a download ends: the browser holds the file in memory until it is complete."""
 DOWNLOAD_OFFSETS: Final = 2_000_000
 """Maximum number of offsets that a download searches, because few records may match."""
-RECORDS_AT_ONCE: Final = 200
-"""Maximum number of records of an event."""
+RECORDS_AT_ONCE: Final = 2_000
+"""Maximum number of records of an event. A batch with more records is decoded again for each event."""
 FORMATS: Final = ("jsonl", "csv")
 DECODED: Final = ("json", "text", "hex")
 """Formats of `decoding` for which a download contains the bytes as they are."""
@@ -64,7 +64,7 @@ def _events(asked: Asked) -> Iterator[bytes]:
             found = search.run(min(RECORDS_AT_ONCE, DOWNLOAD_RECORDS - records))
         part = "".join(_line(record, form, asked, *forms) for record in found)
         problems += search.problems[: PROBLEMS_SHOWN - len(problems)]
-        records, size, searched = records + len(found), size + len(part), searched + search.searched
+        records, size, searched = records + len(found), size + len(part.encode()), searched + search.searched
         yield _event("part", part)
         at = search.next_bounds
         ranges = {index: bounds for index, bounds in selected.continued(ranges, at).items() if index in at}
