@@ -135,9 +135,9 @@ generate: $(VENV)/.full
 	$(BIN)/python -m tools.commands_page
 	$(BIN)/python -m tools.metrics_page
 
-# The documentation as a site, in .cache/site; a dead link or a page that nothing leads to is an error.
+# The documentation as a site, in .cache/docs/site; a dead link or a page that nothing leads to is an error.
 docs: $(VENV)/.docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python -m tools.docs_site
 
 # The pictures of docs/console.md, in Debian's Chromium.
 pictures: $(VENV)/.full
