@@ -57,6 +57,8 @@ def _answered(name: str, check: Callable[[], Finding]) -> Finding:
     try:
         return check()
     except (BrokerRefused, NotServed) as failure:
+        if isinstance(failure, BrokerRefused) and failure.code == Code.INVALID_TOPIC_EXCEPTION:
+            return failed(name, str(failure), "give a name of at most 249 letters, digits, '.', '_' and '-'")
         return warning(name, str(failure), "grant DESCRIBE, and DESCRIBE_CONFIGS for timeouts, and run the doctor again")
     except ClientError as failure:
         return failed(name, str(failure), "check that the cluster is healthy: ottla health")

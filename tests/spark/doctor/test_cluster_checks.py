@@ -84,6 +84,15 @@ def test_problems_of_topics_timeouts_and_clocks_are_found(broker: Broker) -> Non
 
 
 @pytest.mark.wire
+@pytest.mark.parametrize("arguments", [("--topic", "my orders"), ("--topic", "out", "--progress-topic", "my orders")])
+def test_invalid_name_of_a_topic_is_a_failure(broker: Broker, arguments: tuple[str, ...]) -> None:
+    code, checks = doctor(broker.bootstrap, *arguments)
+    found = checks["progress topic" if "--progress-topic" in arguments else "topic my orders"]
+    assert (code, found["status"]) == (1, "failed")
+    assert "INVALID_TOPIC_EXCEPTION" in found["text"]
+
+
+@pytest.mark.wire
 def test_doctor_fences_no_producer(broker: Broker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "shop", "log_level": 0})
     producer.init_transactions(30)
