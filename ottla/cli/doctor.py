@@ -22,8 +22,8 @@ TIMEOUT_S: Final = 3.0
 HELP = """Find out why a client cannot connect: check name, TCP, TLS and SASL, the client's settings and the API versions of a
 broker, and then the listeners that all brokers advertise. Exit with 0 if a client on this machine can connect, else with 1.
 
-Give the address that the client has. Each address of a list is checked; exit with 1 if one of them fails. Run the command where the
-client runs, with the client's settings in --command-config.
+Give the address that the client has. Each address of a list is checked; exit with 1 if one of them fails or
+belongs to another cluster. Run the command where the client runs, with the client's settings in --command-config.
 Without HOST:PORT the address is bootstrap.servers of that file, else $OTTLA_BOOTSTRAP, else 127.0.0.1:9092."""
 
 
@@ -51,8 +51,9 @@ def command(bootstrap: str | None, timeout_s: float, as_json: bool) -> int:
         addresses = bootstrap_addresses(bootstrap or os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP)
     except BadArgument as error:
         raise click.UsageError(f"${BOOTSTRAP_VARIABLE}: {error}") from None
+    clusters: dict[str | None, str] = {}
     examined = {
-        (where := joined_address(address)): examine(address, connecting(where), timeout_s, CLIENT_ID)
+        (where := joined_address(address)): examine(address, connecting(where), timeout_s, CLIENT_ID, clusters)
         for address in dict.fromkeys(addresses)
     }
     if len(examined) == 1:

@@ -88,6 +88,14 @@ def test_doctor_examines_each_address_of_a_list(capsys: pytest.CaptureFixture[st
         assert main(["doctor", f"{broker.bootstrap},localhost:{broker.bootstrap.rpartition(':')[2]}"]) == 0
 
 
+def test_doctor_reports_a_list_with_addresses_of_two_clusters(capsys: pytest.CaptureFixture[str]) -> None:
+    with Broker() as one, Broker() as other:
+        assert main(["doctor", f"{one.bootstrap},{other.bootstrap}"]) == 1
+        printed = capsys.readouterr().out
+        assert f"clients on this machine cannot use {other.bootstrap}: see cluster" in printed
+        assert f"{other.bootstrap} belongs to another cluster" in printed
+
+
 @pytest.mark.smoke
 def test_doctor_has_no_finding_for_a_healthy_broker(doctor: Doctor) -> None:
     with Broker() as broker:

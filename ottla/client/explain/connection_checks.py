@@ -37,8 +37,14 @@ KAFKA_2_1_FETCH: Final = 10
 """The newest version of Fetch in Kafka 2.1, which clients of Kafka 4 need at least."""
 
 
-def examine(address: Address, connecting: Connecting, timeout_s: float, client_id: str) -> Iterator[Finding]:
-    """Yield findings until a check fails. Connections are opened and closed; nothing is written."""
+def examine(
+    address: Address, connecting: Connecting, timeout_s: float, client_id: str, clusters: dict[str | None, str]
+) -> Iterator[Finding]:
+    """Yield findings until a check fails. Connections are opened and closed; nothing is written.
+
+    ``clusters`` has the ids of the clusters that were found at earlier addresses of the same list, each with its first address. The
+    id of this address' cluster is added, and reported as a failure if it is another one.
+    """
     host, where = address[0], joined_address(address)
     found = reach(address, timeout_s)
     problem = reached("TCP", where, address, found)
@@ -69,6 +75,11 @@ def examine(address: Address, connecting: Connecting, timeout_s: float, client_i
         levels = ", ".join(f"{name} {features[name]}" for name in ("metadata.version", "transaction.version") if name in features)
         yield Finding(check="features", status="ok", text=levels or counted(len(features), "feature"))
     yield from _brokers(address, metadata, connecting, timeout_s, client_id)
+    clusters.setdefault(metadata.cluster_id, where)
+    other_id, other_address = next(iter(clusters.items()))
+    if other_id != metadata.cluster_id:
+        text = f"{where} belongs to another cluster than {other_address}, which is in {other_id}"
+        yield Finding(check="cluster", status="failed", text=text, remedy="give addresses of one cluster; clients use any")
     without = sum(partition.leader_id < 0 for topic in everything.topics for partition in topic.partitions)
     if without:
         text = f"{counted(without, 'partition')} of {counted(len(everything.topics), 'topic')} have no leader"
