@@ -29,8 +29,10 @@ from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_until
 from tests.wire.tokens.brokers import PASSWORDS, Addresses
 
-ROUND_MS = 5_000
-"""Times relative to now are rounded to 5000 ms, because requests take time."""
+PERIODS_MS = (0, 2_000, 10_000, 30_000, 60_000, 86_400_000)
+"""The lifetimes in the transcript. A time relative to now is shown as the next longer one, because requests take time."""
+LATE_MS = 60_000
+"""Maximum duration of a request."""
 ALLOW, LITERAL, ANY = 3, 3, 1
 
 
@@ -94,7 +96,7 @@ class Story:
             return f"{said} times={issued_ms},{answer.expiry_timestamp_ms},{answer.max_timestamp_ms} id={answer.token_id!r}"
         self._tokens[token] = answer
         self._await(token)
-        is_now = abs(issued_ms - time.time() * 1_000) < ROUND_MS
+        is_now = abs(issued_ms - time.time() * 1_000) < LATE_MS
         times = f"+{answer.expiry_timestamp_ms - issued_ms},+{answer.max_timestamp_ms - issued_ms}"
         sizes = f"id={len(answer.token_id)} hmac={len(answer.hmac)}"
         return f"{said} times={'now' if is_now else issued_ms},{times} {sizes}"
@@ -174,11 +176,14 @@ class Story:
         return next((seen for seen in every if bytes(seen.hmac) == self._hmac(token)), None)
 
     def _await(self, token: str, expires_ms: int | None = None) -> None:
-        """Wait until the broker knows the token and its new expiry. Kafka's controller responds before its brokers do."""
+        """Wait until the broker knows the token and its new expiry, or has removed it after that time. Kafka's controller responds
+        before its brokers know the change."""
 
         def is_known() -> bool:
             seen = self._found(token)
-            return seen is not None and expires_ms in (None, seen.expiry_timestamp)
+            if seen is None:
+                return expires_ms is not None and expires_ms <= time.time() * 1_000
+            return expires_ms in (None, seen.expiry_timestamp)
 
         wait_until(is_known)
 
@@ -198,7 +203,7 @@ class Story:
         return self._near(at_ms - int(time.time() * 1_000))
 
     def _near(self, left_ms: int) -> str:
-        return f"~{round(left_ms / ROUND_MS) * ROUND_MS}"
+        return f"~{next((period_ms for period_ms in PERIODS_MS if left_ms <= period_ms), left_ms)}"
 
     def _described(self, seen: Any) -> str | None:
         """Return a token of this case, or None for tokens of other cases."""
