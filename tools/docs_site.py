@@ -23,19 +23,19 @@ def main(directory: Path) -> int:
     shutil.copytree(DOCS, directory / "docs")
     shutil.copy(ROOT / "mkdocs.yml", directory)
     for page in DOCS.rglob("*.md"):
-        (directory / "docs" / page.relative_to(DOCS)).write_text(without_links_upwards(page))
+        (directory / "docs" / page.relative_to(DOCS)).write_text(without_links_upwards(page.read_text(), page))
     command = [str(Path(sys.executable).with_name("zensical")), "build", "--strict", "-f", str(directory / "mkdocs.yml")]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
-def without_links_upwards(page: Path) -> str:
-    """Return a page's Markdown, in which links to files outside of docs/ are replaced by their text."""
+def without_links_upwards(markdown: str, page: Path) -> str:
+    """Return the Markdown of a page in which links to files outside of docs/ are replaced by their text."""
 
     def kept(link: re.Match[str]) -> str:
         text, target = link.groups()
         return link.group() if page.parent.joinpath(target).resolve().is_relative_to(DOCS) else text
 
-    return _UPWARDS.sub(kept, page.read_text())
+    return _UPWARDS.sub(kept, markdown)
 
 
 if __name__ == "__main__":
