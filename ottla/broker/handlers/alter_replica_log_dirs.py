@@ -62,7 +62,7 @@ def _moved(ports: Ports, topic: str, index: int) -> Code:
     """The error code of a partition; NONE if the requested directory is the one that contains the partition."""
     try:
         ports.cluster.state.topic(topic)
-        ports.partitions.get(topic, index).log.check_online()
+        ports.partitions.replica(topic, index).log.check_online()
     except KafkaError as error:
         return error.code
     return Code.NONE

@@ -163,7 +163,7 @@ def test_reassignment_to_other_brokers_is_refused(
     assert client.call(ListPartitionReassignmentsRequest(topics=None)).topics == []
 
 
-def test_replicas_can_only_stay_in_their_log_directory(client: SimulatedClient) -> None:
+def test_replicas_can_only_stay_in_their_log_directory(broker: SimulatedBroker, client: SimulatedClient) -> None:
     def moved(*dirs: tuple[str, str, list[int]]) -> list[tuple[str, list[tuple[int, int]]]]:
         module = alter_replica_log_dirs
         named = [
@@ -179,6 +179,9 @@ def test_replicas_can_only_stay_in_their_log_directory(client: SimulatedClient) 
     # If a request names several directories for a partition, the last directory in the request is used.
     assert moved((DATA_DIR, "a", [0]), ("/other", "a", [0])) == [("a", [(0, elsewhere)])]
     assert moved(("/other", "a", [0]), (DATA_DIR, "a", [0])) == [("a", [(0, 0)])]
+    # A follower's replica has a directory as well (ReplicaManager.alterReplicaLogDirs).
+    broker.broker.partitions.get("a", 0).follow(2, 1)
+    assert moved((DATA_DIR, "a", [0])) == [("a", [(0, 0)])]
 
 
 def test_token_and_sasl_requests_are_refused(client: SimulatedClient) -> None:
