@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Type checkers also know this constant outside of `typing`, whose import would slow down the start of the command line.
+# Defined here, because importing it from `typing` would slow down the start of the command line; type checkers know the name.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

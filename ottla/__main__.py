@@ -12,13 +12,13 @@ import sys
 def main() -> int:
     is_server = sys.argv[1:2] == ["serve"]
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        # The exit codes of `ottla.process`, whose import takes longer.
+        # The same exit codes as in `ottla.process`, whose import would slow down the start.
         code = 0 if is_server else 128 + signal.SIGINT
         signal.signal(signal.SIGINT, lambda *_: os._exit(code))
     if is_server:
         # Without a handler, process 1 of a container would ignore SIGTERM, and stopping the container would wait for its timeout.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-        # Imports create many objects and little garbage. Scanning the objects would take an eighth of the start.
+        # Imports create many objects and little garbage. Scanning them for garbage would take an eighth of the start.
         # `ottla.broker.process.running` enables the garbage collector again.
         gc.disable()
     from ottla.cli import main as run

@@ -14,7 +14,7 @@ MAX_ADDRESSES = 100
 """Maximum length of a list of bootstrap addresses."""
 
 LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
-"""For each host that means all interfaces: the host by which the server is reached from its own machine."""
+"""Maps each listen host that means all interfaces to the host by which local clients reach the server."""
 
 Address = tuple[str, int]
 

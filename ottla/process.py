@@ -18,13 +18,13 @@ FAILED_EXIT = 1
 USAGE_EXIT = 2
 """Exit code if the command line is wrong, or a cluster does not answer or refuses the request."""
 PR_SET_PDEATHSIG = 1
-"""The option of Linux's prctl(2) that selects the signal that a process receives when its parent ends."""
+"""Option of Linux's prctl(2): the signal for a process whose parent ends."""
 OWNER_CHECK_S = 0.1
 """Interval, in seconds, of checks whether the owner still exists."""
 ENDS_WITHIN_S = 0.6
 """Timeout, in seconds, for a clean exit after the owner has ended. After the timeout the process exits at once."""
 REMOVAL_ATTEMPTS = 5
-"""Number of attempts to remove a directory, because another thread may still write to it."""
+"""Number of attempts to remove a directory: an attempt fails if another thread writes to the directory meanwhile."""
 
 
 def interrupted_exit(number: int) -> int:
@@ -41,7 +41,7 @@ def open_standard_streams() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            # The system assigns the lowest free descriptor, which is the closed one.
+            # The system assigns the lowest free descriptor, which is that of the closed stream.
             os.open(os.devnull, os.O_RDWR)
             setattr(sys, name, os.fdopen(descriptor, "r" if descriptor == 0 else "w", closefd=False))
 
@@ -58,7 +58,7 @@ def print_error(line: str) -> None:
 def interrupt_on_ctrl_c() -> None:
     """Let Ctrl-C raise KeyboardInterrupt from now on, so that a command can clean up; see `ottla.__main__`."""
     with suppress(ValueError):
-        # Only the main thread may set a handler. The process may have been started with the signal ignored.
+        # Only the main thread may set a handler. If the process was started with SIGINT ignored, SIGINT stays ignored.
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -19,7 +19,7 @@ def _raised(_: Log, error: OSError) -> None:
 
 def _sync(fs: Filesystem, files: list[str]) -> None:
     for path in files:
-        # Retention may have removed the file since the list was made.
+        # Retention may have removed the file since the files to sync were listed.
         with suppress(FileNotFoundError):
             sync_file(fs, path)
 
@@ -65,5 +65,5 @@ async def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _
             if not log.is_deleted:
                 on_refused(log, refused[log])
         elif log.truncations == truncations:
-            # After a truncation the offsets below this point may belong to new, unsynced batches.
+            # After a truncation the offsets below the new recovery point may belong to new, unsynced batches.
             log.recovery_point = max(log.recovery_point, point)

@@ -31,8 +31,8 @@ class CheckpointWriter:
     def paths(self) -> list[str]:
         """The paths of the checkpoints from which a start reads offsets.
 
-        The checkpoints identify logs by topic and partition. So as long as a deleted log has an entry, a start would apply its
-        offset to a new log of the same name.
+        Their entries have topic and partition, but no topic id. So a start would apply a deleted log's entry to a new log of the
+        same name.
         """
         return [f"{self._path}/{name}" for name in (RECOVERY_POINTS, LOG_STARTS, FIRST_DIRTY, HIGH_WATERMARKS)]
 
@@ -64,7 +64,7 @@ class CheckpointWriter:
     def _sync(self, paths: list[str]) -> None:
         for path in paths:
             sync_file(self._fs, path)
-        # Some file systems cannot sync directories, and some parent directories may not be opened.
+        # Ignored, because some file systems cannot sync directories, and permissions may forbid opening a parent directory.
         with suppress(SyncFailed):
             sync_dir(self._fs, self._path)
 
@@ -85,7 +85,7 @@ class CheckpointWriter:
     def write_log_starts(self, last_stop: LastStop, moved: Mapping[TopicPartition, int] | None = None) -> str:
         """Write the log start offsets; returns the path of the checkpoint.
 
-        ``moved`` has the new starts of logs whose log start offset is raised only after this write.
+        ``moved`` has log start offsets that the caller applies to the logs only after this write.
         """
         moved = moved or {}
         starts = {

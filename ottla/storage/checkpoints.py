@@ -153,7 +153,7 @@ class LeaderEpochs:
     def _replace_and_try_write(self, entries: list[tuple[int, int]]) -> None:
         """Replace the entries in memory and try to write the file. `flush` retries a failed write.
 
-        So a full disk neither takes a log out of service nor stops retention from freeing space.
+        If a full disk raised an error here, a log would be out of service, or retention could not free space.
         """
         self._entries, self._is_unwritten = entries, True
         with suppress(OSError):
@@ -169,7 +169,7 @@ class LeaderEpochs:
 def read_partition_metadata(fs: Filesystem, directory: str) -> bytes | None:
     """The topic id in a directory's partition.metadata; None if the file has none or is missing. Raises `Damaged`."""
     path = f"{directory}/{PARTITION_METADATA_FILE}"
-    # After a power cut a file may have the right length but only zero bytes.
+    # After a power cut the file may have the right length but contain only zero bytes.
     raw = (fs.read_file(path) or b"").strip(b"\0")
     try:
         for line in raw.decode().splitlines():

@@ -24,9 +24,9 @@ from ottla.storage.producer_state import ProducerState
 from ottla.storage.txn_index import AbortedTxn
 
 ENTRY_OVERHEAD_BYTES = 200
-"""The memory that `KeyMap` counts for a key besides the key's own bytes."""
+"""Estimated memory of a `KeyMap` entry, besides the key's own bytes."""
 BATCH_WORK = 10
-"""The cost of one batch in a pass, in the units of `Pace`, besides one unit for each record."""
+"""Units of work (`Pace`) that a compaction pass counts for each batch, besides one unit for each record."""
 
 
 class KeyMap:
@@ -73,7 +73,7 @@ class TransactionsSeen:
         self._aborted: dict[int, _Aborted] = {}
         self._committed: set[int] = set()
         self.kept: list[AbortedTxn] = []
-        """Aborted transactions that ended in the pass and still have batches. Their entries stay in the transaction index."""
+        """Aborted transactions that ended in the pass and still have batches. Their entries in the transaction index stay."""
 
     def expect(self, aborted: Iterable[AbortedTxn]) -> None:
         for entry in aborted:
@@ -134,10 +134,10 @@ class LastBatches:
 
 
 class Pass(msgspec.Struct, frozen=True):
-    """The settings and the state of one pass over a log.
+    """The settings and the state of one compaction pass over a log.
 
-    ``end_offset`` is the offset after the last batch whose keys are mapped. That batch stays, without records if necessary, so that
-    its offsets remain in the log.
+    The key map covers offsets below ``end_offset``. The last covered batch stays, without records if necessary, so that its offsets
+    remain in the log.
     """
 
     keys: KeyMap
@@ -227,10 +227,10 @@ async def filter_batch(cleaning: Pass, batch: Buffer, header: BatchHeader, pace:
 
 
 async def _chosen(cleaning: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int | None, pace: Pace) -> _Choice:
-    """Choose the records that stay: the newest of each key, and records after the last mapped offset.
+    """Choose the records that stay: the newest of each key, and records at or above the pass's ``end_offset``.
 
-    Tombstones stay until the delete horizon ``horizon_ms``. Mapped records without a key are removed. All records of a control
-    batch stay.
+    Tombstones stay until the delete horizon ``horizon_ms``. Records without a key below ``end_offset`` are removed. All records of
+    a control batch stay.
     """
     choice = _Choice()
     are_tombstones_kept = horizon_ms is None or cleaning.now_ms < horizon_ms

@@ -8,7 +8,7 @@ from ottla.protocol.record_stream import MAX_RECORD_BYTES
 
 NEVER_MS = 9_223_372_036_854_775_807
 AS_PRODUCED = "producer"
-"""The ``compression.type`` of a topic that keeps the batches of clients as they are."""
+"""The ``compression.type`` of a topic that stores batches with the compression that clients chose."""
 
 
 class LogConfig(msgspec.Struct, frozen=True):

@@ -51,7 +51,10 @@ class File(Protocol):
 
     @property
     def size(self) -> int:
-        """The length in bytes of all appends that succeeded. The file on disk may be longer, see `take_back`."""
+        """The total length in bytes of all successful appends.
+
+        After a failed append the file on disk may be longer (`take_back`).
+        """
         ...
 
     def append(self, data: Buffer) -> None:
@@ -59,8 +62,10 @@ class File(Protocol):
         ...
 
     def read(self, size: int, offset: int) -> bytes:
-        """``size`` bytes from ``offset``; fewer only at the end, ``self.size``. Raises `Damaged` if the file ends before
-        ``self.size``."""
+        """Return ``size`` bytes from ``offset``, or fewer at the file's end (``self.size``).
+
+        Raises `Damaged` if the file ends before ``self.size``.
+        """
         ...
 
     def check(self) -> None:
@@ -70,7 +75,7 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def take_back(self, size: int) -> None:
-        """Undo appends: the file counts as ``size`` bytes long from now on. Never raises.
+        """Undo appends: from now on the file's length is ``size`` bytes. Never raises.
 
         If the file cannot be shortened, the bytes after ``size`` are a surplus. The next append or sync first cuts off the surplus,
         and raises OSError as long as that fails.
@@ -99,11 +104,14 @@ class Filesystem(Protocol):
     def open_files(self) -> int: ...
 
     def open(self, path: str) -> File:
-        """Return a file, which its first append creates if necessary. Raises `Damaged` if the path is not a regular file."""
+        """Return a `File`. Its first append creates the file if necessary. Raises `Damaged` if the path is not a regular file."""
         ...
 
     def read_file(self, path: str) -> bytes | None:
-        """The whole content; None without such a file. Raises `Damaged` if the path is a link, a pipe or a directory."""
+        """Return the file's content; None if the file does not exist.
+
+        Raises `Damaged` if the path is a link, a pipe or a directory.
+        """
         ...
 
     def write_file(self, path: str, data: Buffer) -> None:
@@ -185,8 +193,8 @@ def sync_dir(fs: Filesystem, path: str) -> None:
 def sync_names(fs: Filesystem, path: str) -> None:
     """Call `sync_dir`, but ignore a directory that cannot be synced.
 
-    Some file systems cannot sync directories, and some parent directories may not be opened. In both cases a power cut may lose any
-    new file.
+    Some file systems cannot sync directories, and permissions may forbid opening a parent directory. Then a power cut may lose new
+    files.
     """
     with suppress(SyncFailed, Damaged):
         sync_dir(fs, path)

@@ -7,8 +7,7 @@ records the progress:
 - ``gathering``: the new directories are complete. The broker's data is being moved into the directory of broker 1.
 - ``placing``: the nodes' directories are complete. They are being moved into the broker's directory.
 
-In the last two states no broker may start on the directory, because it has only a part of its data. The command completes the
-growth.
+In the last two states the directory lacks a part of its data, so no broker may start on it. The command completes the growth.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ KRAFT_FILE = "quorum-state"
 CONTROLLER_DIRECTORY = "controller"
 """The directory of the controller in a cluster's directory, next to the brokers' directories (``ottla serve --brokers``)."""
 NOT_OURS = "another process has moved or removed the directory or its .lock"
-"""The reason that a broker logs when it stops using a directory that it had locked."""
+"""The reason that a broker logs when it stops using its directory."""
 
 
 class DirectoryError(Exception):

@@ -16,7 +16,7 @@ from ottla.storage.filesystem import File, Filesystem
 
 OFFSET_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
-"""An entry of the time index in the file: timestamp, then offset. Offsets in both indexes are relative to the segment's base."""
+"""Format of a time index entry: timestamp, then offset. Offsets in both indexes are relative to the segment's base offset."""
 
 
 class OffsetIndex:
@@ -84,7 +84,7 @@ class OffsetIndex:
         return (self._positions[-1], self._base + self._offsets[-1]) if self._offsets else (0, self._base)
 
     def lookup(self, offset: int) -> int:
-        """File position of the last entry at or below ``offset``; 0 without such an entry."""
+        """The file position in the last entry at or below ``offset``; 0 without such an entry."""
         return self.floor(offset)[1]
 
     def floor(self, offset: int) -> tuple[int, int]:

@@ -74,13 +74,13 @@ class LastStop:
         self.knows_recovery_points = True
         self.recovery_points: dict[TopicPartition, int] = {}
         """The offset up to which each log was synced. A log that has never been written has no entry. 0 means that the offset is
-        unknown, so that recovery treats no gap in the log as lost data. A 0 is written by a start that finds this checkpoint lost,
-        by `ottla adopt` for the logs of another broker, and by a person who wants to continue without the damaged part."""
+        unknown, so that recovery treats no gap in the log as lost data. A start writes 0 if this checkpoint was lost, `ottla adopt`
+        for the logs of another broker, and a person to continue without a damaged part."""
         self.log_starts: dict[TopicPartition, int] = {}
         self.first_dirty: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
-        """The high watermark of each log. A log without an entry begins with its log start offset, until a leader sends a higher
-        value."""
+        """The high watermark of each log. Without an entry, a log's high watermark is its log start offset until a leader sends a
+        higher value."""
         self.unreadable: list[str] = []
         """A line for each checkpoint that is damaged or lost, with the consequence."""
         self.aborted: dict[TopicPartition, int] = {}
@@ -99,7 +99,7 @@ class LastStop:
         """Whether compaction may have left gaps anywhere in a log, because the log's recovery point is unknown.
 
         If the checkpoint was lost, this also sets the log's recovery point to 0. The next checkpoint contains the 0, so that later
-        starts know it as well, until the log has a recovery point above 0.
+        starts also expect gaps, until the log has a recovery point above 0.
         """
         if not self.knows_recovery_points:
             self.recovery_points.setdefault(where, 0)
@@ -151,9 +151,9 @@ def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
     is_used = stop.was_used = stop.was_clean or _has_logs(fs, directory)
     stop.recovery_points, stop.knows_recovery_points = take(RECOVERY_POINTS, through, is_expected=is_used)
     if not is_used and stop.knows_recovery_points:
-        # From now on a missing checkpoint counts as lost.
+        # Write the checkpoint at the first start, so that later starts report a missing checkpoint as lost.
         write_offsets(fs, f"{directory}/{RECOVERY_POINTS}", stop.recovery_points)
-    # Without the recovery points the ends of the logs at the last stop are unknown.
+    # Without recovery points it is unknown where the logs ended at the last stop, so all logs are recovered as after a crash.
     stop.was_clean = stop.was_clean and stop.knows_recovery_points
     starts = "every log starts at its first segment, including deleted records"
     stop.log_starts, _ = take(LOG_STARTS, starts)

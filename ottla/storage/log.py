@@ -67,7 +67,7 @@ class Log:
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0
-        """All records below this offset are committed. The owner of the replication state moves it; an append never does."""
+        """All records below this offset are committed. Appends never move it; the code that knows the other replicas does."""
         self.unreplicated: deque[CompletedTxn] = deque()
         """Transactions whose marker may be at or above the high watermark, in the order of their markers. Such a marker may still
         be lost with this replica, so the transaction limits the last stable offset as if it were open
@@ -80,14 +80,15 @@ class Log:
         self.is_failed = False
         """Whether appends are rejected until the next start, for example because a sync has failed or the topic was deleted."""
         self.is_deleted = False
-        """Whether the log's topic was deleted. A new topic of the same name may then take over the directory's name."""
+        """Whether the log's topic was deleted. Then a new topic of the same name may use the directory's name."""
         self.renames = OwedRenames()
         self.truncations = 0
-        """Number of truncations. Work in steps compares it before and after a pause, because a truncated log reuses offsets."""
+        """Number of truncations. Work in steps compares the number before and after a pause, because a truncated log reuses
+        offsets."""
         # The reason that the log is neither read nor written until a start checks its files; None for a log in service.
         self.offline_reason: str | None = None
         self.logged_damage: DamagedBatch | None = None
-        """The last `damage` that the broker has logged."""
+        """The newest `damage` about which the broker has written a log line."""
         self._checked_ms = 0
 
     def __repr__(self) -> str:
@@ -304,11 +305,11 @@ class Log:
         self.drop_old_snapshots()
 
     def drop_old_snapshots(self) -> None:
-        # Keep the snapshot at which recovery would begin. Without it recovery would read the whole log, and in a compacted log find
-        # only the last batch of each producer.
+        # Keep the snapshot at which recovery would begin. Otherwise recovery would read the whole log, and find only the last batch
+        # of each producer if the log is compacted.
         at = min(self.segment_at(self.recovery_point_checkpoint), max(len(self.segments) - SNAPSHOTS_KEPT, 0))
         wanted = {s.base_offset for s in self.segments[at:]} | {self.log_end_offset}
-        # A snapshot that cannot be removed does no harm, and the next roll tries again.
+        # A snapshot that cannot be removed does no harm; the next roll tries again.
         with suppress(OSError):
             for offset in snapshot.offsets(self.fs, self.directory):
                 if offset not in wanted:
@@ -357,7 +358,7 @@ class Log:
         self.renames.add([cleaned], "")
         self.renames.finish()
 
-    # sync and close
+    # syncing and closing the log
 
     def closed_files_to_sync(self) -> tuple[list[str], int]:
         """Return the files of closed segments that may not be synced yet, and the recovery point after the caller has synced them.

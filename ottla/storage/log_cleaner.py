@@ -22,7 +22,7 @@ from ottla.storage.walk import MAX_RELATIVE_OFFSET
 T = TypeVar("T")
 
 DIRTINESS_WORK = 5
-"""The cost of computing one log's `dirtiness`, in the units of `Pace`."""
+"""Units of work (`Pace`) that are counted for computing one log's `dirtiness`."""
 
 
 class Interrupted(Exception):
@@ -50,7 +50,7 @@ class Dirty(msgspec.Struct, frozen=True):
 
 
 class Cleaned(msgspec.Struct):
-    """The result of a cleaning: the total size of the cleaned segments before and after it."""
+    """The result of cleaning a log: the total size of the rewritten segments, before and after."""
 
     bytes_before: int = 0
     bytes_after: int = 0
@@ -80,7 +80,8 @@ def dirtiness(log: Log, now_ms: int) -> Dirty | None:
 
 
 def _first_uncleanable(log: Log, start: int, now_ms: int) -> int:
-    """Base offset of the first segment that is active, has the last stable offset, or is younger than min.compaction.lag.ms."""
+    """Base offset of the first segment that is active, contains the last stable offset, or is younger than
+    min.compaction.lag.ms."""
     at = min(log.segment_at(log.last_stable_offset), len(log.segments) - 1)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
@@ -235,8 +236,8 @@ async def _write(log: Log, group: list[Segment], cleaning: Pass, pace: Pace, cle
     seen = cleaning.transactions
     for segment in group:
         following = log.segments[log.segments.index(segment) + 1].base_offset
-        # Include entries above the pass's end offset, because the batches there stay and need their entries. Kafka takes only
-        # entries up to the end offset, and loses later entries.
+        # Include aborted transactions above the pass's end offset: the batches there stay and need their index entries, which Kafka
+        # loses.
         seen.expect(log.aborted_from(log.segments.index(segment), segment.base_offset, following))
         for _, header, raw in segment.scan(limit=following):
             kept = await filter_batch(cleaning, raw, header, pace)

@@ -54,7 +54,7 @@ class LogDirectory:
         self._last_stop = LastStop()
         self.checkpoints = CheckpointWriter(fs, path, self.logs)
         self._is_loaded = False
-        # New logs whose names the checkpoints still contain with the offsets of deleted logs.
+        # New logs under whose names the checkpoints still contain the offsets of deleted logs.
         self._misnamed: list[Log] = []
         self.trash, self.strays = Trash(fs), StrayDirectories(fs, path)
         # Logs that this process has deleted and that the checkpoints may still contain.
@@ -176,7 +176,7 @@ class LogDirectory:
             high_watermark=self._last_stop.high_watermarks.get(key, 0),
         )
         with suppress(OSError):
-            # A full disk must not keep a log out of service. The next start retries these writes.
+            # These writes may fail, because a full disk must not keep a log out of service. The next start retries them.
             if log.segments and topic_id is None and log.topic_id != NO_UUID:
                 write_partition_metadata(self.fs, log.directory, log.topic_id)
                 report.rebuilt.append(PARTITION_METADATA_FILE)
@@ -200,7 +200,7 @@ class LogDirectory:
         """
         earlier = self.logs.get((topic, partition))
         if earlier is not None:
-            # The earlier topic was deleted, and its directory not renamed yet. If the rename fails again, it is retried below.
+            # The earlier topic was deleted, but renaming its directory failed. If it fails again, `set_aside` below retries it.
             with suppress(OSError):
                 self.delete(earlier, topic_id.hex(), 0)
         log = Log(self.fs, self.directory_of(topic, partition), topic, partition, config, topic_id)
@@ -318,10 +318,10 @@ class LogDirectory:
             truncate_to(log, offset, now_ms)
 
     def truncate_fully_and_start_at(self, log: Log, offset: int, now_ms: int) -> None:
-        """Empty a follower's log and restart it at an offset. The checkpoint is lowered first, as in `truncate`. Raises OSError."""
+        """Empty a follower's log and restart it at an offset. First lowers the recovery point's checkpoint. Raises OSError."""
         self._lower_recovery_point(log, 0)
         truncate_fully_and_start_at(log, offset, now_ms)
-        # Without this write a start may find the old log start beyond the log end, and restart the log there.
+        # If the checkpoint kept the old log start, which may be above the new log end, a start would restart the log there.
         self.checkpoints.write_log_starts(self._last_stop)
 
     def _lower_recovery_point(self, log: Log, offset: int) -> None:
@@ -373,7 +373,7 @@ class LogDirectory:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Make all logs reject appends, then unlock the directory. A late timer must not write to another broker's log."""
+        """Make all logs reject appends, then unlock the directory, so that late timers do not write to another broker's log."""
         for log in self.logs.values():
             log.is_failed = True
         self._unlock()

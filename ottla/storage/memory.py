@@ -12,8 +12,8 @@ LARGE_BLOCK_BYTES = 16 << 20
 def keep_freed_memory() -> None:
     """Tell glibc to keep up to `KEPT_FREE_BYTES` of freed memory, and to take blocks below `LARGE_BLOCK_BYTES` from it.
 
-    By default glibc returns a freed block of a megabyte to the kernel at once. Every large Fetch needs such a block, and each new
-    block costs 256 page faults, which took two thirds of the processor time of consuming. With other C libraries this does nothing.
+    By default glibc returns a freed block of a megabyte to the kernel at once. Every large Fetch needs such a block, and its 256
+    page faults took two thirds of the processor time of consuming. Does nothing with other C libraries.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

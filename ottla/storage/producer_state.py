@@ -42,7 +42,7 @@ class BatchMetadata(msgspec.Struct, gc=False, frozen=True):
 
 NO_BATCH = BatchMetadata(NO_SEQUENCE, 0, -1, -1)
 _SEEN = Struct("<qi")
-"""The time in ms of the producer's last batch or marker, and the coordinator epoch of its last marker."""
+"""Format of two packed fields: time in ms of the producer's last batch or marker, coordinator epoch of its last marker."""
 _BATCH = Struct("<iiqq")
 _TIME = Struct("<q")
 _FULL_BYTES = _SEEN.size + DUPLICATE_WINDOW_BATCHES * _BATCH.size
@@ -118,7 +118,7 @@ class CompletedTxn(msgspec.Struct, gc=False, frozen=True):
 class Unverified(msgspec.Struct, gc=False, frozen=True):
     """The lowest sequence of an epoch among a producer's batches that are not verified and appended yet (VerificationStateEntry).
 
-    ``implicit_add`` is that of the producer's first such batch, in any epoch (``supportsEpochBump``).
+    ``implicit_add`` is the argument of `check_data` for the producer's first such batch, in any epoch (``supportsEpochBump``).
     """
 
     epoch: int
@@ -137,10 +137,10 @@ class ProducerState:
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
-        # Each producer id once, in the order in which expiry checks them, so that producers may be added during expiry.
+        # The producer ids in the order in which expiry checks them. A separate list, because producers may be added during expiry.
         self._rounds: deque[int] = deque()
         self.open_txns: dict[int, int] = {}
-        # Unverified batches by producer id, in the order of each producer's first.
+        # Unverified batches by producer id, in the order of each producer's first unverified batch.
         self._unverified: dict[int, Unverified] = {}
         # Verification guards by producer id, oldest first.
         self._verifying: dict[int, object] = {}
@@ -154,7 +154,7 @@ class ProducerState:
 
     @property
     def has_any(self) -> bool:
-        """Whether the partition knows any producer that may expire."""
+        """Whether the partition has the state of any producer that may expire."""
         return bool(self.entries or self._unverified)
 
     def _entry(self, producer_id: int) -> ProducerEntry:

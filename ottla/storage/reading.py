@@ -22,10 +22,10 @@ from ottla.storage.walk import DamagedBatch, SoundBatches
 MAX_RECORD_BYTES = 64 << 20
 """Size in bytes of the largest record that `records_of` reads."""
 SMALL_BYTES = 1 << 20
-"""Up to this size, in bytes, `records_of` decodes an uncompressed batch as a whole."""
+"""Maximum size in bytes of an uncompressed batch that `records_of` decodes as a whole."""
 BATCH_WORK = 2
 WORK_BYTES_SHIFT = 14
-"""The cost of reading a batch without decoding it, in the units of `Pace`: `BATCH_WORK`, and one unit for each 16 KiB."""
+"""Reading a batch without decoding it counts as `BATCH_WORK` units of work (`Pace`), and one unit for each 16 KiB."""
 
 
 class Slice(msgspec.Struct, gc=False):
@@ -42,7 +42,7 @@ class Slice(msgspec.Struct, gc=False):
     aborted: list[AbortedTxn] | None = None
     has_more: bool = False
     checked_batches: int = 0
-    """Number of batches of an earlier process that this read has checked."""
+    """Number of batches written by an earlier process that this read has checked."""
 
 
 class ReadOptions(TypedDict):
@@ -71,9 +71,9 @@ def read(
 
     With ``to_end``, for a follower, read up to the log end (FetchIsolation).
 
-    Reads at most ``max_bytes`` of one segment. With ``min_one_batch`` the first batch is read whole even if it is larger. Data and
-    aborted transactions share one bound, which is read once (KAFKA-9807). Checks at most ``most_checks`` batches of an earlier
-    process, and stops after them.
+    Reads at most ``max_bytes`` of one segment. With ``min_one_batch`` the first batch is read whole even if it is larger. The bound
+    is read once, for the data and for the aborted transactions (KAFKA-9807). Checks at most ``most_checks`` batches that an earlier
+    process wrote, and ends the read after them.
 
     Raises OFFSET_OUT_OF_RANGE, and `DamagedBatch` if the log is damaged at ``fetch_offset``. Batches before damage are returned
     without the damaged bytes; Apache Kafka returns damaged bytes as well.
@@ -233,7 +233,8 @@ async def _first_at(
         return 0 if also_deleted else log.log_start_offset
 
     if header.attributes & TIMESTAMP_TYPE_BIT and lowest() <= header.base_offset and header.record_count > header.last_offset_delta:
-        # All records have the batch's append time as timestamp, and compaction has removed no record.
+        # All records have the batch's append time as timestamp, and compaction has removed no record: the first record is the
+        # result.
         return TimestampedOffset(header.max_timestamp_ms, header.base_offset, header.leader_epoch)
     stream = RecordStream(batch, header, max_record_bytes=log.config.max_decompressed_message_bytes)
     try:
@@ -279,7 +280,7 @@ async def offset_of_max_timestamp(log: Log, bound: int) -> TimestampedOffset | N
     offsets, limit = range(best.base_offset, log.log_end_offset), log.end_of(log.segment_at(best.base_offset))
     found = await _first_in(log, best, best.max_timestamp_ms, offsets, limit, Pace(), also_deleted=True)
     if isinstance(found, int):
-        # The segment was replaced between two steps.
+        # The segment was deleted, replaced or truncated between two steps.
         found = await offset_for_timestamp(log, best.max_timestamp_ms, log.log_end_offset)
     return found if found is not None and found.offset < bound else None
 
@@ -312,7 +313,7 @@ def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
         try:
             records = read_records(batch)
         except KafkaError:
-            # `RecordStream` can read header keys that are not UTF-8, and reports any other fault.
+            # The C codec fails on header keys that are not UTF-8. `RecordStream` can read them, and reports any other fault.
             pass
         else:
             yield from records

@@ -21,9 +21,10 @@ not wait for the other end of the pipe."""
 
 
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
-"""The request of macOS that also empties the drive's cache, which fsync does not do there. Java's FileChannel.force uses it too."""
+"""The fcntl request of macOS that syncs a file and empties the drive's cache; fsync does not empty it there. Java's
+FileChannel.force does the same."""
 _HAS_DATA_SYNC = hasattr(os, "fdatasync")
-"""Whether the system has fdatasync; macOS has not."""
+"""Whether the system has fdatasync; macOS does not."""
 
 
 def _sync(fd: int) -> None:
@@ -145,7 +146,6 @@ class RealFile:
 
 
 def _check_plain(path: str, status: os.stat_result) -> None:
-    """Raise `Damaged` for anything but a regular file."""
     if not stat.S_ISREG(status.st_mode):
         kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a directory" if stat.S_ISDIR(status.st_mode) else "a device"
         raise Damaged(path, f"{'a pipe' if stat.S_ISFIFO(status.st_mode) else kind} was found instead of a file")
@@ -168,7 +168,7 @@ class RealFilesystem:
 
     def __init__(self, max_open_files: int = MAX_OPEN_FILES, *, read_only: bool = False) -> None:
         self._read_only = read_only
-        # In order of opening: the file that was opened first is closed first.
+        # Open files in the order of opening: the file that was opened first is closed first.
         self._open_files: dict[RealFile, None] = {}
         self.max_open_files = max_open_files
 

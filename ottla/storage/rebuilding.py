@@ -19,7 +19,7 @@ from ottla.storage.walk import DamagedBatch
 
 
 def drop_snapshots(log: Log, behind: int) -> None:
-    """Remove the producer snapshots above ``behind``, at offsets that the log no longer has (deleteProducerSnapshots)."""
+    """Remove the producer snapshots above offset ``behind``, where the log no longer has batches (deleteProducerSnapshots)."""
     for offset in snapshot.offsets(log.fs, log.directory):
         if offset > behind:
             log.fs.unlink(snapshot.path_of(log.directory, offset))
@@ -59,7 +59,7 @@ def _loaded_batches(log: Log, start: int, end: int) -> Iterator[tuple[Segment, B
 
 
 def take(log: Log, segment: Segment, history: TransactionHistory, header: BatchHeader, raw: Buffer) -> None:
-    """Apply the next batch of a segment whose transaction index is rebuilt, and add an entry if it aborts a transaction."""
+    """Apply the next batch of a segment whose transaction index is rebuilt, and add an entry if the batch aborts a transaction."""
     _note_epoch(log, header)
     completed = history.apply(header, raw)
     if completed is not None and completed.is_aborted:
@@ -73,7 +73,7 @@ def _note_epoch(log: Log, header: BatchHeader) -> None:
 
 
 def remake_transaction_indexes(log: Log, remade: list[int]) -> None:
-    """Rebuild transaction indexes from the batches of their segments, whose numbers are in ``remade``.
+    """Rebuild the transaction indexes of the segments at the positions ``remade`` in `Log.segments` from the segments' batches.
 
     An entry needs the first offset of its transaction, which may be in an earlier segment. So the batches are applied to a second
     `ProducerState` that begins below these segments; the log's own state is already that of the log end. The second state begins

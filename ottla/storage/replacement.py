@@ -1,9 +1,8 @@
 """Replaces all data in a data directory, so that a crash leaves either the old data or the new data.
 
-The new data is built in a subdirectory, and then moved to its place by renames. The data directory itself cannot be renamed: it may
-be a mount point, it contains the lock, and it may contain files of other programs. So the progress is recorded on disk, and the
-next start completes or undoes an interrupted replacement (`finish_replacement`). The record is the name of the directory that
-contains the new data:
+The new data is built in a subdirectory, and then moved to its place by renames. The data directory itself cannot be renamed: it
+contains the lock, and it may be a mount point or contain files of other programs. The next start completes or undoes an interrupted
+replacement (`finish_replacement`), according to the name of the directory that contains the new data:
 
 - ``incoming``: the old data is in the data directory or already in ``outgoing``. A start moves the old data back.
 - ``arriving``: all old data is in ``outgoing``. A start moves the rest of the new data into the data directory.

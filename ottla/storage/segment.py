@@ -27,7 +27,7 @@ CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 LOOKUP_BYTES = 1 << 15
 MAX_ABORTED = 1 << 20
-"""Number of entries that a segment's transaction index may always have, even if the segment has fewer batches."""
+"""Maximum number of entries with which a transaction index is read even if its segment has fewer batches."""
 
 
 OnBatch = Callable[[BatchHeader, memoryview], None]
@@ -97,9 +97,9 @@ class Segment:
         self.max_timestamp_offset = base_offset
         self._bytes_since_index = 0
         self.is_behind = False
-        """Whether recovery has rebuilt the indexes in memory and their files may lack entries."""
+        """Whether recovery has rebuilt the indexes in memory, and their files may lack entries."""
         self.damage: DamagedBatch | None = None
-        """The first damaged batch that a reader has found."""
+        """The first damaged batch that a reader has found in this segment."""
         self._unchecked = Unchecked(0)
         self.log: File = fs.open(self.path(LOG_SUFFIX))
         self.offset_index = OffsetIndex(fs, self.path(INDEX_SUFFIX), base_offset)
@@ -197,7 +197,7 @@ class Segment:
         """Return the file position and header of the first batch whose last offset is at or above ``offset``.
 
         None if the segment has no such batch. Raises `DamagedBatch` if the log is damaged before that batch, and `Damaged` if an
-        index entry does not point to the batch that it names, because a wrong entry would hide batches.
+        index entry does not match the batch at its position: a wrong entry would hide batches.
         """
         for position, header in self._headers_near(offset):
             if header.last_offset >= offset:
@@ -409,7 +409,7 @@ class Segment:
             stem = file.path
             for worn in (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX):
                 stem = stem.removesuffix(worn)
-            # A segment may lack some of its indexes.
+            # A segment may lack some of its index files.
             with suppress(FileNotFoundError):
                 if file.path != stem + suffix:
                     self._fs.rename(file.path, stem + suffix)

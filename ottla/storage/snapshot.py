@@ -1,10 +1,10 @@
 """Producer snapshots (``.snapshot``): the producer state at an offset, so that a start need not read the whole log.
 
 Apache Kafka writes one entry for each producer, with the producer's last batch. ottla also writes entries for the batches before
-the last, oldest first. The reason: a client may have five batches in flight, and after a broker's restart it retries all batches
-that were stored but not acknowledged. If the broker knows only the last batch, the first retry looks out of order. A Java producer
-without a transactional id then begins a new epoch and stores the batches a second time. Apache Kafka can read such a file: Kafka
-keeps the last of several entries with one producer id.
+the last, oldest first. A client may have five batches in flight, and after a broker's restart it retries all batches that were
+stored but not acknowledged. If the broker knows only the last batch, the first retry looks out of order, and a Java producer
+without a transactional id begins a new epoch and stores the batches again. Apache Kafka can read such a file, because it uses the
+last entry of each producer id.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _COUNT = Struct(">i")
 _ENTRY = Struct(">qhiqiqiq")
 _CRC_START = 6
 MAX_WHOLE_PRODUCERS = 10_000
-"""Maximum number of producers for which a snapshot has all remembered batches and not only the last batch. The producers that wrote
-most recently are chosen, because a producer that has been idle for a long time does not retry."""
+"""Maximum number of producers for which a snapshot has more than the last batch. The producers that wrote most recently are chosen,
+because long idle producers do not retry."""
 
 
 def path_of(directory: str, offset: int) -> str:

@@ -1,7 +1,7 @@
 """Stray directories, which a broker renamed to ``NAME.ID-stray`` because their topic does not exist.
 
 The broker never reads or removes them, so an operator has to be informed of them. A start finds them in the log directory, and
-`LogDirectory.set_aside` adds new stray directories. Stray directories do not change, so each is measured once.
+`LogDirectory.set_aside` adds new stray directories. Stray directories do not change, so the size of each is computed once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.storage.filesystem import Filesystem
 from ottla.storage.names import name_before_stray, parse_directory_name
 
 CHECKED_AT_ONCE = 500
-"""Number of stray directories that `StrayDirectories.first` checks for removal by a person, in about a millisecond."""
+"""Maximum number of stray directories whose existence `StrayDirectories.first` checks, in about a millisecond."""
 
 
 class StrayDirectory(msgspec.Struct, frozen=True, kw_only=True):

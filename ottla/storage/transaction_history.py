@@ -47,8 +47,8 @@ class TransactionHistory:
     def __init__(self, producers: ProducerState, start_offset: int, *, is_contiguous: bool, read_ms: int = 0) -> None:
         """``is_contiguous``: ``producers`` includes the effect of every batch before ``start_offset``.
 
-        ``read_ms`` is the time of reading, from which the age of idempotent producers counts. A caller that does not keep
-        ``producers`` may omit it.
+        ``read_ms`` is the time of reading, from which the age of idempotent producers counts. Only callers that use ``producers``
+        afterwards need to pass it.
         """
         self.producers = producers
         self._read_ms = read_ms
@@ -81,9 +81,9 @@ class TransactionHistory:
             self._at_start[header.producer_id] = self._now(header.producer_id)
         producers, timestamp_ms = self.producers, header.max_timestamp_ms
         if marker is None:
-            # A stored batch does not contain the time when the broker received it, and clients choose timestamps freely. So the age
-            # of an idempotent producer counts from the time of reading, and the producer's retry is still recognised. An open
-            # transaction must keep its age across a restart, so there the batch's timestamp counts.
+            # Stored batches do not contain the time of receipt, and clients choose timestamps freely. So the age of an idempotent
+            # producer counts from the time of reading, and its retry is still recognised. An open transaction must keep its age
+            # across a restart, so its batch's timestamp counts.
             seen_ms = timestamp_ms if header.is_transactional else self._read_ms
             producers.apply_data(header, header.base_offset, header.last_offset, timestamp_ms, seen_ms)
             return None

@@ -39,7 +39,7 @@ def truncate_to(log: Log, offset: int, now_ms: int) -> None:
     log becomes empty. Raises OSError and takes the log offline if the truncation fails.
     """
     if offset >= log.log_end_offset:
-        # This broker may have been a leader that resigned before its first batch. Then its leader epoch is still stored.
+        # If this broker was a leader that resigned before its first batch, the leader epoch without batches is removed.
         log.epochs.truncate_end(log.log_end_offset)
         return
     end = end_after(log, offset)
@@ -52,7 +52,7 @@ def truncate_to(log: Log, offset: int, now_ms: int) -> None:
         doomed, log.segments = log.segments[at + 1 :], log.segments[: at + 1]
         _remove(log, doomed)
         position, _ = log.segments[at].cut_at(offset)
-        # A reader that paused between two steps compares segment objects. The copy shows the reader that the batches have changed.
+        # Paused readers compare segment objects after the pause. The copy shows them that the batches have changed.
         log.segments[at] = copy(log.segments[at])
         log.segments[at].truncate(position, end, now_ms)
         _end_at(log, end, now_ms)

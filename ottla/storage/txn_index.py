@@ -13,7 +13,7 @@ from crc32c import crc32c
 from ottla.storage.filesystem import File, Filesystem
 
 ENTRY = Struct(">hqqqq")
-"""Version, producer id, first and last offset, last stable offset."""
+"""Format of an entry: version, producer id, first and last offset, last stable offset."""
 ENTRY_BYTES = ENTRY.size
 
 

@@ -15,7 +15,10 @@ CHECKED_PIECE_BYTES = 1 << 16
 
 
 class Unchecked:
-    """The bytes of a segment below ``end``, and one range among them that was checked. Most reads continue the range."""
+    """The unchecked bytes of a segment, below ``end``, and one range of them that was checked since.
+
+    Most reads continue this range.
+    """
 
     __slots__ = ("_checked_from", "_checked_to", "_next_offset", "end")
 

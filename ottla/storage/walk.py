@@ -34,7 +34,7 @@ MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 """The largest distance of an offset from its segment's base: the indexes store the distance in four bytes."""
 FIRST_SEARCHED_BYTES = 4096
 SEARCHED_BYTES = 256 << 20
-"""Number of bytes that look like batches but are not, after which `whole_batches_behind` stops the search."""
+"""`whole_batches_behind` stops its search after this number of bytes that look like batches but are not."""
 
 PLACE_BYTES = 1 << 12
 """Minimum number of bytes that count towards `SEARCHED_BYTES` for an examined position: examining it takes longer than the CRC of
@@ -206,7 +206,7 @@ class SoundBatches:
         """
         self.file = file
         self._limit = base_offset + MAX_RELATIVE_OFFSET + 1 if limit is None else limit
-        # Read once, because a broker may append to the file between two steps.
+        # The size is read only once, because a broker may append to the file during the iteration.
         self._stop = file.size
         self.next_offset = self.damaged_offset = base_offset
         self.end = self._position = position
@@ -246,7 +246,7 @@ class SoundBatches:
         return Damaged(self.file.path, f"the file cannot be read from byte {self.end} on{because}")
 
     def damaged_batch(self) -> DamagedBatch:
-        """As `damage`, for callers that keep the partition in service."""
+        """The error at ``end`` for callers that keep the partition in service, unlike `damage`."""
         return DamagedBatch(self.file.path, self.end, self.next_offset, self.reason or "no whole batch")
 
     def _check_in_pieces(self, position: int, header: BatchHeader) -> bool:
