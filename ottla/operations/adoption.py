@@ -79,7 +79,7 @@ class AdoptedTopic:
 class AdoptionPlan:
     """The data to adopt from Apache Kafka. ``partitions`` are by topic and number.
 
-    ``kept`` has metadata other than topics, which is adopted only together with all topics.
+    ``kept`` has other metadata, which is adopted only if all topics are.
     """
 
     topics: dict[str, AdoptedTopic] = field(default_factory=dict)
@@ -156,7 +156,10 @@ def _leader_epochs(topic: Topic) -> list[int]:
 
 
 def _directories(fs: Filesystem, source: str, notes: list[str], new_name: str | None) -> dict[TopicPartition, str]:
-    """Return each partition's directory. ``source`` may be one partition's directory. Links are only added to ``notes``."""
+    """Return each partition's directory.
+
+    ``source`` may be one partition's directory. Links are not followed, only listed in ``notes``.
+    """
     own = partition_of_source(source)
     names = fs.list_dir(source)
     if own is not None and any(n.endswith(LOG_SUFFIX) for n in names):
@@ -190,8 +193,8 @@ def _topics_without_directories(
     """Handle topics without any partition directory.
 
     In ottla a partition has no directory before its first append, so such topics are empty and are created. Apache Kafka creates a
-    directory for each of its partitions, so such topics are on other brokers and are not adopted. The same is true of topics
-    without a replica on this broker, by its copy of a cluster's metadata.
+    directory for each of its partitions, so such topics are on other brokers and are not adopted. Topics that have no replica on
+    this broker, according to its copy of the cluster's metadata, are not adopted either.
     """
     identity = read_identity(fs, source)
     node_id = -1 if identity is None else identity.node_id
@@ -291,7 +294,7 @@ def _check_target(fs: Filesystem, target: str, plan: AdoptionPlan) -> None:
     check_is_alone(own, target)
     taken = [name for name in plan.topics if name in own.topics]
     if taken:
-        # Neither may be overwritten: a stray directory may have a topic's only data, and the current topic may be needed as well.
+        # The topic in the target is never overwritten, because it may be needed as well as the adopted topic of the same name.
         raise DirectoryError(
             f"{target} already has a topic {taken[0]}; delete this topic, adopt other topics with --topic, or adopt a"
             " partition's directory under another name with --as"
@@ -318,9 +321,8 @@ def _check_target(fs: Filesystem, target: str, plan: AdoptionPlan) -> None:
 def _forget(fs: Filesystem, target: str, names: Collection[TopicPartition]) -> None:
     """Remove leftovers of earlier topics with the same names from the target's checkpoints.
 
-    A recovery point of 0 means to the next start that the durable end of a log is unknown; another broker may have compacted the
-    log. If the target's recovery points cannot be read, all of its logs get 0. Otherwise no later start could notice that they were
-    lost, because the file is valid again after this write.
+    The adopted logs get recovery point 0: their durable end is unknown, and another broker may have compacted them. If the target's
+    recovery points cannot be read, all of its logs get 0: after this write no start can notice the loss.
     """
     points = parse_offsets(fs.read_file(f"{target}/{RECOVERY_POINTS}"))
     if points is None:
@@ -328,14 +330,17 @@ def _forget(fs: Filesystem, target: str, names: Collection[TopicPartition]) -> N
         points = dict.fromkeys((where for where in own if where is not None), 0)
     write_offsets(fs, f"{target}/{RECOVERY_POINTS}", points | dict.fromkeys(names, 0))
     for name in (LOG_STARTS, FIRST_DIRTY):
-        # A checkpoint that cannot be read is left unchanged: the next start reports it, and uses no line of it.
+        # A checkpoint that cannot be read is left unchanged: the next start reports it and ignores its content.
         offsets = parse_offsets(fs.read_file(f"{target}/{name}"))
         if offsets is not None and any(where in offsets for where in names):
             write_offsets(fs, f"{target}/{name}", {where: offset for where, offset in offsets.items() if where not in names})
 
 
 def _copy(fs: Filesystem, target: str, plan: AdoptionPlan, made: list[str], progress: Progress) -> None:
-    """Copy to directories whose names every start removes, then rename all of them. ``made`` collects the directories."""
+    """Copy the partitions to directories with names that every start removes, then rename these directories.
+
+    ``made`` collects the paths.
+    """
     for name in fs.list_dir(target):
         if DELETED_NAME.fullmatch(name):
             # This directory remains from an adoption that was killed, or from a broker that was deleting a topic.
@@ -369,7 +374,7 @@ def _records(state: ClusterState, plan: AdoptionPlan) -> Iterable[list[LogRecord
     if not state.features:
         fresh.features = dict(DEFAULT_FEATURES)
     for topic in plan.topics.values():
-        # The other replicas are not adopted, so this node leads each partition.
+        # Replicas on other brokers are not adopted, so this node leads each partition.
         partitions = [sole_replica(state.node_id, epoch) for epoch in topic.leader_epochs]
         fresh.topics[topic.name] = Topic(topic.name, topic.topic_id, partitions)
     fresh.configs = {(TOPIC_RESOURCE, name): configs for name, configs in plan.configs.items() if configs}

@@ -6,11 +6,11 @@ crash has read anyway.
 
 A producer of transaction version 2 has a new epoch for each transaction, so a decision's marker is the marker with its epoch. Other
 producers end many transactions at one epoch. Then a marker belongs to a decision if it was written between the decision's Prepare
-and Complete records. Each marker belongs to one decision only. These times cannot be compared if the partition's leader and the
-coordinator had different clocks, which the epochs of version 2 reveal, or if the clock was set back. Then markers are only counted.
+and Complete records; each marker belongs to one decision only. If the clock was set back, or the clocks of the partition's leader
+and the coordinator differ, which the epochs of version 2 reveal, markers are only counted.
 
-A partition *answers for* a decision if the marker, had it been written, would still be in its log: the log starts early enough. A
-partition *contradicts* a decision if it has a marker of the other outcome instead.
+A partition *answers for* a decision if its log starts early enough to contain the marker. A partition *contradicts* a decision if
+it has a marker of the other outcome instead.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TornTransaction(msgspec.Struct, frozen=True):
 
 class _MarkerCursor(msgspec.Struct):
     """A cursor over a producer's markers in one partition, which are assigned to decisions in order. ``at`` is the index of the
-    first marker that may still be assigned. ``exhausted``: epochs and outcomes with no marker left."""
+    first marker that may still be assigned. ``exhausted`` has the epochs and outcomes of which every marker is assigned."""
 
     at: int = 0
     exhausted: set[tuple[int, bool]] = msgspec.field(default_factory=set)
@@ -84,7 +84,7 @@ class _MarkerCursor(msgspec.Struct):
 
 
 class PartitionView(msgspec.Struct):
-    """One partition. ``born_ms`` is the creation time of its topic; None if unknown.
+    """The audited data of one partition. ``born_ms`` is the creation time of its topic; None if unknown.
 
     ``timed`` and ``counted`` are cursors by producer id: for markers assigned by their times, and by their order only.
     """
@@ -118,7 +118,7 @@ class PartitionView(msgspec.Struct):
 
 
 class LoggedDecision(msgspec.Struct, gc=False, frozen=True):
-    """A Prepare record that was followed by its outcome, and the times of both."""
+    """A Prepare record that the transaction's Complete record followed, and the times of both records."""
 
     metadata: TxnMetadata
     prepared_ms: int
@@ -134,7 +134,8 @@ class LoggedDecision(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def window(self) -> tuple[int, int]:
-        """The range of times, in ms, of the decision's markers; any time if epochs decide, or if the clock was set back."""
+        """The range of times, in ms, of the decision's markers; any time if the epoch identifies the marker, or if the clock was
+        set back."""
         if self.has_own_epoch or self.ended_ms < self.prepared_ms:
             return ANY_TIME
         return self.prepared_ms, self.ended_ms
@@ -178,7 +179,7 @@ class DecisionAudit:
         self._view_of = view_of
         self._forgotten_ms = forgotten_ms
         self._newest: dict[int, Newest] = {}
-        # The last state of a transactional id before it changes to another producer id. The key is this next producer id.
+        # The last state of a transactional id before its producer id changes, by the new producer id.
         self._before_rotation: dict[int, TxnMetadata] = {}
         self._open: set[tuple[int, TopicPartition]] = set()
         self._missing: dict[tuple[str, int, int, bool, TopicPartition], _Missing] = {}
@@ -278,7 +279,7 @@ class DecisionAudit:
             yield TornTransaction(*where, producer_id, reason, transactional_id)
 
     def _committing_without_record(self) -> Iterator[TornTransaction]:
-        """Find decided commits without an outcome, in partitions that have lost the transaction's records.
+        """Find transactions that are prepared to commit but not complete, in partitions that have lost the transaction's records.
 
         Only transactions of version 2 are checked: with version 1 a transaction may have a partition without a record in it.
         """
@@ -293,8 +294,8 @@ class DecisionAudit:
                     continue
                 producers = view.history.producers
                 entry = producers.entries.get(metadata.producer_id)
-                # The end of a transaction raises the epoch, so its records have the epoch before. A lower epoch is of an earlier
-                # transaction.
+                # The end of a transaction raises the epoch, so its records have the previous epoch. Records with a lower epoch
+                # belong to an earlier transaction.
                 is_written = entry is not None and (
                     entry.epoch >= metadata.producer_epoch
                     or (entry.epoch == metadata.producer_epoch - 1 and metadata.producer_id in producers.open_txns)
@@ -357,12 +358,12 @@ def _has_more_than_known(known: Newest, where: TopicPartition, view: PartitionVi
         for written_ms, epoch, commits in map(unpack, reversed(markers)):
             if written_ms <= known.latest_ms:
                 break
-            # An abort marker proves nothing, because it may come from an admin client.
+            # An abort marker does not prove that the coordinator lost records, because an admin client may have written it.
             if commits and epoch == metadata.producer_epoch:
                 return True
         return False
     if known.previous_ms is None or known.previous_ms >= known.written_ms:
-        # A marker of the same millisecond may belong to the previous transaction.
+        # If the previous record is not known to be older, markers may belong to the previous transaction.
         return False
     # After a marker of the pending decision, a partition can have nothing of the producer except the same marker again.
     since = [packed for packed in markers if unpack(packed)[0] >= known.written_ms]
@@ -371,7 +372,7 @@ def _has_more_than_known(known: Newest, where: TopicPartition, view: PartitionVi
 
 
 def _readable_records(header: BatchHeader, raw: Buffer) -> Iterator[Record]:
-    """Yield the records of a batch before the first record that cannot be decoded. A start skips the rest as well."""
+    """Yield the records of a batch before the first record that cannot be decoded. A start skips the remaining records as well."""
     with suppress(KafkaError):
         yield from records_of(raw, header)
 

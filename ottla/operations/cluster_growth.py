@@ -63,7 +63,7 @@ from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, FIRST_DIRTY, ABORTED)
 """Checkpoints that may have an entry for the metadata log. Broker 1 gets them without that entry."""
 REPLACED = {METADATA_DIRECTORY, META_FILE, CLEAN_FILE, *CHECKPOINTS}
-"""Files that are not moved to broker 1's directory."""
+"""Files and directories of the broker that are not moved to broker 1's directory."""
 REPLACED_DIRECTORY = "replaced"
 """Directory of the `REPLACED` files until the growth is complete."""
 FIRST_EPOCH = 1
@@ -136,10 +136,10 @@ def _check(fs: Filesystem, directory: str, broker_count: int, replication_factor
 
 
 def _state(fs: Filesystem, directory: str, identity: DirectoryIdentity) -> ClusterState:
-    """Return the broker's metadata. Raises `DirectoryError` if they belong to several brokers, or are damaged."""
+    """Return the broker's metadata. Raises `DirectoryError` if the metadata is damaged or belongs to several brokers."""
     state, _ = read_own_metadata(fs, directory, identity.node_id, read_known_ends(fs, directory))
     check_is_alone(state, directory)
-    # A broker of a cluster gives its copy of the log a topic id, even before any broker has registered.
+    # A topic id shows that the log is a copy of a cluster's metadata log, even before any broker has registered.
     is_copy = read_partition_metadata(fs, f"{directory}/{METADATA_DIRECTORY}") is not None
     if is_copy or state.registrations.controllers:
         raise DirectoryError(f"{directory} belongs to a node of a cluster; give the directory of a single broker")
@@ -187,7 +187,7 @@ def _build(
             if broker_id == BROKER_ID:
                 _write_checkpoints(fs, directory, path)
             else:
-                # A start would report a missing checkpoint as lost.
+                # An empty checkpoint, because a start would report a missing checkpoint as lost.
                 write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
             write_identity(fs, path, DirectoryIdentity(identity.cluster_id, broker_id, uuid_text(directory_id)), is_synced=True)
         sync_names(fs, f"{base}/{PARTIAL}")
@@ -240,7 +240,6 @@ def data_bytes(fs: Filesystem, directory: str) -> int:
 
 
 def _epochs(fs: Filesystem, directory: str) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield the newest leader epoch of each log, from its checkpoint."""
     for where, path in _partitions(fs, directory):
         epochs = LeaderEpochs(fs, path)
         epochs.load()
@@ -294,7 +293,7 @@ def _complete(fs: Filesystem, directory: str) -> None:
         sync_names(fs, directory)
         fs.remove_empty_dir(f"{base}/{PLACING}")
     with suppress(OSError):
-        # The remaining files are the broker's old metadata, which is no longer used.
+        # Only the broker's old metadata is left, which is no longer used.
         fs.remove_dir(base)
     sync_names(fs, directory)
 

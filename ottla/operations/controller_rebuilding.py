@@ -49,8 +49,11 @@ class Copy:
 
 @dataclass(slots=True)
 class RebuiltController:
-    """The result. ``source``: the path of the used copy. ``unknown``: unknown facts. ``notes``: possible actions of the
-    operator."""
+    """The controller's new directory.
+
+    ``source`` is the path of the copy that was used. ``unknown`` lists facts that could not be rebuilt, ``notes`` what the operator
+    may do.
+    """
 
     cluster_id: str
     node_id: int
@@ -110,7 +113,6 @@ def broker_of(source: str) -> str:
 
 
 def _is_set_aside(name: str) -> bool:
-    """Whether a directory is a copy of the metadata log that its broker has set aside."""
     return name_before_stray(name) == METADATA_DIRECTORY
 
 
@@ -146,7 +148,6 @@ def _stored(fs: Filesystem, path: str) -> Iterator[tuple[BatchHeader, Buffer]]:
 
 
 def _examined(fs: Filesystem, path: str) -> Copy | None:
-    """Read a copy of the metadata log; None if it has no records."""
     below = snapshot_end(fs, path)
     end_offset, last_epoch = (0, 0) if below is None else below
     for header, _ in _stored(fs, path):
@@ -185,6 +186,6 @@ def _fill(fs: Filesystem, log: Log, chosen: Copy | None, state: ClusterState, ep
             append_as_follower(log, raw, header.leader_epoch, now_ms)
         records = [metadata_record(no_op_record, no_op_record.NoOpRecord())]
     else:
-        # A controller of ottla begins its log at offset 0. Brokers whose copies begin elsewhere fetch it from the start.
+        # A controller of ottla begins its log at offset 0. Brokers whose copies begin at another offset fetch the whole log.
         records = state.snapshot()
     append_records(log, records, epoch, now_ms)

@@ -44,8 +44,6 @@ class DirectoryAudit:
 
 
 class _Reader:
-    """Reads the logs of a directory in pieces."""
-
     def __init__(self, fs: Filesystem, directory: str, on_read: OnRead) -> None:
         self._fs = fs
         self._directory = directory

@@ -18,7 +18,7 @@ from ottla.operations.partition_directories import KRAFT_VERSION
 from ottla.protocol.topic_partition import TopicPartition
 
 BROKER_ID = 1
-"""The broker that gets the data."""
+"""The id of the broker that gets the data of the single broker."""
 
 
 def grown_records(
@@ -51,7 +51,10 @@ def grown_records(
 def _grown(
     before: PartitionRegistration, replicas: tuple[int, ...], directories: tuple[bytes, ...], leader_epoch: int
 ) -> PartitionRegistration:
-    """Return a partition that only broker 1 has. The other replicas join the in-sync set when they have copied the partition."""
+    """Return a partition whose data only broker 1 has.
+
+    The other replicas join the in-sync set when they have copied the partition.
+    """
     return msgspec.structs.replace(
         before,
         replicas=replicas,

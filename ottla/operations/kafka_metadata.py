@@ -93,7 +93,6 @@ def snapshot_end(fs: Filesystem, directory: str) -> tuple[int, int] | None:
 
 
 def _newest_first(names: Iterable[str]) -> list[tuple[tuple[int, int], str]]:
-    """Return the snapshots among the files of a directory, with their end offsets and epochs."""
     return sorted(((position, n) for n in names if (position := parse_snapshot_name(n)) is not None), reverse=True)
 
 

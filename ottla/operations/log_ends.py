@@ -50,7 +50,8 @@ class KnownEnds:
     def is_elsewhere(self, where: TopicPartition, sound: SoundBatches) -> bool:
         """Whether a complete log ends elsewhere than at the clean shutdown. ``sound`` is its newest segment, read to its end.
 
-        The log may end after its recovery point, because an older checkpoint was restored. A damaged offset leaves a gap instead.
+        An end above the recovery point is accepted if no offset is missing: an older checkpoint may have been restored. A gap means
+        a damaged offset.
         """
         point = self.recovery_points.get(where, 0)
         return self.was_clean and (sound.next_offset < point or (sound.next_offset > point > 0 and not sound.is_gapless))

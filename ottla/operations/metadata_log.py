@@ -39,7 +39,8 @@ METADATA_4_4 = 31
 def levels_with(current: Mapping[str, int], asked: Mapping[str, int]) -> dict[str, int]:
     """Return the feature levels after ``asked`` has replaced some of ``current``.
 
-    With a metadata.version before 4.4, share.version is lowered to a level that such a broker supports, unless ``asked`` has it.
+    With a metadata.version before 4.4, share.version is lowered to a level that brokers of that version support, unless ``asked``
+    has share.version.
     """
     changed = {**current, **asked}
     if asked.get("metadata.version", METADATA_4_4) < METADATA_4_4 and "share.version" not in asked:
@@ -67,7 +68,7 @@ def topics_born(batches: Iterable[tuple[BatchHeader, Buffer]]) -> dict[str, int]
     for header, raw in batches:
         for record in () if header.is_control else records_of(raw, header):
             value = record.value or b""
-            # Frame version, record type and record version are one byte each.
+            # Each value begins with frame version, record type and record version, one byte each.
             if len(value) > 3 and value[1] == topic_record.RECORD_TYPE:
                 try:
                     born_ms[decode_body(topic_record.decode, value, 3, value[2]).name] = header.max_timestamp_ms

@@ -77,7 +77,8 @@ class PartitionDirectories:
 def topics_of(directories: PartitionDirectories, directory_ids: Mapping[int, bytes], unknown: list[str]) -> ClusterState:
     """Rebuild the topics from partition directories. ``unknown`` collects a line for each fact that the directories do not show."""
     state = ClusterState(0)
-    # With eligible leader replicas, a partition's only replica could not lead after a shutdown unknown to the controller.
+    # The feature is disabled: with eligible leader replicas, an only replica could not lead after a shutdown unknown to the
+    # controller.
     state.features = {name: level for name, level in DEFAULT_FEATURES.items() if name not in (KRAFT_VERSION, ELR_VERSION)}
     by_topic: dict[tuple[str, bytes], dict[int, list[Found]]] = {}
     for found in directories.found:

@@ -15,7 +15,7 @@ from ottla.storage.filesystem import Filesystem
 from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, read_identity
 
 NAMED = 3
-"""Number of logs that an error names."""
+"""Maximum number of logs that an error message names."""
 
 
 def check_is_alone(state: ClusterState, directory: str) -> None:
@@ -38,7 +38,7 @@ def check_only_replicas(fs: Filesystem, directory: str, logs: Iterable[TopicPart
     )
     if fs.is_dir(f"{directory}/{METADATA_DIRECTORY}"):
         state = read_metadata(fs, directory, []).state
-        # A broker's copy of the cluster's metadata may lack the newest topics.
+        # A log of an unknown topic counts as replicated, because a broker's copy of the metadata may lack the newest topics.
         is_copy = identity.node_id in state.registrations.brokers
         replicated = [where for where in replicated if _is_replicated(state, *where, is_copy=is_copy)]
         more = "" if len(replicated) <= NAMED else f" and {len(replicated) - NAMED} more"

@@ -171,7 +171,6 @@ def give_up(fs: Filesystem, directory: str, damaged: DamagedSegment) -> None:
 
 
 def _aborted(fs: Filesystem, partition: str, base_offset: int) -> list[AbortedTxn]:
-    """Return the aborted transactions that end in a segment, by its index."""
     with closing(Segment(fs, partition, base_offset, 0)) as segment:
         return list(segment.txn_index) if segment.txn_index.load(base_offset) else []
 

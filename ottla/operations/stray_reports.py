@@ -27,7 +27,7 @@ LINE_PREFIX = "stray directory "
 
 
 class StrayReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The report of a stray directory. ``topic_id`` is None if the directory does not have it, ``size_bytes`` if it is not known
+    """The report of a stray directory. ``topic_id`` is None if the directory has none, ``size_bytes`` if the size is not known
     (yet).
 
     ``is_hidden``: a topic of the name exists, with another id or with a directory of its own, so the data needs another name.
@@ -77,7 +77,8 @@ def _of_copy(directory: str) -> str:
 
 def _of_partition(directory: str, topic: str, state: ClusterState, data_dir: str, *, is_hidden: bool) -> str:
     command = f"ottla adopt --from {quote(directory)} --data-dir"
-    # Without all partitions of a coordinator's topic, groups and transactional ids would be assigned to other partitions.
+    # A coordinator's topic gets another name: without all of its partitions, groups and transactional ids would be assigned to
+    # other partitions.
     wants_name = not _is_name(topic) or topic in INTERNAL_TOPICS or topic == METADATA_TOPIC or (is_hidden and state.is_alone)
     renamed = f" --as {f'{topic[:200]}-restored' if _is_name(topic) else 'restored'}" if wants_name else ""
     if state.is_alone:
