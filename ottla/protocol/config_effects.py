@@ -1,6 +1,6 @@
 """Config keys of Apache Kafka that ottla accepts, stores and shows, but that change nothing.
 
-The broker logs such a key when it is set, and commands and the console warn of it. All of them may import this package.
+The broker logs such a key when it is set, and commands and the console warn of it.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class _Lz4:
     def __init__(self, level: int) -> None:
         from lz4.frame import LZ4FrameCompressor
 
-        # Java's reader rejects linked blocks, which are the library's default.
+        # Java's reader rejects linked blocks, the default of the lz4 library.
         self._stream = LZ4FrameCompressor(block_linked=False, compression_level=level)
         self._head: bytes = self._stream.begin()
 
@@ -72,7 +72,7 @@ def _stream(compression: int, level: int | None, size_bytes: int | None) -> _Str
 
         stream = zstd.ZstdCompressor(level)
         if size_bytes is not None:
-            # High levels need hundreds of megabytes for a stream of unknown size.
+            # Without the size, zstd needs hundreds of megabytes at high levels.
             stream.set_pledged_input_size(size_bytes)
         return stream
     if compression == LZ4:
@@ -91,7 +91,7 @@ class Deflated:
         self._stream = _stream(compression, level, size_bytes)
         self._parts: list[bytes] = []
         self.deflated_bytes = 0
-        """The size of the compressed data so far. The compressor may buffer more."""
+        """The size of the compressed data so far, without the data in the compressor's buffer."""
 
     def add(self, data: bytes | bytearray) -> None:
         self._keep(self._stream.compress(bytes(data)))

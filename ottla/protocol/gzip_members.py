@@ -1,7 +1,7 @@
 """Decompresses the members of a gzip payload, as Java does (GZIPInputStream).
 
-Apache Kafka's broker and its Java consumers read all members. Bytes after a member that do not begin with a header are ignored, and
-so are the last bytes in the reader's buffer if they are too few for a member. A damaged member is an error.
+Apache Kafka's broker and its Java consumers read all members. Bytes after a member are ignored if they do not begin with a header,
+or are the last bytes in the reader's buffer and too few for a member. A damaged member is an error.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _TRAILER = Struct("<II")
 _BUFFER_BYTES = 8192
 """Size in bytes of the buffer with which Kafka creates Java's reader (GzipCompression)."""
 _LEAST_AFTER_MEMBER = 26
-"""If at most this many bytes follow a member's compressed data in Java's buffer, no member follows: 8 bytes are the trailer, and 18
-are too few."""
+"""If at most this many bytes follow a member's compressed data in Java's buffer, no member follows: 8 bytes are the trailer, and
+the other 18 are too few for a member."""
 _TEXT_BYTES = 256
 """Number of bytes of a file name or comment that are searched at a time."""
 

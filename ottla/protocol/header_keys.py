@@ -6,8 +6,8 @@ from ottla.protocol.record_stream import malformed, varint, whole_headers, zigza
 from ottla.protocol.steps import next_turn
 
 _READABLE_AT_ONCE, _RECORD_WORK = 2_000, 4
-"""`with_readable_headers` lets other work run after this number of headers. Reading the rest of a record counts as much as reading
-`_RECORD_WORK` headers."""
+"""`with_readable_headers` lets other work run after this number of headers. The rest of a record counts as `_RECORD_WORK`
+headers."""
 
 
 async def with_readable_headers(records: bytes, *, keeps_headers: bool) -> bytes:

@@ -6,8 +6,7 @@ Accepts the same payloads as the Java readers of Apache Kafka's broker and consu
 (`gzip_members`), several xerial streams, but only one lz4 frame (`lz4_frames`). Bytes after the end of gzip and lz4 data are
 ignored.
 
-The library of each compression is imported at first use: most brokers never get such a batch, and the import would slow down every
-start.
+Compression libraries are imported at first use, because the imports would slow down every start.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ PIECE_BYTES = 1 << 16
 INPUT_BYTES = 1 << 14
 """Maximum number of compressed bytes that a decompressor gets in one call."""
 SNAPPY_MAX_RATIO = 22
-"""Maximum ratio of decompressed to compressed bytes: in snappy three bytes decompress to at most 64. A higher claim is damage."""
+"""Maximum ratio of decompressed to compressed bytes: in snappy three bytes decompress to at most 64. A header that declares a
+higher ratio is damaged."""
 SNAPPY_BLOCK_BYTES = 64 << 20
 """Maximum size in bytes of a decompressed snappy block. Snappy has no streaming mode, so each block is decompressed as a whole."""
 ZSTD_MAX_WINDOW_LOG = 27

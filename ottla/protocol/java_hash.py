@@ -31,7 +31,7 @@ HASHED_CHARACTERS = 25
 
 
 def id_work(text: str) -> int:
-    """The cost of `partition_for` for an id, in units of `protocol.steps.Pace`. A client may send ids of 32,767 characters."""
+    """Units of work (`protocol.steps.Pace`) of `partition_for` for an id. A client may send ids of 32,767 characters."""
     return 5 + len(text) // HASHED_CHARACTERS
 
 

@@ -94,7 +94,7 @@ def _is_empty(payload: memoryview, at: int, word: int) -> bool:
 
 
 def is_one_frame(payload: memoryview) -> bool:
-    """Whether a payload that `check_header` accepts ends with its first frame. False also for a frame of too many blocks."""
+    """Whether a payload that `check_header` accepts ends with its first frame. False for more than 64 blocks."""
     try:
         flags = payload[4]
         at, between = _descriptor_end(flags) + 1, 8 if flags & _BLOCK_CHECKSUM else 4

@@ -197,8 +197,8 @@ class _Count:
 _message: ContextVar[_Count] = ContextVar("message")
 """The count of each thread. Decoding never pauses, so a thread decodes one message at a time.
 
-A thread begins without a count, and gets its own with its first message. The callbacks of an event loop run in copies of the
-context of the thread that started it, so they share the count that is set below.
+Other threads get a count with their first message. The callbacks of an event loop run in copies of the context of its thread, so
+they share the count that is set below.
 """
 _message.set(_Count())
 

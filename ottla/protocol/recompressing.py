@@ -47,8 +47,6 @@ def memory_bytes(target: CompressionTarget, inflated_bytes: int, limit_bytes: in
 
 
 class _Recompression:
-    """One batch while it is decompressed and recompressed."""
-
     def __init__(
         self, batch: Buffer, header: BatchHeader, target: CompressionTarget, inflated_bytes: int, limit_bytes: int
     ) -> None:

@@ -230,7 +230,10 @@ class RecordStream:
         return piece
 
     async def _more(self, wanted_bytes: int = 1) -> bool:
-        """Append at least ``wanted_bytes`` to the bytes in memory, or all that are left. Returns False if none are left."""
+        """Append at least ``wanted_bytes`` of the payload to the bytes in memory, or the whole rest.
+
+        Returns False if nothing is left.
+        """
         parts: list[bytes | memoryview] = [self._data[self._at :]]
         while wanted_bytes > 0 and (piece := (await self._next_piece())) is not None:
             parts.append(piece)

@@ -104,11 +104,11 @@ class RewrittenBatch:
 
     @property
     def is_full(self) -> bool:
-        """Whether `compress` should be called, because enough bytes are waiting."""
+        """Whether `compress` should be called, because a whole piece is not compressed yet."""
         return len(self._waiting) >= PIECE_BYTES
 
     def compress(self) -> None:
-        """Compress the waiting bytes. This is C code that releases the GIL, so a worker thread may run it."""
+        """Compress the records added since the last call, in C code that releases the GIL, so that a worker thread may run it."""
         waiting, self._waiting = self._waiting, bytearray()
         self._payload.add(waiting)
 
@@ -130,7 +130,7 @@ class RewrittenBatch:
 
 
 def empty(header: BatchHeader) -> bytes:
-    """The batch without records. The header is kept for the producer's sequence or the last mapped offset."""
+    """The batch without records. It is kept for the producer's sequence, or so that its offsets remain in the log."""
     kept = header.attributes & ~(0x07 | DELETE_HORIZON_BIT)
     changed = msgspec.structs.replace(header, attributes=kept, base_timestamp_ms=-1, record_count=0)
     return bytes(pack_batch(changed, b""))

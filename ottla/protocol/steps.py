@@ -16,14 +16,13 @@ V = TypeVar("V")
 
 
 class Pause(Generic[V]):
-    """Lasts until other work calls `end`. Awaiting the pause returns the value given to `end`.
+    """A wait that lasts until other work calls `end`. Awaiting the pause returns the value given to `end`.
 
     Only one coroutine may await a pause. The coroutine continues in a later iteration of the event loop; with ``is_parked`` it
-    continues within the call of `end`, so `end` must not be called in the middle of a state change.
-
-    A request that awaits a pause with ``is_parked`` no longer needs its bytes, and its connection handles further requests. When
-    the client disconnects, the coroutine is cancelled, unless the pause has ``outlives_client``: then a request that has not taken
-    effect yet still takes effect.
+    continues within the call of `end`, so `end` must not be called in the middle of a state change. A request that awaits a pause
+    with ``is_parked`` no longer needs its bytes, and its connection handles further requests. When the client disconnects, the
+    coroutine is cancelled, unless the pause has ``outlives_client``: then a request that has not taken effect yet still takes
+    effect.
     """
 
     __slots__ = ("_is_over", "_then", "_value", "is_parked", "outlives_client")
@@ -79,7 +78,7 @@ def in_thread(blocking: Callable[[], None]) -> Generator[Callable[[], None], Non
 
 
 WORK_A_STEP = 1_000
-"""Work of one step, in units of about two microseconds."""
+"""Work of one step in units that take about two microseconds each."""
 
 
 class Pace:

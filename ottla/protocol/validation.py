@@ -24,7 +24,7 @@ SMALL_BYTES = 1 << 18
 """Limits of a batch that is checked without a pause: records, and bytes both compressed and decompressed. The check usually takes
 one or two milliseconds, and up to ten if the records consist of two-byte headers."""
 BLAMED_AT_ONCE = 2_000
-"""Number of records above which a batch with bad records is checked again in steps: collecting each error takes longer."""
+"""A batch with bad records and more records than this is checked again in steps, because collecting the errors takes longer."""
 MAX_RECORD_ERRORS = 10_000
 """Maximum number of bad records of one batch in a response. Further bad records are only counted."""
 _SHOWN_ERRORS = 3
@@ -180,7 +180,7 @@ def check_records(batch: Buffer, header: BatchHeader, rules: Rules, allowance: A
     if header.compression:
         payload = _small(memoryview(batch)[HEADER_BYTES:], header.compression)
         if payload is None or len(payload) > rules.max_record_bytes:
-            # A record may be too large. `check_in_steps` finds out.
+            # A record may be too large; `check_in_steps` checks that.
             return None
         try:
             allowance.take(len(payload))
