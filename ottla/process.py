@@ -24,7 +24,7 @@ OWNER_CHECK_S = 0.1
 ENDS_WITHIN_S = 0.6
 """Timeout, in seconds, for a clean exit after the owner has ended. After the timeout the process exits at once."""
 REMOVAL_ATTEMPTS = 5
-"""Number of attempts to remove a directory: an attempt fails if another thread writes to the directory meanwhile."""
+"""Number of attempts to remove a directory, which fail while another thread writes to it."""
 
 
 def interrupted_exit(number: int) -> int:
@@ -75,7 +75,7 @@ def wake_at_the_end_of_the_parent() -> None:
     The signal must be harmless, because Linux also sends it when only the parent's thread ends that started this process.
     """
     if sys.platform == "linux":
-        # Imported lazily to make the start faster.
+        # `ctypes` is imported lazily, so that other commands start faster.
         import ctypes
 
         with suppress(OSError, AttributeError):

@@ -117,7 +117,7 @@ def plan_adoption(
     if not wanted:
         plan.kept = kept_by(metadata)
     plan.notes += notes_of_source(metadata, is_taken=not wanted)
-    # In a copied directory, the checkpoint may be newer than the logs, which were copied before it. So recovery points are ignored.
+    # Recovery points are ignored: in a copied directory, their checkpoint may be newer than the logs, which were copied before.
     ends = KnownEnds(read_known_ends(fs, source).was_clean)
     for name in wanted:
         if not any(topic == name for topic, _ in directories) and (stored.is_kafkas or name not in metadata.topics):

@@ -227,7 +227,7 @@ class DecisionAudit:
             self._check_decision(LoggedDecision(metadata, prepared.written_ms, ended_ms))
 
     def _check_decision(self, decision: LoggedDecision) -> None:
-        """Record the partitions that lack the marker of a decision with an outcome, or have a marker of the other outcome."""
+        """Record the partitions that lack the marker of a complete transaction, or have a marker of the other outcome."""
         metadata = decision.metadata
         for where in sorted(metadata.partitions):
             view = self._view_of(where)

@@ -108,7 +108,7 @@ def grow(
     return _described(fs, directory, was_interrupted=was_interrupted)
 
 
-# checks
+# checks before the growth
 
 
 def _check(fs: Filesystem, directory: str, broker_count: int, replication_factor: int) -> DirectoryIdentity:
@@ -146,7 +146,7 @@ def _state(fs: Filesystem, directory: str, identity: DirectoryIdentity) -> Clust
     return state
 
 
-# the new directories
+# writing the new directories
 
 
 def _build(
@@ -163,7 +163,8 @@ def _build(
     state = _state(fs, directory, identity)
     next_id = 0
     if fs.read_file(f"{directory}/{CLEAN_FILE}") is None:
-        # A power cut may have removed the end of the metadata log, and with it a block of ids that is in use (OwnMetadata).
+        # A power cut may have removed the end of the metadata log, and with it the record of a block of producer ids that is in
+        # use.
         next_id = (_highest_producer_id(fs, directory, on_read) // PRODUCER_ID_BLOCK + 1) * PRODUCER_ID_BLOCK
     first = identity.directory_uuid if any(identity.directory_uuid) else new_uuid()
     directory_ids = [first, *(new_uuid() for _ in range(broker_count - 1))]
@@ -223,7 +224,7 @@ def _write_checkpoints(fs: Filesystem, source: str, target: str) -> None:
         sync_file(fs, f"{target}/{CLEAN_FILE}")
 
 
-# contents of the logs
+# reading the logs
 
 
 def _partitions(fs: Filesystem, directory: str) -> Iterator[tuple[TopicPartition, str]]:
@@ -271,7 +272,7 @@ def _ids_of_transactions(header: BatchHeader, raw: Buffer) -> Iterator[int]:
                 yield from map(as_allotted, ids)
 
 
-# renames
+# moving data and directories
 
 
 def _complete(fs: Filesystem, directory: str) -> None:

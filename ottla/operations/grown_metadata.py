@@ -18,7 +18,7 @@ from ottla.operations.partition_directories import KRAFT_VERSION
 from ottla.protocol.topic_partition import TopicPartition
 
 BROKER_ID = 1
-"""The id of the broker that gets the data of the single broker."""
+"""Id of the broker that gets the single broker's data."""
 
 
 def grown_records(

@@ -38,7 +38,7 @@ def read_own_metadata(fs: Filesystem, source: str, node_id: int, ends: KnownEnds
                 ends.check_older(sound)
         next_offset = sound.next_offset
     if METADATA_TOPIC in state.topics:
-        # An earlier version of ottla let clients create this topic; see `broker.metadata.cluster`.
+        # An earlier version of ottla let clients create a topic with the name of the metadata log. This topic is ignored.
         for removal in state.delete_topic(METADATA_TOPIC).records:
             state.replay(removal)
     return state, torn_bytes

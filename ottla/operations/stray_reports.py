@@ -77,8 +77,8 @@ def _of_copy(directory: str) -> str:
 
 def _of_partition(directory: str, topic: str, state: ClusterState, data_dir: str, *, is_hidden: bool) -> str:
     command = f"ottla adopt --from {quote(directory)} --data-dir"
-    # A coordinator's topic gets another name: without all of its partitions, groups and transactional ids would be assigned to
-    # other partitions.
+    # A coordinator's topic gets another name: if partitions were missing, groups and transactional ids would map to other
+    # partitions.
     wants_name = not _is_name(topic) or topic in INTERNAL_TOPICS or topic == METADATA_TOPIC or (is_hidden and state.is_alone)
     renamed = f" --as {f'{topic[:200]}-restored' if _is_name(topic) else 'restored'}" if wants_name else ""
     if state.is_alone:

@@ -1,4 +1,4 @@
-"""Replaces header keys that are not UTF-8, because aiokafka's C codec fails on them. Such keys are rare."""
+"""Replaces header keys that are not UTF-8, because aiokafka's C codec fails on them."""
 
 from __future__ import annotations
 

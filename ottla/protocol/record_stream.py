@@ -191,7 +191,7 @@ class RecordStream:
         self._at = 0
         self._base = 0
         self.memory_bytes = memory_bytes(payload, header.compression) if self._is_aside else 0
-        """The largest amount of memory that reading this batch needs, in bytes."""
+        """Maximum memory in bytes for reading this batch."""
 
     @property
     def inflated_bytes(self) -> int:

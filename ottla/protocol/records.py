@@ -260,7 +260,7 @@ def read_records(batch: Buffer) -> list[Record]:
     try:
         decoded = DefaultRecordBatch(bytes(batch))
         return [Record(r.offset, r.timestamp, r.key, r.value) for r in decoded]
-    except Exception as error:  # the C codec raises many exception types
+    except Exception as error:  # aiokafka's C codec raises many exception types
         raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
 
 

@@ -73,7 +73,8 @@ def next_turn() -> Generator[None, None, None]:
 
 @types.coroutine
 def in_thread(blocking: Callable[[], None]) -> Generator[Callable[[], None], None, None]:
-    """Run a blocking function in a worker thread. The function must not access state of the event loop. Raises its exceptions."""
+    """Run a blocking function in a worker thread. The function must not access state of the event loop. Raises the function's
+    exceptions."""
     yield blocking
 
 

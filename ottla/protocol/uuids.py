@@ -24,8 +24,8 @@ def parse_uuid(text: str) -> bytes:
 def typeable_uuid(random_uuid: Callable[[], bytes]) -> bytes:
     """A UUID whose text does not begin with a dash.
 
-    ``random_uuid`` returns 16 random bytes. Kafka avoids such ids, because its tools take an argument with a dash for an option;
-    one in 64 random ids begins with a dash.
+    ``random_uuid`` returns 16 random bytes. Kafka avoids a leading dash, because its tools take such an argument for an option; one
+    in 64 random ids begins with a dash.
     """
     while True:
         uuid = random_uuid()

@@ -52,7 +52,8 @@ class RecordError(NamedTuple):
 
 
 class RecordsRefused(KafkaError):
-    """The batch has bad records: INVALID_TIMESTAMP if a timestamp is bad, else INVALID_RECORD. ``count`` is their number."""
+    """The batch has bad records: INVALID_TIMESTAMP if a timestamp is bad, else INVALID_RECORD. ``count`` is the number of bad
+    records."""
 
     def __init__(self, errors: list[RecordError], count: int, *, is_timestamp: bool) -> None:
         self.errors = errors
@@ -70,8 +71,8 @@ class RecordsRefused(KafkaError):
 def _timestamps(plain_batch: bytes, first_offset: int, *, keys_wanted: bool) -> list[int]:
     """The timestamps of the records that have the correct offset, and have a key if ``keys_wanted``.
 
-    Raises INVALID_RECORD, and UnicodeDecodeError if a header key is not UTF-8. No record object is kept, which is faster than a
-    list of records and saves its memory.
+    Raises INVALID_RECORD, and UnicodeDecodeError if a header key is not UTF-8. No record object is kept, which is faster and saves
+    memory.
     """
     try:
         records = enumerate(DefaultRecordBatch(plain_batch), first_offset)
@@ -80,7 +81,7 @@ def _timestamps(plain_batch: bytes, first_offset: int, *, keys_wanted: bool) -> 
         return [record.timestamp for offset, record in records if record.offset == offset]
     except UnicodeDecodeError:
         raise
-    except Exception as error:  # the C codec raises many exception types
+    except Exception as error:  # aiokafka's C codec raises many exception types
         raise malformed(str(error)) from error
 
 

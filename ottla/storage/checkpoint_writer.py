@@ -31,8 +31,8 @@ class CheckpointWriter:
     def paths(self) -> list[str]:
         """The paths of the checkpoints from which a start reads offsets.
 
-        Their entries have topic and partition, but no topic id. So a start would apply a deleted log's entry to a new log of the
-        same name.
+        Their entries have topic and partition, but no topic id. So a start would apply an entry left by a deleted log to a new log
+        of the same name.
         """
         return [f"{self._path}/{name}" for name in (RECOVERY_POINTS, LOG_STARTS, FIRST_DIRTY, HIGH_WATERMARKS)]
 

@@ -31,8 +31,7 @@ def _lines(raw: bytes | None) -> list[str] | None:
 def read_offsets(fs: Filesystem, path: str) -> dict[tuple[str, int], int]:
     """The offsets in an offset checkpoint by topic and partition; empty if the file is missing or damaged.
 
-    Do not write a changed result back: the entries of a damaged file would be lost. For changes use `parse_offsets`, which reports
-    damage.
+    To change a checkpoint use `parse_offsets`, which reports damage: otherwise a damaged file's entries would be lost.
     """
     return parse_offsets(fs.read_file(path)) or {}
 
@@ -67,7 +66,7 @@ class LeaderEpochs:
         self._is_unwritten = False
 
     def load(self) -> bool:
-        """Read the file. Returns False if the file is damaged: the caller then passes the log's batches to `refill`."""
+        """Read the checkpoint. Returns False if it is damaged: the caller then passes the log's batches to `refill`."""
         raw = self._fs.read_file(self._path)
         lines = _lines(raw)
         try:
@@ -146,7 +145,7 @@ class LeaderEpochs:
         return self._entries[at][0] if at >= 0 else -1
 
     def flush(self) -> None:
-        """Write the file if an earlier write failed. Raises OSError."""
+        """Write the checkpoint if an earlier write failed. Raises OSError."""
         if self._is_unwritten:
             self._replace(self._entries)
 
@@ -160,7 +159,7 @@ class LeaderEpochs:
             self._replace(entries)
 
     def _replace(self, entries: list[tuple[int, int]]) -> None:
-        """Write the file, then replace the entries in memory. Changes neither if it raises OSError."""
+        """Write the checkpoint, then replace the entries in memory. Changes neither if it raises OSError."""
         lines = ["0", str(len(entries)), *(f"{epoch} {offset}" for epoch, offset in entries)]
         self._fs.write_file(self._path, ("\n".join(lines) + "\n").encode())
         self._entries, self._is_unwritten = entries, False

@@ -52,7 +52,6 @@ class LogConfig(msgspec.Struct, frozen=True):
     def max_segment_ms(self) -> int:
         """The maximum age of the active segment in ms (LogConfig.maxSegmentMs).
 
-        Only closed segments are compacted. So the segment of a record that must be compacted within ``max.compaction.lag.ms`` must
-        be closed by then.
+        Only closed segments are compacted, so a segment must be closed within ``max.compaction.lag.ms``.
         """
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms

@@ -33,7 +33,7 @@ class OffsetIndex:
         self._written = 0
 
     def load(self) -> bool:
-        """Read the file. Returns False if the file is not a sound index of this segment and must be rebuilt."""
+        """Read the index file. Returns False if it is not a sound index of this segment and must be rebuilt."""
         size = self._file.size
         if size % OFFSET_ENTRY.size:
             return False

@@ -26,7 +26,7 @@ class Trash:
         self._due.append((due_ms, path, True))
 
     async def empty(self, now_ms: int) -> list[tuple[str, str]]:
-        """Remove the paths that are due, in a worker thread, because removing a large file may take long.
+        """Remove the paths that are due, in a worker thread, because removing a large file takes long.
 
         Returns each path that could not be removed, with the reason; the next start retries.
         """

@@ -30,7 +30,7 @@ class OwedRenames:
         self._owed += [(segment, suffix) for segment in segments]
 
     def finish(self) -> None:
-        """Do the renames. Raises OSError if a rename fails; the next call retries it first."""
+        """Execute the pending renames. Raises OSError if a rename fails; the next call begins with the failed rename."""
         while self._owed:
             segment, suffix = self._owed[0]
             segment.close()

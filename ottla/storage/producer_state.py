@@ -142,7 +142,7 @@ class ProducerState:
         self.open_txns: dict[int, int] = {}
         # Unverified batches by producer id, in the order of each producer's first unverified batch.
         self._unverified: dict[int, Unverified] = {}
-        # Verification guards by producer id, oldest first.
+        # The guards of `verifying` by producer id, oldest first.
         self._verifying: dict[int, object] = {}
 
     def replace(self, entries: Iterable[ProducerEntry]) -> None:
@@ -171,7 +171,7 @@ class ProducerState:
             return offset
         return None
 
-    # batches
+    # checking and applying data batches
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
         """The stored batch that ``header`` repeats; None if the batch is not a retry of one of the last five."""
@@ -248,7 +248,8 @@ class ProducerState:
         return guard
 
     def is_verifying(self, producer_id: int, guard: object) -> bool:
-        """Whether no marker or batch of the producer was appended since the guard was created."""
+        """Whether the guard is valid: not removed as the oldest of too many, and no marker or batch of the producer was appended
+        since."""
         return self._verifying.get(producer_id) is guard
 
     def apply_data(self, header: BatchHeader, first_offset: int, last_offset: int, timestamp_ms: int, seen_ms: int) -> None:
@@ -271,7 +272,7 @@ class ProducerState:
             entry.txn_first_offset = first_offset
             self.open_txns[producer_id] = first_offset
 
-    # markers
+    # checking and applying transaction markers
 
     def check_marker(self, marker: EndTxnMarker, transaction_version: int) -> None:
         """Check producer epoch and coordinator epoch of a marker (ProducerAppendInfo.checkProducerEpoch, checkCoordinatorEpoch)."""
@@ -318,7 +319,7 @@ class ProducerState:
         entry.seen(timestamp_ms, marker.coordinator_epoch)
         self.open_txns.pop(marker.producer_id, None)
 
-    # housekeeping
+    # expiring producers, late transactions
 
     async def remove_expired(self, now_ms: int, expiration_ms: int, at_once: int) -> None:
         """Remove producers without open transaction that were idle for ``expiration_ms``. Each step checks ``at_once``

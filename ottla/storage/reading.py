@@ -251,7 +251,7 @@ async def _first_at(
         raise
     except KafkaError as error:
         raise KafkaError(Code.CORRUPT_MESSAGE, error.message) from error
-    except Exception as error:  # the C codec raises many exception types
+    except Exception as error:  # aiokafka's C codec raises many exception types
         raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
 
 
@@ -313,7 +313,7 @@ def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
         try:
             records = read_records(batch)
         except KafkaError:
-            # The C codec fails on header keys that are not UTF-8. `RecordStream` can read them, and reports any other fault.
+            # Unlike the C codec, `RecordStream` can read header keys that are not UTF-8. It reports any other fault.
             pass
         else:
             yield from records
@@ -339,7 +339,7 @@ async def next_decoded(stream: RecordStream, header: BatchHeader, max_record_byt
         elif not count and stream.large_bytes:
             records, count = (await _whole(stream)), 1
         return [Record(r.offset, r.timestamp, r.key, r.value) for r in (await _decoded(header, records, count))]
-    except Exception as error:  # the C codec raises many exception types
+    except Exception as error:  # aiokafka's C codec raises many exception types
         raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
 
 

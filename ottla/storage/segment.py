@@ -113,7 +113,7 @@ class Segment:
     def size_bytes(self) -> int:
         return self.log.size
 
-    # writing
+    # writing batches
 
     def append(self, batch: Buffer, last_offset: int, max_timestamp_ms: int, index_interval_bytes: int) -> None:
         position = self.log.size
@@ -145,7 +145,8 @@ class Segment:
         since = timestamp_ms - self.first_timestamp_ms if self.first_timestamp_ms >= 0 else now_ms - self.created_ms
         if (since > config.segment_ms or since > config.max_compaction_lag_ms) and since > config.max_segment_ms:
             return True
-        # An index entry is smaller than its batch, so the indexes of a log that is smaller than the limit are not full.
+        # An index entry is smaller than its batch, so while the log's file is smaller than the indexes' size limit, no index is
+        # full.
         full = config.segment_index_bytes
         if size_bytes > full and (self.offset_index.size_bytes + 8 > full or self.time_index.size_bytes + 12 > full):
             return True
@@ -178,7 +179,7 @@ class Segment:
         self.time_index.file.sync()
         self.txn_index.file.sync()
 
-    # reading
+    # reading batches
 
     def scan(
         self, position: int = 0, *, piece_bytes: int = PIECE_BYTES, limit: int | None = None

@@ -52,7 +52,7 @@ def truncate_to(log: Log, offset: int, now_ms: int) -> None:
         doomed, log.segments = log.segments[at + 1 :], log.segments[: at + 1]
         _remove(log, doomed)
         position, _ = log.segments[at].cut_at(offset)
-        # Paused readers compare segment objects after the pause. The copy shows them that the batches have changed.
+        # Readers compare segment objects after a pause. The copy shows that the batches have changed.
         log.segments[at] = copy(log.segments[at])
         log.segments[at].truncate(position, end, now_ms)
         _end_at(log, end, now_ms)

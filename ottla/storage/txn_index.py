@@ -41,7 +41,7 @@ class TxnIndex:
         self._entries: list[AbortedTxn] = []
 
     def load(self, base_offset: int) -> bool:
-        """Read the file. Returns False if the file is damaged and must be rebuilt (TransactionIndex.sanityCheck)."""
+        """Read the index file. Returns False if it is damaged and must be rebuilt (TransactionIndex.sanityCheck)."""
         if self._file.size == 0:
             return True
         if self._file.size % ENTRY_BYTES:
