@@ -41,7 +41,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 Codes = dict[TopicPartition, Code]
 BROKERS_FROM = 4
 TRANSACTION_WORK = 100
-"""Estimated time per transaction, without its partitions, in units of 2 us."""
+"""Estimated time to handle a transaction without its partitions, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -99,8 +99,10 @@ async def _add(
     client_version: int,
     denied: Container[str] = (),
 ) -> Codes:
-    """Add all partitions to the transaction, or none. Partitions of a topic deleted meanwhile may be added, because they get no
-    marker."""
+    """Add all partitions to the transaction, or none.
+
+    Partitions of a topic that was just deleted may be added, because they get no marker.
+    """
     partitions = await _partitions(topics, pace)
     bad = await _unknown(ports, partitions, pace)
     for topic in topics:

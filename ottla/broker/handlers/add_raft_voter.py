@@ -1,6 +1,6 @@
 """AddRaftVoter, versions 0 and 1 (KIP-853): refused, because a single node keeps the metadata log.
 
-- 1: the client may request a response only after the change is committed.
+- 1: the client may have the response wait until the change is committed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ async def handle(ports: Ports, request: AddRaftVoterRequest, context: RequestCon
 
 
 def _check(ports: Ports, request: AddRaftVoterRequest) -> None:
-    """Raise `KafkaError` for every request, because ottla cannot add voters."""
     check_voter(ports, "Add", request.cluster_id, request.voter_id, request.voter_directory_id)
     expected = (ports.live_config.settings.controller_listener_names or (CONTROLLER_LISTENER,))[0]
     if not any(listener.name == expected for listener in request.listeners):
@@ -31,7 +30,7 @@ def _check(ports: Ports, request: AddRaftVoterRequest) -> None:
     if request.voter_id == ports.live_config.settings.node_id:
         reason = f"The voter id {request.voter_id} is already part of the set of voters."
         raise KafkaError(Code.DUPLICATE_VOTER, reason)
-    # Kafka returns this error if kraft.version is 0, which does not allow adding voters either.
+    # Kafka returns UNSUPPORTED_VERSION if kraft.version is 0, which does not allow adding voters either.
     raise KafkaError(Code.UNSUPPORTED_VERSION, "Cluster doesn't support adding voter because ottla supports only one controller")
 
 

@@ -1,6 +1,6 @@
 """AlterClientQuotas, versions 0 and 1 (KIP-546): sets the quotas of users, clients and addresses.
 
-Both versions behave alike; 1 is the first flexible one.
+Both versions behave alike.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from ottla.protocol.steps import Pace, next_turn
 
 ENTRY_WORK = 100
 OP_WORK = 10
-"""Estimated time per entry and per change in it, in units of 2 us."""
+"""Estimated time to handle an entry, and to make a change in it, in units of 2 us."""
 
 MAX_ENTITY_PARTS = len(ENTITY_TYPES)
-"""Maximum number of parts of an entity, one for each type. Further parts have unknown or repeated types; the response omits
-them."""
+"""Maximum number of parts of a quota entity, one for each type.
+
+Further parts have unknown or repeated types; the response omits them.
+"""
 
 MAX_OPS = 1_000
 """Maximum number of changes in one entry. Only five keys exist, but as in Kafka a request may remove unknown keys."""
@@ -63,7 +65,10 @@ def _entity(named: list[EntityData]) -> Entity:
 
 
 def _changes(ops: list[OpData]) -> dict[str, float | None]:
-    """The values by key; None removes a key. Raises INVALID_REQUEST for a repeated key, POLICY_VIOLATION for too many changes."""
+    """The new quotas by key; None removes a quota.
+
+    Raises INVALID_REQUEST for a repeated key, POLICY_VIOLATION for too many changes.
+    """
     if len(ops) > MAX_OPS:
         raise KafkaError(Code.POLICY_VIOLATION, f"the request has {len(ops)} quotas for one entity; at most {MAX_OPS} are allowed")
     changes = {op.key: None if op.remove else op.value for op in ops}

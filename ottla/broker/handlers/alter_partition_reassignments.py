@@ -23,7 +23,7 @@ from ottla.protocol.messages.alter_partition_reassignments import (
 from ottla.protocol.steps import Pace, next_turn
 
 PARTITION_WORK = 2
-"""Estimated time per partition, and per requested replica, in units of 2 us."""
+"""Estimated time to check a partition, and a requested replica, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -46,7 +46,7 @@ async def handle(
             await next_turn()
     return AlterPartitionReassignmentsResponse(
         throttle_time_ms=0,
-        # For a request without topics Kafka returns true whatever the request allows.
+        # As in Kafka, the response to a request without topics always allows the change.
         allow_replication_factor_change=request.allow_replication_factor_change or not request.topics,
         error_code=0,
         error_message=None,
@@ -77,7 +77,7 @@ def _check(ports: Ports, topic: str, index: int, replicas: Sequence[int] | None)
     if not replicas:
         raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"{prefix} an empty replica list.")
     node_id = ports.live_config.settings.node_id
-    # Kafka checks the replicas in ascending order, so it reports the first error: that of the smallest broker id.
+    # Kafka checks the replicas in ascending order, so its error names the smallest invalid broker id.
     smallest, times = min(replicas), replicas.count(node_id)
     if smallest == node_id and times > 1:
         raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"{prefix} the broker {node_id} more than once.")

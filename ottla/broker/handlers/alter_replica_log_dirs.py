@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs, versions 1 and 2 (KIP-113): accepts only the one log directory that the broker has.
 
-Both versions behave alike; 2 is the first flexible one.
+Both versions behave alike.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.storage.log_dir import LogDirectory
 
 PARTITION_WORK = 3
-"""Estimated time per partition, in units of 2 us."""
+"""Estimated time to check a partition, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -59,7 +59,7 @@ async def handle(ports: Ports, request: AlterReplicaLogDirsRequest, context: Req
 
 
 def _moved(ports: Ports, topic: str, index: int) -> Code:
-    """The error code of a partition; NONE if the requested directory is the one that contains the partition."""
+    """The partition's error code; NONE if this broker leads the partition and its log is online."""
     try:
         ports.cluster.state.topic(topic)
         ports.partitions.replica(topic, index).log.check_online()

@@ -55,7 +55,7 @@ async def handle(ports: Ports, request: AlterShareGroupOffsetsRequest, context: 
     identities = {name: topic_id(ports.cluster, name) for name, _ in asked}
 
     def answer() -> AlterShareGroupOffsetsResponse:
-        # Topics that do not exist come first, as in Kafka.
+        # As in Kafka, the response lists topics that do not exist first.
         ordered = sorted(asked, key=lambda topic: topic[0] in altered.unknown)
         return AlterShareGroupOffsetsResponse(
             responses=[
@@ -88,7 +88,10 @@ def _denied_topic(name: str, identity: bytes, offsets: dict[int, int]) -> AlterS
 def _topic(
     name: str, identity: bytes, offsets: dict[int, int], unknown: Collection[int] | None, refusals: Refusals
 ) -> AlterShareGroupOffsetsResponseTopic:
-    """The result for a topic. ``unknown`` has the requested partitions that do not exist; None if the topic does not exist."""
+    """The result for a topic.
+
+    ``unknown`` has the requested partitions that do not exist; it is None if the topic does not exist.
+    """
     partitions = []
     for partition in offsets:
         is_unknown = unknown is None or partition in unknown

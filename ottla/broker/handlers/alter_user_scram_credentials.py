@@ -18,7 +18,7 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
 from ottla.protocol.steps import Pace, next_turn
 
 CHANGE_WORK = 100
-"""Estimated time per change, in units of 2 us."""
+"""Estimated time to change a credential, in units of 2 us."""
 
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 

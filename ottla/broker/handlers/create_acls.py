@@ -1,7 +1,6 @@
 """CreateAcls, versions 1 to 3: creates ACLs; without an authorizer each ACL is refused.
 
-All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources. The code UNKNOWN closes the
-connection.
+Version 3 (KIP-373) adds users as resources. A request with the code UNKNOWN closes its connection.
 """
 
 from __future__ import annotations

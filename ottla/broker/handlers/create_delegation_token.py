@@ -29,7 +29,7 @@ async def handle(ports: Ports, request: CreateDelegationTokenRequest, context: R
 
 
 def refused(ports: Ports, request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse | None:
-    """The error response for a request that the broker refuses before it handles or forwards the request; else None."""
+    """The broker's error response to a request; None if the broker may handle or forward the request."""
     code = refusal(context)
     if code == Code.NONE:
         code = _check(ports, request, context)

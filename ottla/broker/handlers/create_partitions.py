@@ -48,7 +48,7 @@ async def handle(ports: Ports, request: CreatePartitionsRequest, context: Reques
         if pace.spend(CREATE_WORK):
             await next_turn()
         if times > 1:
-            # A topic that the request repeats gets one error, and is not changed.
+            # If a request repeats a topic, the topic gets one error and is not changed.
             results.append(
                 CreatePartitionsTopicResult(name=topic.name, error_code=Code.INVALID_REQUEST, error_message="Duplicate topic name.")
             )

@@ -116,7 +116,7 @@ async def create(
         raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
     count, place = _placing(ports, asked)
     if validate_only:
-        # As in Kafka, the response of a request that only validates has an id, which no topic gets.
+        # As in Kafka, the response to a request that only validates has a topic id, although no topic is created.
         topic = ports.cluster.state.create_topic(asked.name, ports.randomness.random_uuid(), count, configs, place()).response
         record(count)
     elif count <= PARTITIONS_AT_ONCE:

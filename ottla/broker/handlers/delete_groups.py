@@ -21,7 +21,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 OFFSETS_PER_STEP = 200
 """Maximum number of a group's offsets whose tombstones are written in one batch."""
 APPEND_WORK, RECORD_WORK = 50, 5
-"""Estimated time per batch of tombstones and per tombstone, in units of 2 us."""
+"""Estimated time to append a batch of tombstones, and to write a tombstone, in units of 2 us."""
 _RECORD_BYTES = 350
 """Maximum size in bytes of a tombstone without its group id: a topic's name, and the record's overhead."""
 

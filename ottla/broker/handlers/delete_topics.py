@@ -88,7 +88,7 @@ class _RequestedTopics:
 
 
 def _may(ports: Ports, context: RequestContext, operation: AclOperation, topic: str) -> bool:
-    """Whether the client may delete all topics of the cluster, or may perform the operation on this topic."""
+    """Whether the client may perform the operation on this topic, or may delete all topics of the cluster."""
     authorizer = ports.authorizer
     return authorizer.allows(
         context, AclOperation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False

@@ -1,6 +1,6 @@
 """DescribeClientQuotas, versions 0 and 1 (KIP-546): lists the stored quotas of users, clients and addresses.
 
-Both versions behave alike; 1 is the first flexible one.
+Both versions behave alike.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from ottla.protocol.messages.describe_client_quotas import (
 from ottla.protocol.steps import Pace, next_turn
 
 Filter = dict[str, tuple[bool, str | None]]
-"""By entity type: (True, name) for this name only, (True, None) for the type's default, (False, None) for every name."""
+"""By entity type, the requested name: (True, name) for this name, (True, None) for the type's default, (False, None) for every
+name."""
 
 
 class Ports(Protocol):

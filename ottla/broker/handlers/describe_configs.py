@@ -48,7 +48,7 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import AclOperation
 
 RESOURCE_WORK = 500
-"""Estimated time per resource, in units of 2 us."""
+"""Estimated time to describe a resource, in units of 2 us."""
 
 
 class Ports(Protocol):

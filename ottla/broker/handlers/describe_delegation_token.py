@@ -26,7 +26,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 from ottla.security.principal import KafkaPrincipal
 
 TOKEN_WORK = 10
-"""Estimated time per token, in units of 2 us."""
+"""Estimated time to describe a token, in units of 2 us."""
 
 
 class Ports(Protocol):

@@ -29,7 +29,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 UNKNOWN_IS_AN_ERROR_FROM = 6
 CLASSIC = "classic"
 MEMBER_WORK = 5
-"""Estimated time per member, in units of 2 us."""
+"""Estimated time to describe a member, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -49,7 +49,7 @@ async def handle(ports: Ports, request: DescribeGroupsRequest, context: RequestC
 async def _describe(
     ports: Ports, context: RequestContext, request: DescribeGroupsRequest, group_id: str, pace: Pace
 ) -> DescribedGroup:
-    """Describe the group in its state at the first step, so that state and members are consistent."""
+    """Describe the group as it is at the first step, so that state and members are consistent."""
     authorizer = ports.authorizer
     if not authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, group_id):
         return DescribedGroup(error_code=Code.GROUP_AUTHORIZATION_FAILED, group_id=group_id)

@@ -29,11 +29,11 @@ from ottla.storage.log_dir import LogDirectory
 
 UNKNOWN_VOLUME_BYTES = -1
 HEALTH_CLIENT_ID = "ottla-health"
-"""The client id with which ``ottla.cli.health_check`` requests lines about offline or damaged logs, and about stray directories."""
+"""The client id with which ``ottla health`` sends DescribeLogDirs."""
 CONSOLE_CLIENT_ID = "ottla-console"
-"""The client id with which the console of a cluster elsewhere requests the same lines (`control.faults.matching`)."""
+"""The client id of a console that shows the brokers of another process (`control.faults.matching`)."""
 CLUSTER_CLIENT_ID = "ottla-cli"
-"""The client id of ottla's commands; ``ottla cluster`` requests lines about stray directories with this client id."""
+"""The client id of ottla's commands, such as ``ottla cluster``."""
 
 
 class Ports(Protocol):
@@ -71,7 +71,8 @@ async def handle(ports: Ports, request: DescribeLogDirsRequest, context: Request
     problems = ports.problems if context.client_id in (HEALTH_CLIENT_ID, CONSOLE_CLIENT_ID) else []
     reads_strays = context.client_id in (HEALTH_CLIENT_ID, CONSOLE_CLIENT_ID, CLUSTER_CLIENT_ID)
     strays = ports.strays.summary().lines if reads_strays else []
-    # Kafka returns KAFKA_STORAGE_ERROR for an offline directory; ottla if writes to the directory fail or a log is offline.
+    # Kafka returns KAFKA_STORAGE_ERROR for an offline directory. ottla returns it if writes to the directory fail or a log is
+    # offline.
     code = Code.NONE if is_sound else Code.KAFKA_STORAGE_ERROR
     return DescribeLogDirsResponse(
         throttle_time_ms=0,

@@ -33,7 +33,7 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 TOPIC_WORK = 2
-"""Estimated time per topic, without its partitions, in units of 2 us."""
+"""Estimated time to handle a topic without its partitions, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -71,7 +71,7 @@ def _refused(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsRespo
 async def _topics(
     ports: Ports, context: RequestContext, asked: DescribeShareGroupOffsetsRequestGroup, pace: Pace
 ) -> list[DescribeShareGroupOffsetsResponseTopic]:
-    """Return the existing topics, then unknown topics, then topics that the client may not describe. Raises `KafkaError`.
+    """Return existing topics, then unknown topics, then topics that the client may not describe. Raises `KafkaError`.
 
     If the request is for all topics of the group, topics that the client may not describe are left out.
     """

@@ -32,7 +32,10 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 TOPIC_WORK = 5
-"""Estimated time per topic, in units of 2 us. Partitions need no steps: ``max.request.partition.size.limit`` limits them."""
+"""Estimated time to describe a topic, in units of 2 us.
+
+Partitions are not counted: ``max.request.partition.size.limit`` limits their number.
+"""
 
 
 class Ports(Protocol):
@@ -87,7 +90,7 @@ async def handle(ports: Ports, request: DescribeTopicPartitionsRequest, context:
 
 
 def _is_sound(request: DescribeTopicPartitionsRequest) -> bool:
-    """Whether the cursor's partition is not negative, and its topic is requested or all are
+    """Whether the cursor is valid: its partition is not negative, and its topic is requested, or all topics are
     (DescribeTopicPartitionsRequestHandler)."""
     cursor = request.cursor
     if cursor is None:

@@ -32,7 +32,7 @@ async def handle(ports: Ports, request: ElectLeadersRequest, context: RequestCon
         return _refused(request, Code.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     results, pace = [], Pace(double_first=True)
     if request.topic_partitions is None:
-        # If the request is for all partitions, Kafka's response has only partitions that needed an election: here none.
+        # If the request is for all partitions, Kafka's response has only partitions that needed an election: with one broker, none.
         for name in list(ports.cluster.state.topics):
             results.append(ReplicaElectionResult(topic=name, partition_result=[]))
             if pace.spend(1):

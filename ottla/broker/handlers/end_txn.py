@@ -31,12 +31,13 @@ async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) 
     try:
         identity = await _decided(ports, request, context)
     except KafkaError as error:
-        # The error depends on the coordinator's state, which may not be committed or durable yet.
+        # The error depends on the coordinator's state. Wait until this state is committed and durable.
         is_certain = await ports.transactions.once_state_committed(request.transactional_id)
         return failed(request, context.version, error.code if is_certain else Code.NOT_COORDINATOR)
     is_certain = await ports.transactions.once_ended(request.transactional_id)
     if not is_certain:
-        # Another broker now leads the coordinator's partition (TransactionStateManager.appendTransactionToLog).
+        # The decision may be lost, for example because another broker leads the coordinator's partition
+        # (TransactionStateManager.appendTransactionToLog).
         return failed(request, context.version, Code.NOT_COORDINATOR)
     return EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch)
 
@@ -54,7 +55,7 @@ async def _decided(ports: Ports, request: EndTxnRequest, context: RequestContext
                 client_version=2 if context.version >= TV2_FROM else 0,
             )
         except DecisionDelayed as held:
-            # A fault of a test holds the transaction. After the fault is removed, handle the request as if it had just arrived.
+            # A test's fault delays the decision. After the fault is removed, handle the request as if it had just arrived.
             await held.latch.opened()
             if ports.lifecycle.is_stopping:
                 raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from None

@@ -17,7 +17,7 @@ async def handle(ports: Ports, request: ExpireDelegationTokenRequest, context: R
 
 
 def refused(ports: Ports, request: ExpireDelegationTokenRequest, context: RequestContext) -> ExpireDelegationTokenResponse | None:
-    """The error response for a request that the broker refuses before it handles or forwards the request; else None."""
+    """The broker's error response to a request; None if the broker may handle or forward the request."""
     code = refusal(context)
     return None if code == Code.NONE else failed(request, context.version, code)
 

@@ -69,7 +69,7 @@ FOLLOWERS_FROM = 11
 IDS_FROM = 13
 REPLICA_STATE_FROM = 15
 LEADERS_FROM = 16
-"""The first version in which Kafka sets the current leader, although earlier versions have the field (KIP-951)."""
+"""The first version in which Kafka sets a partition's current leader, although earlier versions have the field (KIP-951)."""
 _NAMING_LEADERS = (Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER)
 PARTITIONS_AT_ONCE = 200
 """Number of partitions without new data that a fetch reads in one step (`WORK_A_STEP` / `PARTITION_WORK`)."""
@@ -119,7 +119,7 @@ class Fetch:
         self._needs_addresses = False
         self._requested: list[RequestedPartition] = []
         self._partitions: list[Partition] = []
-        # The sums, over all partitions, of `_grown_bytes` and of `reveals` at the last read.
+        # The totals, at the last read, of the partitions' byte counters (`_grown_bytes`) and of `Partition.reveals`.
         self._seen_bytes = 0
         self._seen_reveals = 0
         self._session: ConsumerFetchSession | None = None
@@ -131,7 +131,7 @@ class Fetch:
         if not self._is_replica:
             self._max_bytes = min(self._max_bytes, ports.live_config.settings.fetch_max_bytes)
             if (most_bytes := ports.quotas.most_fetched_bytes(context)) is not None:
-                # The quota throttles any larger response, so the client would never get one.
+                # The client's quota would throttle a larger response forever.
                 self._max_bytes = int(min(self._max_bytes, most_bytes))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._responses = ports.response_budget
@@ -234,7 +234,7 @@ class Fetch:
         """Whether, since the last read, a marker was appended or a high watermark has moved: both may make earlier data visible to
         consumers.
 
-        A follower reads up to the log end anyway. As in Kafka, its next response has the high watermark.
+        A follower reads up to the log end anyway.
         """
         return not self._is_replica and sum(p.reveals for p in self._partitions) > self._seen_reveals
 
@@ -258,7 +258,6 @@ class Fetch:
     # reading partitions
 
     def _count_read(self, size_bytes: int) -> None:
-        """Tell the response budget how many bytes this fetch holds while other work runs."""
         if size_bytes != self._counted_bytes:
             self._responses.read(size_bytes - self._counted_bytes)
             self._counted_bytes = size_bytes

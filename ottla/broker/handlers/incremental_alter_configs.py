@@ -65,7 +65,7 @@ def _alter(
         own = ports.cluster.state.config_of(kind, name)
         changes = {config.name: _value(kind, config, own.get(config.name)) for config in asked.configs}
         if kind == TOPIC_RESOURCE:
-            # For a topic, Kafka's controller checks the operations before the name.
+            # For a topic, Kafka's controller checks the requested operations before the topic's name.
             check_resource(ports, kind, name)
         apply(ports, kind, name, changes, validate_only=validate_only)
     except KafkaError as error:
@@ -94,12 +94,12 @@ def _definitions(kind: int) -> Mapping[str, Definition]:
         return topic_definitions()
     if kind == GROUP_RESOURCE:
         return group_definitions()
-    # Kafka's controller treats no config of client metrics as a list.
+    # Kafka's controller treats no config of client metrics as a list, so elements cannot be added.
     return broker_definitions() if kind == BROKER_RESOURCE else {}
 
 
 def _combined(current: str | None, value: str, *, subtract: bool) -> str:
-    """The list with elements added or removed. If the resource does not set the config, the operation begins with Kafka's default.
+    """The list with elements added or removed. If the resource does not set the config, Kafka's default list is changed.
 
     Values of the config in broker.properties or on another resource are ignored (ConfigurationControlManager.getParts).
     """

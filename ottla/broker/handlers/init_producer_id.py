@@ -2,7 +2,7 @@
 
 - 3 (KIP-360): a producer that recovers from an error sends its producer id and epoch, and fences no other producer.
 - 4 (KIP-588): fenced producers get PRODUCER_FENCED, in older versions INVALID_PRODUCER_EPOCH.
-- 6 (KIP-939): two-phase commit. Unstable in Kafka 4.3, and offered only with ``unstable.api.versions.enable``.
+- 6 (KIP-939): two-phase commit. Unstable in Kafka, and offered only with ``unstable.api.versions.enable``.
 
 Kafka authorises WRITE on the transactional id, and TWO_PHASE_COMMIT on it for two-phase commit. Without a transactional id it
 authorises IDEMPOTENT_WRITE on the cluster, or WRITE on any topic.
@@ -93,7 +93,6 @@ def failed(request: InitProducerIdRequest, version: int, code: Code) -> InitProd
 
 
 def _authorise(authorizer: RequestAuthorizer, request: InitProducerIdRequest, context: RequestContext) -> None:
-    """Check WRITE on the transactional id or, without an id, IDEMPOTENT_WRITE on the cluster or WRITE on any topic (KIP-679)."""
     transactional_id = request.transactional_id
     if transactional_id is not None:
         check(authorizer, context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)

@@ -5,7 +5,7 @@
 - 5 (KIP-345): static members.
 - 7 (KIP-559): the response has the protocol type; a group without a protocol has null instead of "".
 - 8 (KIP-800): the request has a reason, which is ignored.
-- 9 (KIP-814): the response may have a static leader that joins again skip the assignment.
+- 9 (KIP-814): the response may let a static leader that joins again skip the assignment.
 """
 
 from __future__ import annotations

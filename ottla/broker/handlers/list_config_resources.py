@@ -45,7 +45,7 @@ async def handle(ports: Ports, request: ListConfigResourcesRequest, context: Req
         resources.append(ConfigResource(resource_name=name, resource_type=TOPIC_RESOURCE))
         if pace.spend(1):
             await next_turn()
-    # Only groups and client metrics with their own configs are listed.
+    # Groups and client metrics are listed only if they have configs of their own.
     for kind, name in list(ports.cluster.state.configs):
         if kind in wanted and kind in (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE):
             resources.append(ConfigResource(resource_name=name, resource_type=kind))

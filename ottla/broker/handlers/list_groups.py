@@ -22,7 +22,7 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 
 GROUP_WORK = 5
-"""Estimated time per group, in units of 2 us."""
+"""Estimated time to list a group, in units of 2 us."""
 
 
 class Ports(Protocol):

@@ -1,12 +1,12 @@
 """ListOffsets, versions 1 to 11 (KIP-79): finds the offset of a timestamp, or the start or end of a log.
 
-Timestamps below zero have special meanings, each since a certain version:
+Timestamps below zero have special meanings:
 
 - -1, from version 1: the high watermark; for read_committed (since version 2, KIP-98) the last stable offset.
 - -2, from version 1: the log start offset.
 - -3, from version 7 (KIP-734): the record with the largest timestamp.
 - -4, from version 8 (KIP-405): the start of the log on local disks; in ottla the log start offset.
-- -5, from version 9 (KIP-1005): the end of the log in tiered storage, which ottla does not have. It returns -1.
+- -5, from version 9 (KIP-1005): the end of the log in tiered storage. ottla has none, and returns -1.
 - -6, from version 11 (KIP-1023): the start of the log that is not in tiered storage yet. ottla returns -1.
 
 Version 4 (KIP-320) compares leader epochs. Since version 5 (KIP-207) a newly elected leader that does not know the high watermark
@@ -42,7 +42,7 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 CONSUMER, DEBUGGING = -1, -2
 """Replica ids of clients: a consumer, and a tool, which may contact any replica (ListOffsetsRequest)."""
 PARTITION_WORK = 3
-"""Estimated time per partition, without its lookup, in units of 2 us."""
+"""Estimated time to handle a partition without looking up its offset, in units of 2 us."""
 NOT_AVAILABLE_FROM = 5
 """The first version with OFFSET_NOT_AVAILABLE (KIP-207). Older versions get LEADER_NOT_AVAILABLE."""
 _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
@@ -137,7 +137,8 @@ async def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committ
     epoch = max(log.epochs.latest, 0)
     if asked.timestamp == LATEST:
         if not to_end and log.high_watermark < partition.leader.start_offset:
-            # A new leader does not know its predecessor's high watermark yet (Partition.fetchOffsetForTimestamp).
+            # A new leader does not know yet whether its predecessor's high watermark was higher
+            # (Partition.fetchOffsetForTimestamp).
             raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
         return TimestampedOffset(-1, bound, epoch)
     if asked.timestamp in (EARLIEST, EARLIEST_LOCAL):

@@ -44,7 +44,7 @@ from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 SMALL_ENTRIES = 100
 """Maximum number of topics and partitions in a small response, which has a few kilobytes."""
 CREATE_WORK = 60
-"""Estimated time per unknown topic, which may be created, in units of 2 us."""
+"""Estimated time to handle an unknown topic, which may be created, in units of 2 us."""
 UNAVAILABLE_REPLICAS_FROM = 1
 LISTENER_NOT_FOUND_FROM = 6
 IDS_FROM = 12
@@ -184,7 +184,7 @@ def _auto_create(ports: Ports, context: RequestContext, request: MetadataRequest
     except KafkaError as error:
         if error.code is not Code.THROTTLING_QUOTA_EXCEEDED:
             raise
-        # The quota refuses the topic. The client gets the error of a topic that is not created yet, and retries.
+        # The client's quota refuses the topic. The client gets the error of a topic that is not created yet, and retries.
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION) from None
 
 

@@ -28,7 +28,7 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITION_WORK = 5
-"""Estimated time per offset, in units of 2 us."""
+"""Estimated time to delete an offset, in units of 2 us."""
 
 Topics = dict[Hashable, OffsetDeleteResponseTopic]
 

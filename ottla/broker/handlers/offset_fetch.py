@@ -44,7 +44,7 @@ PARTITIONS_AT_ONCE = 150
 COPIED_PER_WORK = 200
 """Number of offsets whose copying counts as one unit of work (`protocol.steps.Pace`)."""
 PARTITION_WORK = 3
-"""Estimated time per partition, in units of 2 us."""
+"""Estimated time to fetch a partition's offset, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -107,7 +107,7 @@ async def _group(
     topics = asked.topics
     count = len(shard.offsets.of_group(asked.group_id)) if topics is None else _count(topics)
     is_large = count > PARTITIONS_AT_ONCE
-    # The response for a large group is built in steps, from a copy: it must not have only some of the offsets that are committed
+    # The response for a large group is built in steps, from a copy, so that it has all or none of the offsets that are committed
     # together.
     if pace.spend(len(shard.offsets.of_group(asked.group_id)) // COPIED_PER_WORK if is_large else count * PARTITION_WORK):
         await next_turn()
@@ -137,7 +137,7 @@ async def _group(
             partitions.append(_partition(index, None, missing) if missing else _of_offset(offsets, name, index))
             if pace.spend(PARTITION_WORK):
                 await next_turn()
-        # As in Kafka, topics with errors come last.
+        # As in Kafka, topics with errors come last in the response.
         (unknown if missing else answers).append(
             OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=partitions)
         )
@@ -168,7 +168,7 @@ def _of_offset(offsets: GroupOffsets, name: str, index: int) -> OffsetFetchRespo
 
 
 def _count(topics: list[OffsetFetchRequestTopics]) -> int:
-    """The number of topics and partitions in a request. Topics after the first `PARTITIONS_AT_ONCE` + 1 are not counted."""
+    """The number of topics and partitions in a request. Counts only `PARTITIONS_AT_ONCE` + 1 topics: these exceed the limit."""
     return sum(1 + len(topic.partition_indexes) for topic in topics[: PARTITIONS_AT_ONCE + 1])
 
 
@@ -193,7 +193,7 @@ def failed(request: OffsetFetchRequest, version: int, code: Code) -> OffsetFetch
         )
     if version >= CODE_FROM:
         return OffsetFetchResponse(error_code=code)
-    # In version 1 only partitions have error codes.
+    # In version 1 the response has error codes only for partitions.
     topics = [
         OffsetFetchResponseTopic(
             name=t.name,

@@ -42,7 +42,7 @@ async def handle(ports: Ports, request: OffsetForLeaderEpochRequest, context: Re
     ):
         denied = await denied_topics(authorizer, context, AclOperation.DESCRIBE, [topic.topic for topic in request.topics])
         if denied:
-            # As in Kafka, topics that the client may not describe come last.
+            # As in Kafka, topics that the client may not describe come last in the response.
             refused = [topic for topic in request.topics if topic.topic in denied]
             allowed = [topic for topic in request.topics if topic.topic not in denied]
             response = await handle(ports, msgspec.structs.replace(request, topics=allowed), context)

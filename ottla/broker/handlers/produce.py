@@ -62,7 +62,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITION_WORK = 15
 WORK_BYTES_SHIFT = 8
-"""Estimated time per partition, in units of 2 us: `PARTITION_WORK`, and 1 per 256 bytes of batch and inflated payload."""
+"""Estimated time to handle a partition, in units of 2 us: `PARTITION_WORK`, and 1 per 256 bytes of batch and inflated payload."""
 
 
 class Ports(Protocol):
@@ -87,7 +87,7 @@ class RequestState(msgspec.Struct, kw_only=True):
     ports: Ports
     context: RequestContext
     verification: BatchVerification | None
-    """None for a request without a transactional id."""
+    """Verifies transactional batches; None for a request without a transactional id."""
     acks: int
     allowance: Allowance
     unreplicated: list[tuple[AppendedTo, PartitionProduceResponse]] = []
@@ -105,7 +105,7 @@ async def handle(ports: Ports, request: ProduceRequest, context: RequestContext)
         acks=request.acks,
         allowance=Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes),
     )
-    # A batch may be lost if another broker leads its partition from here on, even for a short time.
+    # If another broker becomes leader of a batch's partition from now on, even for a short time, the batch may be lost.
     leaderships_lost = ports.barrier.leaderships_lost
     if is_one_acceptable_batch(ports, context, request):
         topic = request.topic_data[0]
@@ -161,7 +161,6 @@ async def _append_all(state: RequestState, request: ProduceRequest) -> ProduceRe
 
 
 async def _wait_for_replicas(state: RequestState, leaderships_lost: int, timeout_ms: int) -> None:
-    """Wait until all in-sync replicas have the batches (DelayedProduce). Each partition gets its own error code."""
     appended = [appended for appended, _ in state.unreplicated]
     codes = await replicated(state.ports.barrier, state.ports.timers, appended, leaderships_lost, timeout_ms)
     for ((partition, _), result), code in zip(state.unreplicated, codes, strict=True):
@@ -179,7 +178,7 @@ async def _append_one(state: RequestState, topic: TopicProduceData, data: Partit
     ports, context, verification = state.ports, state.context, state.verification
     left_bytes = state.allowance.left_bytes
     while True:
-        # It also finds the partition and checks that the client may write to the topic.
+        # `check_batch` also finds the partition and checks that the client may write to the topic.
         checked = await check_batch(ports, context, topic, data, state.allowance)
         if isinstance(checked, RefusedBatch):
             error = checked.error if verification is None else await verification.verify_refused(data.records, checked)

@@ -45,7 +45,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 PARTITION_WORK = 20
 """Estimated time to read a share partition without new records, in units of 2 us."""
 ANSWER_WORK = 3
-"""Estimated time per share partition in the response, in units of 2 us."""
+"""Estimated time to add a share partition to the response, in units of 2 us."""
 BYTES_PER_WORK = 5_000
 RETRY_MS = 100
 """Interval in ms at which a parked fetch retries an unavailable share coordinator. Kafka retries every second."""
@@ -73,7 +73,7 @@ async def handle(ports: Ports, request: ShareFetchRequest, context: RequestConte
         session = _session(ports, request, session_key, context.connection_id)
     except KafkaError as error:
         if error.code is Code.SHARE_SESSION_LIMIT_REACHED and request.max_wait_ms > 0:
-            # A client whose session is refused, because there are too many, must not retry immediately.
+            # Delay the error: a client that is refused for too many sessions must not retry immediately.
             await sleep(ports.timers, request.max_wait_ms)
         return failed(request, context.version, error.code)
     outcomes: Outcomes = {}
@@ -151,7 +151,7 @@ class ShareFetch:
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._errors: dict[SessionPartition, Code] = {}
         self._shared: dict[SessionPartition, OpenSharePartition] = {}
-        # The partitions without an available share coordinator, in order, and the timer after which they are tried again.
+        # The partitions without an available share coordinator, and the timer after which they are opened again.
         self._absent: dict[SessionPartition, None] = {}
         self._retry: Timer | None = None
         self._taken: dict[SessionPartition, AcquiredBatches] = {}
@@ -214,7 +214,7 @@ class ShareFetch:
     # acquiring records
 
     async def read(self, *, is_last: bool) -> ShareFetchResponse | None:
-        """Acquire records. Returns the response, or None if the fetch must wait on."""
+        """Acquire records. Returns the response, or None if the fetch must keep waiting."""
         try:
             if self._is_current() and not (await self._attempt(is_last=is_last)):
                 return None
@@ -248,8 +248,7 @@ class ShareFetch:
         if not is_last and self._min_bytes > 1 and not (await self._has_enough(able, each_bytes)):
             return False
         read_bytes = await self._take_all(able, each_bytes)
-        # If other members acquire records first, fewer bytes may be left than `_has_enough` found. Acquired records must be in a
-        # response anyway.
+        # Respond if any records were acquired, even if other members acquired some of the records that `_has_enough` found.
         has_any = any(taken.acquired for taken in self._taken.values())
         return is_last or has_any or read_bytes >= self._min_bytes or len(self._errors) > had_errors
 
@@ -338,7 +337,7 @@ class ShareFetch:
         if session is not None and not self._ports.share_partitions.sessions.has(session):
             return ShareFetchResponse(error_code=Code.SHARE_SESSION_NOT_FOUND)
         if session is not None and session.epoch != self._epoch:
-            # Another request of the session has arrived while this request waited.
+            # A later request of the session arrived while this request waited, and has replaced it.
             return ShareFetchResponse(error_code=Code.INVALID_SHARE_SESSION_EPOCH)
         topics: dict[bytes, dict[int, PartitionData]] = {}
         pace = Pace(double_first=True)

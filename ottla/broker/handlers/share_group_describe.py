@@ -28,7 +28,7 @@ from ottla.protocol.messages.share_group_describe import (
 from ottla.protocol.steps import Pace, next_turn
 
 MEMBER_WORK = 10
-"""Estimated time per member, in units of 2 us."""
+"""Estimated time to describe a member, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -51,7 +51,7 @@ def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
 
 
 async def _describe(shard: GroupShard, group_id: str, topics: GroupTopics, pace: Pace) -> DescribedGroup:
-    """Describe the group in its state at the first step. Raises GROUP_ID_NOT_FOUND."""
+    """Describe the group as it is at the first step, even if it changes between steps. Raises GROUP_ID_NOT_FOUND."""
     group = shard.shares.groups.get(group_id)
     if group is None:
         raise unknown_group(shard, group_id, "share")

@@ -25,7 +25,7 @@ from ottla.protocol.steps import Pace, next_turn
 
 HIDDEN_TOPICS = "The described group uses topics that the client is not authorized to describe."
 MEMBER_WORK = 20
-"""Estimated time per member, in units of 2 us."""
+"""Estimated time to describe a member, in units of 2 us."""
 
 
 class Ports(Protocol):

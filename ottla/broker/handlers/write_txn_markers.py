@@ -34,7 +34,7 @@ from ottla.protocol.records import EndTxnMarker
 from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 
 MARKER_WORK = 50
-"""Estimated time per marker, in units of 2 us."""
+"""Estimated time to write a marker, in units of 2 us."""
 
 NOT_READY = dict.fromkeys(
     (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR), Code.NOT_LEADER_OR_FOLLOWER
@@ -126,7 +126,7 @@ def _write(ports: Ports, asked: WritableTxnMarker, topic: str, index: int) -> Co
     if not ports.partitions.exists(topic, index):
         return Code.UNKNOWN_TOPIC_OR_PARTITION
     if asked.producer_id < 0 or asked.producer_epoch < 0:
-        # No transaction has a negative id or epoch. In Kafka building the marker's batch fails with this error.
+        # No transaction has a negative id or epoch. In Kafka building the marker's batch fails with UNKNOWN_SERVER_ERROR.
         return Code.UNKNOWN_SERVER_ERROR
     marker = EndTxnMarker(asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch)
     try:

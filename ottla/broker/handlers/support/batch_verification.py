@@ -51,7 +51,7 @@ class BatchVerification(msgspec.Struct, kw_only=True):
     context: RequestContext
     transactional_id: str
     has_waited: bool = False
-    """Whether the request has waited for the coordinator, so that earlier additions are durable (`Verification.join`)."""
+    """Whether the request has waited for the coordinator, so that its partitions were added durably (`Verification.join`)."""
 
     async def add_together(self, request: ProduceRequest, pace: Pace) -> None:
         """Verify all partitions of the request with the coordinator (ReplicaManager.handleProduceAppend).
@@ -91,8 +91,8 @@ class BatchVerification(msgspec.Struct, kw_only=True):
     async def verify(self, partition: Partition, header: BatchHeader) -> bool:
         """Check that a partition belongs to the producer's transaction (KIP-890); with transaction version 2, add the partition.
 
-        Returns whether other work has run meanwhile: then the caller must repeat its other checks. The caller must append the
-        batch without a further wait. Raises `KafkaError`.
+        Returns whether other work has run meanwhile; if so, the caller must repeat its other checks. The caller must then append
+        the batch without another wait. Raises `KafkaError`.
         """
         key = (partition.log.topic, partition.log.partition)
         identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)

@@ -33,8 +33,7 @@ class BrokerAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def known_brokers(ports: Ports, listener: str, *, fenced: bool = False) -> list[BrokerAddress]:
-    """The addresses, by id, of this broker and of brokers that have registered the listener. Fenced brokers only with
-    ``fenced``."""
+    """The addresses, by id, of this broker and of brokers that have registered the listener. ``fenced`` includes fenced brokers."""
     own = ports.live_config.settings
     host, port = ports.advertised(listener)
     brokers = [BrokerAddress(node_id=own.node_id, host=host, port=port, rack=own.broker_rack)]

@@ -16,7 +16,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 
 NOT_ASKED = -2147483648
 CHECK_WORK = 10
-"""Estimated time per permission check whose denial is logged, in units of 2 us."""
+"""Estimated time to check a permission and log its denial, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -102,7 +102,7 @@ def topic_id(cluster: ClusterCommands, name: str) -> bytes:
 
 
 def fenced_code(code: Code, version: int, new_from: int) -> Code:
-    """The error code in a version of an API: before ``new_from``, INVALID_PRODUCER_EPOCH replaces PRODUCER_FENCED."""
+    """The error code in an API's version: in versions before ``new_from``, INVALID_PRODUCER_EPOCH replaces PRODUCER_FENCED."""
     return Code.INVALID_PRODUCER_EPOCH if code is Code.PRODUCER_FENCED and version < new_from else code
 
 

@@ -37,7 +37,7 @@ MAX_CONFIGS = 1_000
 accepts unknown names. Kafka's own limit, with the same error code, is 10,000 records in one operation.
 """
 PATTERNS_WORK = 2 * WORK_A_STEP
-"""Estimated time for a client metrics subscription, whose patterns must be compiled, in units of 2 us."""
+"""Estimated time to change a client metrics subscription, whose patterns must be compiled, in units of 2 us."""
 CHANGE_WORK = 100
 ENTRY_WORK = 10
 _FIXED = {"listeners", "listener.security.protocol.map"}
@@ -136,8 +136,8 @@ def check_keys(configs: Sequence[_Config], may_be_null: Callable[[Any], bool] = 
 def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str | None], *, validate_only: bool) -> None:
     """Set configs of one resource; the value None removes a config.
 
-    Raises for a broker INVALID_REQUEST, INVALID_CONFIG or POLICY_VIOLATION; for a topic INVALID_CONFIG before
-    UNKNOWN_TOPIC_OR_PARTITION; for other resources INVALID_REQUEST, INVALID_CONFIG or POLICY_VIOLATION.
+    Raises for a topic INVALID_CONFIG or UNKNOWN_TOPIC_OR_PARTITION; for other resources INVALID_REQUEST, INVALID_CONFIG or
+    POLICY_VIOLATION.
     """
     own = ports.cluster.state.config_of(resource_type, name)
     wanted = {key: value for key, value in {**own, **changes}.items() if value is not None}

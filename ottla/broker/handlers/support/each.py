@@ -1,7 +1,7 @@
 """Helpers for requests with many items: items are handled one after the other, in steps if they are many.
 
-An item is handled without a pause, so nothing changes between its checks and its change. Between two steps other requests run, so
-the state may change as between two requests.
+Nothing else runs between an item's checks and its change. Between two steps other requests run, so the state may change as between
+two requests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Answer = TypeVar("Answer")
 T = TypeVar("T")
 
 Cost: TypeAlias = int | Callable[[Item], int]
-"""Estimated time per item in units of 2 us, or a function that returns it."""
+"""Estimated time to handle an item, in units of 2 us, or a function that returns this time."""
 
 MADE_AT_ONCE = 200
 """Number of elements of a request that are processed without a pause. This takes at most a few milliseconds."""
@@ -47,7 +47,10 @@ NamedItem = TypeVar("NamedItem", bound=Named)
 
 
 async def counted_by_name(asked: list[NamedItem]) -> list[tuple[NamedItem, int]]:
-    """For each name, in order of first occurrence, its last entry and its number of occurrences. APIs refuse repeated names."""
+    """For each name, its last entry and its number of occurrences, because APIs refuse repeated names.
+
+    Names are in order of first occurrence.
+    """
 
     def count() -> list[tuple[NamedItem, int]]:
         times = Counter(item.name for item in asked)

@@ -72,7 +72,7 @@ def _without_records(partition: Partition) -> PartitionData:
 
 
 def not_here(index: int, error: KafkaError, *, names_leader: bool) -> PartitionData:
-    """The response for a partition that is not on this broker, with the leader if another broker leads it (KIP-951)."""
+    """The response for a partition that this broker does not serve, with the leader if another broker leads it (KIP-951)."""
     data = refusal(index, error.code)
     if names_leader:
         data.current_leader = leader_for_fetch(error)

@@ -21,16 +21,16 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 RENEWAL_FROM = 2
 """The first version of ShareFetch and of ShareAcknowledge in which a member may renew locks (KIP-1222)."""
 ACKNOWLEDGE_WORK = 200
-"""Estimated time per partition with acknowledgements, without their batches, in units of 2 us."""
+"""Estimated time to handle a partition's acknowledgements without their batches, in units of 2 us."""
 
 ITEM_WORK = 4
-"""Estimated time per partition without acknowledgements, in units of 2 us."""
+"""Estimated time to handle a partition without acknowledgements, in units of 2 us."""
 MAX_TYPES = 10_000
 """Maximum number of acknowledge types for a partition in a request: the maximum of
 ``group.share.max.partition.max.record.locks``."""
 
 Outcomes = dict[tuple[bytes, int], KafkaError | None]
-"""The acknowledgement's error by topic id and partition; None for success."""
+"""The error of the acknowledgements by topic id and partition; None for success."""
 
 
 class Ports(Protocol):
@@ -110,7 +110,8 @@ async def acknowledge_all(
 
 
 def _are_sound(batches: Sequence[AcknowledgementBatch], version: int, *, is_renewal: bool) -> bool:
-    """Whether batches are in ascending order, each with one type, or one per offset (KafkaApis.validateAcknowledgementBatches)."""
+    """Whether batches are in ascending order, each with one acknowledge type for all its offsets, or one for each offset
+    (KafkaApis.validateAcknowledgementBatches)."""
     if sum(len(batch.acknowledge_types) for batch in batches) > MAX_TYPES:
         return False
     last_type = AcknowledgeType.RENEW if version >= RENEWAL_FROM else AcknowledgeType.REJECT

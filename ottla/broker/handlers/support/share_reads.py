@@ -54,7 +54,8 @@ def take(
     *,
     is_first: bool,
 ) -> AcquiredBatches:
-    """Read records and lock them for the member. There is no pause in between, so no other member gets the same records.
+    """Read records and lock them for the member. Other work cannot run between reading and locking, so no other member gets the
+    same records.
 
     If the next record to deliver was deleted, the share partition's start moves to the log start offset, where the next fetch
     continues. Raises `KafkaError`.
@@ -67,7 +68,7 @@ def take(
             raise
         shared.partition.move_log_start(shared.source.log.log_start_offset)
         return NOTHING
-    # Records above this offset cannot be acquired, because the lock limit is reached before. Their batches need not be parsed.
+    # Records above this offset cannot be acquired, because the lock limit is reached first. Their batches need not be parsed.
     most_offset = max(shared.partition.end_offset, fetch_offset) + shared.partition.config.max_record_locks
     fetched, positions = _batches_and_positions(piece.data, most_offset)
     request = AcquireRequest(

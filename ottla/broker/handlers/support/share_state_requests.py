@@ -12,7 +12,7 @@ from ottla.coordinator.share_state.records import ShareKey
 from ottla.protocol.java_hash import id_work
 
 UNITS_PER_BATCH = 2
-"""Estimated time per written or read state batch, in units of 2 us."""
+"""Estimated time to write or read a state batch, in units of 2 us."""
 STORED_PER_UNIT = 2
 """Number of stored state batches that count as one unit of work. A write may process all stored batches of a share partition."""
 
