@@ -49,7 +49,7 @@ class Completions:
         self._interception = kernel.interception
         self._markers = MarkerSender(kernel, cluster_state, transport, lambda shard: runtime_of(shard) is not None)
         self.delayed = 0
-        """Number of completions whose record the log has refused, and that are waiting for a retry."""
+        """Number of completions that are waiting for a retry, because the log has refused their Complete record."""
 
     def pending_partitions(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
         """The pending markers of a decided transaction: its partitions whose marker is not written yet."""
@@ -87,7 +87,7 @@ class Completions:
             log.info("transaction_resumed", transactional_id=transactional_id, state=metadata.state.label)
         while metadata is not None and self._is_pending(shard, metadata):
             try:
-                # A fault may stop the completion here, but not again after the shard was reloaded.
+                # After a reload of the shard, faults do not stop the completion here again.
                 was_stopped = not is_resumed and await self._was_stopped(Point.AFTER_PREPARE, metadata)
                 if was_stopped and not self._is_pending(shard, metadata):
                     return
@@ -104,9 +104,9 @@ class Completions:
         return is_decided and self._runtime_of(shard) is not None and not self._lifecycle.is_stopping
 
     async def _was_stopped(self, point: Point, metadata: TxnMetadata) -> bool:
-        """Wait while the interception stops the transaction at this point. Returns whether it did.
+        """Wait while a test's fault stops the transaction at this point. Returns whether a fault stopped it.
 
-        Raises the `KafkaError` with which the interception refuses the step.
+        Raises the `KafkaError` of a fault that refuses the step.
         """
         interception = self._interception
         if interception is None or point not in interception.watched_points:
@@ -118,7 +118,6 @@ class Completions:
         return was_stopped
 
     async def _log_complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        """Log the Complete record after the markers are durable. If the log refuses the record, try again."""
         transactional_id = metadata.transactional_id
         if not await self._barrier.once_certainly_durable():
             return

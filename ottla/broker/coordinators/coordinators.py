@@ -69,7 +69,7 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     share_partitions: SharePartitions
     share_groups: ShareGroupStates
 
-    # metadata changes
+    # passing metadata changes to the coordinators
 
     @property
     def by_topic(self) -> Mapping[str, Coordinator]:
@@ -89,8 +89,10 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     # periodic tasks
 
     def begin_housekeeping(self, housekeeping: Housekeeping) -> None:
-        """Start the periodic tasks: timeouts, and the expiry of ids and offsets. Where Kafka has a setting for the interval, it is
-        used."""
+        """Start the periodic tasks: timeouts, and the expiry of ids and offsets.
+
+        If Kafka has a setting for the interval of a task, the setting applies.
+        """
         groups, transactions, repeat = self.groups, self.transactions, housekeeping.repeat
         repeat("group_tick", lambda _: GROUP_TICK_MS, groups.tick)
         repeat(

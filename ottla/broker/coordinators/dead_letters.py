@@ -58,8 +58,8 @@ class DeadLetterTopics:
         self._partitions = partitions
         self._barrier = kernel.barrier
         self._inflating = inflating
-        # The memory for copying is taken before the memory for inflating, and returned after it, so share partitions never wait for
-        # each other.
+        # The memory for copying is taken before the memory for inflating, and returned after it, so that share partitions never
+        # wait for each other's memory.
         self._copying = InflatingMemory(COPYING_LIMIT_BYTES)
 
     async def write(self, group_id: str, source: Partition, letters: DeadLetters) -> None:
@@ -87,7 +87,8 @@ class DeadLetterTopics:
             await writing.write_before(letters.last_offset + 1)
         is_durable = await self._barrier.once_durable()
         if not is_durable or self._barrier.lossy_rounds != lossy_rounds:
-            # `once_durable` covers only the last round of syncs. An earlier round, with earlier batches, may have failed.
+            # `once_durable` reports only the last round of syncs. The counter shows whether an earlier round, with earlier batches,
+            # failed.
             raise KafkaError(
                 Code.KAFKA_STORAGE_ERROR, f"dead letters in {name} may be lost: a file could not be synced to the disk"
             )
@@ -136,11 +137,11 @@ class DeadLetterTopics:
         offset, pace = letters.first_offset, Pace()
         while offset <= letters.last_offset:
             try:
-                # Retention may have deleted the first of the original records.
+                # Retention may have deleted the first original records.
                 offset = max(offset, source.log.log_start_offset)
                 piece = source.read(offset, COPIED_BYTES, committed=False, min_one_batch=True)
             except DamagedBatch:
-                # Records after the damage are still copied.
+                # Skip the damaged offset: records after it are still copied.
                 offset += 1
                 await next_turn()
                 continue

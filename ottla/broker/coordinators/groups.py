@@ -151,7 +151,7 @@ class Groups:
         runtime = Runtime(env, partition, replay, self._stepping, shard.apply, check)
         return Opening(shard=shard, runtime=runtime, replaying=replaying)
 
-    # elections
+    # leader elections
 
     def elected(self, index: int, leader_epoch: int) -> None:
         """Load partition ``index`` of ``__consumer_offsets``, which this broker now leads."""
@@ -165,7 +165,7 @@ class Groups:
         self._forgotten = {one: None for one in self._forgotten if one.partition != shard.partition}
         runtime.execute(Result(None, effects=shard.membership.dismissals()))
 
-    # settings
+    # settings of groups
 
     @property
     def offers_consumer_protocol(self) -> bool:
@@ -261,10 +261,10 @@ class Groups:
                 await next_turn()
 
     def _refused(self, event: str, key: str, error: KafkaError, **fields: Any) -> None:
-        """Log that a periodic task was refused and will be retried: one line for all groups or partitions, with the first error."""
+        """Log refused records of a periodic task in one line for all groups or partitions, with the first error."""
         self._errors.failed(event, error.code.name, key=key, error=str(error), **fields)
 
-    # deleted topics
+    # removing the offsets of deleted topics
 
     def _forget_offsets_of(self, topic: str) -> None:
         """Write tombstones for the offsets of a deleted topic: the first batches immediately, the rest in the background.
@@ -287,7 +287,7 @@ class Groups:
         steps.close()
 
     async def forget_topics(self) -> None:
-        """Remove the remaining offsets and share states of deleted topics. The next run retries refused tombstones."""
+        """Remove the remaining offsets and share states of deleted topics. The next run retries tombstones that the log refused."""
         with self._errors.round("deleted topics"):
             await self._forget(list(self._forgotten))
         if self._has_share_states_to_forget:
@@ -310,7 +310,7 @@ class Groups:
     async def _forget(self, forgotten: list[DeletedTopic]) -> None:
         for one in forgotten:
             if one not in self._forgotten:
-                # The shard was dropped since the last step. If it was loaded again, it may have other offsets.
+                # The shard was dropped since the last step. A shard that was loaded since may have other offsets.
                 continue
             try:
                 shard, runtime = self._shards.get(one.partition)

@@ -22,10 +22,10 @@ log = structlog.get_logger("transactions")
 
 
 class LostAdditions:
-    """By transactional id, the additions that a power cut removed and that this start has to repeat.
+    """By transactional id, the records of added partitions that a power cut removed, and that the starting broker must log again.
 
-    Also tracks the ids for which an addition must be on disk before the partition's first batch is written. Otherwise a later start
-    could not tell to which transaction the batch belongs.
+    Also tracks the ids for which such a record must be on disk before the partition's first batch is written. Otherwise a restarted
+    broker could not tell to which transaction the batch belongs.
     """
 
     def __init__(self, barrier: Barrier, directory: LogDirectory) -> None:
@@ -42,7 +42,7 @@ class LostAdditions:
         return list(self._by_id)
 
     def find(self, shards: Iterable[TransactionShard]) -> None:
-        """Find lost additions: partitions with open transactions of which the coordinators do not know."""
+        """Find partitions with open transactions of which the coordinators do not know."""
         open_transactions = {
             (partition_log.topic, partition_log.partition): {
                 producer_id: partition_log.producers.entries[producer_id].epoch for producer_id in partition_log.producers.open_txns
@@ -60,29 +60,29 @@ class LostAdditions:
         """
         lost = self._by_id[transactional_id]
         if shard.ids[transactional_id].state in PREPARED:
-            # All markers of this transaction are on disk, because batches of the next transaction were written after them.
+            # All markers of the decided transaction are on disk, because batches of the next transaction were written after them.
             runtime.execute(shard.complete(transactional_id, now_ms))
         runtime.execute(shard.add_partitions(transactional_id, lost.identity, lost.partitions, now_ms, TV2))
         del self._by_id[transactional_id]
         log.info("partitions_added_again", transactional_id=transactional_id, partitions=sorted(lost.partitions))
 
     def forget(self) -> None:
-        """Forget all lost additions, because ``__transaction_state`` was deleted."""
+        """Forget all transactional ids, because ``__transaction_state`` was deleted."""
         self._by_id.clear()
         self._of_both_versions.clear()
 
-    # additions that must be on disk before the partition's first batch
+    # partitions whose record must be on disk before their first batch
 
     def note_synced(self) -> None:
         """Note that all records from earlier runs of the broker are on disk."""
         self._has_synced = True
 
     def note_addition(self, before: TxnMetadata) -> None:
-        """Note an id's state before a client's first batch in a partition adds the partition.
+        """Note a transactional id's state before a client's first batch in a partition adds the partition to its transaction.
 
-        After an upgrade of ``transaction.version`` the last transaction of version 1 has the same epoch as the next one of version
-        2. Until the completion of the first is on disk, a start could mistake batches of the second for batches of the first, and
-        write wrong markers.
+        After an upgrade of ``transaction.version`` an id's last transaction of version 1 and first of version 2 have the same
+        epoch. Until the completion of the former is on disk, a restarted broker could confuse their batches, and write wrong
+        markers.
         """
         if before.state in COMPLETED and before.client_version < TV2 and not self._barrier.never_waits:
             transactional_id = before.transactional_id
@@ -90,5 +90,6 @@ class LostAdditions:
             self._barrier.effect(lambda: self._of_both_versions.discard(transactional_id))
 
     def may_be_added_again(self, transactional_id: str) -> bool:
-        """Whether a start after a power cut could tell from a batch alone to which of the id's transactions the batch belongs."""
+        """Whether a broker, restarted after a power cut, could tell from a batch alone to which of the id's transactions the batch
+        belongs."""
         return self._has_synced and transactional_id not in self._of_both_versions

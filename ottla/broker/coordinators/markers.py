@@ -36,7 +36,7 @@ from ottla.protocol.transaction_states import TxnState
 
 RETRY_MS = 100
 RETRY_AFTER_BUG_MS = 1_000
-"""Delay in ms before pending markers are sent again after an unexpected exception. It is long because the exception may recur."""
+"""Delay in ms before pending markers are sent again after an unexpected exception: long, because the exception may recur."""
 MARKERS_AT_ONCE = 40
 """If a transaction has more markers than this, they are sent in steps."""
 RETRIABLE_MARKER_CODES = {
@@ -83,7 +83,7 @@ class _PendingMarkers:
 
 
 class _Sending(msgspec.Struct, kw_only=True):
-    """A transaction's marker requests without a response. When ``under_way``, their number, is 0, ``waiting`` is called."""
+    """A transaction's marker requests without a response: ``under_way`` of them. When none is left, ``waiting`` is called."""
 
     under_way: int = 0
     waiting: list[Callable[[], None]] = []
@@ -99,8 +99,11 @@ class MarkerSender:
         transport: MarkerTransport,
         is_served: Callable[[TransactionShard], bool],
     ) -> None:
-        """``is_served`` returns whether a shard is still in service. The kernel's ``interception`` may stop a transaction between
-        two markers, and its ``listener`` is notified of refused markers."""
+        """``is_served`` returns whether a shard is still in service.
+
+        The kernel's ``interception`` may stop a transaction between two markers, for a test; its ``listener`` is notified of
+        refused markers.
+        """
         self._env = kernel.env
         self._stepping = kernel.stepping
         self._lifecycle = kernel.lifecycle
@@ -193,7 +196,7 @@ class MarkerSender:
     def _failed(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         """Schedule a retry of all pending markers after an unexpected exception. Called in an ``except`` block.
 
-        Without a retry the transaction would stay decided until a restart. Sending a marker twice does no harm.
+        Without a retry the transaction would stay decided until a restart. Sending a marker twice is harmless.
         """
         self._lifecycle.bug("markers_failed", transactional_id=metadata.transactional_id)
         pending = self._pending.get(metadata.transactional_id)
@@ -255,7 +258,7 @@ class MarkerSender:
     async def _send_one_by_one(
         self, interception: Interception, shard: TransactionShard, metadata: TxnMetadata, marker: WritableTxnMarker
     ) -> None:
-        """Send the markers of a transaction one after the other, because an interception may stop the transaction between two
+        """Send the markers of a transaction one after the other, because a test's fault may stop the transaction between two
         markers.
 
         After a stop, the response to EndTxn waits only for the markers that were sent before the stop.
@@ -284,7 +287,10 @@ class MarkerSender:
     def _latch_or_refuse(
         self, interception: Interception, shard: TransactionShard, metadata: TxnMetadata, left: deque[TopicPartition]
     ) -> Latch | None:
-        """Drop the first markers of ``left`` while the interception refuses them. Returns the next marker's latch, if any."""
+        """Drop markers from the front of ``left`` while faults refuse them.
+
+        Returns the latch that delays the next marker, if any.
+        """
         while left:
             topic, index = left[0]
             try:
@@ -295,7 +301,6 @@ class MarkerSender:
         return None
 
     def _latch(self, interception: Interception, metadata: TxnMetadata, topic: str, index: int) -> Latch | None:
-        """The latch with which an interception delays a marker, if any. Raises `KafkaError` if it refuses the marker."""
         markers_written = len(metadata.partitions) - len(self.pending_partitions(metadata))
         points = [Point.BETWEEN_MARKERS] if markers_written else []
         points += [Point.BEFORE_OFFSETS] if topic == OFFSETS_TOPIC else []
@@ -326,8 +331,8 @@ class MarkerSender:
                 if code in RETRIABLE_MARKER_CODES:
                     again.add(where)
                 else:
-                    # A marker was refused for good: by fencing, or because of a bug. It stays pending, so the transaction is not
-                    # completed without it.
+                    # The partition refused its marker for good, by fencing or because of a bug. The marker stays pending, so the
+                    # transaction is not completed without it.
                     is_late = code is Code.TRANSACTION_COORDINATOR_FENCED or (
                         code is Code.INVALID_PRODUCER_EPOCH and not self._cluster_state.is_alone
                     )
@@ -355,7 +360,10 @@ class MarkerSender:
             self._send(shard, metadata, partitions)
 
     def _is_current(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
-        """Whether the id still has this transaction. If not, a late response could complete the next transaction (KAFKA-16352)."""
+        """Whether this is still the current transaction of its transactional id.
+
+        If not, a late response could complete the next transaction (KAFKA-16352).
+        """
         if not self._is_served(shard):
             return False
         current = shard.ids.get(metadata.transactional_id)
@@ -376,7 +384,7 @@ def _report_markers(
 
 
 _BY_MARKER = frozenset((Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS))
-"""The points of the completion that may be reached before single markers."""
+"""The points of a completion at which a fault may stop the transaction before a single marker."""
 
 
 def reached(point: Point, metadata: TxnMetadata) -> Reached:

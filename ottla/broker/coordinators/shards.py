@@ -74,10 +74,10 @@ class Shards(Generic[S]):
         self._is_renewed_by_epoch = topic == TRANSACTION_TOPIC
         self._serving: dict[int, tuple[S, Runtime]] = {}
         self._loading: dict[int, Runtime] = {}
-        # The leader epoch in which each partition's shard was made.
+        # By partition, the leader epoch for which its shard was opened.
         self._epochs: dict[int, int] = {}
         self.load_ms: list[float] = []
-        """Duration of each of the last loads, in ms."""
+        """Durations in ms of the latest `LOAD_TIMES_KEPT` loads of shards."""
 
     def _load_now(self, partition: Partition) -> tuple[S, Runtime]:
         index = partition.log.partition
@@ -92,7 +92,7 @@ class Shards(Generic[S]):
         served = self._serving[index] = (opening.shard, opening.runtime)
         return served
 
-    # elections
+    # leader elections
 
     def elected(self, index: int, leader_epoch: int) -> None:
         """Load the shard of a partition that this broker now leads. The leader epoch is also the coordinator epoch.
@@ -110,7 +110,7 @@ class Shards(Generic[S]):
             log.warning("coordinator_not_loaded", topic=self._topic, partition=index, reason=str(error))
             return
         if partition.log.log_end_offset == partition.log.log_start_offset:
-            # Most partitions of a new topic are never used, so a shard without records is only made on its first use.
+            # Most partitions of a new topic are never used, so a shard without records is only opened at its first use.
             return
         if not self._lifecycle.is_serving:
             # If loading takes the log offline, the error is already logged, and requests for the shard are refused.
@@ -130,7 +130,7 @@ class Shards(Generic[S]):
 
         def failed(error: Exception) -> None:
             if self._loading.get(index) is runtime:
-                # The next request for the shard loads it again.
+                # Loading failed. The next request for the shard loads it again.
                 del self._loading[index], self._epochs[index]
             if not isinstance(error, KafkaError):
                 raise error
@@ -170,7 +170,7 @@ class Shards(Generic[S]):
     def get(self, index: int) -> tuple[S, Runtime]:
         """Return the shard of a partition, and its runtime.
 
-        Raises COORDINATOR_LOAD_IN_PROGRESS, or NOT_COORDINATOR if another broker leads.
+        Raises COORDINATOR_LOAD_IN_PROGRESS, or NOT_COORDINATOR if another broker leads the partition.
         """
         served = self._serving.get(index)
         if served is not None:

@@ -1,7 +1,7 @@
 """The group coordinator's calls to the share coordinator: initialise, delete and read states of share groups.
 
 In Apache Kafka such calls are requests to another broker (Persister). In ottla both coordinators are in one process, so a call ends
-before the group's response is sent. Each share partition needs an append, so calls for many partitions run in steps.
+before the group's response is sent. Each share partition needs an append, so a call for many partitions runs in steps.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = structlog.get_logger("share_groups")
 
 
 class ShareOffset(NamedTuple):
-    """The start offset of a share group in a partition. The defaults mean that it is unknown.
+    """The start offset of a share group in a partition. The defaults mean an unknown offset.
 
     ``lag`` is the number of records whose delivery to the group is not complete; -1 if unknown.
     """
@@ -83,7 +83,7 @@ class ShareGroupStates:
                 key = ShareKey(asked.group_id, topic_id, partition)
                 try:
                     if not self._groups.shard(asked.group_id)[0].shares.is_initializing(key.group_id, topic_id, partition):
-                        # Since the last step, the group or its states of the topic were deleted.
+                        # The group, or its states of the topic, were deleted since the last step.
                         continue
                     self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)
                     self._share_states.initialize(key, asked.state_epoch, start_offset)
@@ -101,7 +101,8 @@ class ShareGroupStates:
         return refusals
 
     def _refused(self, event: str, group_id: str, error: KafkaError) -> None:
-        """Log a refusal, which recurs with each heartbeat or fetch of a member: one line for all groups, with the first error."""
+        """Log the errors in one line for all groups, with the first error, because each heartbeat or fetch of a member repeats
+        them."""
         self._errors.failed(event, error.code.name, group=group_id, error=str(error))
 
     def state_lost(self, key: ShareKey) -> None:

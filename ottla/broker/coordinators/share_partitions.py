@@ -45,7 +45,8 @@ from ottla.storage.reading import offset_for_timestamp
 LOCK_TICK_MS = 50
 """Interval in ms at which locks are checked for expiry."""
 RELEASE_WORK, FORGET_WORK = 60, 2
-"""Estimated time to release a member's records in a share partition, and to forget the share partition, in units of 2 us."""
+"""Estimated times to release a member's records in a share partition, and to remove a share partition from memory, in units of 2
+us."""
 
 _FENCED = {Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_STATE_EPOCH, Code.GROUP_ID_NOT_FOUND, Code.UNKNOWN_TOPIC_OR_PARTITION}
 """Errors of the share coordinator that mean that a share partition in memory is out of date and must be loaded again."""
@@ -77,7 +78,7 @@ class OpenSharePartition:
         self.partition = partition
         self.source = source
         self.waiters: dict[Callable[[], None], None] = {}
-        # Time in ms of the next check of the locks; None if no check is scheduled.
+        # Time in ms at which the locks will be checked next; None if no check is scheduled.
         self.armed_ms: int | None = None
         self.is_fenced = False
         self._leaderships_lost = source.barrier.leaderships_lost
@@ -86,7 +87,8 @@ class OpenSharePartition:
 
     @property
     def has_moved(self) -> bool:
-        """Whether another broker leads the partition, or has led it since, and may have delivered its records to members."""
+        """Whether another broker leads the partition or has led it since this object was created, and may have delivered its
+        records."""
         return self.source.was_lost_since(self._leaderships_lost)
 
     @property
@@ -268,7 +270,7 @@ class SharePartitions:
         for waiter in waiters:
             self._env.call_soon(waiter)
 
-    # dead letters
+    # writing dead letters
 
     def _begin_dead_letters(self, shared: OpenSharePartition, letters: Sequence[DeadLetters]) -> None:
         if not letters:
@@ -285,7 +287,7 @@ class SharePartitions:
             try:
                 await self._write_dead_letters(shared, shared.dead_letters[0])
             except Exception as error:
-                # Report the bug, and go on with the following dead letters.
+                # Report the bug, and continue with the next dead letters.
                 self._stepping.guarded(raised, error)
             shared.dead_letters.popleft()
         shared.dead_letters.clear()
@@ -307,7 +309,7 @@ class SharePartitions:
         if not shared.is_gone:
             self._apply_anyway(shared, shared.partition.dead_lettered(letters.first_offset, letters.last_offset))
 
-    # end of sessions
+    # ending share sessions
 
     async def end_session(self, key: SessionKey) -> None:
         """End a member's session and release the records that it has acquired."""
@@ -351,11 +353,11 @@ class SharePartitions:
         repeat("share_locks", lambda _: LOCK_TICK_MS, self.time_out)
 
     async def time_out(self) -> None:
-        """Release records whose lock has expired. If that cannot be persisted, release them in memory only.
+        """Release records whose lock has expired. If the release cannot be persisted, release them in memory only.
 
-        In that case the delivery is not counted after a restart. A record that has reached its delivery limit gets its dead letter
-        in any case, because it must not stay in state Archiving. If its archiving cannot be persisted either, the record is
-        delivered again after a restart, and may get a second dead letter.
+        A delivery whose release is not persisted does not count after a restart. A record that has reached its delivery limit gets
+        its dead letter in any case, because it must not stay in state Archiving. If its archiving cannot be persisted either, the
+        record is delivered again after a restart, and may get a second dead letter.
         """
         now_ms = self._env.steady_ms()
         while self._deadlines and self._deadlines[0][0] <= now_ms:

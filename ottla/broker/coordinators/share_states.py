@@ -27,7 +27,7 @@ from ottla.storage.log import Log
 STATE_WORK = 60
 """Estimated time to initialise, write, read or delete the state of a share partition without batches, in units of 2 us."""
 DELETED_STATES_RETRY_MS = 60_000
-"""Interval in ms at which the states of deleted topics are searched again. The log may have refused their tombstones."""
+"""Interval in ms at which states of deleted topics are searched again, because the log may have refused their tombstones."""
 
 log = structlog.get_logger("share_states")
 
@@ -67,7 +67,7 @@ class ShareStates:
         runtime = Runtime(self._env, partition, replay, self._stepping)
         return Opening(shard=shard, runtime=runtime, replaying=Replaying(start_over=shard.clear))
 
-    # elections
+    # leader elections
 
     def elected(self, index: int, leader_epoch: int) -> None:
         """Load partition ``index`` of ``__share_group_state``, which this broker now leads."""
@@ -92,7 +92,7 @@ class ShareStates:
     def _shard(self, key: ShareKey) -> tuple[ShareShard, Runtime]:
         return self._shards.get(self.partition_of(key))
 
-    # commands
+    # commands on states
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
         shard, runtime = self._shard(key)
@@ -162,7 +162,7 @@ class ShareStates:
                         await next_turn()
 
     async def snapshot_cold(self) -> None:
-        """Write new snapshots of states that have not changed for long. Then the records before these snapshots can be deleted."""
+        """Write new snapshots of states that have not changed for long. The records before these snapshots can then be deleted."""
         now_ms = self._env.now_ms()
         with self._errors.round("snapshots"):
             for shard, runtime in self._shards.items():
@@ -171,7 +171,7 @@ class ShareStates:
                     await next_turn()
 
     async def delete_what_is_not_needed(self) -> None:
-        """Raise the start offset of each log to the first record that some state still needs."""
+        """Raise the start offset of each log to the first record that any share partition's state still needs."""
         with self._errors.round("pruning"):
             for shard, runtime in self._shards.items():
                 offset, partition_log = shard.first_needed_offset(), runtime.partition.log
@@ -191,5 +191,5 @@ class ShareStates:
             self._refused("share_states_not_written", key, shard, error)
 
     def _refused(self, event: str, key: str, shard: ShareShard, error: KafkaError) -> None:
-        """Log that a periodic task was refused and will be retried: one line for all partitions, with the first error."""
+        """Log refused records of a periodic task in one line for all partitions, with the first error."""
         self._errors.failed(event, error.code.name, key=key, partition=shard.partition, error=str(error))

@@ -50,8 +50,11 @@ class Transactions:
         new_producer_id: NewProducerId,
         transport: MarkerTransport,
     ) -> None:
-        """``transport`` carries markers to partition leaders. The kernel's ``interception`` may stop a transaction, and its
-        ``listener`` is notified of decisions and of refused markers."""
+        """``transport`` carries markers to partition leaders.
+
+        The kernel's ``interception`` may stop a transaction, for a test; its ``listener`` is notified of decisions and of refused
+        markers.
+        """
         settings = kernel.config.settings
         self._env = kernel.env
         self._errors = RepeatedErrors(kernel.env, log)
@@ -105,13 +108,13 @@ class Transactions:
         replaying = Replaying(replaced=(TXN_KEY_VERSION,), start_over=shard.clear)
         return Opening(shard=shard, runtime=runtime, replaying=replaying)
 
-    # elections
+    # leader elections
 
     def resume(self) -> None:
         """Complete the transactions that were decided before the last stop, without waiting for a client (rule CRD-01).
 
-        Before that, partitions whose addition a power cut removed are added to their transactions again. Markers are sent once the
-        decisions are durable. Clients may connect before.
+        First adds partitions again to transactions whose record of them a power cut removed. Markers are sent once the decisions
+        are durable; clients may connect before that.
         """
         if self._cluster_state.is_alone:
             self._lost_additions.find(self.shards())
@@ -146,7 +149,7 @@ class Transactions:
         for transactional_id in shard.ids:
             self._retry_after_ms.pop(transactional_id, None)
 
-    # shards
+    # finding shards
 
     def runtime_of(self, shard: TransactionShard) -> Runtime | None:
         """The runtime of a shard; None if its log is offline or it was dropped, which may happen during each wait."""
@@ -172,7 +175,7 @@ class Transactions:
         return self._barrier.is_synced(self._shard(transactional_id)[1].partition.log)
 
     def may_be_added_again(self, transactional_id: str) -> bool:
-        """Whether a start could repeat an addition that a power cut removed (`LostAdditions`).
+        """Whether a restarted broker could repeat the addition of a partition whose record a power cut removes (`LostAdditions`).
 
         False in a cluster, where other brokers may lead the coordinator or the partition after the power cut.
         """
@@ -188,12 +191,12 @@ class Transactions:
 
     @property
     def delayed(self) -> int:
-        """Number of completions whose record the log has refused, and that are waiting for a retry."""
+        """Number of completions that are waiting for a retry, because the log has refused their Complete record."""
         return self._completions.delayed
 
     @property
     def load_ms(self) -> list[float]:
-        """Duration of each of the last loads of a shard, in ms."""
+        """Durations in ms of the latest loads of shards."""
         return self._shards.load_ms
 
     def shard_of(self, transactional_id: str) -> TransactionShard:
@@ -203,7 +206,7 @@ class Transactions:
         """The partitions of a transaction. For a decided transaction, only those whose marker is missing."""
         return self._completions.pending_partitions(metadata) if metadata.state in PREPARED else metadata.partitions
 
-    # commands
+    # commands on transactional ids
 
     def init_producer_id(
         self,
@@ -255,7 +258,7 @@ class Transactions:
     def end(self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int) -> ProducerIdAndEpoch:
         """Commit or abort; returns the producer id and epoch for the client's next transaction.
 
-        Raises the errors of `TransactionShard.end_txn`, and `DecisionDelayed` if an interception delays the decision.
+        Raises the errors of `TransactionShard.end_txn`, and `DecisionDelayed` if a test's fault delays the decision.
         """
         shard, runtime = self._shard(transactional_id)
         result: Result[Ended] = shard.end_txn(
@@ -273,9 +276,9 @@ class Transactions:
         return answer.identity
 
     def _check_decision(self, shard: TransactionShard, transactional_id: str, result: Result[Any], *, commit: bool = False) -> None:
-        """Call the interception before a Prepare record is logged.
+        """Apply a test's fault before a Prepare record is logged.
 
-        Raises its `KafkaError`, or `DecisionDelayed` if the decision must wait.
+        Raises the fault's `KafkaError`, or `DecisionDelayed` if the decision must wait.
         """
         interception = self._interception
         if interception is None or Point.BEFORE_PREPARE not in interception.watched_points:
