@@ -37,7 +37,7 @@ class LogPosition(NamedTuple):
 
     @staticmethod
     def on(partition: Replicated) -> LogPosition:
-        """The end of a partition's log at this time."""
+        """The current end of a partition's log."""
         return LogPosition(partition.log.leader_epoch, partition.log.log_end_offset)
 
 
@@ -52,18 +52,18 @@ class Barrier:
 
     def __init__(self, group_commit: GroupCommit | None, *, is_replicated: bool = False) -> None:
         self.group_commit = group_commit
-        # For each log, its waiters with the offset that the high watermark must reach. They are dropped together with the log.
+        # For each log, its waiters with the offset that the high watermark must reach.
         self._uncommitted: WeakKeyDictionary[Log, list[tuple[int, OnDurable]]] = WeakKeyDictionary()
         self.never_waits = group_commit is None
         self.on_written: Callable[[Log], None] | None = None if group_commit is None else group_commit.wrote
-        """Must be called with each log that has grown. None if no sync is needed."""
+        """Must be called with each log that has grown; None with ``ottla.durability=process``, which needs no syncs."""
 
         self.is_replicated = is_replicated
         self.leaderships_lost = 0
         """Number of times that another broker became leader of a partition.
 
-        A request that is handled in several turns of the event loop stores this number. `Partition.was_lost_since` then returns
-        whether its writes may be lost, even if this broker leads again.
+        A request that is handled in several steps stores this number before its first write. `Partition.was_lost_since` then
+        returns whether the writes may be lost, even if this broker leads again.
         """
         self.dependencies: dict[Replicated, LogPosition] = {}
         """The coordinators' partitions that the response of the current request depends on."""
@@ -85,8 +85,8 @@ class Barrier:
     def lossy_rounds(self) -> int:
         """Number of rounds of syncs in which some writes may not have been synced.
 
-        A request that is handled in several turns of the event loop compares this number. If it has grown, writes of the request
-        may be lost, even if nothing is pending now.
+        A request that is handled in several steps compares this number with an earlier value. If the number has grown, writes of
+        the request may be lost, even if nothing is pending now.
         """
         return 0 if self.group_commit is None else self.group_commit.lossy_rounds
 
@@ -95,7 +95,7 @@ class Barrier:
         return self.group_commit is None or self.group_commit.is_synced(log)
 
     def recovered(self, log: Log) -> None:
-        """Record that a start has opened a log, which may have unsynced records if the process was killed."""
+        """Record that the starting broker has opened a log, which may have unsynced records if the last process was killed."""
         if self.group_commit is not None and log.segments and log.recovery_point < log.log_end_offset:
             for segment in log.segments[log.segment_at(log.recovery_point) :]:
                 self.group_commit.wrote(log, segment)
@@ -105,7 +105,7 @@ class Barrier:
         if self.group_commit is not None:
             self.group_commit.wrote_file(path, directory)
 
-    # responses
+    # delaying responses
 
     def answer(self, then: OnDurable) -> None:
         """Call ``then`` after all data written so far is durable. ``then(False)`` means that the writes may be lost."""
@@ -122,7 +122,7 @@ class Barrier:
         self.group_commit.then(durable.end)
         return await durable
 
-    # effects
+    # delaying effects
 
     def effect(self, then: Callable[[], None]) -> None:
         """Call ``then`` after all data written so far is durable. If the disk has failed, ``then`` is never called."""
@@ -131,8 +131,8 @@ class Barrier:
     def _when_certain(self, then: OnDurable) -> None:
         """Call ``then`` with True after all data written so far is durable; with False if the disk has failed.
 
-        A round of syncs with a damaged file reports False, although all other files are synced. So the effect waits for another
-        round. If the damaged file is the waiting coordinator's, its partition is offline by then.
+        A round of syncs with a damaged file reports False, although all other files are synced, so ``then`` waits for another
+        round. If the waiting coordinator's own file is damaged, its partition is offline by then.
         """
         commit = self.group_commit
         if commit is None:
@@ -159,7 +159,7 @@ class Barrier:
         self._when_certain(certain.end)
         return await certain
 
-    # the high watermark
+    # waiting for the high watermark
 
     def answer_after(self, log: Log, offset: int, then: OnDurable) -> None:
         """Call ``then`` after the records of ``log`` below ``offset`` are committed and durable.
@@ -210,7 +210,8 @@ class Barrier:
                 then(True)
 
     def forget(self, log: Log) -> None:
-        """Drop the waiters of a partition that another broker leads: effects are dropped, and responses are errors."""
+        """Drop the waiters of a partition that another broker now leads: its effects are dropped, and its responses become
+        errors."""
         self.leaderships_lost += 1
         for _, then in self._uncommitted.pop(log, ()):
             then(False)

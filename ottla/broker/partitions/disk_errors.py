@@ -24,7 +24,7 @@ def storage_error(partition_log: Log, error: OSError) -> KafkaError:
 def disk_refused(disk: DiskHealth, partition_log: Log, error: OSError, size_bytes: int = PROBE_MIN_BYTES) -> None:
     """Record that a write to a log has failed.
 
-    The write may be retried. But if the file is `Damaged`, the log goes offline.
+    The write may be retried, unless the file is `Damaged`: then the log goes offline.
     """
     if isinstance(error, Damaged):
         take_offline(partition_log, described(error))

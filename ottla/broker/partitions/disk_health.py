@@ -21,11 +21,11 @@ PROBE_INTERVAL_MS = 1_000
 PROBE_MIN_BYTES = 4_096
 PROBE_MAX_BYTES = 1 << 20
 MAX_UNWRITTEN_LOGGED = 20
-"""Maximum number of files that a stop could not write and that are logged one by one."""
+"""Maximum number of files that are logged one by one if the stopping broker cannot write them."""
 QUIET_MS = 60_000
-"""Time in ms without a failed write after which a successful probe ends failures that were not for lack of space."""
+"""Time in ms without a failed write. After it a successful probe ends even failures that were not for lack of space."""
 _FOR_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
-"""Errors whose end a probe detects, because a probe needs space and a descriptor. It cannot test another file's size limit."""
+"""Errors whose end a probe detects, because a probe needs space and a descriptor. A probe cannot test another file's size limit."""
 
 log = structlog.get_logger("disk")
 
@@ -33,14 +33,14 @@ log = structlog.get_logger("disk")
 class DiskHealth:
     """The state of one log directory. Logs the first failed write and the end of the failures.
 
-    The failures end when all affected partitions have written again, or when a probe succeeds: writing a file of the largest failed
-    size.
+    The failures end when all affected partitions have written again, or when a probe, a file of the largest failed size, is
+    written.
     """
 
     def __init__(self, env: Env, directory: str) -> None:
         self._env = env
         self.errors = RepeatedErrors(env, log)
-        """Logs errors of single files, which many requests may cause while the rest of the disk works."""
+        """Logs errors of single files, without repeating a line for each of the many requests that may cause an error."""
         self._directory = directory
         # The partitions and files with a failed write, in order of the failures.
         self._refused: dict[str, None] = {}
@@ -52,7 +52,7 @@ class DiskHealth:
         self._timer: Timer | None = None
         self.has_failed = False
         self.refused_writes = 0
-        """The number of failed writes since the start."""
+        """The number of failed writes since the broker's start."""
 
     @property
     def is_refusing(self) -> bool:
@@ -83,7 +83,7 @@ class DiskHealth:
         self._refused[what] = None
 
     def accepted(self, what: str) -> None:
-        """Record a successful write. If no write has failed so far, this takes almost no time."""
+        """Record a successful write. Takes almost no time while no write fails."""
         if self._refused:
             self._refused.pop(what, None)
             if not self._refused:
@@ -169,7 +169,7 @@ class DiskStop:
 
 
 def log_unwritten(unwritten: list[str]) -> None:
-    """Log the files that a stop could not write: `MAX_UNWRITTEN_LOGGED` one by one, then the number of the rest."""
+    """Log the files that the stopping broker could not write: `MAX_UNWRITTEN_LOGGED` one by one, then the number of the rest."""
     for line in unwritten[:MAX_UNWRITTEN_LOGGED]:
         log.error("file_not_written", reason=line)
     if len(unwritten) > MAX_UNWRITTEN_LOGGED:

@@ -23,17 +23,20 @@ OnDurable = Callable[[bool], None]
 
 
 _RANK = {OFFSETS_TOPIC: 1, TRANSACTION_TOPIC: 2}
-"""The order of syncs in a round. Before a Prepare record, the transaction's records and offsets must be synced."""
+"""The order in which a round syncs logs, by topic; 0 for others.
+
+A transaction's records and offsets must be synced before its Prepare record.
+"""
 
 
 SHORTAGE_RETRY_MS = 100
 """Delay in ms before repeating a round of syncs that got no file descriptor."""
 SPARED_DESCRIPTORS = 8
-"""Number of log files that are closed if no descriptor is left for a round. A round needs one descriptor at a time."""
+"""Number of log files that are closed if no descriptor is left for a round of syncs, which needs one descriptor at a time."""
 
 
 class _Round:
-    """The files to sync together, with their ranks, the directories of new files, and the waiters."""
+    """The files to sync together, with their order (`_RANK`), the directories of new files, and the waiters."""
 
     __slots__ = ("damaged", "directories", "paths", "waiters")
 
@@ -62,7 +65,7 @@ class GroupCommit:
         self._stepping = stepping
         self._on_failure = on_failure
         self._on_refused = on_refused
-        # The files to sync with their ranks, and the directories in which new files were created.
+        # The files to sync, with their order (`_RANK`), and the directories in which new files were created.
         self._dirty: dict[str, int] = {}
         self._new_directories: set[str] = set()
         # The newest segment file of each log whose directory entry is synced, or will be in the next round.
@@ -82,7 +85,7 @@ class GroupCommit:
         return bool(self._dirty) or self._round is not None
 
     def wrote(self, log: Log, segment: Segment | None = None) -> None:
-        """Record that a log has grown, by default in its active segment."""
+        """Record that a segment of a log, by default the active segment, has grown."""
         path = (segment or log.active).log.path
         if path not in self._dirty and not self.has_failed:
             self._dirty[path] = _RANK.get(log.topic, 0)
@@ -127,7 +130,7 @@ class GroupCommit:
     def _schedule(self) -> None:
         if not self._is_scheduled and self._round is None:
             self._is_scheduled = True
-            # Begin in a later turn of the event loop, so that the round includes further writes of this turn.
+            # Begin the round in the next iteration of the event loop, so that it includes further writes of this iteration.
             self._env.call_soon(self._begin)
 
     def _begin(self) -> None:
@@ -188,7 +191,8 @@ class GroupCommit:
         self._env.call_later(SHORTAGE_RETRY_MS, self._begin)
 
     def _failed(self, error: BaseException, this: _Round) -> None:
-        """After a failed sync take logs with unsynced writes offline: readers must not see records that a restart may not find."""
+        """After a failed sync take logs with unsynced writes offline: clients must not read records that may be missing after a
+        restart."""
         self.has_failed = True
         unknown = this.paths | self._dirty
         self._dirty.clear()

@@ -41,7 +41,7 @@ class Housekeeping:
         self._errors = RepeatedErrors(kernel.env, log)
         self._timers: dict[str, Timer] = {}
         self.uncleanable: set[Log] = set()
-        """Logs that the cleaner could not read. They are not compacted until the next start."""
+        """Logs that the cleaner could not read, and that are not compacted until the next start."""
 
     def start(self) -> None:
         """Start the tasks on logs. Other parts add their own tasks with `repeat`."""
@@ -71,7 +71,7 @@ class Housekeeping:
         waits_after_start: bool = False,
         is_by_clock: bool = True,
     ) -> None:
-        """Run a task repeatedly. If the task returns a coroutine, it runs in steps.
+        """Run a task repeatedly. A task may return a coroutine, which runs in steps.
 
         The interval begins at the end of a run, so runs of a task never overlap. The first run begins after an interval or, with
         ``waits_after_start``, after `_initial_delay_ms`. ``is_by_clock`` means that `Env.call_by_clock` measures the interval. A
@@ -111,8 +111,8 @@ class Housekeeping:
     def _initial_delay_ms(self, interval_ms: int) -> int:
         """The delay in ms between the broker's start and the first run of a task on logs (log.initial.task.delay.ms).
 
-        If only the interval is set, and is shorter than Kafka's default delay of 30 s, the delay is the interval, because users
-        with a short interval, as in tests, do not want to wait longer.
+        If only the interval is set, and is shorter than Kafka's default delay of 30 s, the interval is also the delay: a user who
+        sets a short interval does not want to wait longer.
         """
         delay_ms = self._config.settings.log_initial_task_delay_ms
         return delay_ms if "log.initial.task.delay.ms" in self._config.current.given else min(delay_ms, interval_ms)
@@ -130,7 +130,7 @@ class Housekeeping:
         return await self._directory.expire_producers(self._env.now_ms(), expiration_ms, PRODUCERS_AT_ONCE)
 
     async def _checkpoint(self) -> None:
-        """Write the checkpoints and sync closed segments. Then a start after a crash need not read these segments."""
+        """Write the checkpoints and sync closed segments, so that a start after a crash need not read these segments."""
         directory = self._directory
         await directory.write_checkpoints()
         self._disk.accepted(directory.path)

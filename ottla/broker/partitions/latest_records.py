@@ -1,14 +1,12 @@
 """Reads a coordinator's log and skips most records that a later record of the same key replaces, so that a start decodes fewer.
 
-A coordinator's log has many records of one key, of which a start needs only the newest: as compaction assumes, it has the key's
-whole state. So a record is held back until a record of the same key replaces it. A held record may be returned after records of
-other keys that were written later.
+A coordinator's log has many records of one key. A start needs only the newest, which has the key's whole state, as compaction
+assumes. So a record is held back until a record of the same key replaces it, and may be returned after later records of other keys.
 
 Coordinators usually write one record in each batch, uncompressed and with CreateTime. In such a batch a few bytes give the key's
-position, so the batch need not be decoded. Every other batch (several records, compressed, of a transaction, a marker) is not held
-back, and neither is a tombstone, which also ends pending offsets of transactions. Before such a batch all held batches are
-returned. So a replay of the returned batches gives the same state as a replay of all batches, as long as every record can be
-decoded.
+position, so the batch need not be decoded. All other batches (several records, compressed, of a transaction, a marker) and
+tombstones, which also end pending offsets of transactions, are not held back: they are returned after all held batches. So a replay
+of the returned batches gives the same state as a replay of all batches, as long as every record can be decoded.
 """
 
 from __future__ import annotations
@@ -104,7 +102,10 @@ def _released(log: Log, kinds: Collection[int], held: dict[bytes, bytes]) -> Ite
 
 
 def _of_header_alone(data: bytes, at: int) -> tuple[int, ...]:
-    """Return the fields of `_HEAD` for a batch that is too short to have all of them. The zeros keep it from being held back."""
+    """Return the fields of `_HEAD` for a batch that is too short to have all of them.
+
+    Missing fields are zeros, so that the batch is not held back.
+    """
     header = read_header(data, at)
     return header.base_offset, header.crc, header.attributes, header.last_offset_delta, 0, 0, 0, 0, 0, 0, 0
 

@@ -29,11 +29,11 @@ DELETE_WORK = 20
 """Estimated time to rename a partition's directory, in units of 2 us."""
 
 NO_LEADER = -1
-"""The leader id of a partition without a leader."""
 
 
 class NotLeader(KafkaError):
-    """NOT_LEADER_OR_FOLLOWER for a partition that another broker leads, with the leader's id (-1 for none) and epoch (KIP-951)."""
+    """The error NOT_LEADER_OR_FOLLOWER for a partition that another broker leads, with the leader's id (-1 for none) and epoch
+    (KIP-951)."""
 
     def __init__(self, leader_id: int, leader_epoch: int) -> None:
         super().__init__(Code.NOT_LEADER_OR_FOLLOWER)
@@ -46,11 +46,11 @@ class Partition:
 
     The leader determines the high watermark; without other replicas it is the log end offset. A follower gets it from its leader.
 
-    ``appended_bytes`` counts the bytes of data batches that consumers may read right after the append. If there are other replicas,
-    it does not grow. ``fetchable_bytes`` counts the bytes that followers may fetch. ``reveals`` counts the events that may make any
-    amount of earlier data visible to consumers: markers, and moves of the high watermark. ``bytes_in`` and ``messages_in`` count
-    the client batches that got an offset, including retries of a stored batch, as Kafka's BytesInPerSec and MessagesInPerSec
-    (ReplicaManager.appendRecordsToLeader).
+    ``appended_bytes`` counts the bytes of data batches that consumers may read right after the append. With other replicas it does
+    not grow, because consumers wait for the high watermark. ``fetchable_bytes`` counts the bytes that followers may fetch.
+    ``reveals`` counts the events that may make any amount of earlier data visible to consumers: markers, and moves of the high
+    watermark. ``bytes_in`` and ``messages_in`` count the client batches that got an offset, including retries of a stored batch, as
+    Kafka's BytesInPerSec and MessagesInPerSec (ReplicaManager.appendRecordsToLeader).
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class Partition:
     def __init__(
         self, env: Env, partition_log: Log, barrier: Barrier, disk: DiskHealth, broker_id: int, *, is_led: bool = True
     ) -> None:
-        """``is_led`` means that this broker is the only replica and leads. Otherwise no leader is known yet."""
+        """``is_led`` means that this broker is the only replica and leads. Without ``is_led`` no leader is known yet."""
         self._env = env
         self.barrier = barrier
         self._on_written = barrier.on_written
@@ -85,7 +85,7 @@ class Partition:
         self.reveals = 0
         self.bytes_in = 0
         self.messages_in = 0
-        # The callback that has waited longest is first, and is called first.
+        # The callbacks are called in this order, in which they began to wait.
         self.waiters: dict[Callable[[], None], None] = {}
         self._leader: Leader | None = None
         self._lost = 0
@@ -94,7 +94,7 @@ class Partition:
         if is_led:
             self.lead(sole_leader(broker_id, partition_log.leader_epoch, partition_log.log_end_offset))
 
-    # replicas
+    # leaders and followers
 
     @property
     def is_led(self) -> bool:
@@ -272,7 +272,7 @@ class Partition:
             self._wake()
 
     def _disk_error(self, error: OSError, size_bytes: int) -> KafkaError:
-        """The error for the client. `DiskHealth` logs a full disk once, not for each failed write."""
+        """Handle a failed write to the log; returns the error for the client."""
         disk_refused(self._disk, self.log, error, size_bytes)
         self.wake_where_offline()
         return storage_error(self.log, error)
@@ -284,7 +284,10 @@ class Partition:
         return self.look_up(lambda log: read(log, offset, max_bytes, **options))
 
     def look_up(self, query: Callable[[Log], T]) -> T:
-        """The result of ``query``, which reads the log. Raises KAFKA_STORAGE_ERROR, and CORRUPT_MESSAGE for a damaged batch."""
+        """The result of ``query``, a function that reads the log.
+
+        Raises KAFKA_STORAGE_ERROR, and CORRUPT_MESSAGE for a damaged batch.
+        """
         self.log.check_online()
         try:
             return query(self.log)
@@ -326,7 +329,7 @@ class Partitions:
         self._led_elsewhere = led_elsewhere
 
     def add(self, partition_log: Log, *, is_led: bool = True) -> Partition:
-        """Put a partition into service. ``is_led``: this broker is its only replica. If not, call `lead` or `follow` next."""
+        """Put a partition into service. ``is_led``: this broker is its only replica. Otherwise call `lead` or `follow` next."""
         partition = Partition(self._env, partition_log, self._barrier, self._disk, self._broker_id, is_led=is_led)
         self._by_name[partition_log.topic, partition_log.partition] = partition
         return partition

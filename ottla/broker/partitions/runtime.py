@@ -28,28 +28,30 @@ Replay = Callable[[LogRecord, int, int], None]
 """Replays a record. The arguments are the record, its offset, and the producer id of its transaction; -1 outside a transaction."""
 
 ATTEMPTS_ASIDE = 3
-"""Number of attempts to compute a large command in a worker thread. An attempt fails if another command is logged meanwhile. If all
-fail, the command runs on the event loop."""
+"""Number of attempts to compute a large command in a worker thread. An attempt fails if another command is logged meanwhile.
+
+After the last failure the command runs on the event loop.
+"""
 ANSWERS_PER_STEP = 50
 """Number of parked requests that get their response in one step. Each response takes about 50 us."""
 
 BATCH_WORK, RECORD_WORK, PIECE_WORK = 3, 5, 500
-"""Estimated times to read a batch, to replay a record, and to search 256 KiB of a file, in units of 2 us."""
+"""Estimated times to read a batch, to replay a record, and to search 256 KiB of a log file, in units of 2 us."""
 
 log = structlog.get_logger("coordinator")
 
 
 def nothing() -> None:
-    """Do nothing before the append of a command."""
+    """Do nothing: the default of ``before_append``."""
 
 
 class Replaying(msgspec.Struct, frozen=True, kw_only=True):
     """Options of replaying a coordinator's log.
 
     If a key's version is in ``replaced``, only the newest record of the key is replayed. If that record cannot be decoded, an
-    earlier one counts: ``start_over`` resets the state, and then every record is replayed. The same happens if files of the log are
-    replaced while it is read in steps. Without ``start_over`` every record is replayed. ``on_marker`` is called with the producer
-    id of each marker and whether the marker commits.
+    earlier record counts: ``start_over`` resets the state, and then every record is replayed. This also happens if files of the log
+    are replaced while it is read in steps. Without ``start_over`` every record is replayed. ``on_marker`` is called with the
+    producer id of each marker and whether the marker commits.
     """
 
     on_marker: Callable[[int, bool], None] | None = None
@@ -86,7 +88,7 @@ class Runtime:
         self._refused = refused or coordinator_code
         self.partition = partition
         self.is_closed = False
-        """Whether the shard was dropped. Work that uses the shard in several turns of the event loop is then refused."""
+        """Whether the shard was dropped. Work in steps that still uses the shard is then refused."""
 
     def execute(self, result: Result[T]) -> T:
         """Append the records, replay them, carry out the effects, and return the response.
@@ -169,7 +171,8 @@ class Runtime:
                 try:
                     self._carry_out_effect(effect)
                 except KafkaError as error:
-                    # The decision is already in the log, so the caller must not take this error for a failed append and retry.
+                    # The decision is already in the log, so raise no `KafkaError`: the caller would take it for a failed append and
+                    # retry.
                     raise RuntimeError(f"{effect!r} was refused after its decision was logged") from error
         for answer in answers[:ANSWERS_PER_STEP]:
             self._stepping.guarded(answer.waiter, answer.answer)
@@ -177,7 +180,6 @@ class Runtime:
             self._stepping.run(self._answer_rest(answers[ANSWERS_PER_STEP:]))
 
     async def _answer_rest(self, answers: list[AnswerMember]) -> None:
-        """Send the remaining responses of parked requests in steps. The responses are already determined."""
         for at, answer in enumerate(answers, 1):
             self._stepping.guarded(answer.waiter, answer.answer)
             if at % ANSWERS_PER_STEP == 0:
