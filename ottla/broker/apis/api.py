@@ -53,7 +53,7 @@ a Protocol with only the services that it needs, so that the signature shows whi
 
 
 class WaitsFor(Enum):
-    """The writes that must be durable or committed before a response is sent. The response waits after its handler has returned."""
+    """The writes that must be durable or committed before a response is sent. The handler has then already returned."""
 
     COORDINATORS = "coordinators"
     """All writes must be durable, and the coordinators' records that the handler used must be committed."""
@@ -69,7 +69,7 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     ``failed`` builds the response to a request that fails as a whole. ``authorisation`` lists the permissions that Kafka's
     authorizer checks; ``authorise`` and ``checks_itself`` determine where they are checked (`request_authorizer.enforcing`).
     ``is_bulky``: the response may be far larger than the request, so the request waits while too many bytes of responses are
-    unsent, unless ``is_small`` says that its own response is small.
+    unsent, unless ``is_small`` returns that this response will be small.
     """
 
     key: int
@@ -82,9 +82,9 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     authorise: Authorise | None = None
     """Checks, before the handler is called, the permissions that every request of the API needs."""
     refused: Callable[[S, Any, RequestContext], Any] | None = None
-    """Returns the error response if the broker refuses a request; None if it may forward the request to a controller."""
+    """Returns the broker's error response to a request; None if the broker may forward the request to a controller."""
     checks_itself: bool = False
-    """Whether the handler checks permissions, because its response has a result for each resource."""
+    """Whether the handler itself checks permissions, because its response has a result for each resource."""
 
     @property
     def codec(self) -> Api:
@@ -100,7 +100,7 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         return APIS[self.key].min_version
 
     def max_version(self, *, unstable: bool) -> int:
-        """The newest version that is served, including unstable versions with ``unstable`` (``unstable.api.versions.enable``)."""
+        """The newest version that is served. ``unstable`` includes unstable versions (``unstable.api.versions.enable``)."""
         return APIS[self.key].newest_version if unstable else APIS[self.key].max_version
 
 

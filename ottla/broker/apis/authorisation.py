@@ -33,10 +33,10 @@ def authorisations(text: str) -> tuple[Authorisation, ...]:
 
 
 UNRESTRICTED: tuple[Authorisation, ...] = ()
-"""Declares that every client may use the API, as in Kafka."""
+"""The permissions of an API that every client may use, as in Kafka: none."""
 
 Authorise: TypeAlias = Callable[[RequestAuthorizer, Any, Any], None]
-"""Takes the authorizer, a request and its context. Raises `KafkaError` if the client lacks a permission that the request needs."""
+"""Checks a request with the authorizer. Raises `KafkaError` if the client lacks a permission that the request needs."""
 
 REFUSED = {
     ResourceType.TOPIC: Code.TOPIC_AUTHORIZATION_FAILED,
@@ -82,8 +82,8 @@ def check(
 
 
 def needs(text: str) -> Authorise:
-    """Parse the permissions that each request of an API needs, in the order of their checks, such as ``"WRITE TRANSACTIONAL_ID
-    transactional_id, READ GROUP group_id"``. The third word is the request's field that names the resource."""
+    """Parse the permissions that every request of an API needs, in the order in which they are checked, such as ``"WRITE
+    TRANSACTIONAL_ID transactional_id, READ GROUP group_id"``. The third word is the request's field that names the resource."""
     triples = [part.split() for part in text.split(",")]
     parsed = [(AclOperation[operation], ResourceType[resource], field) for operation, resource, field in triples]
 

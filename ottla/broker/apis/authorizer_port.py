@@ -22,7 +22,10 @@ class Client(Protocol):
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True):
-    """An action that was denied, and how often. ``denied_by`` is the ACL that denies it; None if no ACL allows it."""
+    """An action that was denied, and how often.
+
+    ``denied_by`` is the ACL that denies the action; None if merely no ACL allows it.
+    """
 
     principal: str
     client_host: str
@@ -53,7 +56,7 @@ class RequestAuthorizer(Protocol):
     ) -> bool:
         """Whether the client may perform an operation on one resource.
 
-        With ``logs_denied`` a denial is logged. Pass False if the client did not name the resource.
+        With ``logs_denied`` a denial is logged; pass False if the request does not name the resource.
         """
         ...
 
@@ -70,7 +73,7 @@ class RequestAuthorizer(Protocol):
         ...
 
     def denials(self) -> Sequence[Denial]:
-        """The newest denied actions since the broker's start, the last one first."""
+        """The newest denied actions since the broker's start, latest first."""
         ...
 
 

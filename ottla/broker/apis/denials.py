@@ -1,4 +1,4 @@
-"""The newest actions that the authorizer has denied, each with the rule that decided."""
+"""The newest actions that the authorizer has denied, each with the ACL that denies it, if any."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from ottla.security.acl.standard_authorizer import Decision
 from ottla.security.principal import KafkaPrincipal
 
 MAX_DENIALS = 1_000
-"""Maximum number of denied actions that are kept. The action that has not been repeated for the longest time is dropped first."""
+"""Maximum number of denied actions in memory. The action that was not repeated for the longest time is dropped first."""
 TEXT_CHARACTERS = 249
-"""Maximum number of characters kept of a client's string. Clients may send 32,767; 249 is Kafka's limit for topic names."""
+"""Maximum number of characters of a client's string that are stored.
+
+Clients may send 32,767; 249 is Kafka's limit for topic names.
+"""
 
 _Key = tuple[KafkaPrincipal, AclOperation, ResourceType, str]
 

@@ -1,8 +1,7 @@
 """Finds the APIs that a server offers. Each API has a schema in `protocol` and a handler module of the same name.
 
-So a new API needs two files: ``protocol/schemas/end_txn.schema``, from which ``make generate`` adds an entry to
-`protocol.messages.APIS`, and ``broker/handlers/end_txn.py`` with its `Declaration`. ApiVersions, dispatch and the tests use a
-server's registry.
+A new API needs two files: ``protocol/schemas/end_txn.schema``, from which ``make generate`` adds an entry to
+`protocol.messages.APIS`, and ``broker/handlers/end_txn.py`` with its `Declaration`.
 
 A handler's module is imported at the first request of its API, because importing all modules would block the event loop for too
 long. So ApiVersions takes the versions from the index of the schemas, as `Declared` does.
@@ -36,7 +35,7 @@ class ApiRegistry(Generic[S]):
     def __init__(self, modules: Mapping[str, str], offered_from: Mapping[int, int] | None = None) -> None:
         """``modules``: full names of modules by short name. Modules without a schema of the same name are ignored.
 
-        ``offered_from``: by API key, the lowest version in ApiVersions, where it differs from the schema's.
+        ``offered_from``: by API key, the lowest version that ApiVersions offers, if it differs from the schema's lowest version.
         """
         self.modules = {key: modules[entry.module] for key, entry in sorted(APIS.items()) if entry.module in modules}
         """The full name of the handler's module by API key, ordered by key."""

@@ -1,6 +1,6 @@
 """The authorizer of a broker with ``authorizer.class.name``: the ACLs of the cluster's metadata decide (Kafka's AuthHelper).
 
-Imported only if the setting is given; without it `authorizer_port.ALLOW_ALL` is used.
+Imported only if the setting is set; otherwise `authorizer_port.ALLOW_ALL` is used.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from ottla.security.acl.standard_authorizer import Decision, StandardAuthorizer
 from ottla.security.principal import INTERNAL
 
 WITH_PLAIN_MESSAGE = frozenset({49, 55, 80, 81, 83, 84, 85, 86, 87})
-"""Keys of the APIs that need a permission on the cluster, and whose error has the usual message of its code. For the other APIs
-Kafka uses AuthHelper.authorizeClusterOperation, which has its own message."""
+"""Keys of the APIs that need a permission on the cluster, and whose error has its code's usual message.
+
+For all other such APIs Kafka uses AuthHelper.authorizeClusterOperation, which has its own message.
+"""
 WITHOUT_MESSAGE = frozenset({48, 50, 68, 76, 78, 79, 88, 93})
 """Keys of the APIs whose responses leave the field for the message empty if a permission is missing."""
 
@@ -38,7 +40,10 @@ log = structlog.get_logger("authorizer")
 
 
 class AclAuthorizer:
-    """Decides by ACLs. Logs each kind of denial once, and later how often it was repeated (``kafka.authorizer.logger``)."""
+    """Decides by ACLs whether to allow an operation.
+
+    Logs each kind of denial once, and later how often it was repeated (``kafka.authorizer.logger``).
+    """
 
     is_enabled = True
 
@@ -48,7 +53,7 @@ class AclAuthorizer:
         self._logged = RepeatedErrors(clock, log)
         self._denials = Denials()
         self._rates = {True: RatePerMinute(), False: RatePerMinute()}
-        """How many actions per minute are allowed (True) and denied (False)."""
+        """The rates per minute of allowed actions (True) and of denied actions (False)."""
 
     def allows(
         self,
@@ -112,8 +117,8 @@ def enforcing(authorizer: RequestAuthorizer) -> Callable[[Declared[Any]], Declar
     """Return a function that changes an API's declaration so that requests without a needed permission are refused before the
     handler.
 
-    Without ``authorise`` and ``checks_itself``, an API's only permission is checked if it is on the cluster; any other such API
-    requires CLUSTER_ACTION, which brokers and super users have.
+    Without ``authorise`` and ``checks_itself``, an API's only permission is checked if it is on the cluster; if it is not,
+    CLUSTER_ACTION is required, which brokers and super users have.
     """
 
     def change(api: Declared[Any]) -> Declared[Any]:

@@ -1,8 +1,7 @@
 """The parts of a broker that handlers of APIs, and other modules, may use.
 
-`BrokerServer` implements `Services`; the modules that use `Services` do not import `BrokerServer`. Each handler has a Protocol with
-the services that it needs. mypy checks that `Services` has them where the handler's `Declaration` is created, and that
-`BrokerServer` implements `Services` where a connection is created.
+`BrokerServer` implements `Services`, so that handlers need not import `BrokerServer`. Each handler has a Protocol with the services
+that it needs; mypy checks that `Services` has these services where the handler's `Declaration` is created.
 """
 
 from __future__ import annotations
