@@ -41,19 +41,19 @@ SUPPORTED_FEATURES = {
 }
 
 PARTITIONS_AT_ONCE = 100
-"""Commands for more partitions than this are computed in a worker thread."""
+"""Number of partitions above which a command is computed in a worker thread."""
 
 ACL_WORK = 4
 """Time counted for creating, deleting or comparing an ACL, in units of 2 us.
 
-The actual time is about 30 us. Because less is counted, a step takes 8 ms instead of 2 ms: each step writes a batch, and shorter
+The actual time is about 30 us. Less is counted, so that a step takes 8 ms instead of 2 ms: each step writes a batch, and shorter
 steps would write many more batches.
 """
 
 MAX_IDS_LOGGED = 10
 """Maximum number of expired delegation tokens that one log line names."""
 NEXT_SWEEP_MS = 10
-"""Delay in ms before the next sweep if a sweep has not removed all expired delegation tokens."""
+"""Delay in ms before the rest is removed if one run has not removed all expired delegation tokens."""
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class TopicCreation(Protocol):
     """A controller in another process that creates the topics that this broker needs."""
 
     def create_topic(self, topic: NewTopic) -> NoReturn:
-        """Request a topic from the controller. Raises UNKNOWN_TOPIC_OR_PARTITION, which clients retry until the topic exists."""
+        """Request the creation of a topic. Raises UNKNOWN_TOPIC_OR_PARTITION, on which clients retry until the topic exists."""
         ...
 
 
@@ -92,9 +92,11 @@ class ClusterCommands:
         controller: TopicCreation | None = None,
         decide_features: Callable[[Mapping[str, int]], Result[None]] | None = None,
     ) -> None:
-        """``publish`` gets the names of the node's own configs that a command has set, possibly to equal values. ``controller``
-        creates topics if the controller is in another process. ``decide_features`` sets feature levels, by default
-        `ClusterState.set_features`."""
+        """``publish`` is called with the names of the node's own configs that a command has set, even to equal values.
+
+        ``controller`` creates topics if the controller is in another process. ``decide_features`` sets feature levels, by default
+        `ClusterState.set_features`.
+        """
         self._randomness = randomness
         self._config = config
         self.state = state
@@ -120,7 +122,10 @@ class ClusterCommands:
         return response
 
     def set_up(self, features: Mapping[str, int], *, is_new: bool) -> None:
-        """Set the levels of ``features`` at a start. In a new log, all other features get their default levels."""
+        """Set the levels of ``features`` when the broker starts.
+
+        If the metadata log is new, all other features get their default levels.
+        """
         self._execute(self.state.set_features(levels_with(DEFAULT_FEATURES, features) if is_new else dict(features)))
         self._drop_metadata_topic()
 
@@ -262,7 +267,7 @@ class ClusterCommands:
         return self._execute(self.state.tokens.expire(hmac, requester, period_ms, now_ms=now_ms))
 
     def sweep_tokens(self, now_ms: int) -> bool:
-        """Remove expired delegation tokens; returns whether more are left. On `KafkaError` nothing has changed."""
+        """Remove some expired delegation tokens; returns whether any are left. On `KafkaError` nothing has changed."""
         result = self.state.tokens.sweep(now_ms)
         if not result.records:
             return False
@@ -277,12 +282,13 @@ class ClusterCommands:
         settings = self._config.settings
         return Lifetimes(max_ms=settings.delegation_token_max_lifetime_ms, renew_ms=settings.delegation_token_expiry_time_ms)
 
-    # ACLs
+    # creating and deleting ACLs
 
     async def create_acls(self, acls: Sequence[AclBinding]) -> list[KafkaError | None]:
         """Create ACLs; returns an error or None for each ACL. On `KafkaError` nothing has changed.
 
-        Kafka appends all ACLs in one batch; in ottla each step appends a batch. If a later step is refused, its ACLs get the error.
+        Kafka appends all ACLs in one batch; in ottla each step appends a batch. If the log refuses a later step's batch, the ACLs
+        of that step get the error.
         """
         state, results, at_once = self.state, list[KafkaError | None](), acls_at_once()
         if len(acls) > at_once:
@@ -305,8 +311,8 @@ class ClusterCommands:
     async def delete_acls(self, filters: Sequence[AclBindingFilter]) -> list[list[AclBinding] | KafkaError]:
         """Delete the ACLs that match filters. Returns the deleted ACLs, or an error, for each filter.
 
-        Kafka deletes all ACLs in one batch; in ottla each step writes a batch. If a step is refused, the ACLs of earlier steps stay
-        deleted.
+        Kafka deletes all ACLs in one batch; in ottla each step writes a batch. If the log refuses a step's batch, the ACLs of
+        earlier steps stay deleted.
         """
         acls, at_once = self.state.acls, acls_at_once()
         if len(filters) * len(acls.by_id) <= at_once:
@@ -320,7 +326,7 @@ class ClusterCommands:
             self._execute(acls.remove(found[start : start + at_once]))
         return results
 
-    # features and ids
+    # setting features and allocating producer ids
 
     @property
     def features_epoch(self) -> int:
@@ -341,9 +347,10 @@ class ClusterCommands:
         return max(self.state.next_producer_id, self._least_producer_id)
 
     def skip_producer_ids(self, highest: int) -> bool:
-        """Never allocate ids up to ``highest``, which are in use. Returns whether the metadata log lacks their blocks.
+        """Never allocate producer ids up to ``highest``, which are in use. Returns whether the metadata log lacks their blocks.
 
-        Writes nothing, so that a start needs no disk space. Until a new block is logged, each start finds these ids again.
+        Writes nothing, so that a starting broker needs no disk space. Until a new block is logged, each start finds these ids in
+        use again.
         """
         if self.next_producer_id > highest:
             return False

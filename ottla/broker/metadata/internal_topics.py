@@ -50,8 +50,10 @@ def _compacted(compression: str, segment_bytes: int) -> dict[str, str]:
 
 
 def _share_state_configs(settings: Settings) -> dict[str, str]:
-    """The topic is not compacted, because update records have only changes. Its records are deleted once a snapshot replaces
-    them."""
+    """The topic is not compacted, because update records have only changes.
+
+    Update records are deleted once a snapshot replaces them.
+    """
     return {
         "cleanup.policy": "delete",
         "compression.type": "producer",

@@ -32,11 +32,11 @@ from ottla.storage.recovery import RecoveryReport
 from ottla.storage.transaction_history import TransactionHistory
 
 WORK_AT_ONCE = 1_500
-"""Maximum time, in units of 2 us, for applying a metadata change at once. The rest of a larger change is applied in steps."""
+"""Maximum time, in units of 2 us, for the part of a metadata change that is applied at once. The rest is applied in steps."""
 OPEN_WORK = 15
 """Estimated time to put a new partition into service, in units of 2 us."""
 SETTLE_WORK = 8
-"""Estimated time per leader or follower change of a partition in service, in units of 2 us."""
+"""Estimated time to make a partition in service a leader or follower, in units of 2 us."""
 LOG_CONFIGS_KEPT = 1_000
 
 STRAY_HINT = (
@@ -112,7 +112,7 @@ class LocalPartitions:
         """The coordinators by internal topic, as passed to `begin`."""
         self.has_lost = False
         """Whether recovery has truncated a log. This may happen even in a directory with a clean shutdown file."""
-        # The transactions that recovery has read in each partition. The search for torn transactions needs them.
+        # The transactions that recovery has read in each partition, in which torn transactions are searched.
         self._read: dict[TopicPartition, TransactionHistory] = {}
         # The partitions to which the metadata will be applied in later steps, by topic id and number, in order.
         self._unsettled: dict[tuple[bytes, int], None] = {}
@@ -120,11 +120,11 @@ class LocalPartitions:
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
 
     def take_read(self) -> dict[TopicPartition, TransactionHistory]:
-        """Return the transactions that recovery has read in each partition. They are not kept after this call."""
+        """Return the transactions that recovery has read in each partition, and drop them from memory."""
         read, self._read = self._read, {}
         return read
 
-    # start of the broker
+    # opening replicas at the broker's start
 
     def begin(self, coordinators: Mapping[str, Coordinator]) -> None:
         """Put every replica into service, set stray directories aside, and load ``coordinators`` in their order."""
@@ -143,8 +143,8 @@ class LocalPartitions:
                 if self._is_replica(topic, registration):
                     where = (topic.name, index)
                     # While a member of a cluster was down, its topic may have been deleted and recreated. Then the checkpoints
-                    # describe the directory that was set aside, not the new topic. A sole broker creates topics itself. There a
-                    # directory of another topic means damage, so the partition goes offline.
+                    # describe the directory that was set aside, not the new topic. A broker without a cluster creates topics
+                    # itself: there a directory of another topic means damage, so the partition goes offline.
                     was_made_anew = where in set_aside and not self._state.is_alone
                     exists = where in on_disk or (not was_made_anew and self._directory.was_written(*where))
                     self._assign(self._open(topic, index, config, exists=exists), registration, moves)
@@ -174,7 +174,7 @@ class LocalPartitions:
         else:
             log.warning("stray_directory_set_aside", directory=renamed, hint=STRAY_HINT)
 
-    # metadata changes
+    # applying metadata changes
 
     def apply(self, delta: MetadataDelta, faults: MetadataFaults) -> None:
         """Apply a metadata change in this order: deleted topics, followers, leaders, coordinators."""
@@ -204,12 +204,12 @@ class LocalPartitions:
         for move in moves:
             faults.attempt(partial(self._move, [move]), "coordinator", topic=move.topic, partition=move.index)
 
-    # metadata changes in steps
+    # applying large metadata changes in steps
 
     def _first(self, wanted: Sequence[tuple[Topic, int]]) -> Sequence[tuple[Topic, int]]:
         """Return the partitions to which the caller applies the change now. Further partitions are queued for later steps.
 
-        Until its step, a queued partition stays as it was before the change. Only a request for a new partition opens it earlier.
+        Until its step, a queued partition stays as it was before the change, but a request opens a new partition earlier.
         """
         count, left = 0, WORK_AT_ONCE
         while count < len(wanted) and left > 0:
@@ -255,7 +255,7 @@ class LocalPartitions:
         return partition
 
     def led_elsewhere(self, name: str, index: int) -> NotLeader | None:
-        """The error for a partition that another broker leads; None if the topic has no such partition."""
+        """The error for a partition that this broker does not lead; None if this broker leads it or there is no such partition."""
         topic = self._state.topics.get(name)
         if topic is None or not 0 <= index < topic.partition_count or self._leads(topic.partitions[index]):
             return None
@@ -330,7 +330,7 @@ class LocalPartitions:
                 self._replicas.stop(partition)
         self._stepping.start(self.partitions.remove(topic.name, indexes))
 
-    # changed configs of topics
+    # applying changed configs of topics
 
     def log_config(self, topic: str) -> LogConfig:
         """The log settings of a topic, cached by the topic's configs, because most topics have equal configs or none."""

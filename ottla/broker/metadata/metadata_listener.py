@@ -34,7 +34,7 @@ class MetadataFaults:
             self._first = self._first or error
 
     def raise_first(self) -> None:
-        """Raise the first failure, if any, after all steps were attempted. It is a bug, and is counted as one."""
+        """Raise the first failure, if any, after all steps were attempted. The failure is a bug, and is counted as a bug."""
         if self._first is not None:
             raise self._first
 

@@ -65,7 +65,7 @@ def _no_metadata(reason: str) -> DirectoryError:
 
 
 def metadata_not_written(error: KafkaError) -> DirectoryError:
-    """The error of a start during which the metadata log refused a record."""
+    """The error for a broker that cannot start, because the metadata log refused a record."""
     return DirectoryError(f"cannot write the cluster's metadata: {error.message}; free disk space, then restart the broker")
 
 

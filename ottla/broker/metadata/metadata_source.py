@@ -68,7 +68,7 @@ class MetadataSource(Protocol):
         ...
 
     def take_read(self) -> dict[TopicPartition, TransactionHistory]:
-        """Return the transactions that recovery has read in each partition. They are not kept after this call."""
+        """Return the transactions that recovery has read in each partition, and drop them from memory."""
         ...
 
     def topics_born(self) -> dict[str, int]:

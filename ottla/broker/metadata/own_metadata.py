@@ -69,7 +69,10 @@ class OwnMetadata:
         self.publisher.begin(listener)
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
-        """Skip all producer ids in use. Recovery cannot detect that a power cut removed whole batches from the log's end."""
+        """Skip all producer ids in use.
+
+        The metadata log may lack them: recovery cannot detect that a power cut removed whole batches from its end.
+        """
         try:
             self.cluster.skip_producer_ids(least - 1)
             if self.log.has_lost or not self._was_clean:

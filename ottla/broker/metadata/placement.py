@@ -24,8 +24,10 @@ class Placement(Protocol):
         ...
 
     def placed(self, partition_count: int, replication_factor: int) -> list[PartitionRegistration]:
-        """Return registrations of new partitions, spread over the brokers. Raises INVALID_REPLICATION_FACTOR. Used in worker
-        threads."""
+        """Return registrations of new partitions, spread over the brokers. Raises INVALID_REPLICATION_FACTOR.
+
+        May be called in worker threads.
+        """
         ...
 
     def assigned(

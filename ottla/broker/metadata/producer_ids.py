@@ -67,7 +67,7 @@ class ProducerIds:
 
 
 def highest_known_id(logs: Iterable[Log], shards: Iterable[TransactionShard]) -> int:
-    """The highest producer id in logs and transactions; -1 if there is none. Ids that clients have invented are ignored."""
+    """The highest producer id in logs and transactions; -1 if there is none. Ids that no broker can have allocated are ignored."""
     highest = -1
     for log in logs:
         highest = max((highest, *map(as_allotted, log.producers.entries)))
