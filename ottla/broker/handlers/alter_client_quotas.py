@@ -1,7 +1,4 @@
-"""AlterClientQuotas, versions 0 and 1 (KIP-546): sets the quotas of users, clients and addresses.
-
-Both versions behave alike.
-"""
+"""AlterClientQuotas, versions 0 and 1 (KIP-546): sets the quotas of users, clients and addresses."""
 
 from __future__ import annotations
 

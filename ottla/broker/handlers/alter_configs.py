@@ -1,7 +1,4 @@
-"""AlterConfigs, versions 0 to 2 (KIP-133): replaces all configs of a resource with the configs in the request.
-
-All versions behave alike.
-"""
+"""AlterConfigs, versions 0 to 2 (KIP-133): replaces all configs of a resource with the configs in the request."""
 
 from __future__ import annotations
 

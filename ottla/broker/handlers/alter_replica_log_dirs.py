@@ -1,7 +1,4 @@
-"""AlterReplicaLogDirs, versions 1 and 2 (KIP-113): accepts only the one log directory that the broker has.
-
-Both versions behave alike.
-"""
+"""AlterReplicaLogDirs, versions 1 and 2 (KIP-113): accepts only the one log directory that the broker has."""
 
 from __future__ import annotations
 

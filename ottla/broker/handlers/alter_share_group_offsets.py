@@ -55,7 +55,7 @@ async def handle(ports: Ports, request: AlterShareGroupOffsetsRequest, context: 
     identities = {name: topic_id(ports.cluster, name) for name, _ in asked}
 
     def answer() -> AlterShareGroupOffsetsResponse:
-        # As in Kafka, the response lists topics that do not exist first.
+        # As in Kafka, topics that do not exist come first in the response.
         ordered = sorted(asked, key=lambda topic: topic[0] in altered.unknown)
         return AlterShareGroupOffsetsResponse(
             responses=[

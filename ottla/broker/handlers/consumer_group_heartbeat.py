@@ -48,7 +48,7 @@ async def handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: 
         check_heartbeat(beat, ports.groups.config.consumer_of(request.group_id).assignors)
         shard, _ = ports.groups.shard(request.group_id)
         expansions = await _visible_topics(ports.authorizer, context, lambda: shard.consumers.expansions(beat))
-        # The shard may have been reloaded while the regular expressions were expanded in steps.
+        # Get the shard again, because it may have been reloaded while regular expressions were expanded.
         shard, runtime = ports.groups.shard(request.group_id)
         answer = runtime.execute(shard.heartbeat(beat, ports.clock.steady_ms(), expansions))
     except KafkaError as error:

@@ -1,7 +1,6 @@
 """DeleteRecords, versions 0 to 2 (KIP-107): raises a partition's log start offset; the offset -1 means the high watermark.
 
-All versions behave alike. The response waits until the live followers have deleted the records as well, at most the request's
-timeout (DelayedDeleteRecords).
+The response waits until the live followers have deleted the records as well, at most the request's timeout (DelayedDeleteRecords).
 """
 
 from __future__ import annotations

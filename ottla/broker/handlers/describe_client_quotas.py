@@ -1,7 +1,4 @@
-"""DescribeClientQuotas, versions 0 and 1 (KIP-546): lists the stored quotas of users, clients and addresses.
-
-Both versions behave alike.
-"""
+"""DescribeClientQuotas, versions 0 and 1 (KIP-546): lists the stored quotas of users, clients and addresses."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ async def handle(ports: Ports, request: DescribeGroupsRequest, context: RequestC
 async def _describe(
     ports: Ports, context: RequestContext, request: DescribeGroupsRequest, group_id: str, pace: Pace
 ) -> DescribedGroup:
-    """Describe the group as it is at the first step, so that state and members are consistent."""
+    """Describe the group as it is at the first step, even if it changes between steps."""
     authorizer = ports.authorizer
     if not authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, group_id):
         return DescribedGroup(error_code=Code.GROUP_AUTHORIZATION_FAILED, group_id=group_id)

@@ -4,9 +4,9 @@
 - 4 (KIP-827): the size of the volume and its free space, in bytes.
 - 5 (KIP-1066): whether the directory is cordoned; with ottla it never is.
 
-The response has no field for an offline log, a damaged batch or a stray directory. So for three clients of ottla, further results
-have a line of text in ``log_dir``: ``ottla health`` and the console get a result for each of these problems, ``ottla cluster`` a
-result without an error for each stray directory. Other clients get no such results, because they would take the text for a path.
+The response has no field for an offline log, a damaged batch or a stray directory. So ``ottla health`` and the console get a
+further result for each of these problems, with a line of text in ``log_dir``; ``ottla cluster`` gets such results only for stray
+directories. Other clients get none, because they would take the text for a path.
 """
 
 from __future__ import annotations
@@ -71,8 +71,7 @@ async def handle(ports: Ports, request: DescribeLogDirsRequest, context: Request
     problems = ports.problems if context.client_id in (HEALTH_CLIENT_ID, CONSOLE_CLIENT_ID) else []
     reads_strays = context.client_id in (HEALTH_CLIENT_ID, CONSOLE_CLIENT_ID, CLUSTER_CLIENT_ID)
     strays = ports.strays.summary().lines if reads_strays else []
-    # Kafka returns KAFKA_STORAGE_ERROR for an offline directory. ottla returns it if writes to the directory fail or a log is
-    # offline.
+    # Kafka returns KAFKA_STORAGE_ERROR for an offline directory, ottla if writes to the directory fail or a log is offline.
     code = Code.NONE if is_sound else Code.KAFKA_STORAGE_ERROR
     return DescribeLogDirsResponse(
         throttle_time_ms=0,

@@ -68,7 +68,7 @@ async def handle(ports: Ports, request: DescribeQuorumRequest, context: RequestC
             for observer in log.observers()
         ],
     )
-    # This broker has no controller listener, so it returns the endpoint of the client's listener for the voter.
+    # This broker has no controller listener, so the voter's endpoint is that of the client's listener.
     host, port = ports.advertised(context.listener)
     return DescribeQuorumResponse(
         error_code=0,

@@ -1,7 +1,4 @@
-"""ExpireDelegationToken, versions 1 and 2 (KIP-48): ends a token of which the client is the owner or a renewer.
-
-Both versions behave alike.
-"""
+"""ExpireDelegationToken, versions 1 and 2 (KIP-48): ends a token of which the client is the owner or a renewer."""
 
 from __future__ import annotations
 

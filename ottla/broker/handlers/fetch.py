@@ -153,7 +153,7 @@ class Fetch:
             self._answers = []
             wakeup = Wakeup(self._ports.timers, wait_ms)
             if self._has_changed():
-                # A partition has changed while other partitions were being read.
+                # Read again, because a partition has changed while other partitions were being read.
                 wakeup.wake()
             return await read_when_woken(self._ports, self, wakeup)
         finally:
@@ -331,8 +331,8 @@ class Fetch:
             return None, data, True
         # As in Kafka, a read_committed fetch at the high watermark does not wait if the last stable offset is lower (rule RDC-15).
         is_urgent = committed and piece.last_stable_offset < requested.fetch_offset == piece.high_watermark
-        # A response has bytes of only one segment of a partition. More bytes in the next segment end the wait (DelayedFetch, case
-        # F).
+        # A response has bytes of only one segment of a partition. If the next segment has more bytes, do not wait (DelayedFetch,
+        # case F).
         is_urgent = is_urgent or piece.has_more
         aborted = (
             None

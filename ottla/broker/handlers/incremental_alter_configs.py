@@ -1,7 +1,5 @@
-"""IncrementalAlterConfigs, versions 0 and 1 (KIP-339): sets or deletes single configs, and appends to lists or subtracts from them.
-
-Both versions behave alike.
-"""
+"""IncrementalAlterConfigs, versions 0 and 1 (KIP-339): sets or deletes single configs, and appends to lists or subtracts from
+them."""
 
 from __future__ import annotations
 

@@ -70,7 +70,8 @@ def _initialise(
             keep_prepared=request.keep_prepared_txn,
         )
     except KafkaError as error:
-        # CONCURRENT_TRANSACTIONS: another producer's open transaction was aborted, or a decided one is still being completed.
+        # CONCURRENT_TRANSACTIONS: another producer's open transaction was aborted, or a decided transaction is still being
+        # completed.
         is_open = metadata is not None and metadata.state is TxnState.ONGOING
         if before is not None and is_open and error.code is Code.CONCURRENT_TRANSACTIONS:
             ports.fencing_log.note_abort(transactional_id, before)

@@ -58,7 +58,7 @@ class Ports(Protocol):
 
 
 async def handle(ports: Ports, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    """Handle one partition after the other. As in Kafka, a repeated partition gets only one result, with INVALID_REQUEST."""
+    """As in Kafka, a repeated partition gets only one result, with INVALID_REQUEST."""
     if request.isolation_level not in (0, 1):
         return failed(request, context.version, Code.INVALID_REQUEST)
     committed = request.isolation_level == 1

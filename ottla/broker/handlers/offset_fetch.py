@@ -168,7 +168,10 @@ def _of_offset(offsets: GroupOffsets, name: str, index: int) -> OffsetFetchRespo
 
 
 def _count(topics: list[OffsetFetchRequestTopics]) -> int:
-    """The number of topics and partitions in a request. Counts only `PARTITIONS_AT_ONCE` + 1 topics: these exceed the limit."""
+    """The number of topics and partitions in a request.
+
+    Counts at most `PARTITIONS_AT_ONCE` + 1 topics, which already exceed the limit.
+    """
     return sum(1 + len(topic.partition_indexes) for topic in topics[: PARTITIONS_AT_ONCE + 1])
 
 

@@ -1,7 +1,5 @@
-"""RenewDelegationToken, versions 1 and 2 (KIP-48): extends the lifetime of a token of which the client is the owner or a renewer.
-
-Both versions behave alike.
-"""
+"""RenewDelegationToken, versions 1 and 2 (KIP-48): extends the lifetime of a token of which the client is the owner or a
+renewer."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class ShareFetch:
             assert answer is not None, "the last read returned no response"
             return answer
         wakeup = Wakeup(self._ports.timers, wait_ms)
-        # Have `read_when_woken` read immediately. It registers for wake-ups first, so it misses no record.
+        # Have `read_when_woken` read immediately: it registers for wake-ups before that read, so it misses no record.
         wakeup.wake()
         return await read_when_woken(self._ports, self, wakeup)
 
@@ -214,7 +214,6 @@ class ShareFetch:
     # acquiring records
 
     async def read(self, *, is_last: bool) -> ShareFetchResponse | None:
-        """Acquire records. Returns the response, or None if the fetch must keep waiting."""
         try:
             if self._is_current() and not (await self._attempt(is_last=is_last)):
                 return None

@@ -60,7 +60,7 @@ def failed(request: SyncGroupRequest, version: int, code: Code) -> SyncGroupResp
 
 
 def _authorise(authorizer: RequestAuthorizer, request: SyncGroupRequest, context: RequestContext) -> None:
-    # As in Kafka, a request without a protocol gets the handler's error, even if the client also lacks the permission.
+    # As in Kafka, a request without a protocol gets INCONSISTENT_GROUP_PROTOCOL, even if the client also lacks the permission.
     if context.version < 5 or (request.protocol_type is not None and request.protocol_name is not None):
         check(authorizer, context, AclOperation.READ, ResourceType.GROUP, request.group_id)
 

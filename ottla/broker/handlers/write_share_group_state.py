@@ -24,7 +24,10 @@ from ottla.protocol.messages.write_share_group_state import (
 )
 
 MAX_WRITTEN_BATCHES = 1_000
-"""Maximum number of state batches for one share partition in a request. They are unordered, and combining them may not pause."""
+"""Maximum number of state batches for one share partition in a request.
+
+The batches are unordered, and are combined without a pause.
+"""
 
 
 class Ports(Protocol):

@@ -202,8 +202,8 @@ def _check_kept(ports: Ports, resource_type: int, name: str, wanted: Mapping[str
 
 
 def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str], names: Collection[str]) -> None:
-    """Raise INVALID_REQUEST for invalid configs of a broker (DynamicBrokerConfig.validate), POLICY_VIOLATION for too many. Unknown
-    names are accepted, because plugins of Kafka may use them.
+    """Raise INVALID_REQUEST for invalid configs of a broker (DynamicBrokerConfig.validate), POLICY_VIOLATION for too many configs.
+    Unknown names are accepted, because plugins of Kafka may use them.
 
     ``names``: the configs that the request sets or deletes.
     """

@@ -21,7 +21,7 @@ def leader_for_fetch(error: KafkaError) -> fetch.LeaderIdAndEpoch | None:
 
 
 def with_produce_endpoints(ports: Ports, listener: str, response: produce.ProduceResponse) -> produce.ProduceResponse:
-    """Add the addresses of the leaders that the partitions of the response name."""
+    """Add the addresses of the leaders that the partitions of a Produce response name."""
     named = [p.current_leader.leader_id for t in response.responses for p in t.partition_responses if p.current_leader is not None]
     response.node_endpoints = [
         produce.NodeEndpoint(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
@@ -31,7 +31,7 @@ def with_produce_endpoints(ports: Ports, listener: str, response: produce.Produc
 
 
 def with_fetch_endpoints(ports: Ports, listener: str, response: fetch.FetchResponse) -> fetch.FetchResponse:
-    """Add the addresses of the leaders that the partitions of the response name."""
+    """Add the addresses of the leaders that the partitions of a Fetch response name."""
     named = [p.current_leader.leader_id for t in response.responses for p in t.partitions if p.current_leader is not None]
     response.node_endpoints = [
         fetch.NodeEndpoint(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)

@@ -49,7 +49,7 @@ NamedItem = TypeVar("NamedItem", bound=Named)
 async def counted_by_name(asked: list[NamedItem]) -> list[tuple[NamedItem, int]]:
     """For each name, its last entry and its number of occurrences, because APIs refuse repeated names.
 
-    Names are in order of first occurrence.
+    Names are in the request's order.
     """
 
     def count() -> list[tuple[NamedItem, int]]:

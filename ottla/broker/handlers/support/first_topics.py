@@ -17,7 +17,7 @@ log = structlog.get_logger("broker")
 
 
 def create_first_topics(ports: create_topics.Ports, topics: Iterable[FirstTopic]) -> None:
-    """Create those of the topics that do not exist. Raises `ConfigError` for a topic that cannot be created."""
+    """Create each topic that does not exist. Raises `ConfigError` for a topic that cannot be created."""
     for topic in topics:
         asked = CreatableTopic(
             name=topic.name,

@@ -23,7 +23,7 @@ class Ports(Protocol):
 
 
 def create_first_users(ports: Ports, users: Iterable[FirstUser]) -> None:
-    """Create those of the credentials that do not exist. Raises `ConfigError` for a user that cannot be created."""
+    """Create each credential that does not exist. Raises `ConfigError` for a user that cannot be created."""
     for user in users:
         # Imported here, because most brokers create no user.
         from ottla.security.sasl.scram import HASHES, MIN_ITERATIONS, NUMBERS, salt_of

@@ -37,8 +37,10 @@ class Fetching(Protocol[A_co]):
         ...
 
     async def read(self, *, is_last: bool) -> A_co | None:
-        """Read; returns the response, or None if the fetch must wait on. ``is_last``: the timeout is over, so respond in any
-        case."""
+        """Read data; returns the response, or None if the fetch must keep waiting.
+
+        ``is_last``: the timeout is over, so respond in any case.
+        """
         ...
 
 
