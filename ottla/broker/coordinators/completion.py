@@ -131,7 +131,7 @@ class Completions:
                     runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
                 return
             except KafkaError as error:
-                # Too few in-sync replicas are temporary, so a warning is enough; any other error comes from the log.
+                # A lack of in-sync replicas is temporary, so log a warning. All other errors come from the log itself.
                 level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
                 reason = error.code.name
                 self._errors.failed("completion_delayed", reason, level=level, transactional_id=transactional_id, error=str(error))

@@ -27,7 +27,7 @@ from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, Wr
 from ottla.protocol.steps import Steps
 
 GROUP_TICK_MS = 50
-"""How often the timeouts of groups are checked, in ms."""
+"""Interval in ms at which the timeouts of groups are checked."""
 DELETED_OFFSETS_RETRY_MS = 5_000
 """Interval in ms at which the broker retries to remove the remaining offsets of deleted topics."""
 
@@ -118,7 +118,7 @@ def make_coordinators(
     state, cluster, partitions = metadata.state, metadata.cluster, metadata.local_partitions.partitions
 
     def state_lost(key: ShareKey) -> None:
-        # `share_groups` is built below: it needs `share_partitions`, which needs this function.
+        # `share_groups` is built later, because it needs `share_partitions`, which needs this function.
         share_groups.state_lost(key)
 
     groups = Groups(kernel, partitions, state)

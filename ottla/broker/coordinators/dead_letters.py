@@ -33,7 +33,7 @@ COPIED_BYTES = 1 << 20
 COPYING_BYTES = 4 * COPIED_BYTES
 """Estimated memory, in bytes, for copying records besides inflating them: the batches read, the copies, and the built batch."""
 COPYING_LIMIT_BYTES = 16 * COPIED_BYTES
-"""Upper bound, in bytes, on the memory for copying for all share partitions together. Beyond it, share partitions wait."""
+"""Upper bound, in bytes, on the memory for copying for all share partitions together. Further share partitions wait for memory."""
 COPY_WORK_BYTES_SHIFT = 11
 """Estimated time to decode records for copies, in units of 2 us: 1 per record, and 1 per 2 KiB."""
 APPENDED_BYTES = 1 << 20
@@ -87,8 +87,7 @@ class DeadLetterTopics:
             await writing.write_before(letters.last_offset + 1)
         is_durable = await self._barrier.once_durable()
         if not is_durable or self._barrier.lossy_rounds != lossy_rounds:
-            # `once_durable` reports only the last round of syncs. The counter shows whether an earlier round, with earlier batches,
-            # failed.
+            # `once_durable` reports only the last round of syncs. `lossy_rounds` has grown if an earlier round failed.
             raise KafkaError(
                 Code.KAFKA_STORAGE_ERROR, f"dead letters in {name} may be lost: a file could not be synced to the disk"
             )
@@ -137,7 +136,7 @@ class DeadLetterTopics:
         offset, pace = letters.first_offset, Pace()
         while offset <= letters.last_offset:
             try:
-                # Retention may have deleted the first original records.
+                # Skip original records that retention has deleted.
                 offset = max(offset, source.log.log_start_offset)
                 piece = source.read(offset, COPIED_BYTES, committed=False, min_one_batch=True)
             except DamagedBatch:

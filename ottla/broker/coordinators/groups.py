@@ -102,7 +102,7 @@ class Groups:
             share_of=self._share_config,
         )
         self._assignors = {name: ASSIGNORS[name] for name in settings.group_consumer_assignors}
-        # A cache: the broker configuration, and the settings that consumer groups without own configs get from it.
+        # Cached: the broker configuration, and its settings for consumer groups without configs of their own.
         self._plain_consumer_config = (kernel.config.current, self._made_consumer_config({}))
         self._offers_consumer = "consumer" in settings.group_coordinator_rebalance_protocols
         self._offers_streams = "streams" in settings.group_coordinator_rebalance_protocols

@@ -1,6 +1,6 @@
 """Adds partitions again to open transactions if a power cut removed the record that added them.
 
-`coordinator.transaction.lost_additions` has the rule.
+`coordinator.transaction.lost_additions` finds these partitions.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class Shards(Generic[S]):
     def partition_count(self, refusal: str | None = None) -> int:
         """The number of partitions of the coordinator's topic.
 
-        Raises NOT_COORDINATOR while the topic does not exist. As in Kafka, FindCoordinator creates it.
+        Raises NOT_COORDINATOR while the topic does not exist. As in Kafka, FindCoordinator creates the topic.
         """
         topic = self._cluster_state.topics.get(self._topic)
         if topic is None:

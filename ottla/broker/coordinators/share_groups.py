@@ -83,7 +83,7 @@ class ShareGroupStates:
                 key = ShareKey(asked.group_id, topic_id, partition)
                 try:
                     if not self._groups.shard(asked.group_id)[0].shares.is_initializing(key.group_id, topic_id, partition):
-                        # The group, or its states of the topic, were deleted since the last step.
+                        # Skip a partition if the group, or its states of the topic, were deleted since the last step.
                         continue
                     self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)
                     self._share_states.initialize(key, asked.state_epoch, start_offset)

@@ -161,7 +161,7 @@ class SharePartitions:
             shared = self._current(key)
             if shared is not None:
                 return shared
-            # The state may have changed while `_first_offset` ran in steps.
+            # Read again, because the state may have changed while `_first_offset` ran in steps.
             read = self._read(key, leader_epoch)
         partition = SharePartition.load(read, first_offset, leader_epoch, self.config(key.group_id))
         shared = self._shared[key] = OpenSharePartition(key, partition, source)
@@ -177,7 +177,10 @@ class SharePartitions:
         return shared
 
     def _read(self, key: ShareKey, leader_epoch: int) -> StateRead:
-        """The state in the share coordinator. Raises errors of `persister_error`; fetches retry on COORDINATOR_NOT_AVAILABLE."""
+        """The share partition's state in the share coordinator.
+
+        Raises errors of `persister_error`; fetches retry on COORDINATOR_NOT_AVAILABLE.
+        """
         try:
             read = self._share_states.read(key, leader_epoch)
         except KafkaError as error:
@@ -281,8 +284,10 @@ class SharePartitions:
             self._stepping.run(self._write_all_dead_letters(shared))
 
     async def _write_all_dead_letters(self, shared: OpenSharePartition) -> None:
-        """Write the share partition's dead letters in order. If the broker stops before the end, loading the share partition
-        continues."""
+        """Write the share partition's dead letters in order.
+
+        If the broker stops before the end, the next load of the share partition writes the rest.
+        """
         while shared.dead_letters and not shared.is_gone:
             try:
                 await self._write_dead_letters(shared, shared.dead_letters[0])

@@ -92,7 +92,7 @@ class ShareStates:
     def _shard(self, key: ShareKey) -> tuple[ShareShard, Runtime]:
         return self._shards.get(self.partition_of(key))
 
-    # commands on states
+    # commands on share states
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
         shard, runtime = self._shard(key)

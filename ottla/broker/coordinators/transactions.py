@@ -113,8 +113,8 @@ class Transactions:
     def resume(self) -> None:
         """Complete the transactions that were decided before the last stop, without waiting for a client (rule CRD-01).
 
-        First adds partitions again to transactions whose record of them a power cut removed. Markers are sent once the decisions
-        are durable; clients may connect before that.
+        First adds partitions whose record a power cut removed to their transactions again. Markers are sent once the decisions are
+        durable; clients may connect before that.
         """
         if self._cluster_state.is_alone:
             self._lost_additions.find(self.shards())
@@ -330,7 +330,7 @@ class Transactions:
             self._check_decision(shard, transactional_id, result)
             runtime.execute(result)
         except KafkaError as error:
-            # Too few in-sync replicas are temporary, so a warning is enough; any other error comes from the log.
+            # A lack of in-sync replicas is temporary, so log a warning. All other errors come from the log itself.
             level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
             reason = error.code.name
             self._errors.failed(

@@ -52,12 +52,12 @@ class Verification(Protocol):
         implicit_add: bool,
         has_waited: bool = False,
     ) -> None:
-        """Check that the client has added a partition to its transaction. With ``implicit_add``, add the partition.
+        """Check that the client has added a partition to its transaction. With ``implicit_add`` (transaction version 2), add the
+        partition.
 
-        ``implicit_add`` is for transaction version 2. ``then`` is called with None for success or with the coordinator's error,
-        possibly before the call returns. The error is TRANSACTION_ABORTABLE if the partition is not part of the transaction.
-        ``has_waited`` means that the caller has already waited for a call of ``then`` for this transaction, so earlier additions
-        are durable by now.
+        ``then`` is called with None for success or with the coordinator's error, possibly before the call returns. The error is
+        TRANSACTION_ABORTABLE if the partition is not part of the transaction. ``has_waited`` means that the caller has already
+        waited for a call of ``then`` for this transaction, so earlier additions are durable by now.
         """
         ...
 
@@ -82,9 +82,9 @@ class LocalVerification:
     """`Verification` by the coordinator of this broker.
 
     Usually ``then`` is called before `join` returns. So with ``ottla.durability=power`` a power cut may keep a batch and remove the
-    coordinator's record that adds its partition; the next start adds the partition again (`broker.coordinators.lost_partitions`).
-    If a start could not do that, ``then`` is called after the record is on disk. Otherwise no coordinator would know of the
-    transaction, and the partition's last stable offset would never advance again.
+    coordinator's record that adds its partition; the restarted broker adds the partition again
+    (`broker.coordinators.lost_partitions`). If it could not do that, ``then`` is called after the record is on disk. Otherwise no
+    coordinator would know of the transaction, and the partition's last stable offset would never advance again.
     """
 
     def __init__(self, kernel: Kernel, transactions: Transactions, cluster_state: ClusterState) -> None:
