@@ -86,7 +86,7 @@ class Barrier:
         """Number of rounds of syncs in which some writes may not have been synced.
 
         A request that is handled in several steps compares this number with an earlier value. If the number has grown, writes of
-        the request may be lost, even if nothing is pending now.
+        the request may be lost.
         """
         return 0 if self.group_commit is None else self.group_commit.lossy_rounds
 

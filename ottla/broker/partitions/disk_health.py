@@ -23,7 +23,7 @@ PROBE_MAX_BYTES = 1 << 20
 MAX_UNWRITTEN_LOGGED = 20
 """Maximum number of files that are logged one by one if the stopping broker cannot write them."""
 QUIET_MS = 60_000
-"""Time in ms without a failed write. After it a successful probe ends even failures that were not for lack of space."""
+"""Time in ms without a failed write, after which a successful probe ends even failures that were not for lack of space."""
 _FOR_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
 """Errors whose end a probe detects, because a probe needs space and a descriptor. A probe cannot test another file's size limit."""
 
@@ -83,7 +83,7 @@ class DiskHealth:
         self._refused[what] = None
 
     def accepted(self, what: str) -> None:
-        """Record a successful write. Takes almost no time while no write fails."""
+        """Record a successful write."""
         if self._refused:
             self._refused.pop(what, None)
             if not self._refused:

@@ -94,7 +94,7 @@ class GroupCommit:
                 self._new_directories.add(log.directory)
 
     def wrote_file(self, path: str, directory: str) -> None:
-        """Record that a file was replaced as a whole."""
+        """Record that a file was replaced as a whole, and must be synced."""
         if self.has_failed:
             return
         self._dirty[path] = 0

@@ -74,7 +74,7 @@ class Partition:
     def __init__(
         self, env: Env, partition_log: Log, barrier: Barrier, disk: DiskHealth, broker_id: int, *, is_led: bool = True
     ) -> None:
-        """``is_led`` means that this broker is the only replica and leads. Without ``is_led`` no leader is known yet."""
+        """``is_led`` means that this broker is the only replica and leads. Otherwise no leader is known yet."""
         self._env = env
         self.barrier = barrier
         self._on_written = barrier.on_written
@@ -85,7 +85,7 @@ class Partition:
         self.reveals = 0
         self.bytes_in = 0
         self.messages_in = 0
-        # The callbacks are called in this order, in which they began to wait.
+        # Ordered by the time at which the callbacks began to wait.
         self.waiters: dict[Callable[[], None], None] = {}
         self._leader: Leader | None = None
         self._lost = 0
@@ -284,7 +284,7 @@ class Partition:
         return self.look_up(lambda log: read(log, offset, max_bytes, **options))
 
     def look_up(self, query: Callable[[Log], T]) -> T:
-        """The result of ``query``, a function that reads the log.
+        """The result of ``query``, which reads the log.
 
         Raises KAFKA_STORAGE_ERROR, and CORRUPT_MESSAGE for a damaged batch.
         """
