@@ -1,6 +1,6 @@
 """The authorizer of a broker with ``authorizer.class.name``: the ACLs of the cluster's metadata decide (Kafka's AuthHelper).
 
-Imported only if the setting is set; otherwise `authorizer_port.ALLOW_ALL` is used.
+Imported only if this setting is set; otherwise `authorizer_port.ALLOW_ALL` is used.
 """
 
 from __future__ import annotations
