@@ -56,7 +56,7 @@ class ReplicaActions(Protocol):
         ...
 
     def follow(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """Follow the partition's leader. If there is no leader, wait until there is."""
+        """Follow the partition's leader. If there is no leader, wait for a leader."""
         ...
 
     def stop(self, partition: Partition) -> None:
@@ -96,7 +96,7 @@ class _Move(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LocalPartitions:
-    """Keeps `Partitions` in line with the cluster's metadata: `begin` at a start, `apply` after each change."""
+    """Keeps `Partitions` in line with the cluster's metadata: `begin` when the broker starts, `apply` after each change."""
 
     def __init__(self, kernel: Kernel, state: ClusterState, replicas: ReplicaActions) -> None:
         self._env = kernel.env

@@ -56,7 +56,7 @@ class MetadataListener(Protocol):
 
     @property
     def by_topic(self) -> Mapping[str, Coordinator]:
-        """The coordinators by internal topic, in the order in which a start loads them."""
+        """The coordinators by internal topic, in the order in which a starting broker loads them."""
         ...
 
     def topic_changed(self, name: str, faults: MetadataFaults) -> None:
