@@ -45,8 +45,7 @@ from ottla.storage.reading import offset_for_timestamp
 LOCK_TICK_MS = 50
 """Interval in ms at which locks are checked for expiry."""
 RELEASE_WORK, FORGET_WORK = 60, 2
-"""Estimated times to release a member's records in a share partition, and to remove a share partition from memory, in units of 2
-us."""
+"""Estimated times to release a member's records in a share partition, and to remove a share partition, in units of 2 us."""
 
 _FENCED = {Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_STATE_EPOCH, Code.GROUP_ID_NOT_FOUND, Code.UNKNOWN_TOPIC_OR_PARTITION}
 """Errors of the share coordinator that mean that a share partition in memory is out of date and must be loaded again."""
@@ -87,8 +86,7 @@ class OpenSharePartition:
 
     @property
     def has_moved(self) -> bool:
-        """Whether another broker leads the partition or has led it since this object was created, and may have delivered its
-        records."""
+        """Whether another broker leads the partition, or led it after this object was created, and may have delivered records."""
         return self.source.was_lost_since(self._leaderships_lost)
 
     @property
@@ -286,7 +284,7 @@ class SharePartitions:
     async def _write_all_dead_letters(self, shared: OpenSharePartition) -> None:
         """Write the share partition's dead letters in order.
 
-        If the broker stops before the end, the next load of the share partition writes the rest.
+        After a stop of the broker, the next load writes the rest.
         """
         while shared.dead_letters and not shared.is_gone:
             try:
