@@ -22,7 +22,7 @@ COMPILED_EXPRESSIONS = 16
 """Number of compiled expressions in the cache, which drops the least recently used."""
 
 STATE_CHARACTERS = 250
-"""The states of an expression times the characters of a text that can be matched for one unit of `protocol.steps.Pace`."""
+"""Work of matching per unit of `protocol.steps.Pace`: the states of the expression times the characters of the text."""
 
 _DESCRIPTIONS = {
     "bad repetition operator": "invalid nested repetition operator",
@@ -94,7 +94,7 @@ def _compiled(expression: str) -> Any:
 
 
 def match_work(pattern: Any, text: str) -> int:
-    """Return the highest cost of matching ``text``, in units of `protocol.steps.Pace`."""
+    """Return the most work that matching ``text`` may take, in units of `protocol.steps.Pace`."""
     return 1 + int(pattern.programsize) * len(text) // STATE_CHARACTERS
 
 

@@ -62,9 +62,9 @@ def decided_in_batches(
 
     A record that is larger than a batch is a piece of its own. There is at least one piece, and the last piece may be empty.
 
-    The caller appends and replays each piece before it requests the next, and other work may run in between. So a decision is not
-    used beyond its piece: ``decide`` is called again, also for a key whose records did not all fit. If ``decide`` then returns the
-    same first record, the append was rejected, and the key is skipped until the next sweep.
+    The caller appends and replays each piece before it requests the next, and other work may run in between. So each decision holds
+    for one piece: ``decide`` is called again for the next, also for a key whose records did not all fit. If ``decide`` then returns
+    the same first record, the append was rejected, and the key is skipped until the next sweep.
     """
     piece: list[LogRecord] = []
     size_bytes = 0

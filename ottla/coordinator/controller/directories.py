@@ -22,7 +22,7 @@ def assign_directories(
     Raises STALE_BROKER_EPOCH, or UNSUPPORTED_VERSION for a metadata.version before KIP-858. A directory that the broker has not
     registered has failed meanwhile: the replica in it no longer leads, and leaves the in-sync set. If the replica's previous
     directory is no longer registered (the disk was replaced), the replica has lost its data. Until the replica is in sync again it
-    is neither eligible nor a last known leader, unless there is no other replica.
+    is neither an eligible leader replica nor the last known leader, unless it is the only replica.
     """
     if state.metadata_version < DIRECTORY_ASSIGNMENT:
         raise KafkaError(Code.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")

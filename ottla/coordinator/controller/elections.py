@@ -57,9 +57,9 @@ class PartitionChange(msgspec.Struct, kw_only=True):
     unclean_shutdown: int = NO_BROKER
     """A broker that stopped uncleanly. It may have lost records, so it is no longer an eligible leader replica."""
     begun_anew: int = NO_BROKER
-    """A broker whose replica lost all older records with its directory, so that the broker does not count as last known leader."""
+    """A broker whose replica lost its records with its directory. So the broker does not count as last known leader."""
     directories: dict[int, bytes] = msgspec.field(default_factory=dict)
-    """Directories of replicas that differ from the registration."""
+    """New log directories by broker id, where they differ from the registration."""
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
 
@@ -103,8 +103,8 @@ class PartitionChange(msgspec.Struct, kw_only=True):
             self.isr, self.replicas, self.removing, self.adding = isr, replicas, (), ()
 
     def _move_to_eligible(self) -> None:
-        """Replicas that leave an in-sync set below ``min.insync.replicas`` stay eligible, because no record is committed without
-        them."""
+        """While the in-sync set is smaller than ``min.insync.replicas``, no record is committed. So replicas that leave it stay
+        eligible as leaders."""
         if not self._has_elr:
             return
         if len(self.isr) >= policies.effective_min_insync_replicas(self.state, self.topic):
@@ -115,7 +115,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
         candidates |= set(self.before.last_known_elr)
         self.last_known_elr = tuple(sorted(r for r in candidates if r not in self.isr and r not in self.elr))
 
-    # elections
+    # electing the leader
 
     def _elect(self, change: PartitionChangeRecord) -> None:
         leader, is_unclean = self._elected()
@@ -131,7 +131,6 @@ class PartitionChange(msgspec.Struct, kw_only=True):
                 change.leader_recovery_state = RECOVERING
 
     def _elected(self) -> tuple[int, bool]:
-        """Return the leader, or `NO_LEADER`, and whether it may lack committed records."""
         own = self.before.leader
         order = [*self.replicas[:1], own, *self.replicas[1:]] if self.election is Election.PREFERRED else [own, *self.replicas]
         for replica in order:
@@ -162,7 +161,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
     def _last_known(self) -> list[int]:
         return [replica for replica in self.before.last_known_elr if replica != self.begun_anew]
 
-    # fields of the record
+    # setting the fields of the record
 
     def _note_eligible(self, change: PartitionChangeRecord) -> None:
         is_clean = change.isr is None
@@ -206,7 +205,8 @@ def change_of(
     directories: Mapping[int, bytes] | None = None,
     **fields: object,
 ) -> PartitionChange:
-    """Create a change that initially changes nothing. By default every active broker with an online directory may lead."""
+    """Return a `PartitionChange` that changes nothing yet, except ``fields`` and ``directories``. By default every active broker
+    with an online directory may lead."""
     before, moved = topic.partitions[index], dict(directories or {})
     alive = may_lead or (lambda broker_id: policies.is_active(state, broker_id))
     asked = {
@@ -228,11 +228,11 @@ def change_record(state: ClusterState, change: PartitionChangeRecord) -> LogReco
 
 
 def usual_election(state: ClusterState, topic: Topic) -> Election:
-    """Return UNCLEAN for topics that allow it, else ONLINE."""
+    """Return `UNCLEAN` if the topic allows unclean elections, else `ONLINE`."""
     return Election.UNCLEAN if policies.allows_unclean_elections(state, topic.name) else Election.ONLINE
 
 
-# changes of partitions when a broker's state changes
+# changing partitions when a broker's state changes
 
 
 Where = tuple[Topic, int]
@@ -259,7 +259,7 @@ def _where(state: ClusterState, of: Callable[[PartitionRegistration], bool]) -> 
     for topic in state.topics.values():
         last, answer = None, False
         for index, partition in enumerate(topic.partitions):
-            # Adjacent equal partitions share one object. Check it once.
+            # Adjacent equal partitions share one object: evaluate ``of`` once.
             if partition is not last:
                 last, answer = partition, of(partition)
             if answer:
@@ -288,13 +288,13 @@ def leader_and_isr_changes(
     return records
 
 
-# commands
+# electing leaders on request or periodically
 
 
 def elect_leaders(
     state: ClusterState, election_type: int, asked: Iterable[tuple[str, Iterable[int]]] | None
 ) -> Result[dict[str, dict[int, KafkaError | None]]]:
-    """Elect leaders of the partitions in ``asked``, or of all partitions. The response has an error or None for each.
+    """Elect leaders of the partitions in ``asked``, or of all partitions. The response has an error or None for each partition.
 
     With ``asked`` None the response omits partitions that need no election. Raises INVALID_REQUEST for an unknown type.
     """
@@ -339,7 +339,8 @@ def _elected_record(state: ClusterState, election_type: int, name: str, index: i
 
 
 def rebalance_leaders(state: ClusterState, max_elections: int) -> Result[bool]:
-    """Move leaderships back to preferred leaders. The response is True after ``max_elections``: more may be needed."""
+    """Move leaderships back to preferred leaders. The response is True if ``max_elections`` leaders were elected, so that more
+    partitions may remain."""
     unbalanced = _where(state, lambda partition: partition.leader != partition.preferred_replica)
     return _elect_some(state, unbalanced, lambda _: Election.PREFERRED, max_elections)
 

@@ -103,7 +103,7 @@ class Heartbeats:
 
     def silence_ms(self, state: ClusterState, now_ms: int) -> dict[int, int]:
         """Return the time since the last heartbeat of each registered broker, at most the session timeout, as
-        QuorumControllerMetrics does. It is the session timeout for a broker without a session."""
+        QuorumControllerMetrics does. For a broker without a session, return the session timeout."""
         longest = self.session_timeout_ms
         return {
             b.broker_id: min(longest, now_ms - self.contacts_ms.get((b.broker_id, b.broker_epoch), now_ms - longest))
@@ -152,7 +152,7 @@ class Heartbeats:
         return Control.CONTROLLED_SHUTDOWN if broker.broker_id in self.shutdown_offsets else Control.UNFENCED
 
     def next_control(self, state: ClusterState, heartbeat: BrokerHeartbeat, *, is_caught_up: bool) -> Control:
-        """Return the state after a heartbeat. `NEXT` has every possible result."""
+        """Return the broker's state after a heartbeat: one that `NEXT` allows."""
         broker_id = heartbeat.broker_id
         current = self.control_of(state.registrations.brokers[broker_id])
         if current is Control.FENCED:
@@ -171,7 +171,7 @@ class Heartbeats:
 
 
 def heartbeat(state: ClusterState, heartbeats: Heartbeats, asked: BrokerHeartbeat, now_ms: int) -> Result[HeartbeatReply]:
-    """Handle a heartbeat. Its effects are for `Heartbeats.apply`. Raises STALE_BROKER_EPOCH."""
+    """Handle a heartbeat. `Heartbeats.apply` carries out the effects. Raises STALE_BROKER_EPOCH."""
     check_broker_epoch(state, asked.broker_id, asked.broker_epoch)
     broker = state.registrations.brokers[asked.broker_id]
     is_caught_up = asked.current_metadata_offset >= state.registrations.record_offsets.get(asked.broker_id, UNKNOWN_OFFSET)

@@ -52,7 +52,8 @@ def _shuffle(items: list[Any], random_below: RandomBelow) -> None:
 
 
 class _Stripe:
-    """The brokers of a rack in rotation: each partition starts with the next broker."""
+    """The fenced or the unfenced brokers of a rack. Each new partition takes them in turn, starting one broker later than the
+    previous partition."""
 
     def __init__(self, brokers: Iterable[int], random_below: RandomBelow) -> None:
         self.brokers = sorted(brokers)
@@ -64,7 +65,7 @@ class _Stripe:
         _shuffle(self.brokers, random_below)
 
     def next(self, turn: int) -> int | None:
-        """Return the next broker for the partition that is placed in ``turn``, or None after the rack's last broker."""
+        """Return the next broker for a new partition, or None if it has all brokers. ``turn`` is different for each partition."""
         if not self.brokers:
             return None
         if self._turn != turn:
@@ -172,12 +173,13 @@ def assigned(
 def placed(
     state: ClusterState, partition_count: int, replication_factor: int, random_below: RandomBelow
 ) -> list[PartitionRegistration]:
-    """Return new partitions as `place` distributes them. Raises INVALID_REPLICATION_FACTOR."""
+    """Return new partitions with the replicas that `place` chooses. Raises INVALID_REPLICATION_FACTOR."""
     return [new_partition(state, replicas) for replicas in place(state, partition_count, replication_factor, random_below)]
 
 
 def new_partition(state: ClusterState, replicas: Replicas) -> PartitionRegistration:
-    """Return a partition whose active replicas are in sync from the start. At least one must be active, and the first leads."""
+    """Return a partition whose active replicas are in sync from the start. At least one replica must be active; the first active
+    replica leads."""
     isr = tuple(broker for broker in replicas if policies.is_active(state, broker))
     directories: tuple[bytes, ...] = ()
     if state.metadata_version >= DIRECTORY_ASSIGNMENT:

@@ -20,7 +20,7 @@ OLDEST_METADATA_VERSION = 7
 CONTROLLER_REGISTRATION = 15
 """Level 3.7-IV0 of ``metadata.version``. From this level on, controllers register (KIP-919)."""
 NEVER_REGISTERED = -2
-"""The epoch of a broker that was never registered. No broker can have it as its previous epoch."""
+"""Stands for the previous epoch of a broker without registration. No broker sends it, so a first registration counts as unclean."""
 MAX_INT63 = (1 << 63) - 1
 
 
@@ -37,7 +37,7 @@ class Registering(msgspec.Struct, frozen=True, kw_only=True):
     directories: tuple[bytes, ...] = ()
     cordoned_directories: tuple[bytes, ...] = ()
     previous_broker_epoch: int = -1
-    """The epoch before a controlled shutdown. With -1 the broker may have lost writes that were not synced."""
+    """The broker's epoch before a controlled shutdown. -1 if the shutdown was unclean: the broker may have lost unsynced writes."""
 
 
 def register_broker(
@@ -87,7 +87,8 @@ def register_broker(
 
 
 def _of_new_incarnation(state: ClusterState, broker_id: int, *, is_clean: bool) -> list[LogRecord]:
-    """Return the changes after a broker's previous process ended. After an unclean stop its replicas are not eligible either."""
+    """Return the partition changes for the end of a broker's previous process: its replicas leave the in-sync sets and, if it
+    stopped uncleanly, the eligible leader replicas."""
     in_sync = list(elections.in_sync_with(state, broker_id))
     if is_clean or not policies.has_eligible_leader_replicas(state):
         return elections.leader_and_isr_changes(state, in_sync, without=broker_id)
@@ -110,7 +111,6 @@ def _check_directories(state: ClusterState, asked: Registering) -> None:
 
 
 def _checked_features(state: ClusterState, asked: SupportedFeatures) -> SupportedFeatures:
-    """Return the features to register for a broker. Raises UNSUPPORTED_VERSION if the broker does not support a finalized level."""
     features = dict(asked)
     features.setdefault(METADATA_VERSION, (OLDEST_METADATA_VERSION, OLDEST_METADATA_VERSION))
     levels = {name: level for name, level in state.features.items() if level and name not in features}

@@ -46,7 +46,7 @@ class Migration:
         self._config = config
         self._topics = topics
 
-    # from classic groups to consumer groups
+    # converting classic groups to consumer groups
 
     def upgrade(self, group: ClassicGroup, now_ms: int) -> Upgrade:
         """Convert to a consumer group (GroupMetadataManager.convertToConsumerGroup). Members that wait in a rebalance must join
@@ -62,7 +62,6 @@ class Migration:
         return Upgrade(upgraded, [group_tombstone(group.group_id), *_records_of(upgraded)], effects)
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
-        """Check that the group may be converted (GroupMetadataManager.validateOnlineUpgrade)."""
         if not self._config.migration.upgrades:
             raise _not_upgraded(group, " because online upgrade is disabled.")
         if group.protocol_type != CONSUMER:
@@ -70,7 +69,7 @@ class Migration:
         if len(group.members) > self._config.consumer_of(group.group_id).max_size:
             raise _not_upgraded(group, " because the group size exceeds the consumer group maximum size.")
 
-    # from consumer groups to classic groups
+    # converting consumer groups to classic groups
 
     def without(self, group: ConsumerGroup, member_ids: Collection[str], now_ms: int) -> Result[None] | None:
         """Remove members. The remaining members rebalance as a classic group (GroupMetadataManager.consumerGroupFenceMembers).
@@ -93,8 +92,8 @@ class Migration:
         return self._config.migration.downgrades and size <= self._config.max_size
 
     def with_successor(self, group: ConsumerGroup, joining: ConsumerGroupMember, *, rebalances: bool, now_ms: int) -> Result[None]:
-        """Convert the group with a static member's successor. The tombstones also remove the successor's records earlier in the
-        batch."""
+        """Convert the group with a static member's successor. The tombstones also remove records of the successor that are earlier
+        in the batch."""
         others = [m for m in group.members.values() if m.instance_id is None or m.instance_id != joining.instance_id]
         targets = {m.member_id: group.targets.get(m.member_id, {}) for m in others}
         targets[joining.member_id] = group.target_of(joining)
@@ -138,7 +137,7 @@ def _upgraded(group: ClassicGroup, topics: GroupTopics) -> ConsumerGroup:
     """Create the consumer group: each member's epoch is the generation, and its target is the leader's assignment
     (ConsumerGroup.fromClassicGroup)."""
     upgraded = ConsumerGroup(group.group_id, group_epoch=group.generation, assignment_epoch=group.generation)
-    # Before its first generation a group has no protocol. Use the protocol that it would select.
+    # Before its first generation a group has no protocol. Use the protocol that it would select then.
     protocol = group.protocol or group.select_protocol()
     for classic in group.members.values():
         assigned = _assigned(group, classic.member_id, topics)
@@ -157,7 +156,6 @@ def _upgraded(group: ClassicGroup, topics: GroupTopics) -> ConsumerGroup:
 
 
 def _assigned(group: ClassicGroup, member_id: str, topics: GroupTopics) -> Assignment:
-    """Return the leader's assignment for the member, without topics that no longer exist."""
     try:
         assignment = read_assignment(group.assignments.get(member_id, b""))
     except DecodeError as error:
@@ -195,7 +193,6 @@ def _consumer_member(
 
 
 def _records_of(group: ConsumerGroup) -> list[LogRecord]:
-    """Return all records of a group, in Kafka's order (ConsumerGroup.createConsumerGroupRecords)."""
     group_id, members = group.group_id, group.members.values()
     return [
         *(member_record(group_id, member) for member in members),

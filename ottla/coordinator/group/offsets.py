@@ -75,7 +75,7 @@ class OffsetStore:
         if self.is_unstable(key):
             yield from (keys[key].record_offset for keys in self._pending.values() if key in keys)
 
-    # replay
+    # replaying commits, tombstones and markers
 
     def put(self, key: OffsetKey, committed: CommittedOffset, producer_id: int) -> None:
         """Replay a commit. The offset is pending if the commit belongs to a transaction."""
@@ -131,7 +131,7 @@ class OffsetStore:
         if not topic:
             del self._by_topic[key[1]]
 
-    # deadlines
+    # expiring offsets
 
     def expired(
         self, group_id: str, now_ms: int, retention_ms: int, idle_since_ms: int | None, in_use: Collection[str]

@@ -78,7 +78,7 @@ class GroupShard:
         self._logged: dict[str, None] = {}
 
     def apply(self, effect: Effect) -> None:
-        """Change state in memory that is not logged, once the decision's records are in the log."""
+        """Change state in memory after the decision's records are in the log."""
         if isinstance(effect, ModernEffect):
             owner = next(one for one in (self.consumers, self.streams, self.shares) if effect.group_id in one.groups)
             owner.apply(effect)
@@ -203,7 +203,7 @@ class GroupShard:
         yield from self.streams.tick(now_ms, max_batch_bytes)
         yield from self.shares.tick(now_ms, max_batch_bytes)
 
-    # offsets
+    # committing, reading and deleting offsets
 
     def commit(
         self,
@@ -250,8 +250,8 @@ class GroupShard:
             group.check_fetch(member_id, epoch)
 
     def fetch(self, group_id: str, *, require_stable: bool, is_kept: bool = False) -> GroupOffsets:
-        """Return a group's current offsets. With ``is_kept`` return a copy, so that a reader that pauses sees all or none of a
-        transaction's offsets."""
+        """Return a group's current offsets. With ``is_kept`` return a copy. A caller that reads it in steps then sees all or none
+        of a transaction's offsets."""
         committed = self.offsets.of_group(group_id)
         pending = self.offsets.pending_of(group_id) if require_stable else ()
         return GroupOffsets(group_id, dict(committed), set(pending)) if is_kept else GroupOffsets(group_id, committed, pending)
@@ -265,7 +265,7 @@ class GroupShard:
         records = []
         for key in partitions:
             if subscribed is None or key[0] in subscribed:
-                # A member's subscription that cannot be decoded may include any topic.
+                # A member's subscription that cannot be decoded (``subscribed`` is None) may include any topic.
                 codes[key] = Code.GROUP_SUBSCRIBED_TO_TOPIC
                 continue
             codes[key] = Code.NONE
@@ -273,14 +273,14 @@ class GroupShard:
                 records.append(offset_tombstone((group_id, *key)))
         return Result(codes, records=records)
 
-    # groups
+    # deleting groups and unused offsets
 
     def offset_count(self, group_id: str) -> int:
         return len(self.offsets.of_group(group_id))
 
     def delete_group(self, group_id: str, at_most: int) -> Result[bool]:
-        """Write tombstones for ``at_most`` offsets of a group, and for the group after its last offset. Returns whether it is
-        deleted.
+        """Write tombstones for ``at_most`` offsets of a group and, after its last offset, for the group. Returns whether the group
+        is deleted.
 
         Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP.
         """
@@ -289,7 +289,7 @@ class GroupShard:
             raise KafkaError(Code.NON_EMPTY_GROUP)
         committed = self.offsets.of_group(group_id)
         only_pending = (key for key in self.offsets.pending_of(group_id) if key[1:] not in committed)
-        # One key more than fits shows whether this batch is the last.
+        # Read one key more than ``at_most``, to see whether this batch is the last.
         keys = list(islice(chain(((group_id, *p) for p in committed), only_pending), at_most + 1))
         is_last = len(keys) <= at_most
         del keys[at_most:]
@@ -338,7 +338,7 @@ class GroupShard:
         """Return the ids of all groups: first the groups in the log, in the order of their first record."""
         return list(self._logged | dict.fromkeys(self.groups))
 
-    # replay
+    # replaying records and markers
 
     def replay(self, record: LogRecord, record_offset: int, producer_id: int, now_ms: int) -> None:
         """Replay a record. Raises `DecodeError` for an unknown type of record, which a start skips."""

@@ -18,7 +18,7 @@ Expansions = Mapping[str, frozenset[str] | InvalidExpression]
 WORK_A_STEP = 5_000
 """Work of one step, in units of `expressions.match_work`: at most 10 ms, so that other requests run between two steps."""
 COMPILE_WORK = 50
-"""The cost of compiling a typical expression, in units of `expressions.match_work`."""
+"""Work of compiling a typical expression, in units of `expressions.match_work`."""
 
 
 async def expanded(wanted: Callable[[], Collection[str]], topics: GroupTopics) -> Expansions:

@@ -55,9 +55,9 @@ class Acls:
     def create(
         self, acls: Sequence[AclBinding], new_id: Callable[[], bytes], metadata_version: int
     ) -> Result[list[KafkaError | None]]:
-        """Create the valid ACLs of a request. The response has an error or None for each.
+        """Create the valid ACLs of a request. The response has an error or None for each ACL.
 
-        An ACL that exists already is not created again, and that is no error. Raises POLICY_VIOLATION for too many ACLs.
+        If an ACL exists already, nothing is created, and there is no error. Raises POLICY_VIOLATION for too many ACLs.
         """
         results: list[KafkaError | None] = []
         self.check_count(acls)
@@ -115,7 +115,7 @@ class Acls:
         """Return the ACLs that match a filter, each once, ordered by their fields."""
         return sorted(acl for acl in list(self._copies) if selects.matches(acl))
 
-    # replay
+    # replaying ACL records
 
     def replay(self, message: Any) -> None:
         """Add the ACL of an AccessControlEntryRecord."""
@@ -157,12 +157,13 @@ class Acls:
                 self._remove(acl_id)
 
     def snapshot(self) -> list[LogRecord]:
-        """Return records that restore these ACLs."""
+        """Return records that restore all ACLs."""
         return [_record(acl_id, acl) for acl_id, acl in self.by_id.items()]
 
 
 class _Search:
-    """Finds the ACLs that match the filters of one request. Most filters are compared only with ACLs of their name or principal."""
+    """Finds the ACLs that match the filters of one request. Most filters are compared only with ACLs that have the filter's
+    resource name or principal."""
 
     __slots__ = ("_all", "_by_name", "_by_principal", "_found")
 

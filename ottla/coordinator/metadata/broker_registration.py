@@ -111,11 +111,11 @@ class Registrations:
         """Broker id -> offset of its registration record. A broker is unfenced only when it has read the log up to this offset."""
 
     def snapshot(self, metadata_version: int) -> list[LogRecord]:
-        """Return records that restore these registrations."""
+        """Return records that restore all registrations."""
         brokers = [self.brokers[broker_id].to_record(metadata_version) for broker_id in sorted(self.brokers)]
         return brokers + [self.controllers[controller_id].to_record() for controller_id in sorted(self.controllers)]
 
-    # replay
+    # replaying records of registrations
 
     def replay_broker(self, message: Any, offset: int) -> None:
         self.brokers[message.broker_id] = BrokerRegistration(
@@ -142,7 +142,8 @@ class Registrations:
         self.brokers[message.id] = msgspec.structs.replace(before, is_fenced=is_fenced)
 
     def replay_change(self, message: Any) -> None:
-        """Apply a BrokerRegistrationChangeRecord. In its flags 0 means unchanged, 1 means set, and -1 means unfenced."""
+        """Apply a BrokerRegistrationChangeRecord. In its fields ``fenced`` and ``in_controlled_shutdown`` 0 means unchanged, and 1
+        means true; -1 means unfenced."""
         before = self._of_epoch(message.broker_id, message.broker_epoch)
         if message.fenced not in (-1, 0, 1) or message.in_controlled_shutdown not in (0, 1):
             raise DecodeError(f"the registration change of broker {message.broker_id} has an unknown value")

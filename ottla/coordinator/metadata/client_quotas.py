@@ -23,8 +23,8 @@ Entity = tuple[tuple[str, str | None], ...]
 MAX_ENTITIES = 10_000
 """Maximum number of entities with quotas. Kafka only limits one operation to 10,000 records, with the same error code."""
 MAX_CHANGED = 1_000
-"""Maximum number of changed entities that are kept for `ClientQuotas.take_changed`, because a server without clients never calls
-it."""
+"""Maximum number of changed entities that are stored for `ClientQuotas.take_changed`, which a server without clients never
+calls."""
 MAX_NAME_CHARACTERS = 1_000
 """Maximum length of a user or client id with quotas. Kafka allows the longest string, 32,767 characters."""
 
@@ -96,7 +96,7 @@ class ClientQuotas:
         return changed
 
     def snapshot(self) -> list[LogRecord]:
-        """Return records that restore these quotas."""
+        """Return records that restore all quotas."""
         return [_record(entity, key, value) for entity, values in self.by_entity.items() for key, value in values.items()]
 
 
@@ -107,7 +107,6 @@ def _record(entity: Entity, key: str, value: float | None) -> LogRecord:
 
 
 def _keys_of(entity: Entity) -> dict[str, str]:
-    """Return the keys that an entity may have, with their types. Raises INVALID_REQUEST for an invalid entity."""
     if not entity:
         raise KafkaError(Code.INVALID_REQUEST, "Invalid empty client quota entity")
     types = dict(entity)

@@ -101,7 +101,7 @@ class ClusterState:
             self._tokens = import_module("ottla.coordinator.metadata.delegation_tokens").DelegationTokens()
         return self._tokens
 
-    # commands
+    # deciding changes
 
     def create_topic(
         self,
@@ -201,7 +201,7 @@ class ClusterState:
         )
         return [*records, metadata_record(producer_ids_record, message)]
 
-    # look-ups
+    # reading the state
 
     @property
     def is_alone(self) -> bool:
@@ -231,7 +231,7 @@ class ClusterState:
     def config_of(self, resource_type: int, name: str) -> dict[str, str]:
         return self.configs.get((resource_type, name), {})
 
-    # replay
+    # replaying records
 
     def replay(self, record: LogRecord, offset: int = UNKNOWN_OFFSET) -> None:
         """Apply one record. Raises DecodeError and changes nothing if the record has an unknown type or does not fit the state."""
@@ -279,14 +279,13 @@ class ClusterState:
 
     def _replay_begin(self, message: Any, offset: int) -> None:
         self._transaction.begin()
-        # `replay` applies a partition record that equals `_alike` at once, but a record of the transaction must wait for its end.
+        # `replay` applies partition records like `_alike` at once, but records of the transaction must wait for its end.
         self._alike = None
 
     def _replay_abort(self, message: Any, offset: int) -> None:
         self._transaction.end()
 
     def _replay_end(self, message: Any, offset: int) -> None:
-        """Replay all records of the transaction, then raise the first error among them."""
         errors = []
         for record, its_offset in self._transaction.end():
             try:
@@ -361,7 +360,7 @@ class ClusterState:
     def _replay_producer_ids(self, message: Any, offset: int) -> None:
         self.next_producer_id = message.next_producer_id
 
-    # records
+    # building config records
 
     @staticmethod
     def _config(resource_type: int, resource: str, key: str, value: str | None) -> LogRecord:

@@ -83,7 +83,7 @@ class DelegationTokens:
     def hmac_of(self, token_id: str) -> bytes:
         return hmac.digest(self._secret_key, token_id.encode(), "sha512")
 
-    # commands
+    # deciding changes of tokens
 
     def create(
         self,
@@ -127,7 +127,6 @@ class DelegationTokens:
         return Result(token, [*removed, _record(token)])
 
     def _made_room(self, requester: KafkaPrincipal, now_ms: int) -> list[LogRecord]:
-        """Return the records that remove expired tokens, if a new token needs room. Raises POLICY_VIOLATION for too many tokens."""
         if len(self.by_id) < MAX_TOKENS_OF_REQUESTER:
             return []
         expired = self.sweep(now_ms)
@@ -143,7 +142,8 @@ class DelegationTokens:
     def renew(
         self, hmac_bytes: bytes, requester: KafkaPrincipal, period_ms: int, *, now_ms: int, lifetimes: Lifetimes
     ) -> Result[int]:
-        """Renew a token; returns when it expires. Raises the errors of `_token`."""
+        """Renew a token; returns when it expires. Raises `KafkaError` if the token is unknown, has expired or may not be
+        changed."""
         token = self._token(hmac_bytes, requester, now_ms)
         renew_ms = min(lifetimes.renew_ms, period_ms) if period_ms > 0 else lifetimes.renew_ms
         return self._expire_at(token, now_ms + renew_ms)
@@ -151,7 +151,7 @@ class DelegationTokens:
     def expire(self, hmac_bytes: bytes, requester: KafkaPrincipal, period_ms: int, *, now_ms: int) -> Result[int]:
         """Expire a token after ``period_ms``, or remove it at once if the period is negative; returns when it expires.
 
-        Raises the errors of `_token`.
+        Raises `KafkaError` as `renew` does.
         """
         token = self._token(hmac_bytes, requester, now_ms)
         if period_ms < 0:
@@ -187,7 +187,7 @@ class DelegationTokens:
             raise KafkaError(Code.DELEGATION_TOKEN_OWNER_MISMATCH)
         return token
 
-    # the log
+    # replaying and writing token records
 
     def replay(self, message: Any) -> None:
         """Apply a DelegationTokenRecord. Raises `DecodeError`."""
@@ -213,7 +213,7 @@ class DelegationTokens:
             del self._ids[self.hmac_of(message.token_id)]
 
     def snapshot(self) -> list[LogRecord]:
-        """Return records that restore these tokens."""
+        """Return records that restore all tokens."""
         return [_record(token) for token in self.by_id.values()]
 
 

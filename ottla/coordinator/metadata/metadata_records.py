@@ -28,7 +28,7 @@ _VERSIONS: dict[int, tuple[tuple[int, int], ...]] = {
 
 SKIPPED = {
     20: "no_op_record",  # The record only advances the log end offset, to show that the controller is alive.
-    21: "zk_migration_state_record",  # The migration from ZooKeeper ended before the first version of ottla.
+    21: "zk_migration_state_record",  # ottla has no migration from ZooKeeper.
 }
 """Record types of Apache Kafka's controllers that are ignored on purpose, by name."""
 

@@ -101,7 +101,7 @@ class ScramCredentials:
             self.by_user.pop(message.name, None)
 
     def snapshot(self) -> list[LogRecord]:
-        """Return records that restore these credentials."""
+        """Return records that restore all credentials."""
         return [_record(name, how, credential) for name, of_user in self.by_user.items() for how, credential in of_user.items()]
 
 

@@ -53,7 +53,7 @@ class TakenNames:
             del self._by_folded[folded]
 
     def check(self, name: str) -> None:
-        """Raise INVALID_TOPIC_EXCEPTION if the `_folded` name equals that of another topic or an internal topic."""
+        """Raise INVALID_TOPIC_EXCEPTION if the name collides with that of another topic or an internal topic."""
         if name in INTERNAL_TOPICS:
             # Internal topics are always allowed, because the broker needs them.
             return
@@ -66,6 +66,5 @@ class TakenNames:
             raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
     def _folded(self, name: str) -> str:
-        """Return a text that is equal for two names that collide."""
         folded = name.replace(".", "_")
         return folded.lower() if self._ignores_case else folded

@@ -49,12 +49,12 @@ class ConnectionRates:
 
 
 def _normalized(name: str) -> str:
-    """The address as it appears in connections. Kafka resolves any host name; ottla only ``localhost``."""
+    """The address in the form in which connections report it. Kafka resolves any host name; ottla only ``localhost``."""
     if name == "localhost":
         return "127.0.0.1"
     try:
         address = ip_address(name)
     except ValueError:
-        # A host name that Apache Kafka stored. It never equals the address of a connection.
+        # Apache Kafka stored a host name. It equals no client's address, so its quota applies to no client.
         return name
     return str(getattr(address, "ipv4_mapped", None) or address)

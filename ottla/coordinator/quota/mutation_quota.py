@@ -1,4 +1,4 @@
-"""The quota of topics' partitions that clients create and delete (ControllerMutationQuotaManager, KIP-599).
+"""The quota of topic partitions that clients create and delete (ControllerMutationQuotaManager, KIP-599).
 
 A strict quota refuses changes while the token bucket is exhausted, but not the change that exhausts it, however large. A permissive
 quota, for older versions of requests, allows all changes, and the client is throttled.
@@ -71,6 +71,6 @@ class MutationQuotaManager:
         return MutationQuota(self.sensors.used(sharing, now_ms), self.rate(sharing), is_strict=is_strict)
 
     def rate(self, sharing: Sharing) -> float:
-        """The quota of clients that share one, in partitions per second."""
+        """The quota of the clients in ``sharing``, in partitions per second."""
         limit = self.limits.limit(sharing)
         return UNLIMITED_RATE if limit is None else limit

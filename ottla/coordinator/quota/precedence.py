@@ -92,7 +92,7 @@ class Limits:
         return Sharing(user, "") if of_user(None) in limits else Sharing("", client_id)
 
     def limit(self, sharing: Sharing) -> float | None:
-        """The quota of clients that share one; None without a quota."""
+        """The quota of the clients in ``sharing``; None without a quota."""
         user, client_id = sharing
         if user and client_id:
             entities = [of_both(user, client_id), of_both(user, None), of_both(None, client_id), of_both(None, None)]

@@ -59,7 +59,7 @@ class Sampled:
         return self._samples[self._current]
 
     def _advance(self, now_ms: int) -> _Sample:
-        # Keep one sample more than the window has, because the oldest sample may overlap the beginning of the window.
+        # Keep one sample more than ``windows.count``, because the oldest sample may overlap the beginning of the window.
         self._current = (self._current + 1) % (self.windows.count + 1)
         if self._current >= len(self._samples):
             self._samples.append(_Sample(start_ms=now_ms, last_ms=now_ms))
@@ -110,7 +110,7 @@ def throttle_ms(sampled: Sampled, bound: float, now_ms: int) -> int:
     """
     rate = sampled.rate(now_ms)
     if not rate > bound:
-        # This is also the result for a quota of NaN, which Apache Kafka may have stored.
+        # A bound of NaN, which Apache Kafka may have stored, never throttles.
         return 0
     return rounded((rate - bound) / bound * sampled.window_ms(now_ms)) if bound > 0 else MAX_THROTTLE_MS
 

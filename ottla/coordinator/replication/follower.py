@@ -119,7 +119,7 @@ class Following(msgspec.Struct, kw_only=True):
         self.state = state
 
     def fetched(self, answer: FetchedPartition, log: FollowerLog, own_end: EpochEnd | None) -> Action:
-        """Return the action for the response to a fetch at the log end offset.
+        """Return the action after the response to a fetch at the follower's log end offset.
 
         ``own_end`` is the highest leader epoch in the follower's log up to the diverging epoch, with its end offset, or None.
         """

@@ -80,11 +80,11 @@ class InSync(msgspec.Struct, frozen=True, kw_only=True):
         return self._to(InSyncState.PENDING_SHRINK, self.committed, self.committed - broker_ids, self.partition_epoch)
 
     def now(self, in_sync: frozenset[int], partition_epoch: int) -> InSync:
-        """Return the set after the controller's response or newer metadata has changed it."""
+        """Return the in-sync set after a change by the controller's response or newer metadata."""
         return self._to(InSyncState.COMMITTED, in_sync, in_sync, partition_epoch)
 
     def refused(self, code: Code) -> InSync:
-        """Return the set after the controller rejected a change, or the same object if the request must be retried."""
+        """Return the in-sync set after the controller rejected a change, or the same object if the request must be retried."""
         if code in GIVEN_UP:
             return self.now(self.committed, self.partition_epoch)
         if code in VIEW_IS_OLD:
@@ -94,5 +94,5 @@ class InSync(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=1024)
 def committed(in_sync: frozenset[int], partition_epoch: int) -> InSync:
-    """Return a set without a pending change. Partitions with equal sets share one object."""
+    """Return an in-sync set without a pending change. Partitions with equal sets share one object."""
     return InSync(state=InSyncState.COMMITTED, committed=in_sync, proposed=in_sync, partition_epoch=partition_epoch)

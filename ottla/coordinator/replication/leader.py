@@ -79,7 +79,7 @@ class Leader(msgspec.Struct, kw_only=True):
     is_sole: bool
     """Whether there is no other replica, so that the high watermark is the log end offset."""
 
-    # the high watermark
+    # computing the high watermark
 
     def high_watermark(self, log_end_offset: int, high_watermark: int, now_ms: int) -> int:
         """Return the new high watermark, up to which all replicas of the maximal in-sync set have the log
@@ -123,7 +123,7 @@ class Leader(msgspec.Struct, kw_only=True):
         """The lowest log start offset of the live followers, or None without live followers. DeleteRecords waits for it."""
         return min((f.start_offset for b, f in self.followers.items() if self.live_epoch(b) is not None), default=None)
 
-    # fetches of followers
+    # handling followers' fetches
 
     def fetched(
         self,
@@ -175,7 +175,7 @@ class Leader(msgspec.Struct, kw_only=True):
         current = self.live_epoch(broker_id)
         return current is not None and follower.broker_epoch in (NO_BROKER_EPOCH, current)
 
-    # the in-sync set
+    # changing the in-sync set
 
     def shrink(self, log_end_offset: int, now_ms: int) -> InSync | None:
         """Return the change that removes replicas lagging longer than ``replica.lag.time.max.ms``, or None if no replica lags.
@@ -227,7 +227,7 @@ class Leader(msgspec.Struct, kw_only=True):
         self.followers = {r: self.followers.get(r) or Follower() for r in replicas if r != self.broker_id}
         self.is_sole = not self.followers
 
-    # responses to producers
+    # responding to producers
 
     def check_may_append(self, acks: int) -> None:
         """Raise NOT_ENOUGH_REPLICAS for acks=all if too few replicas are in sync."""
@@ -260,7 +260,7 @@ def new_leader(
     live_epoch: LiveEpoch,
     now_ms: int,
 ) -> Leader:
-    """Return the state at the start of a leader epoch. In-sync replicas have the whole lag time for their first fetch."""
+    """Return the state at the start of a leader epoch. In-sync replicas have ``replica.lag.time.max.ms`` for their first fetch."""
     members = frozenset(in_sync)
     assert broker_id in members, f"leader {broker_id} is not in sync: {set(members)}"
     followers = {r: Follower(caught_up_ms=now_ms if r in members else 0) for r in replicas if r != broker_id}

@@ -101,7 +101,7 @@ class Acquisition:
                 if status.state is RecordState.AVAILABLE:
                     batch.assign(first, last, status.ended(RecordState.ARCHIVED))
 
-    # records already in flight
+    # acquiring records already in flight
 
     def _acquire_again(self, batch: InFlightBatch, first_offset: int, last_offset: int, max_records: int) -> bool:
         """Acquire the available records of a batch. Returns True if this request may acquire no further records."""
@@ -113,8 +113,8 @@ class Acquisition:
         if not available:
             return False
         if max(status.delivery_count for _, _, status in available) >= self._throttled_from:
-            # These records were delivered often, perhaps because a consumer fails on one record. So each delivery acquires fewer of
-            # them.
+            # The available records were delivered often, perhaps because a consumer fails on one. So each delivery acquires fewer
+            # of them.
             if not self._count:
                 self._acquire_throttled(batch, available, room)
             return True
@@ -127,7 +127,7 @@ class Acquisition:
         return False
 
     def _acquire_throttled(self, batch: InFlightBatch, available: list[tuple[int, int, RecordStatus]], room: int) -> None:
-        """Acquire half as many records with each delivery. For its last delivery each record is acquired alone."""
+        """Acquire half as many records as in the previous delivery. For its last delivery each record is acquired alone."""
         most: int | None = room if self._request.is_record_limit else None
         given = 0
         throttled = False
@@ -143,7 +143,7 @@ class Acquisition:
                 throttled = True
                 piece = max(1, batch.count >> (status.delivery_count - self._throttled_from + 1))
                 if given < piece:
-                    # Set the limit only if fewer records are acquired already. Otherwise it does not apply, as in Kafka.
+                    # As in Kafka, a limit that the acquired records have already reached does not apply.
                     most = piece if most is None else min(most, piece)
             given_to = last if most is None else min(last, first + most - given - 1)
             self._give(batch, first, given_to, status)
@@ -162,10 +162,10 @@ class Acquisition:
         else:
             self._acquired.append(AcquiredRecords(first, last, acquired.delivery_count))
 
-    # records that were never acquired
+    # acquiring records for the first time
 
     def _acquire_unseen(self, batch: InFlightBatch, first_offset: int, last_offset: int, room: int) -> None:
-        """Acquire records that no persisted state covers. New batches replace their batch, also for records that are not
+        """Acquire records of a batch that no persisted state covers. New batches replace it, also for the records that are not
         acquired."""
         self._in_flight.remove(batch)
         acquired_up_to = self._acquire_new(first_offset, last_offset, room)
@@ -193,7 +193,8 @@ class Acquisition:
         return last_offset
 
     def _pieces(self, first_offset: int, last_offset: int) -> Iterator[tuple[int, int]]:
-        """Yield the bounds of the new batches. A requested size of 0 or less counts as 1, so that no batch is empty."""
+        """Yield the first and last offset of each new batch. A requested size of 0 or less counts as 1, so that no batch is
+        empty."""
         size = max(self._request.batch_size, 1)
         if not self._request.is_record_limit and last_offset - first_offset + 1 > size:
             for batch in self._request.batches:
@@ -202,7 +203,7 @@ class Acquisition:
                     first_offset = batch.first_offset
         yield first_offset, last_offset
 
-    # aborted transactions
+    # leaving out records of aborted transactions
 
     def _without_aborted(self) -> list[AcquiredRecords]:
         """Remove the records of aborted transactions, which no member may get, and archive them."""
@@ -244,5 +245,4 @@ def _outside(acquired: AcquiredRecords, aborted: FetchedBatch) -> Iterator[Acqui
 
 
 def _batch_end(batches: Iterable[FetchedBatch], offset: int) -> int:
-    """Return the last offset of the batch that contains ``offset``, or ``offset`` itself if there is none."""
     return next((batch.last_offset for batch in batches if batch.first_offset <= offset <= batch.last_offset), offset)

@@ -49,7 +49,8 @@ class ShareChange(msgspec.Struct, frozen=True):
 
 
 class SharePartition:
-    """Records below ``start_offset`` are finished. ``end_offset`` is the last offset in flight, else the next offset to read."""
+    """Records below ``start_offset`` are finished. ``end_offset`` is the last offset in flight, or without records in flight the
+    next offset to read."""
 
     def __init__(self, start_offset: int, state_epoch: int, leader_epoch: int, config: SharePartitionConfig) -> None:
         self.start_offset = start_offset
@@ -58,7 +59,7 @@ class SharePartition:
         self.leader_epoch = leader_epoch
         self.config = config
         self._in_flight = InFlight()
-        # Whether a record in flight may be available, and a time before which no lock expires. Both avoid searches of all records.
+        # Whether a record in flight may be available, and a time before which no lock expires: both avoid searching all records.
         self._may_be_available = False
         self._next_deadline_ms: int | None = None
         # Counts changes, so that a `ShareChange` is not applied to a share partition that has changed since then.
@@ -87,7 +88,7 @@ class SharePartition:
         partition._advance()
         return partition
 
-    # state
+    # reading the share partition's state
 
     @property
     def in_flight_count(self) -> int:
@@ -113,7 +114,7 @@ class SharePartition:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """A time in ms before which no lock expires, or None without a lock."""
+        """A time in ms before which no lock expires, or None without locks."""
         return self._next_deadline_ms
 
     def can_acquire(self) -> bool:
@@ -139,7 +140,7 @@ class SharePartition:
         """Return all runs in flight, for tests and tools."""
         return [run for batch in self._in_flight.batches for run in batch.all_runs()]
 
-    # acquire
+    # acquiring records
 
     def acquire(self, request: AcquireRequest, now_ms: int) -> list[AcquiredRecords]:
         """Lock fetched records. Acquisitions are not persisted."""
@@ -170,7 +171,7 @@ class SharePartition:
         self._advance()
         return acquired
 
-    # commands with changes to persist
+    # deciding changes to persist
 
     def acknowledge(self, member_id: str, acknowledgements: Iterable[Acknowledgement], now_ms: int) -> ShareChange:
         """Process acknowledgements. Raises INVALID_RECORD_STATE for records that the member has not acquired, or INVALID_REQUEST
@@ -300,7 +301,6 @@ def _persisted_status(state: int, delivery_count: int) -> RecordStatus:
 
 
 def _segments(acknowledgement: Acknowledgement) -> list[tuple[int, int, AcknowledgeType]]:
-    """Return ranges of offsets with the same type. Raises INVALID_REQUEST for an unknown type or a wrong number of types."""
     first, last, types = acknowledgement.first_offset, acknowledgement.last_offset, acknowledgement.types
     try:
         known = [AcknowledgeType(number) for number in types]

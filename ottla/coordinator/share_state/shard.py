@@ -62,7 +62,7 @@ class ShareShard:
         self._has_partition = has_partition
         self.persisted: dict[ShareKey, Persisted] = {}
 
-    # commands
+    # deciding changes of share partitions' states
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now_ms: int) -> Result[None]:
         """Replace any state by an empty state. ``start_offset`` is -1 if the first fetch determines it."""
@@ -177,7 +177,7 @@ class ShareShard:
         )
         return snapshot_record(key, snapshot)
 
-    # housekeeping
+    # snapshots of old states, tombstones of deleted topics
 
     def cold_snapshots(self, now_ms: int, max_batch_bytes: int) -> Iterator[Result[None]]:
         """Write snapshots of states that were not written for a long time, so that the log before them can be deleted.
@@ -208,7 +208,7 @@ class ShareShard:
         """Return the lowest offset that a restart needs: the earliest of the last snapshots. None without share partitions."""
         return min((p.snapshot_offset for p in self.persisted.values()), default=None)
 
-    # replay
+    # replaying records
 
     def clear(self) -> None:
         """Reset to the state before the first record."""

@@ -1,4 +1,4 @@
-"""The effects of decisions about transactional ids. Each is carried out once the decision's record is in the log."""
+"""The effects of decisions about transactional ids, each carried out once the decision's record is in the log."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Initialised(msgspec.Struct, gc=False, frozen=True):
 
 
 class Ended(msgspec.Struct, gc=False, frozen=True):
-    """The result of EndTxn. ``refused`` is an error for the client from a command that nevertheless has effects."""
+    """The result of EndTxn. ``refused`` is an error for the client, although the command has effects."""
 
     identity: ProducerIdAndEpoch
     refused: Code = Code.NONE

@@ -59,7 +59,7 @@ class TransactionShard:
         # transactional id.
         self._early_commits: dict[str, ProducerIdAndEpoch] = {}
 
-    # InitProducerId
+    # handling InitProducerId
 
     def init_producer_id(
         self,
@@ -117,7 +117,7 @@ class TransactionShard:
         identity = ProducerIdAndEpoch(updated.producer_id, updated.producer_epoch)
         return self._result(Initialised(identity), updated)
 
-    # partitions
+    # adding and verifying a transaction's partitions
 
     def add_partitions(
         self,
@@ -165,7 +165,7 @@ class TransactionShard:
             raise KafkaError(Code.INVALID_PRODUCER_ID_MAPPING)
         return current
 
-    # EndTxn
+    # handling EndTxn and completing transactions
 
     def end_txn(
         self,
@@ -240,7 +240,7 @@ class TransactionShard:
         completed = transitions.completion(current, now_ms)
         return self._result(None, completed)
 
-    # timeouts and expiration
+    # finding transactions that timed out, expiring unused ids
 
     def timed_out(self, now_ms: int) -> list[str]:
         """Return the ids whose open transaction is older than its timeout."""
@@ -280,7 +280,7 @@ class TransactionShard:
         """Return the ids whose decided transaction has pending markers."""
         return (m for m in list(self._unfinished.values()) if m.state in PREPARED)
 
-    # replay
+    # replaying records and applying effects
 
     def clear(self) -> None:
         self.ids.clear()
@@ -334,8 +334,6 @@ class TransactionShard:
         result.effects.append(CountDecision(prepared.transactional_id, reason, prepared.update_ms - prepared.start_ms))
         result.effects.append(SendMarkers(prepared.transactional_id))
         return result
-
-    # effects
 
     def apply(self, effect: Effect) -> None:
         """Change state that is not logged, after the decision's records were replayed."""

@@ -14,7 +14,7 @@ VALID_PREVIOUS: dict[TxnState, frozenset[TxnState]] = {
     S.COMPLETE_COMMIT: frozenset({S.PREPARE_COMMIT}),
     S.COMPLETE_ABORT: frozenset({S.PREPARE_ABORT}),
     S.DEAD: frozenset({S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT}),
-    # This state is never logged. It is used only between the fencing of an epoch and the abort in the same command.
+    # PREPARE_EPOCH_FENCE is never logged: one command fences the epoch with it and then aborts.
     S.PREPARE_EPOCH_FENCE: frozenset({S.ONGOING}),
 }
 

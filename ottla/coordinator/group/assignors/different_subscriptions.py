@@ -81,7 +81,6 @@ def _assign_without_owner(draft: _Draft, topic_id: bytes) -> None:
 
 
 def _balance(draft: _Draft) -> None:
-    """Balance topic by topic, until a round over all topics has moved no partition."""
     topic_ids = [topic_id for topic_id in draft.owners if len(draft.subscribers[topic_id]) > 1]
     balanced_topics = 0
     for _ in range(MAX_ROUNDS):
@@ -115,7 +114,7 @@ def _balance_topic(draft: _Draft, topic_id: bytes) -> bool:
 
 
 def _least_loaded(draft: _Draft, by_load: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the subscriber that gets the next partition, and its load without it. ``by_load`` is in ascending order of load.
+    """Yield the subscriber that gets the next partition, and its load before that. ``by_load`` is in ascending order of load.
 
     The least loaded subscribers get partitions until their load equals that of the next subscribers.
     """
@@ -131,7 +130,7 @@ def _least_loaded(draft: _Draft, by_load: list[int]) -> Iterator[tuple[int, int]
 
 
 def _most_loaded(draft: _Draft, by_load: list[int], held: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
-    """Yield the subscriber that gives up the next partition, and its load with it. Skips subscribers without a partition of the
+    """Yield the subscriber that gives up the next partition, and its load before that. Skips subscribers without a partition of the
     topic."""
     sizes = draft.sizes
     givers: list[int] = []
@@ -148,7 +147,7 @@ def _most_loaded(draft: _Draft, by_load: list[int], held: dict[int, list[int]]) 
             if held.get(giver):
                 yield giver, level
             else:
-                # A subscriber without a partition of the topic leaves the list. The last subscriber of the list takes the free
-                # position, because the loop has already visited that subscriber.
+                # The subscriber has no partition of the topic left. Replace it by the list's last subscriber, which the loop has
+                # already visited.
                 givers[position] = givers[-1]
                 givers.pop()

@@ -11,7 +11,7 @@ Assignment = Mapping[bytes, frozenset[int]]
 """Partitions by topic id. Topics without partitions are left out."""
 
 NO_OWNER = -1
-"""Stands for a member's index if a partition has no owner."""
+"""In place of an owner's index: the partition has no owner."""
 
 
 class AssignorMember(msgspec.Struct, frozen=True):

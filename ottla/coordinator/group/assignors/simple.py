@@ -94,7 +94,8 @@ def _holders_before(
 def _revoke(
     holders: dict[Partition, list[str]], held: dict[str, set[Partition]], shares: Mapping[str, int], members_each: int
 ) -> None:
-    """Revoke each member's first partitions above its share, then each partition's first members above ``members_each``."""
+    """Revoke partitions, first ones first, from members above their share. Then revoke each partition from its first members above
+    ``members_each``."""
     for partition, member_ids in holders.items():
         keep = []
         for member_id in member_ids:
@@ -113,8 +114,8 @@ def _assign_rest(
 ) -> None:
     """Give partitions to members below their share in turn, partition by partition.
 
-    A partition may lack a member when all members below their share have it already. Then the following partitions get no further
-    members either, as in Kafka. Each partition has at least one member.
+    If all members below their share already have a partition, it gets too few members. Then later partitions get no further members
+    either, as in Kafka. Each partition has at least one member.
     """
     with_room = [member_id for member_id, partitions in held.items() if len(partitions) < shares[member_id]]
     turn = 0

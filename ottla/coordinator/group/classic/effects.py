@@ -13,7 +13,7 @@ class ReplaceGroup(Effect, frozen=True):
 
 
 class SetGroupTimer(Effect, frozen=True):
-    """Check the group's deadlines only at ``wake_ms``, or never if ``wake_ms`` is None."""
+    """Check the group's deadlines next at ``wake_ms``, or never if ``wake_ms`` is None."""
 
     group_id: str
     wake_ms: int | None

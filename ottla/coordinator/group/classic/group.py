@@ -102,10 +102,10 @@ class ClassicGroup(msgspec.Struct):
     wake_ms: int | None = None
     """The time of the next check of the group's deadlines, never later than the earliest deadline."""
     due_ms: int | None = None
-    """The earliest deadline that was set since ``wake_ms`` was computed."""
+    """The earliest deadline that was set since ``wake_ms`` was computed. An earlier check may be needed."""
 
     def copied(self) -> ClassicGroup:
-        """Return a draft, which may be changed and dropped without changing the group."""
+        """Return a copy of the group as a draft: changing or dropping it does not change the group."""
         return msgspec.structs.replace(
             self,
             members=self.members.copy(),
@@ -138,7 +138,7 @@ class ClassicGroup(msgspec.Struct):
         """Whether the group has no members and no record in the log."""
         return self.generation == 0 and not self.members and not self.pending
 
-    # changes of members
+    # adding, replacing and removing members
 
     def add(self, member: ClassicGroupMember) -> None:
         if not self.members:
@@ -173,7 +173,7 @@ class ClassicGroup(msgspec.Struct):
             self.leader = new_id
 
     def remove(self, member_ids: Iterable[str]) -> None:
-        """Remove members without responses to their parked requests."""
+        """Remove members. The caller must respond to their parked requests."""
         for member_id in member_ids:
             member = self.members.pop(member_id)
             self._count(member, -1)
@@ -188,7 +188,7 @@ class ClassicGroup(msgspec.Struct):
     def is_waiting(self, member_id: str) -> bool:
         return member_id in self.join_waiters or member_id in self.sync_waiters
 
-    # protocols that members support
+    # choosing protocol and leader
 
     def _count(self, member: ClassicGroupMember, by: int) -> None:
         for name in {name for name, _ in member.protocols}:
@@ -199,7 +199,7 @@ class ClassicGroup(msgspec.Struct):
                 del self.supporters[name]
 
     def accepts(self, protocol_type: str, names: set[str]) -> bool:
-        """Whether all members support one of these protocols (ClassicGroup.supportsProtocols)."""
+        """Whether some protocol of ``names`` is supported by all members (ClassicGroup.supportsProtocols)."""
         if not self.members:
             return bool(protocol_type) and bool(names)
         return protocol_type == self.protocol_type and any(self._is_common(name) for name in names)
@@ -239,7 +239,7 @@ class ClassicGroup(msgspec.Struct):
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
         return member
 
-    # deadlines of the group
+    # setting and reading the group's deadlines
 
     def note_due(self, deadline_ms: int) -> None:
         if self.due_ms is None or deadline_ms < self.due_ms:

@@ -30,7 +30,7 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """Time in ms that a new member may wait in its first rebalance. It replaces the session timeout, as the member sends no
 heartbeats."""
 MAX_MEMBER_PROTOCOLS = 1_000
-"""Maximum number of assignors that a member may offer. Clients have a handful."""
+"""Maximum number of assignors that a member may offer. Clients offer a handful."""
 MAX_MEMBER_PREFIX_CHARS = 1_000
 """Maximum number of characters of the client id or instance id in a generated member id, which must fit into a string of every
 request version."""
@@ -55,7 +55,7 @@ class ClassicMembership:
             self.groups[group.group_id] = group
             self._deadlines.arm(group)
 
-    # JoinGroup
+    # handling JoinGroup
 
     def check_join(self, request: JoinRequest) -> None:
         """Raise INVALID_SESSION_TIMEOUT or INCONSISTENT_GROUP_PROTOCOL for a request that no group of any type accepts."""
@@ -200,7 +200,7 @@ class ClassicMembership:
         group.join_waiters[new_id] = request.waiter
         rebalance_or_complete(group, now_ms, self.config.initial_rebalance_delay_ms, out)
 
-    # SyncGroup
+    # handling SyncGroup
 
     def sync(self, request: SyncRequest, now_ms: int) -> Out:
         """Handle SyncGroup. ``request.waiter`` sends the response, now or after the leader's SyncGroup. Raises `KafkaError`."""
@@ -225,7 +225,7 @@ class ClassicMembership:
             group.pending_sync.discard(member_id)
             overtaken = group.sync_waiters.pop(member_id, None)
             if overtaken is not None:
-                # Respond to the member's earlier SyncGroup. Kafka does not, and its connection waits forever.
+                # The member repeats its SyncGroup. Respond to the first SyncGroup, too: in Kafka its connection waits forever.
                 out.effects.append(AnswerMember(overtaken, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS)))
             group.sync_waiters[member_id] = waiter
         return out
@@ -254,7 +254,7 @@ class ClassicMembership:
             raise KafkaError(Code.ILLEGAL_GENERATION)
         return group, member
 
-    # Heartbeat and LeaveGroup
+    # handling Heartbeat and LeaveGroup
 
     def heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None, now_ms: int) -> None:
         group = self.groups.get(group_id)
@@ -292,7 +292,7 @@ class ClassicMembership:
         drop(group, [member_id], out)
         return Code.NONE
 
-    # deadlines
+    # handling expired deadlines
 
     def tick(self, now_ms: int) -> Iterator[tuple[str, Out]]:
         """Handle expired deadlines, group by group. Each result must be carried out before the next is requested.
@@ -308,7 +308,7 @@ class ClassicMembership:
             expire(draft, now_ms, out)
             following = draft.next_deadline_ms(now_ms)
             wake_ms = None if following is None else max(following, now_ms + 1)
-            # The effect `SetGroupTimer` covers every deadline of the draft.
+            # The effect `SetGroupTimer` below takes over all deadlines of the draft.
             draft.due_ms = None
             out.effects += [ReplaceGroup(draft), SetGroupTimer(draft.group_id, wake_ms)]
             yield group.group_id, out
@@ -322,10 +322,10 @@ class ClassicMembership:
             effects += [AnswerMember(one, SyncAnswer(code=gone)) for one in group.sync_waiters.values()]
         return effects
 
-    # effects
+    # applying effects and replaying records
 
     def apply(self, effect: Effect) -> None:
-        """Change state in memory that is not logged, once the decision's records are in the log."""
+        """Change state in memory after the decision's records are in the log."""
         match effect:
             case ExtendSession(group_id=group_id, member_id=member_id, now_ms=now_ms):
                 self._extend_session(group_id, member_id, now_ms)
@@ -350,10 +350,9 @@ class ClassicMembership:
         if group is not None and member is not None:
             group.deadlines_ms[member_id] = max(group.deadlines_ms.get(member_id, 0), now_ms + member.session_timeout_ms)
 
-    # replay
-
     def replay_group(self, group_id: str, loaded: ClassicGroup | None) -> None:
-        """Replay a group's record. On a running coordinator only the assignments are new, after a restart the whole group."""
+        """Replay a group's record. If the group in memory has the same generation and members, take only the record's
+        assignments."""
         if loaded is None:
             self.groups.pop(group_id, None)
             return

@@ -114,7 +114,7 @@ def drop(group: ClassicGroup, member_ids: Iterable[str], out: Out) -> None:
 
 
 def after_removal(group: ClassicGroup, now_ms: int, out: Out) -> None:
-    """Rebalance the remaining members, or let a current rebalance no longer wait for the removed members."""
+    """Start a rebalance of the remaining members, or complete a running rebalance that waited only for removed members."""
     if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
         prepare_rebalance(group, now_ms, out)
     maybe_complete_join(group, now_ms, out)

@@ -13,8 +13,8 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class ClassicView(NamedTuple):
-    """One group. ``group`` is None for a simple group, which has only offsets: its state is Empty, and it ends with its last
-    offset."""
+    """One group. ``group`` is None for a simple group, which has only offsets: its state is Empty, and it exists as long as it has
+    offsets."""
 
     group_id: str
     group: ClassicGroup | None

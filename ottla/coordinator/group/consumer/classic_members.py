@@ -74,7 +74,6 @@ def join(
 
 
 def _member(group: ConsumerGroup, request: JoinRequest, member_id: str, out: Out) -> ConsumerGroupMember:
-    """Return the joining member as the group knows it, or a new member. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     if request.instance_id is None:
         return group.members.get(member_id) or ConsumerGroupMember(member_id)
     if request.member_id:

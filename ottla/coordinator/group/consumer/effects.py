@@ -6,7 +6,7 @@ from ottla.coordinator.group.modern.effects import ModernEffect
 
 
 class ClassicMemberJoined(ModernEffect, frozen=True):
-    """Restart the session of a member of the classic protocol that joined. It must send SyncGroup within the timeout."""
+    """Restart the session of a member of the classic protocol that joined. The member must send SyncGroup in time."""
 
     member_id: str
     now_ms: int

@@ -44,7 +44,7 @@ class ConsumerGroup(msgspec.Struct):
     type_name: ClassVar[str] = CONSUMER
     protocol_type_name: ClassVar[str] = CONSUMER
     idle_since_ms: ClassVar[None] = None
-    """None, because each offset expires by its own commit time."""
+    """None: even in an empty group, each offset expires by its own commit time."""
 
     group_id: str
     group_epoch: int = FIRST_EPOCH
@@ -77,7 +77,7 @@ class ConsumerGroup(msgspec.Struct):
     wake_ms: int | None = None
     """The time of the next check of the group's deadlines, never later than the earliest deadline."""
     due_ms: int | None = None
-    """The earliest deadline that was set since ``wake_ms`` was computed."""
+    """The earliest deadline that was set since ``wake_ms`` was computed. An earlier check may be needed."""
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -93,7 +93,7 @@ class ConsumerGroup(msgspec.Struct):
     def is_empty(self) -> bool:
         return not self.members
 
-    # look-ups
+    # reading the group's state
 
     def target_of(self, member: ConsumerGroupMember) -> Assignment:
         """Return a member's target. A static member that rejoins has the target of its predecessor."""
@@ -108,7 +108,8 @@ class ConsumerGroup(msgspec.Struct):
         return self.classic_count - gone == len(self.members) - len(member_ids)
 
     def accepts_classic(self, protocol_type: str, names: set[str]) -> bool:
-        """Whether all members of the classic protocol support one of these protocols (ConsumerGroup.supportsClassicProtocols)."""
+        """Whether some protocol of ``names`` is supported by all members of the classic protocol
+        (ConsumerGroup.supportsClassicProtocols)."""
         return protocol_type == CONSUMER and any(self.classic_protocols[name] == self.classic_count for name in names)
 
     def is_taken(self, topic_id: bytes, partition: int) -> bool:
@@ -132,8 +133,7 @@ class ConsumerGroup(msgspec.Struct):
     def preferred_assignor(self, old: ConsumerGroupMember | None = None, new: ConsumerGroupMember | None = None) -> str | None:
         """Return the assignor that most members request once ``new`` has replaced ``old``, or None if no member requests any.
 
-        In a tie, an assignor that only ``new`` requests wins, else uniform wins over range. This is the order of Kafka's hash maps,
-        which does not change when the group is loaded again.
+        In a tie, an assignor that only ``new`` requests wins, else uniform wins over range, as by the order of Kafka's hash maps.
         """
         listed = sorted(self.assignors, reverse=True)
         counts: Mapping[str, int] = self.assignors
@@ -145,7 +145,7 @@ class ConsumerGroup(msgspec.Struct):
             counts, listed = wanted, [*first, *listed]
         return max((name for name in listed if counts[name] > 0), key=lambda name: counts[name], default=None)
 
-    # For offsets, listings and deletions (`GroupView`).
+    # implementing `GroupView`, for offsets, listings and deletions
 
     @property
     def state_name(self) -> str:
@@ -165,7 +165,7 @@ class ConsumerGroup(msgspec.Struct):
         return group_tombstones(self.group_id, self.members, self.regexes)
 
     def tombstones_of(self, member_id: str) -> list[LogRecord]:
-        """Return the tombstones that removing a member writes at most: for its records, and for its regular expression."""
+        """Return all tombstones that removing a member may write: for its records, and for its regular expression."""
         regex = self.members[member_id].topic_regex
         return [*RECORDS.member_tombstones(self.group_id, member_id), *([regex_tombstone(self.group_id, regex)] if regex else [])]
 
@@ -187,7 +187,7 @@ class ConsumerGroup(msgspec.Struct):
                 Code.UNSUPPORTED_VERSION,
                 "OffsetCommit version 9 or above must be used by members using the consumer group protocol",
             )
-        # Versions of TxnOffsetCommit without STALE_MEMBER_EPOCH get ILLEGAL_GENERATION.
+        # Clients whose version of TxnOffsetCommit lacks STALE_MEMBER_EPOCH get ILLEGAL_GENERATION.
         stale = Code.STALE_MEMBER_EPOCH if has_new_error_codes and not is_classic else Code.ILLEGAL_GENERATION
         received = f"Received {'generation id' if is_classic else 'member epoch'} {epoch}"
         if epoch > member.member_epoch:
@@ -214,7 +214,7 @@ class ConsumerGroup(msgspec.Struct):
                 code, name = Code.ILLEGAL_GENERATION, "generation id"
             raise KafkaError(code, f"The received {name} {epoch} does not match the expected member epoch {member.member_epoch}.")
 
-    # replay
+    # replaying records
 
     def replay(self, kind: int, key: Any, value: bytes | None, now_ms: int) -> None:
         """Replay the group's metadata, or the topics or the tombstone of a regular expression."""
@@ -277,7 +277,7 @@ class ConsumerGroup(msgspec.Struct):
                 if not held:
                     self.holders.pop(topic, None)
 
-    # deadlines
+    # setting and reading members' deadlines
 
     @property
     def deadlines_ms(self) -> tuple[dict[str, int], ...]:

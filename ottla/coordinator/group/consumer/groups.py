@@ -55,7 +55,7 @@ class ConsumerGroups:
         self._new_id = new_id
         self._downgrading = downgrading or NeverDowngraded()
 
-    # commands
+    # handling members of the consumer protocol
 
     async def expansions(self, beat: ConsumerHeartbeat) -> Expansions:
         """Resolve the regular expressions that `heartbeat` needs and that are not resolved yet.
@@ -106,7 +106,6 @@ class ConsumerGroups:
         return heartbeat(group, beat, self._config_of(group.group_id), self._topics, now_ms, expansions)
 
     def _fenced(self, group: ConsumerGroup, member_ids: list[str], now_ms: int) -> Result[None]:
-        """Remove members. If no remaining member uses the consumer protocol, the group may become a classic group."""
         downgrade = self._downgrading.without(group, member_ids, now_ms)
         if downgrade is not None:
             return downgrade
@@ -129,7 +128,7 @@ class ConsumerGroups:
         left = self._fenced(group, list(removed), now_ms) if removed else Result(None)
         return Result(codes, records=left.records, effects=left.effects)
 
-    # members of the classic protocol
+    # handling members of the classic protocol
 
     def join(self, request: JoinRequest, now_ms: int) -> Result[None]:
         """Handle JoinGroup for a group with members. ``request.waiter`` sends the response. As in Kafka, an error response has no
@@ -157,7 +156,7 @@ class ConsumerGroups:
         finally:
             self._modern.deadlines.arm(group)
 
-    # deadlines
+    # deadlines and topic changes
 
     def _late(self, group: ConsumerGroup, late: list[str], now_ms: int) -> Iterator[Result[None]]:
         if late:
@@ -169,10 +168,10 @@ class ConsumerGroups:
             if topic in group.subscribers or group.regex_subscribers:
                 group.is_stale = True
 
-    # effects
+    # applying effects and replaying records
 
     def apply(self, effect: ModernEffect) -> None:
-        """Change state in memory that is not logged, once the decision's records are in the log."""
+        """Change state in memory after the decision's records are in the log."""
         match effect:
             case ClassicMemberJoined(group_id=group_id, member_id=member_id, now_ms=now_ms, sync_timeout_ms=timeout_ms):
                 group = self.groups[group_id]
@@ -185,8 +184,6 @@ class ConsumerGroups:
                 self.groups[group_id].is_stale = False
             case _:
                 self._modern.apply(effect)
-
-    # replay
 
     def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
         """Replay one record. Returns the group's id, and whether the record removed the group. Raises `DecodeError`."""

@@ -92,7 +92,7 @@ def heartbeat(
     return out
 
 
-# 1. members
+# 1. Is the sender a member, or may it join?
 
 
 def _member(group: ConsumerGroup, beat: ConsumerHeartbeat, out: Out) -> ConsumerGroupMember:
@@ -163,7 +163,7 @@ def _with_news(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> Consumer
     return msgspec.structs.replace(member, **news) if news else member
 
 
-# leaving
+# removing members
 
 
 def leave(group: ConsumerGroup, beat: ConsumerHeartbeat, fence: Callable[[list[str]], Result[None]]) -> Out:

@@ -118,7 +118,7 @@ def _without_unsubscribed(member: ConsumerGroupMember, subscribed: Collection[by
 def _changed(
     member: ConsumerGroupMember, state: ConsumerMemberState, epoch: int, assigned: HeldPartitions, revoking: HeldPartitions
 ) -> ConsumerGroupMember:
-    """Return the member with a new assignment. A member sends its old epoch, ``previous_epoch``, again if it lost the response."""
+    """Return the member with a new assignment. Its old epoch is kept, because a member that lost the response sends it again."""
     return msgspec.structs.replace(
         member,
         state=state,

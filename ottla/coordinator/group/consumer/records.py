@@ -33,7 +33,7 @@ RECORDS = modern_records(
 )
 
 
-# a group
+# encoding records of a group
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> LogRecord:
@@ -65,7 +65,7 @@ def group_tombstones(group_id: str, member_ids: Iterable[str], regexes: Iterable
     return RECORDS.group_tombstones(group_id, member_ids, *own)
 
 
-# a member
+# encoding records of a member
 
 
 def member_record(group_id: str, member: ConsumerGroupMember) -> LogRecord:
@@ -106,7 +106,7 @@ def _with_epochs(partitions: HeldPartitions) -> list[current_value.TopicPartitio
     ]
 
 
-# reading
+# decoding records
 
 
 def read_epoch(value: bytes) -> tuple[int, int]:

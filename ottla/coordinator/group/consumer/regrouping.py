@@ -28,7 +28,8 @@ Out = Result[Any]
 
 
 class Cycle(NamedTuple):
-    """One request of a member. ``member`` replaces ``before``. ``owned`` are the listed partitions, None without a list."""
+    """One request of a member, which changes the member from ``before`` to ``member``. ``owned`` are the partitions that the
+    request lists, or None."""
 
     group: ConsumerGroup
     before: ConsumerGroupMember
@@ -49,7 +50,8 @@ class Epoch(NamedTuple):
 
 
 def regrouped(cycle: Cycle, expansions: Expansions, out: Out) -> ConsumerGroupMember:
-    """Return the member after the request. ``out`` already has the records that change ``cycle.before`` to ``cycle.member``."""
+    """Return the member after the request's effect on group and assignment. ``out`` already has the records that change
+    ``cycle.before`` to ``cycle.member``."""
     group, member = cycle.group, cycle.member
     if out.records or group.is_stale or group.group_epoch > group.assignment_epoch:
         return stepped_to_epoch(cycle, next_epoch(cycle, expansions, out), out)
@@ -65,7 +67,8 @@ def next_epoch(cycle: Cycle, expansions: Expansions, out: Out) -> Epoch:
     out.records += regex_records
     is_stale = group.is_stale and is_current
     has_new_subscription = member.topics(regexes) != before.topics(group.regexes)
-    # The classic protocol has no regular expressions. So a member that changes to it loses its expression, whatever that matched.
+    # A member that changes to the classic protocol loses its regular expression. Count that as a new subscription, even if the
+    # expression matched no topic.
     has_new_subscription |= member.classic is not None and member.topic_regex != before.topic_regex
     preferred = group.preferred_assignor(before, member) or default
     changes = has_new_subscription or preferred != (group.preferred_assignor() or default)
@@ -94,7 +97,6 @@ def stepped_to_epoch(cycle: Cycle, group_now: Epoch, out: Out) -> ConsumerGroupM
 
 
 def _assigned(cycle: Cycle, group_now: Epoch, out: Out) -> Assignment:
-    """Compute targets for all members and write records of changed targets. Returns the target of ``cycle.member``."""
     group, member = cycle.group, cycle.member
     members, targets = with_member(group, group.targets, member)
     specs, counts = assignor_input(members, targets, lambda one: one.topics(group_now.regexes), cycle.topics)

@@ -6,7 +6,7 @@ from ottla.coordinator.result import Effect
 
 
 class ModernEffect(Effect, frozen=True):
-    """An effect on one group. `GroupShard.apply` finds the group's protocol by its id."""
+    """An effect on one group. `GroupShard.apply` finds the protocol by the group's id."""
 
     group_id: str
 
@@ -20,7 +20,7 @@ class MemberSeen(ModernEffect, frozen=True):
 
 
 class TopicsRead(ModernEffect, frozen=True):
-    """The group has evaluated the current state of its subscribed topics."""
+    """The group has evaluated its subscribed topics, so later heartbeats need not."""
 
 
 class AwaitNextDeadline(ModernEffect, frozen=True):

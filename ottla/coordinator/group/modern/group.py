@@ -48,7 +48,7 @@ class ModernGroup(TimedGroup, Protocol):
         ...
 
 
-# members
+# finding and replacing members
 
 
 class GroupWithMembers(Protocol[M]):
@@ -102,7 +102,7 @@ def with_member(group: GroupWithStaticMembers[M], targets: Mapping[str, T], memb
     return members, targets
 
 
-# deadlines of groups
+# setting and reading deadlines of groups
 
 
 def note_due(group: TimedGroup, deadline_ms: int) -> None:

@@ -69,13 +69,13 @@ class ModernGroups(Generic[G]):
         self._decide = decide
 
     def group(self, group_id: str, name: str = "Group") -> G:
-        """Return the group, or raise GROUP_ID_NOT_FOUND. ``name`` is the first word of the message."""
+        """Return the group, or raise GROUP_ID_NOT_FOUND. ``name`` is the first word of the error message."""
         group = self.groups.get(group_id)
         if group is None:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"{name} {group_id} not found.")
         return group
 
-    # session timeouts
+    # fencing late members, extending sessions
 
     def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
         """Yield for each group a decision that fences late members, as many as fit into a batch. The next tick fences more.
@@ -93,11 +93,11 @@ class ModernGroups(Generic[G]):
                 self.deadlines.fix(group, self._protocol.next_deadline_ms(group))
 
     def apply(self, effect: ModernEffect) -> None:
-        """Change state in memory that is not logged, once the decision's records are in the log."""
+        """Change state in memory after the decision's records are in the log."""
         group = self.groups[effect.group_id]
         match effect:
             case MemberSeen(member_id=member_id, now_ms=now_ms, timeout_ms=timeout_ms):
-                # A static member of a group that was just converted to a consumer group may have been replaced already.
+                # If the group was just converted, the joining member may have replaced the static member with this id.
                 if member_id in group.members:
                     self._extend_session(group, member_id, now_ms, timeout_ms)
                 self.deadlines.arm(group)
@@ -111,7 +111,7 @@ class ModernGroups(Generic[G]):
             timeout_ms = self._config_of(group.group_id).session_timeout_ms
         extend_session(group, member_id, now_ms + timeout_ms)
 
-    # replay of records
+    # replaying records
 
     def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
         """Replay one record. Returns the group's id, and whether the record removed the group. Raises `DecodeError`."""

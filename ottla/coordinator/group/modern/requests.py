@@ -11,7 +11,7 @@ R = TypeVar("R")
 
 
 class Heartbeat(msgspec.Struct, Generic[R], frozen=True):
-    """A heartbeat of a member, its client and its version. Unchanged fields of the request are None.
+    """A member's heartbeat, with the client that sent it and the request version. Request fields that have not changed are None.
 
     ``owned`` are the partitions that a member of a consumer group lists as its own, None if it lists none. The broker reads them in
     steps, because there may be very many.

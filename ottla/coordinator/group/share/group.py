@@ -62,7 +62,7 @@ class ShareGroup(msgspec.Struct):
     wake_ms: int | None = None
     """The time of the next check of the group's deadlines, never later than the earliest deadline."""
     due_ms: int | None = None
-    """The earliest deadline that was set since ``wake_ms`` was computed."""
+    """The earliest deadline that was set since ``wake_ms`` was computed. An earlier check may be needed."""
     has_all_states: bool = False
     """Whether the share coordinator has a state for each subscribed partition, so that heartbeats need not check them."""
     _has_unassigned: bool | None = None
@@ -100,7 +100,7 @@ class ShareGroup(msgspec.Struct):
             for topic_id, (name, partitions) in self.states.initialized.items()
         )
 
-    # For offsets, listings and deletions (`GroupView`).
+    # implementing `GroupView`, for offsets, listings and deletions
 
     @property
     def is_empty(self) -> bool:
@@ -134,7 +134,7 @@ class ShareGroup(msgspec.Struct):
     def tombstones_of(self, member_id: str) -> list[LogRecord]:
         return RECORDS.member_tombstones(self.group_id, member_id)
 
-    # replay
+    # replaying records
 
     def changed(self) -> None:
         """Invalidate caches after a record of the group was replayed."""
@@ -168,7 +168,7 @@ class ShareGroup(msgspec.Struct):
             if self.subscribers[name] <= 0:
                 del self.subscribers[name]
 
-    # deadlines
+    # reading deadlines
 
     @property
     def deadlines_ms(self) -> tuple[dict[str, int], ...]:

@@ -40,7 +40,7 @@ class ShareGroups:
         self.groups, self.group, self.tick = self._modern.groups, self._modern.group, self._modern.tick
         self._topics = topics
 
-    # commands
+    # deciding changes of groups
 
     def heartbeat(self, beat: ShareHeartbeat, now_ms: int) -> Result[ShareHeartbeatOutcome]:
         """Handle a heartbeat that passed `requests.check_heartbeat`. Raises `KafkaError`."""
@@ -63,7 +63,7 @@ class ShareGroups:
         return Result(None, records=[] if group is None else initialization.initialized(group, partitions, self._topics))
 
     def not_initialized(self, group_id: str, partitions: PartitionsByTopic) -> Result[None]:
-        """Log that the share coordinator has refused to initialize these states."""
+        """Log that the share coordinator has refused to initialize the requested states."""
         group = self.groups.get(group_id)
         return Result(None, records=[] if group is None else initialization.not_initialized(group, partitions))
 
@@ -77,7 +77,7 @@ class ShareGroups:
         return offsets.alter(self.groups.get(group_id) or ShareGroup(group_id), start_offsets, self._topics)
 
     def delete_offsets(self, group_id: str, names: Sequence[str]) -> Result[offsets.Deletion]:
-        """Delete the group's states of these topics. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP."""
+        """Delete the group's states of some topics. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP."""
         return offsets.delete(self.group(group_id), names, self._topics)
 
     def delete_all_offsets(self, group_id: str) -> Result[PartitionsByTopic]:
@@ -108,16 +108,14 @@ class ShareGroups:
         group = self.groups.get(group_id)
         return [] if group is None else initialization.without_topics(group, self._topics)
 
-    # effects
+    # applying effects and replaying records
 
     def apply(self, effect: ModernEffect) -> None:
-        """Change state in memory that is not logged, once the decision's records are in the log."""
+        """Change state in memory after the decision's records are in the log."""
         if isinstance(effect, TopicsRead):
             self.groups[effect.group_id].is_stale = False
         else:
             self._modern.apply(effect)
-
-    # replay
 
     def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
         """Replay one record. Returns the group's id, and whether the record removed the group. Raises `DecodeError`."""

@@ -76,17 +76,13 @@ def heartbeat(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig,
 
 
 def _member(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig) -> ShareGroupMember:
-    """Return the sender as the group knows it, or a new member.
-
-    Raises GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH.
-    """
     known = group.members.get(beat.request.member_id)
     check_size(group, config.max_size, is_known=known is not None)
     if beat.request.member_epoch == JOIN_EPOCH:
         return known or ShareGroupMember(beat.request.member_id)
     known = known_member(group, beat.request.member_id)
     received, epoch = beat.request.member_epoch, known.member_epoch
-    # A member sends its previous epoch if it lost the last response.
+    # Accept the previous epoch, because a member that lost the last response sends it.
     if received in (epoch, known.previous_epoch) and received <= epoch:
         return known
     reason = f", and it does not match the previous member epoch ({known.previous_epoch})" if received < epoch else ""
@@ -106,7 +102,6 @@ def _with_news(member: ShareGroupMember, beat: ShareHeartbeat) -> ShareGroupMemb
 
 
 def _assign(group: ShareGroup, member: ShareGroupMember, epoch: int, topics: GroupTopics, now_ms: int, out: Out) -> Assignment:
-    """Compute targets for all members and write records of changed targets. Returns the target of ``member``."""
     members = {**group.members, member.member_id: member}
     specs, counts = assignor_input(members, group.targets, lambda one: one.topic_names, topics)
     initialized = {} if group.states is None else group.states.initialized
@@ -121,7 +116,6 @@ def _assign(group: ShareGroup, member: ShareGroupMember, epoch: int, topics: Gro
 def _at_target(
     member: ShareGroupMember, target_epoch: int, target: Assignment, topics: GroupTopics, *, has_changes: bool
 ) -> ShareGroupMember:
-    """Return the member at its target assignment (ShareGroupAssignmentBuilder of Kafka)."""
     if member.member_epoch == target_epoch and not has_changes:
         return member
     ids = subscribed_ids(member.topic_names, topics)
@@ -131,7 +125,7 @@ def _at_target(
     return msgspec.structs.replace(member, member_epoch=target_epoch, previous_epoch=member.member_epoch, assigned=assigned)
 
 
-# leaving
+# removing members
 
 
 def leave(group: ShareGroup, beat: ShareHeartbeat, topics: GroupTopics) -> Out:

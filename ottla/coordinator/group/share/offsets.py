@@ -31,7 +31,8 @@ class Altered(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """A deletion of states. The share coordinator must delete those of ``partitions``. ``refusals`` are errors by topic name."""
+    """A deletion of states. The share coordinator must delete the states of ``partitions``. ``refusals`` are errors by topic
+    name."""
 
     partitions: PartitionsByTopic
     refusals: Mapping[str, KafkaError]

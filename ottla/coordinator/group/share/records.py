@@ -72,7 +72,7 @@ def without(topics: TopicStates, gone: Mapping[bytes, frozenset[int]]) -> dict[b
     return {topic_id: topic for topic_id, topic in left.items() if topic.partitions}
 
 
-# a group
+# encoding records of a group
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> LogRecord:
@@ -101,7 +101,7 @@ def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[LogRecord
     return RECORDS.group_tombstones(group_id, member_ids, group_key(STATES, group_id), group_key(RECORDS.metadata, group_id))
 
 
-# a member
+# encoding records of a member
 
 
 def member_record(group_id: str, member: ShareGroupMember) -> LogRecord:
@@ -126,7 +126,7 @@ def current_record(group_id: str, member: ShareGroupMember) -> LogRecord:
     return LogRecord(member_key(RECORDS.current, group_id, member.member_id), encode_record(current_value, value, 0))
 
 
-# reading
+# decoding records
 
 
 def read_epoch(value: bytes) -> tuple[int, int]:

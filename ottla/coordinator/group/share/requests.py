@@ -18,7 +18,7 @@ MAX_MEMBER_ID_CHARACTERS = 36
 """Maximum length of a member id, in UTF-16 units. Members generate their own ids, which should be UUIDs
 (KafkaApis.isMemberIdValid)."""
 NO_OFFSET = -1
-"""The start offset of a state that is set by its first fetch (``share.auto.offset.reset``)."""
+"""Unset start offset of a state: the first fetch sets it by ``share.auto.offset.reset``."""
 
 
 class ShareGroupConfig(msgspec.Struct, frozen=True):

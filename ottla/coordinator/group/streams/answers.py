@@ -14,7 +14,7 @@ from ottla.protocol.messages import streams_group_describe as describe
 from ottla.protocol.messages.streams_group_heartbeat import Endpoint, EndpointToPartitions, TopicPartition
 from ottla.protocol.messages.streams_group_topology_value import Subtopology, TopicInfo
 
-# interactive queries
+# describing endpoints for interactive queries
 
 
 def endpoint_partitions(
@@ -51,7 +51,7 @@ def _partitions(tasks: TaskSet, configured: ConfiguredTopology, topics: GroupTop
     return listed
 
 
-# StreamsGroupDescribe
+# answering StreamsGroupDescribe
 
 
 def described(group: StreamsGroup) -> describe.DescribedGroup:

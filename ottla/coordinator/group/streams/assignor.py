@@ -143,7 +143,7 @@ class _Assignment:
             given[member_id] = Tasks(as_task_set(process.active[member_id]), as_task_set(process.standby[member_id]))
         return given
 
-    # active tasks
+    # assigning active tasks
 
     def _assign_active(self) -> None:
         left = []
@@ -173,7 +173,7 @@ class _Assignment:
         self._total_share.note(count)
         return True
 
-    # standbys
+    # assigning standby tasks
 
     def _assign_standbys(self) -> None:
         waiting: list[tuple[TaskId, int]] = []
@@ -190,7 +190,6 @@ class _Assignment:
                     break
 
     def _give_standby_to_holder(self, task: TaskId) -> bool:
-        """Give the standby to the member that ran the task, or to a member that has its state. Returns whether it was assigned."""
         runs = self._runs.get(task)
         if runs is not None and self._give_standby(runs, task):
             return True
@@ -219,7 +218,7 @@ class _Assignment:
         return is_given
 
     def _least_loaded(self, member_ids: Iterable[str], without: TaskId | None = None) -> str | None:
-        """Return the first member, unless a later member has both less load on its process and fewer tasks of its own."""
+        """Return the first member, unless the process of a later member has less load and that member has fewer tasks."""
         chosen = None
         process_load, task_count = NO_LOAD, NO_LOAD
         for member_id in member_ids:

@@ -99,7 +99,7 @@ class StreamsGroup(msgspec.Struct):
     type_name: ClassVar[str] = STREAMS
     protocol_type_name: ClassVar[str] = STREAMS
     idle_since_ms: ClassVar[None] = None
-    """None, because each offset expires by its own commit time."""
+    """None: even in an empty group, each offset expires by its own commit time."""
 
     group_id: str
     metadata: GroupMetadata = NEW_GROUP
@@ -124,7 +124,7 @@ class StreamsGroup(msgspec.Struct):
     wake_ms: int | None = None
     """The time of the next check of the group's deadlines, never later than the earliest deadline."""
     due_ms: int | None = None
-    """The earliest deadline that was set since ``wake_ms`` was computed."""
+    """The earliest deadline that was set since ``wake_ms`` was computed. An earlier check may be needed."""
 
     @property
     def state(self) -> StreamsGroupState:
@@ -142,7 +142,7 @@ class StreamsGroup(msgspec.Struct):
     def is_empty(self) -> bool:
         return not self.members
 
-    # For offsets, listings and deletions (`GroupView`).
+    # implementing `GroupView`, for offsets, listings and deletions
 
     @property
     def state_name(self) -> str:
@@ -179,7 +179,7 @@ class StreamsGroup(msgspec.Struct):
         member = known_member(self, member_id)
         if not transactional and not has_new_error_codes:
             raise KafkaError(Code.UNSUPPORTED_VERSION, "Members of streams groups commit by OffsetCommit 9 and later.")
-        # Versions of TxnOffsetCommit without STALE_MEMBER_EPOCH get ILLEGAL_GENERATION.
+        # Clients whose version of TxnOffsetCommit lacks STALE_MEMBER_EPOCH get ILLEGAL_GENERATION.
         stale = Code.STALE_MEMBER_EPOCH if has_new_error_codes else Code.ILLEGAL_GENERATION
         if epoch > member.member_epoch:
             raise KafkaError(stale, f"The member epoch {epoch} is newer than the member's, which is {member.member_epoch}.")
@@ -211,7 +211,7 @@ class StreamsGroup(msgspec.Struct):
         if epoch != member.member_epoch:
             raise KafkaError(Code.STALE_MEMBER_EPOCH, f"The member epoch is {member.member_epoch}, not {epoch}.")
 
-    # replay
+    # replaying records
 
     def replay(self, kind: int, key: Any, value: bytes | None, now_ms: int) -> None:
         """Replay the group's metadata, or its topology or the topology's tombstone."""
@@ -246,7 +246,7 @@ class StreamsGroup(msgspec.Struct):
         self.holders.release(member.process_id, member.assigned)
         self.holders.release(member.process_id, member.revoking)
 
-    # deadlines
+    # setting and reading deadlines
 
     @property
     def deadlines_ms(self) -> tuple[dict[str, int], ...]:

@@ -48,7 +48,7 @@ class StreamsGroups:
         self.groups, self.tick, self.replay = self._modern.groups, self._modern.tick, self._modern.replay
         self._topics = topics
 
-    # commands
+    # handling requests and deadlines
 
     def heartbeat(self, beat: StreamsHeartbeat, now_ms: int) -> Result[StreamsHeartbeatOutcome]:
         """Handle a heartbeat that passed `requests.check_heartbeat`. Raises `KafkaError`."""
@@ -70,7 +70,6 @@ class StreamsGroups:
         return described(self.group(group_id))
 
     def _late(self, group: StreamsGroup, late: list[str], now_ms: int) -> Iterator[Result[None]]:
-        """Fence late members, and compute the first target of a new group after its delay."""
         awaits = AwaitNextDeadline(group.group_id, now_ms)
         if late:
             yield Result(None, records=fenced(group, late), effects=[awaits])
@@ -84,14 +83,15 @@ class StreamsGroups:
         try:
             configured = configure(group.topology, self._topics)
         except KafkaError:
-            # Topics have changed, and no tasks can be derived from the topology. Each heartbeat response reports this.
+            # Topics have changed so that no tasks can be derived from the topology. There is no target; heartbeat responses report
+            # the error.
             return []
         return next_target(group, group.metadata, configured, self._config_of(group.group_id), now_ms, is_delay_over=True).records
 
-    # effects
+    # applying effects
 
     def apply(self, effect: ModernEffect) -> None:
-        """Change state in memory that is not logged, once the decision's records are in the log."""
+        """Change state in memory after the decision's records are in the log."""
         group = self.groups[effect.group_id]
         match effect:
             case DelayFirstAssignment(until_ms=None):

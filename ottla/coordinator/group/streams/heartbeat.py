@@ -110,7 +110,7 @@ class _Beat:
             self._effects.append(RequestShutdown(group.group_id, member.member_id))
         return self._answered(before, member, replaced, configured)
 
-    # topology
+    # checking topology and tasks
 
     def _topology(self) -> Topology:
         """Return the group's topology, sent by its first member. As in Kafka, a topology cannot change yet. Raises
@@ -163,7 +163,7 @@ class _Beat:
         )
         self._effects.append(KeepTaskOffsets(self._group.group_id, member.member_id, offsets))
 
-    # epochs
+    # raising the group's epoch, reconciling the member
 
     def _metadata(
         self, topology: Topology, configured: ConfiguredTopology, topics_hash: int, changes_target: bool
@@ -190,7 +190,7 @@ class _Beat:
             self._records.append(current_record(self._group.group_id, changed))
         return changed
 
-    # the response
+    # building the heartbeat response
 
     def _answered(
         self,

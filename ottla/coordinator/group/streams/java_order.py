@@ -1,7 +1,7 @@
 """The iteration orders of Java's HashMap and PriorityQueue.
 
-Kafka's assignor takes equal candidates in these orders. With the same orders a group gets exactly the assignment of Apache Kafka.
-So tests can compare the two, and a group that moves between Kafka and ottla keeps its tasks in place.
+Kafka's assignor tries equal candidates in these orders. With the same orders ottla assigns exactly as Apache Kafka does. So tests
+can compare both, and a group that moves between Kafka and ottla keeps its tasks.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def _check_epoch(group: StreamsGroup, member: StreamsGroupMember, request: Strea
     raise wrong_epoch(group, received, known)
 
 
-# leaving
+# removing members
 
 
 def leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Result[StreamsHeartbeatOutcome]:

@@ -95,7 +95,7 @@ class _Step:
             len(self._getting_warmup),
         )
 
-    # tasks of other members
+    # finding out whether other members hold a task
 
     def _is_active_unreleased(self, task: TaskId) -> bool:
         runs = self._holders.active_process(task)
@@ -117,14 +117,14 @@ class _Step:
     def _is_warmup_beside(self, task: TaskId) -> bool:
         return task not in self._warmup and self._member.process_id in self._holders.warmup_processes(task)
 
-    # the next assignment
+    # computing the member's next assignment
 
     def member_at(self, epoch: int) -> StreamsGroupMember:
-        """Return the member after the step. ``epoch`` is its epoch as long as it has tasks to give up."""
+        """Return the member after the step. While the member has tasks to give up, its epoch is ``epoch``."""
         self._change_roles()
         revoking = self._with_epochs(self._revoking_active, self._revoking_standby, self._revoking_warmup)
         has_to_revoke = not revoking.is_empty and _may_own(revoking, self._owned)
-        # A standby or warm-up task that the member is to run keeps its role until it becomes active.
+        # A standby or warm-up task that will become active keeps its role until then.
         promoted = set() if has_to_revoke else self._getting_active
         self._kept_standby |= (self._standby & self._target_active) - promoted
         self._kept_warmup |= (self._warmup & self._target_active) - promoted
@@ -154,7 +154,6 @@ class _Step:
         self._revoking_warmup -= self._target_active
 
     def _with_epochs(self, active: set[TaskId], standby: set[TaskId], warmup: set[TaskId]) -> AssignedTasks:
-        """Return tasks that the member already has. Active tasks keep their assignment epochs."""
         epochs: dict[str, dict[int, int]] = {}
         for task in active:
             epochs.setdefault(task[0], {})[task[1]] = self._epochs[task]

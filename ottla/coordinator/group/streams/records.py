@@ -47,7 +47,7 @@ class GroupMetadata(msgspec.Struct, frozen=True):
     undescribed_epoch: int = NO_EPOCH
 
 
-# a group
+# encoding and decoding records of a group
 
 
 def metadata_record(group_id: str, metadata: GroupMetadata) -> LogRecord:
@@ -88,7 +88,7 @@ def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[LogRecord
     return RECORDS.group_tombstones(group_id, member_ids, group_key(RECORDS.metadata, group_id), group_key(TOPOLOGY, group_id))
 
 
-# a member
+# encoding and decoding records of a member
 
 
 def member_record(group_id: str, member: StreamsGroupMember) -> LogRecord:
@@ -171,7 +171,7 @@ def read_current(raw: bytes) -> dict[str, Any]:
     }
 
 
-# tasks
+# encoding and decoding tasks
 
 
 def _with_epochs(tasks: TaskEpochs) -> list[current_value.TaskIds]:

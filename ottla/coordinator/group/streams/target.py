@@ -57,7 +57,6 @@ def next_target(
 def _assigned(
     group: StreamsGroup, members: Mapping[str, StreamsGroupMember], configured: ConfiguredTopology, metadata: GroupMetadata
 ) -> dict[str, Tasks]:
-    """Assign tasks to all members. While topics are missing, no member gets a task."""
     if configured.subtopologies is None or not configured.is_ready:
         return dict.fromkeys(members, Tasks())
     seen = {
