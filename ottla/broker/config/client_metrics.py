@@ -12,10 +12,10 @@ INTERVAL, MATCH, METRICS = "interval.ms", "match", "metrics"
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 100, 3_600_000
 MAX_VALUE_CHARACTERS = 5_000
 MAX_PATTERNS = 6
-"""Maximum number of patterns in a subscription: one for each client property. Of two patterns for a property, Kafka uses the last.
-"""
+"""Maximum number of patterns in a client metrics subscription: one for each client property. Of two patterns for a property, Kafka
+uses the last."""
 MAX_PATTERN_CHARACTERS = 400
-"""Maximum length of a pattern in characters. All patterns of a subscription are checked in one step of the event loop."""
+"""Maximum length of a pattern in characters. It bounds the step of the event loop that checks a subscription."""
 
 CLIENT_METRICS_DEFINITIONS = {
     definition.name: definition
@@ -36,7 +36,8 @@ _CHOSEN_BY = {
 
 
 def validate_client_metrics(own: Mapping[str, str]) -> None:
-    """Check the configs of a subscription. Raises INVALID_REQUEST or INVALID_CONFIG as ClientMetricsConfigs.validate does."""
+    """Check the configs of a client metrics subscription. Raises INVALID_REQUEST or INVALID_CONFIG as ClientMetricsConfigs.validate
+    does."""
     for name, text in own.items():
         definition = CLIENT_METRICS_DEFINITIONS.get(name)
         if definition is None:
@@ -63,7 +64,7 @@ def validate_client_metrics(own: Mapping[str, str]) -> None:
 def _check_pattern(pattern: str) -> None:
     """Check a pattern, such as ``client_id=REGULAR EXPRESSION``. Raises INVALID_CONFIG.
 
-    Kafka accepts Java's expressions. RE2 supports nearly all of these, except look-around, and checks every expression quickly.
+    Kafka accepts Java's regular expressions. RE2 is never slow, and supports nearly all of them, except look-around.
     """
     name, is_given, expression = pattern.partition("=")
     if is_given and name.strip() in _CHOSEN_BY and len(pattern) <= MAX_PATTERN_CHARACTERS:

@@ -19,7 +19,7 @@ TOPIC, DYNAMIC, PER_BROKER, INTERNAL = "T", "D", "P", "I"
 A second letter I marks keys that DescribeConfigs shows only if they are set."""
 
 MECHANISM_PREFIXES = frozenset({"gssapi", "plain", "scram-sha-256", "scram-sha-512", "oauthbearer"})
-"""SASL mechanisms that a listener's key may name as its second prefix. The key then applies only to that mechanism."""
+"""SASL mechanisms that a config key may name after its listener prefix. The key then applies only to that mechanism."""
 
 RELOADABLE = frozenset(
     {
@@ -58,8 +58,8 @@ class Definition(msgspec.Struct, frozen=True):
     ``synonyms``: the broker keys that are the default of a topic key, or the older names and coarser units of a broker key; the
     first that is set wins. ``rule``: the allowed values, see `broker.config.rules`. ``is_dynamic``: a broker key that may change
     while the broker runs (DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS). ``is_per_broker``: a dynamic key that may be set only for one
-    broker by its id. ``is_internal``: DescribeConfigs shows it only if it is set. ``documentation``: only for keys that are not in
-    documentation.txt.
+    broker by its id. ``is_internal``: DescribeConfigs shows the key only if it is set. ``documentation``: only for keys that are
+    not in documentation.txt.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Definition(msgspec.Struct, frozen=True):
     documentation: str | None = None
 
     def parse(self, text: str) -> Value:
-        """Return the value in the key's type. Repeated and empty elements of a list are dropped. Raises `ConfigError`."""
+        """Parse a text into a value of the key's type, without repeated and empty elements of a list. Raises `ConfigError`."""
         text = text.strip()
         value = _READERS[self.type](text)
         if value is None:
@@ -81,8 +81,8 @@ class Definition(msgspec.Struct, frozen=True):
         return value
 
     def check(self, text: str) -> Value:
-        """Return the value in the key's type if the rule allows it. Raises `ConfigError` with the message of ConfigDef and its
-        validators."""
+        """Parse a text into a value of the key's type, and check the key's rule. Raises `ConfigError` with the message of ConfigDef
+        and its validators."""
         value = self.parse(text)
         if self.type == "LIST" and self.rule != "-" and text.strip() and not all(part.strip() for part in text.split(",")):
             raise ConfigError(f"Configuration '{self.name}' values must not be empty.")
@@ -101,7 +101,7 @@ class Definition(msgspec.Struct, frozen=True):
         return len(set(parts)) < len(parts)
 
     def canonical(self, text: str) -> str:
-        """A value as Kafka shows it after parsing (ConfigDef.convertToString). Raises `ConfigError`."""
+        """The text with which Kafka shows a parsed value (ConfigDef.convertToString). Raises `ConfigError`."""
         value = self.parse(text)
         if isinstance(value, bool):
             return str(value).lower()
@@ -269,7 +269,7 @@ def _bool(text: str) -> bool | None:
 
 def _bounded(bits: int) -> Callable[[str], int | None]:
     def read(text: str) -> int | None:
-        # A text of over 100 characters is not a number of these types, and Python would take quadratic time to parse it.
+        # Refuse a text of over 100 characters, because Python takes quadratic time to parse a long number.
         value = int(text) if len(text) <= 100 and _INTEGER.fullmatch(text) else None
         return value if value is not None and -(1 << bits - 1) <= value < 1 << bits - 1 else None
 
@@ -310,7 +310,7 @@ _WANTED["BOOLEAN"] = "Expected value to be either true or false"
 
 
 def lines_of(file: str) -> list[str]:
-    """The lines of a table in this package, without comments."""
+    """The lines of a file such as keys.txt in this package, without comments."""
     data = get_data("ottla.broker.config", file)
     assert data is not None
     return [line for line in data.decode().splitlines() if not line.startswith("#")]

@@ -47,5 +47,5 @@ def effect_of(resource_type: int, name: str) -> ConfigEffect:
 
 
 def without_effect(resource_type: int, names: Iterable[str]) -> list[str]:
-    """The given keys that have no effect, sorted."""
+    """Select the config keys that have no effect, sorted."""
     return sorted(name for name in names if effect_of(resource_type, name) is ConfigEffect.NONE)

@@ -19,12 +19,12 @@ MAX_REPORTED = 1_000
 
 
 class Reconfigurable(Protocol):
-    """A part of the server that uses dynamic configs which must be loaded (BrokerReconfigurable)."""
+    """A part of the server that reloads something, such as a key store, when its configs change (BrokerReconfigurable)."""
 
     @property
     def reloads(self) -> frozenset[str]:
-        """The configs that this part loads. `check` and `use` are called only if a client sets or deletes one of them, even to its
-        current value."""
+        """The configs that this part loads. `check` and `use` are called only if a client deletes one of them, or sets it, even to
+        its current value."""
         ...
 
     def check(self, config: BrokerConfig) -> None:
@@ -47,7 +47,7 @@ class LiveConfig:
         self._reported: set[tuple[int, str]] = set()
         self._on_change = on_change
         self.parts: list[Reconfigurable] = []
-        """The parts of the server that load some of the configs."""
+        """The parts of the server to notify of changed configs."""
 
     @property
     def settings(self) -> Settings:
@@ -77,7 +77,7 @@ class LiveConfig:
             part.use(self.current)
 
     def check(self, dynamic: Mapping[str, str], names: Collection[str]) -> None:
-        """Raise `ConfigError` if these dynamic configs of this node cannot be used. ``names``: the configs of the request."""
+        """Raise `ConfigError` if dynamic configs of this node cannot be used. ``names``: the configs of the request."""
         config = self.current.with_dynamic(dynamic)
         for part in self._affected(names):
             part.check(config)
@@ -92,7 +92,7 @@ class LiveConfig:
         # Imported here because most brokers get no config from a client, and the import would slow down every start.
         from ottla.broker.config.effects import without_effect
 
-        # A listener's keys that no part reloads have an effect only at the start.
+        # Without a part that reloads it, a listener's key has an effect only at the start, so its change is reported.
         of_listeners = (n for n in names if n.startswith(LISTENER_PREFIX) and not any(n in part.reloads for part in self.parts))
         for name in sorted({*without_effect(resource_type, names), *of_listeners}):
             if (resource_type, name) not in self._reported and len(self._reported) < MAX_REPORTED:

@@ -96,7 +96,7 @@ def _sasl(config: BrokerConfig, listener: str, mechanism_key: str, now_s: Callab
 def _token(
     config: BrokerConfig, listener: str, key: str, options: Mapping[str, str], now_s: Callable[[], float]
 ) -> TokenEndpoint | TokenFunction:
-    """The endpoint that issues this node's tokens, or a function that makes unsecured ones. Raises `ConfigError`."""
+    """The endpoint that issues this node's tokens, or a function that makes unsecured tokens. Raises `ConfigError`."""
 
     def value(name: str, option: str | None = None) -> str:
         """The value of a setting, or of the login module's older option; empty if neither is set."""

@@ -115,7 +115,7 @@ def tls_settings(config: BrokerConfig, listener: str, protocol: SecurityProtocol
     client_auth = text("ssl.client.auth") or "none"
     prefixed = f"{LISTENER_PREFIX}{listener.lower()}.ssl.client.auth"
     if protocol.has_sasl and prefixed not in config.given:
-        # Kafka asks clients with SASL for certificates only if the key has the listener's prefix (KIP-684).
+        # On a listener with SASL, Kafka ignores ``ssl.client.auth`` without the listener's prefix (KIP-684).
         client_auth = "none"
     rules = text("ssl.principal.mapping.rules") or ""
     try:

@@ -7,7 +7,7 @@ from enum import Enum
 from ottla.broker.config.definitions import ConfigError
 
 BETWEEN_BROKERS, OF_CONTROLLER = "sasl.mechanism.inter.broker.protocol", "sasl.mechanism.controller.protocol"
-"""The keys with the mechanism of SASL by which a broker authenticates at other brokers and at the controller."""
+"""The config keys that choose the SASL mechanism for a broker's connections to other brokers and to the controller."""
 
 
 class SecurityProtocol(Enum):
