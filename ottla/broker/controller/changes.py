@@ -49,7 +49,7 @@ class ElectionCounts(msgspec.Struct):
 
 
 class StateBefore(msgspec.Struct, frozen=True):
-    """The part of the state that a decision can change, before the change."""
+    """The brokers and partitions that a decision may change, as they were before it."""
 
     fenced: dict[int, bool]
     partitions: list[tuple[Topic, PartitionChangeRecord, PartitionRegistration]]
@@ -73,7 +73,7 @@ class DecisionLog:
         return StateBefore({b.broker_id: b.is_fenced for b in self._state.registrations.brokers.values()}, partitions)
 
     def report(self, before: StateBefore, cause: Cause) -> None:
-        """Log and count what has changed since ``before``."""
+        """Log and count the differences between the state ``before`` and the current state."""
         for broker_id, was_fenced in before.fenced.items():
             broker = self._state.registrations.brokers.get(broker_id)
             if broker is not None and broker.is_fenced != was_fenced:

@@ -64,7 +64,8 @@ class ControllerMetadata:
     def load(self, features: dict[str, int], registration: ControllerRegistration) -> None:
         """Replay the log, begin a new leader epoch, and register this controller in the log.
 
-        An empty log gets ``features`` first. Raises `DirectoryError` if the log cannot be read or written.
+        To an empty log the feature levels ``features`` are written first. Raises `DirectoryError` if the log cannot be read or
+        written.
         """
         is_new = self.log.load()
         self.log.begin_epoch()
@@ -121,8 +122,6 @@ class ControllerMetadata:
             silence_ms=self.heartbeats.silence_ms(self.state, self._env.steady_ms()),
         )
 
-    # the metadata log
-
     @property
     def end_offset(self) -> int:
         return self.log.end_offset
@@ -130,8 +129,6 @@ class ControllerMetadata:
     @property
     def leader_epoch(self) -> int:
         return self.log.leader_epoch
-
-    # brokers
 
     def register_broker(self, asked: Registering) -> int:
         """Register a broker; returns its epoch. Raises the errors of `registrations.register_broker`."""
@@ -172,10 +169,8 @@ class ControllerMetadata:
         """Allocate a block of producer ids. Raises STALE_BROKER_EPOCH."""
         return self._execute(registrations.allocate_producer_ids(self.state, broker_id, broker_epoch))
 
-    # partitions
-
     def alter_partitions(self, broker_id: int, broker_epoch: int, asked: Iterable[PartitionAsked]) -> list[PartitionAnswer]:
-        """Change in-sync sets for a leader that requests it. Raises STALE_BROKER_EPOCH."""
+        """Change in-sync sets as a partition leader requests. Raises STALE_BROKER_EPOCH."""
         cause = Cause(f"the leader, broker {broker_id}, requested it")
         return self._execute(in_sync.alter_partitions(self.state, broker_id, broker_epoch, asked), cause)
 
@@ -198,7 +193,7 @@ class ControllerMetadata:
         return self._execute(directories.assign_directories(self.state, broker_id, broker_epoch, asked), cause)
 
     def sweep_tokens(self) -> bool:
-        """Remove expired delegation tokens; returns whether more are left."""
+        """Remove expired delegation tokens; returns whether expired tokens remain."""
         return self.cluster.sweep_tokens(self._env.now_ms())
 
     def rebalance_leaders(self) -> bool:
@@ -207,8 +202,8 @@ class ControllerMetadata:
         return self._execute(elections.rebalance_leaders(self.state, MAX_ELECTIONS_AT_ONCE), cause)
 
     def elect_unclean_leaders(self) -> bool:
-        """Elect unclean leaders where no in-sync replica is live and the topic allows it. Returns whether more are left to
-        elect."""
+        """Elect unclean leaders where no in-sync replica is live and the topic allows it. Returns whether more elections are
+        needed."""
         cause = Cause("no replica in sync is running, and the topic allows unclean elections")
         return self._execute(elections.elect_unclean_leaders(self.state, MAX_ELECTIONS_AT_ONCE), cause)
 

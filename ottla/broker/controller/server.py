@@ -91,8 +91,6 @@ class ControllerServer:
         else:
             self.disk.refused(path, error)
 
-    # start
-
     async def start(self) -> None:
         """Load the metadata and listen. Raises `DirectoryError`, `ConfigError` or OSError for an error that a person must fix."""
         self.directory.acquire()
@@ -108,8 +106,8 @@ class ControllerServer:
                 self.authorizer = acl_authorizer(self.settings, self.controller.state.acls.index, self.env)
                 self.apis = CONTROLLER_APIS.changed_by(enforcing(self.authorizer))
             await self.addresses.listen(self.security.connection)
-            # Only now are the ports of the listeners known, which the controller registers. Requests wait until this function has
-            # ended.
+            # Load after the listeners are bound, because the controller registers their ports. Requests wait until this function
+            # has ended.
             self._shared.metrics.open_for_controller(self.controller.report)
             self._load()
         except BaseException:
@@ -156,8 +154,6 @@ class ControllerServer:
         self.connections.close_idle()
         self._idle_timer = self.env.call_later(IDLE_TICK_MS, self._close_idle)
 
-    # addresses
-
     @property
     def metrics_url(self) -> str | None:
         """The URL of the metrics for Prometheus; None if no metrics are served."""
@@ -169,8 +165,6 @@ class ControllerServer:
     def dispatcher(self, client_host: str, context: RequestContext) -> Dispatcher:
         # The controller throttles no client. The broker that forwards the request does, by the throttle time in the response.
         return Dispatcher(self, context.listener, Client(client_host, context.connection_id, throttle=lambda for_ms: None))
-
-    # shutdown
 
     async def stop(self) -> None:
         """Accept no further requests, write all state to disk, and mark the directory clean."""

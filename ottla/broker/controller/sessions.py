@@ -21,7 +21,7 @@ OBSERVER_SESSION_MS = 300_000
 MORE_ELECTIONS_MS = 10
 """Delay in ms before the next elections if one decision could not elect all leaders."""
 REFUSED_WAIT_MS = 1_000
-"""Delay in ms before a decision is repeated that the log has refused."""
+"""Delay in ms before a decision is retried after the log refused its record."""
 
 log = structlog.get_logger("controller")
 
@@ -77,7 +77,7 @@ class TimedDecisions:
                 next_ms = decide()
                 self._errors.succeeded(name)
             except KafkaError as error:
-                # The log has refused the record. Its error is already logged.
+                # The log refused the decision's record, which is already logged as an error.
                 self._errors.failed("controller_decision_delayed", str(error), key=name, decision=name)
                 next_ms = max(delay_ms, REFUSED_WAIT_MS)
             except Exception:
@@ -87,7 +87,7 @@ class TimedDecisions:
         self._timers[name] = self._env.call_by_clock(delay_ms, due)
 
     def _session_wait_ms(self) -> int:
-        """The time in ms until the next session may end, at most the session timeout, which every new session lasts."""
+        """The time in ms until the next session may end, at most the session timeout, because a new session lasts that long."""
         next_ms, session_ms = self._metadata.heartbeats.next_check_ms(), self._metadata.heartbeats.session_timeout_ms
         wait_ms = session_ms if next_ms is None else next_ms - self._env.steady_ms()
         return max(SHORTEST_WAIT_MS, min(wait_ms, session_ms))

@@ -24,7 +24,7 @@ from ottla.protocol.steps import next_turn
 
 EPOCHS_FROM = 3
 PARTITIONS_PER_STEP = 100
-"""Number of partitions on which one step decides. This takes a few milliseconds, and is logged in one batch."""
+"""Maximum number of partitions decided in one step, which takes a few milliseconds and appends one batch."""
 
 
 class Ports(Protocol):

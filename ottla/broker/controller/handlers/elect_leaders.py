@@ -25,7 +25,7 @@ from ottla.protocol.messages.elect_leaders import (
 from ottla.protocol.steps import next_turn
 
 ELECTIONS_PER_STEP = 100
-"""Number of partitions on which one step decides. This takes a few milliseconds, and is logged in one batch."""
+"""Maximum number of elections in one step, which takes a few milliseconds and appends one batch."""
 TYPES_FROM = 1
 
 
@@ -35,7 +35,7 @@ class Ports(Protocol):
 
 async def handle(ports: Ports, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     election_type = request.election_type if context.version >= TYPES_FROM else PREFERRED_ELECTION
-    # Kafka does not check the election type of a request whose list of topics is empty.
+    # As in Kafka, the election type of a request with an empty list of topics is not checked.
     if election_type not in (PREFERRED_ELECTION, UNCLEAN_ELECTION) and request.topic_partitions != []:
         raise KafkaError(Code.INVALID_REQUEST)
     is_of_all = request.topic_partitions is None

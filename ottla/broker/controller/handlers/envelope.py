@@ -57,7 +57,7 @@ async def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext
     try:
         response = await dispatcher.respond(route, inner, len(frame))
     except RequestRefused:
-        # On this error the broker that sent the envelope closes its client's connection.
+        # The broker that sent the envelope closes its client's connection on INVALID_REQUEST.
         raise KafkaError(Code.INVALID_REQUEST) from None
     parts = dispatcher.encode(route, correlation_id, response)
     if parts is None:

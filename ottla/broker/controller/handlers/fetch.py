@@ -101,7 +101,8 @@ class MetadataLogFetch:
         return data
 
     def _diverging(self) -> EpochEndOffset | None:
-        """If the broker's log diverges from the controller's, the end of the last common epoch (RaftLog.validateOffsetAndEpoch)."""
+        """If the broker's log diverges from the controller's, return the end of the last common epoch, else None
+        (RaftLog.validateOffsetAndEpoch)."""
         asked, partition_log = self._asked, self._controller.log.partition.log
         if asked.fetch_offset == asked.last_fetched_epoch == 0:
             return None
@@ -146,8 +147,6 @@ class MetadataLogFetch:
             responses=[FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[answer])],
             node_endpoints=[self._node],
         )
-
-    # waiting for records
 
     def listen(self, wakeup: Wakeup) -> None:
         self._controller.log.partition.waiters[wakeup.wake] = None

@@ -1,4 +1,4 @@
-"""RenewDelegationToken at the controller. The broker to which the client is connected has checked how it is authenticated."""
+"""RenewDelegationToken at the controller. The broker that forwards the request has checked how the client is authenticated."""
 
 from __future__ import annotations
 
