@@ -201,7 +201,7 @@ class Connection(asyncio.BufferedProtocol):
                 if not frames.unread_bytes or not self._is_open:
                     break
                 if not self._holds:
-                    # Several requests have arrived together. Check the time and the responses after each of them.
+                    # If several requests have arrived together, check the time slice and the unread responses after each request.
                     began_ms = began_ms or self._ports.clock.monotonic_ms()
                     self._make_way(began_ms)
         except FrameSizeError as error:

@@ -60,7 +60,7 @@ class ReceiveBuffers:
             self._spares_bytes += size_bytes
 
     def detach(self) -> memoryview:
-        """Give the shared buffer to the caller and create a new one."""
+        """Return the shared buffer for the caller's own use, and create a new shared buffer."""
         buffer, self.shared = self.shared, memoryview(bytearray(RECEIVE_BYTES))
         return buffer
 

@@ -20,7 +20,7 @@ from ottla.security.sasl.signed_tokens import KeySet, KeySetError
 TIMEOUT_S = 10.0
 MAX_BYTES = 1 << 20
 MISSED_INTERVAL_MS = 60_000
-"""Minimum time between two loads because of unknown keys, in ms: any client may send such tokens (RefreshingHttpsJwks)."""
+"""Minimum time in ms between two loads because of unknown keys, which any client may name in a token (RefreshingHttpsJwks)."""
 SCHEMES = ("file:", "https:", "http:")
 
 log = structlog.get_logger("connection")

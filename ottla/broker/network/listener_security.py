@@ -31,7 +31,7 @@ class ListenerSecurity:
         self.needs_credentials = names[0] in secured or bool(config.settings.authorizer_class_name)
         """Whether a client of the first listener needs credentials or ACLs."""
         if secured:
-            # Imported here, because plain listeners do not need these modules.
+            # Imported here, because plain listeners need no TLS and SASL.
             from ottla.broker.network.secured import SecuredListener
             from ottla.broker.network.tls import Handshakes
 

@@ -44,7 +44,7 @@ class Ports(Protocol):
 
 
 class _Noted(msgspec.Struct, frozen=True):
-    """The client and the listener. They are the same for all requests of one API and version on a connection."""
+    """The client and its `TransactionListener`, which are the same for all requests of one API and version on a connection."""
 
     listener: TransactionListener
     asker: Asker
@@ -168,7 +168,7 @@ def _add_partitions(noted: _Noted, ports: Ports, come_ms: int, request: Any, res
 
 def _add_partitions_by_broker(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
     """Report refused transactions of a request from a partition leader, which owns none of the transactional ids."""
-    # A response with an error for the whole request has no results.
+    # `zip` is not strict, because a response with an error for the whole request has no results.
     each = zip(request.transactions, response.results_by_transaction, strict=False)
     refused = ((one, result.topic_results) for one, result in each if _has_errors(result.topic_results))
     for one, topics in islice(refused, TRANSACTIONS_REPORTED):

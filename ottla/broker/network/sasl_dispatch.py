@@ -142,7 +142,7 @@ class SaslDispatcher:
         return self._inner.decode(route, frame)
 
     def is_small(self, route: Route, frame: memoryview) -> bool:
-        # Before authentication no response is large.
+        # Before authentication every response is small, and need not wait for memory.
         return self._server.state is not State.COMPLETE or self._inner.is_small(route, frame)
 
     def respond(self, route: Route, request: Any, size_bytes: int) -> Steps[Any]:

@@ -106,7 +106,8 @@ class SecuredListener:
         @lru_cache(MAX_TOKEN_CREDENTIALS)
         def credential(token_id: str) -> Credential:
             tokens = self.ports.cluster_state.tokens
-            # This is not the salt for an unknown user of that name, because only a token's clients may know its salt.
+            # The prefix makes this salt differ from that of an unknown user with the token's id as name, which any client can
+            # request.
             salt = hmac.digest(self._secret, b"token " + token_id.encode(), "sha256")
             return token_credential(mechanism, tokens.hmac_of(token_id), salt)
 

@@ -39,7 +39,7 @@ class Throttle:
         self._release(Hold.THROTTLED)
 
     def end(self) -> None:
-        """Forget a connection that is closed."""
+        """Cancel the timer of a connection that is closed."""
         if self._timer is not None:
             self._timer.cancel()
         self._hold = self._release = _ignore

@@ -21,7 +21,7 @@ Refusal = Callable[[Code], Any]
 async def response_once_committed(barrier: Barrier, handled: Steps[Any], refusal: Refusal) -> Any:
     """Handle a request, and delay its response until the logs that it depends on (`Barrier.depend_on`) are committed.
 
-    If another broker has become leader of one of these partitions, the response is NOT_COORDINATOR.
+    If the partition of such a log has a new leader or leader epoch, the response is NOT_COORDINATOR.
     """
     dependencies: dict[Replicated, LogPosition] = {}
     response = await _noting_dependencies(barrier, handled, dependencies)
@@ -76,7 +76,8 @@ def _noting_dependencies(
 
 
 def _add(dependencies: dict[Replicated, LogPosition], newer: Mapping[Replicated, LogPosition]) -> None:
-    """Add the dependencies of a step. The leader epoch of the first step is kept: in a later epoch its writes may be lost."""
+    """Add the dependencies of a step. Keep the leader epoch of the first step: in a later epoch the writes of that step may be
+    lost."""
     for partition, position in newer.items():
         first = dependencies.setdefault(partition, position)
         dependencies[partition] = LogPosition(first.leader_epoch, position.end_offset)

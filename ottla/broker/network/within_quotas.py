@@ -48,10 +48,10 @@ async def within_quotas(
     if api.key == PRODUCE_KEY:
         wait_ms = quotas.managers.produced(user, client_id, size_bytes, None if response is None else use.used_ms())
     elif api.key == FETCH_KEY:
-        # The handler of Fetch has applied the quota, because a throttled client gets no data.
+        # The handler of Fetch has already applied the quota, because a throttled client gets no data.
         wait_ms = response.throttle_time_ms
     elif api.key == SHARE_FETCH_KEY:
-        # The client gets the acquired records, and is throttled afterwards.
+        # The client of ShareFetch gets the acquired records even if it is throttled.
         size_bytes = counted_bytes(api.codec, client.version, response)
         wait_ms = quotas.managers.share_fetched(user, client_id, size_bytes, use.used_ms())
     else:
