@@ -125,7 +125,7 @@ class DirectoryAssignments:
         if isinstance(answer, PeerFailure):
             reason = answer.reason
         elif answer.error_code != Code.NONE:
-            # The broker epoch is stale, or another node is the controller. A later retry succeeds.
+            # Retry later: the broker epoch is stale, or another node is the controller.
             reason = name_of(answer.error_code)
         else:
             for replica, code in _codes(answer):

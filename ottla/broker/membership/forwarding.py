@@ -108,7 +108,8 @@ class Forwarding:
         if code == Code.INVALID_REQUEST:
             raise RequestRefused("the controller cannot read the forwarded request")
         self._errors.failed("envelope_refused", reason, key=api.key, api=api.name)
-        # The client does not know the envelope, so it gets only these errors of the envelope (ForwardingManagerImpl).
+        # The client does not know the envelope, so other errors of the envelope become UNKNOWN_SERVER_ERROR
+        # (ForwardingManagerImpl).
         known = (Code.UNSUPPORTED_VERSION, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER)
         return api.failed(request, context.version, Code(code) if code in known else Code.UNKNOWN_SERVER_ERROR)
 

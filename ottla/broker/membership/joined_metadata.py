@@ -175,7 +175,7 @@ class JoinedMetadata:
         self.publisher.publish()
         known = self.state.registrations.brokers.get(self.state.node_id)
         if known is None and self.lifecycle.state is BrokerState.RUNNING and self.lifecycle.is_registered:
-            # This running broker was unregistered (BrokerRegistrationTracker).
+            # A client has unregistered this running broker (BrokerRegistrationTracker).
             log.warning("broker_unregistered", hint="the broker registers again")
             self.membership.register_again()
 
@@ -252,7 +252,7 @@ class JoinedMetadata:
     async def leave(self) -> None:
         """Let the controller move this broker's leaderships to other brokers, for up to `CONTROLLED_SHUTDOWN_MS`."""
         if self._has_lost_controller:
-            # The controller has lost metadata, and may not know this broker.
+            # Do not wait for a controller that has lost metadata, and may not know this broker.
             return
         self.membership.begin_controlled_shutdown()
         if not await self._until(BrokerState.SHUTTING_DOWN, CONTROLLED_SHUTDOWN_MS):
@@ -278,8 +278,6 @@ class JoinedMetadata:
             self._awaited = None
         return self.lifecycle.state >= state
 
-    # Results of the start
-
     @property
     def has_lost(self) -> bool:
         return self.local_partitions.has_lost
@@ -298,7 +296,7 @@ def _security(kernel: Kernel, listener: str, mechanism_key: str) -> PeerSecurity
     protocol = protocol_of(config.settings.listener_security_protocol_map, listener)
     if protocol is SecurityProtocol.PLAINTEXT:
         return None
-    # Imported here, because plain connections do not need these modules.
+    # Imported here, because plain connections need no TLS and SASL.
     from ottla.broker.config.node_security import node_security
     from ottla.broker.peers.security import PeerSecurity
 

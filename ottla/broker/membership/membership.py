@@ -246,7 +246,7 @@ class Membership:
         if self.replica.is_empty:
             self._ask_for_snapshot(self._fetch.snapshot(taken.end_offset, taken.epoch))
             return
-        # A snapshot does not list changes. Applying it to existing metadata would require a comparison of all records.
+        # Do not fetch the snapshot: applying it to existing metadata would require a comparison of all records.
         reason = "the controller's log begins after the end of this broker's metadata"
         hint = "restart the broker; its metadata is too old"
         self._fetch_errors.failed("metadata_gap_found", reason, level="error", first_offset=taken.end_offset, hint=hint)

@@ -18,7 +18,7 @@ TIMEOUT_MS = 30_000
 MAX_ASKED = 1_000
 """Upper bound on the number of topics requested at the same time, and of remembered refusals."""
 REFUSED_MS = 1_000
-"""Time after a refusal before the controller is asked for the topic again, in ms."""
+"""Time in ms after the controller refused a topic before the topic is requested again."""
 
 log = structlog.get_logger("membership")
 

@@ -137,8 +137,6 @@ class ReplicaFetcher:
         if timer is not None:
             timer.cancel()
 
-    # fetching
-
     def _fetch_after(self, delay_ms: float) -> None:
         if self._timer is None and not self._is_in_flight and not self._is_closed:
             self._timer = self._timers.call_later(delay_ms, self._fetch)
@@ -256,7 +254,7 @@ class ReplicaFetcher:
             case Wait():
                 self._timers.call_later(self._broker.settings.replica_fetch_backoff_ms, lambda: self._go_on(followed))
             case Stop(code=Code.FENCED_LEADER_EPOCH):
-                # The leader has a newer epoch. The partition is followed again when this broker's metadata has that epoch.
+                # The leader's epoch is newer. Follow the partition again when this broker's metadata has that epoch.
                 log.info("follower_delayed", partition=repr(followed.partition.log))
             case Stop(code=code):
                 log.error("follower_stopped", partition=repr(followed.partition.log), code=code.name)
@@ -269,8 +267,6 @@ class ReplicaFetcher:
         if self._is_current(followed) and followed.following.state is FetchState.DELAYED:
             followed.following.go_on()
             self._fetch_after(0)
-
-    # a leader whose log does not contain the follower's end offset
 
     def _ask_offsets(self, followed: _Followed) -> None:
         """Request the leader's log end offset, and then its log start offset."""

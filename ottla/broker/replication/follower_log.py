@@ -32,7 +32,7 @@ def view(partition_log: Log) -> FollowerLog:
 
 
 def end_of_epoch(partition_log: Log, diverging: EpochEnd | None) -> EpochEnd | None:
-    """The end in the follower's log of the leader's ``diverging`` epoch, or else of the largest epoch below."""
+    """The offset at which the leader's ``diverging`` epoch, or the largest epoch below it, ends in the follower's log."""
     if diverging is None:
         return None
     return EpochEnd(*partition_log.epochs.end_offset_for(diverging.epoch, partition_log.log_end_offset))

@@ -96,7 +96,7 @@ class InSyncChanges:
         for partition, change in list(self._waiting.items())[:PARTITIONS_PER_REQUEST]:
             del self._waiting[partition]
             if not partition.is_led or partition.leader.in_sync is not change:
-                # Newer metadata has replaced the change.
+                # Drop a change that newer metadata has replaced.
                 continue
             leader, partition_log = partition.leader, partition.log
             topics.setdefault(partition_log.topic_id, []).append(

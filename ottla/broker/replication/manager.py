@@ -83,8 +83,6 @@ class ReplicaManager:
     def settings(self) -> Settings:
         return self._live_config.settings
 
-    # metadata changes
-
     def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
         """Begin to lead a partition, or apply changed replicas or a changed in-sync set to a partition that is led already."""
         self._check_directory(partition, registration)
@@ -182,8 +180,6 @@ class ReplicaManager:
             fetcher = self._fetchers[leader_id] = ReplicaFetcher(self._env, self, peer, hang_up, self._logs, self._barrier)
         return fetcher
 
-    # periodic tasks
-
     def begin_housekeeping(self, repeat: Repeat) -> None:
         repeat("in_sync_shrink", lambda settings: max(1, settings.replica_lag_time_max_ms // 2), self.shrink)
         repeat(
@@ -212,7 +208,7 @@ class ReplicaManager:
             self._directory.write_high_watermarks()
 
     def close(self) -> None:
-        """Stop fetching, and close the connections. Logs stay as they are."""
+        """Stop fetching, and close the connections, but not the logs."""
         for fetcher in self._fetchers.values():
             fetcher.close()
         self._in_sync_changes.close()
