@@ -32,8 +32,6 @@ class Channel(asyncio.BufferedProtocol):
         self._frames = Frames(buffers, max_frame_bytes)
         self._transport: asyncio.Transport | None = None
 
-    # transport
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         if self._owner is None:
@@ -64,8 +62,6 @@ class Channel(asyncio.BufferedProtocol):
             self._frames.discard()
         else:
             self._frames.settle()
-
-    # owner
 
     def write(self, data: bytes) -> None:
         """Send a frame, which begins with its size. Does nothing on a lost connection."""

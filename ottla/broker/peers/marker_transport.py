@@ -142,7 +142,7 @@ class LeaderTransport:
                 for topic in result.topics:
                     for partition in topic.partitions:
                         by_partition[topic.name, partition.partition_index] = partition.error_code
-        # ExitStack calls its callbacks in reverse order, and continues after a callback that raises.
+        # ExitStack calls all callbacks, even if one raises an exception. It begins with the last, so `_send` is registered first.
         with ExitStack() as callbacks:
             callbacks.callback(self._send, broker_id)
             for part in reversed(parts):

@@ -115,8 +115,6 @@ class Peer:
     def __repr__(self) -> str:
         return joined_address((self.host, self.port))
 
-    # requests
-
     def send(
         self,
         message: Any,
@@ -189,8 +187,6 @@ class Peer:
             request.version, request.size_bytes = chosen, len(frame)
             self._requests.sent(request, correlation_id)
             self._channel.write(frame)
-
-    # connection
 
     def _become(self, state: PeerState) -> None:
         check_transition(self.state, state)
@@ -362,8 +358,6 @@ class Peer:
         if timer is not None:
             timer.cancel()
 
-    # timeouts
-
     def _watch_deadline(self, deadline_ms: float) -> None:
         """Start one timer for the earliest deadline of all requests."""
         if self._deadline_timer is not None:
@@ -392,8 +386,6 @@ class Peer:
         deadline_ms = self._requests.next_deadline_ms()
         if deadline_ms is not None:
             self._watch_deadline(deadline_ms)
-
-    # callbacks
 
     def _fail_soon(self, request: Request, kind: Failure, reason: str) -> None:
         self._env.call_soon(lambda: self._finish(request, PeerFailure(kind, reason)))

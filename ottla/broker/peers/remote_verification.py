@@ -237,8 +237,6 @@ class CoordinatorVerification:
         transactional_id, identity, partition, implicit_add = question
         self._local.join(transactional_id, identity, partition, answered, implicit_add=implicit_add, has_waited=has_waited)
 
-    # another broker
-
     def _send(self, broker_id: int) -> None:
         """Send the waiting questions for a broker, unless a request to it is in flight. One request has each transaction once."""
         waiting = self._waiting.get(broker_id)

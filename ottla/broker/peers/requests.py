@@ -75,7 +75,7 @@ class OutOfOrder(Exception):
 
 
 class Requests:
-    """The waiting requests and those in flight, in the order of `add`."""
+    """The waiting requests and the requests in flight, in the order of `add`."""
 
     __slots__ = ("_in_flight", "_in_flight_bytes", "_limits", "_next_correlation_id", "_waiting")
 
@@ -152,7 +152,7 @@ class Requests:
         return in_flight
 
     def take_all(self) -> list[Request]:
-        """Remove and return all requests, those in flight first."""
+        """Remove and return all requests, first the requests in flight."""
         every = [*self.take_in_flight(), *self._waiting]
         self._waiting.clear()
         return every
