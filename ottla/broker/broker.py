@@ -109,8 +109,6 @@ class BrokerServer:
     def unexpected_errors(self) -> int:
         return self.lifecycle.unexpected_errors
 
-    # start
-
     async def start(self) -> None:
         """Load all state, then listen. Raises `DirectoryError`, `ConfigError` or OSError for an error that a person must fix."""
         inherited = self._host.inherited
@@ -145,8 +143,8 @@ class BrokerServer:
         except BaseException:
             self._end_work()
             self.shared.close_listeners()
-            # Close the directory as clean, because all state is loaded: after a busy port, the next start must not recover as after
-            # a crash.
+            # All state is loaded, so close the directory as clean: after a busy port, the next start need not recover as after a
+            # crash.
             self.directory.abandon() if self._last_stop == "crash" else self.directory.close(self.metadata.broker_epoch)
             raise
         self._begin_housekeeping()
@@ -195,7 +193,7 @@ class BrokerServer:
             self.verification = others.verification(self.partitions, self.transactions, self.verification)
 
     def _join(self) -> tuple[MetadataSource, OtherCoordinators]:
-        # Imported here, because a broker that is its own controller does not need these modules.
+        # Imported here: only a member of a cluster needs connections to other brokers.
         from ottla.broker.membership.joined_metadata import JoinedMetadata
         from ottla.broker.peers.other_coordinators import OtherCoordinators
 
@@ -230,7 +228,7 @@ class BrokerServer:
     def _audit(self) -> None:
         read = self.metadata.take_read()
         if self.settings.is_member or (self.directory.was_clean and not self.metadata.has_lost):
-            # On a member, missing records are not lost: its replica may lag, and the leader has them.
+            # Records that a member of a cluster lacks are not lost: its replica may lag, and the leader has them.
             return
         forgotten_ms = self.env.now_ms() - self.settings.producer_id_expiration_ms
         self.torn = find_torn_transactions(self.partitions, self.metadata.topics_born(), read, forgotten_ms)
@@ -264,8 +262,6 @@ class BrokerServer:
         """The URL of the metrics for Prometheus; None if no metrics are served."""
         return self.shared.metrics.url
 
-    # addresses
-
     def advertised(self, listener: str) -> tuple[str, int]:
         """Return the host and port that the broker advertises to clients of a listener."""
         return self.addresses.advertised(listener)
@@ -273,8 +269,6 @@ class BrokerServer:
     @property
     def bootstrap(self) -> str:
         return self.addresses.bootstrap
-
-    # shutdown
 
     async def stop(self) -> None:
         """Accept no further requests, write all state to disk, and mark the directory clean. A second call does nothing."""

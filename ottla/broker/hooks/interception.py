@@ -15,8 +15,6 @@ import msgspec
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.steps import Pause
 
-# requests
-
 
 class RequestTopics(Protocol):
     """Finds the topics of a request that contains topic ids or a fetch session instead of names."""
@@ -68,7 +66,7 @@ class Latch:
             self.forget(is_open.end)
 
     def forget(self, then: Callable[[], None]) -> None:
-        """Undo `when_open`."""
+        """Remove a callback that was registered by `when_open`."""
         if then in self._waiting:
             self._waiting.remove(then)
 
@@ -92,7 +90,7 @@ class Rate(Protocol):
 
 
 class Ending(Enum):
-    """The ways in which a request ends for its client."""
+    """How a request ends for its client: with a response, without one, or with a closed connection."""
 
     ANSWER = "answer"
     SILENCE = "silence"
@@ -126,9 +124,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     delays_after: tuple[Delay, ...] = ()
     mute_ms: float = 0
     """Time in ms after the response during which no further request of the connection is handled (KIP-219)."""
-
-
-# transactions
 
 
 class Point(StrEnum):

@@ -80,7 +80,7 @@ commits, and the producer id and epoch of the response. Every transaction has on
 
 class TransactionListener(Protocol):
     def happened(self, event: Happened) -> None:
-        """Called for each event that has no method of its own."""
+        """Called for each event except those of `ended` and `taken`."""
         ...
 
     def ended(self, request: Ended) -> None:

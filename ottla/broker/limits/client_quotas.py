@@ -48,7 +48,7 @@ class RequestQuota(Protocol):
 
 
 class Unlimited:
-    """Used instead of a quota for requests that have none."""
+    """The `RequestQuota` of requests without a quota."""
 
     throttle_ms = 0
 

@@ -15,7 +15,7 @@ import structlog
 from ottla.broker.loop.env import Env, Timer
 
 CHECK_MS = 50.0
-"""Interval in ms at which a used-up budget is checked again while connections wait for it."""
+"""Interval in ms at which a used-up budget is checked while connections wait for memory."""
 SMALL_BYTES = 1 << 12
 """Buffers up to this size in bytes are not counted and never refused, so that small requests do not wait for large requests."""
 
@@ -99,11 +99,12 @@ class ResponseBudget:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether a response that may be large must wait."""
+        """Whether the budget is used up, so that a response that may be large must wait."""
         return self._total_bytes >= self.limit_bytes and self._refreshed() >= self.limit_bytes
 
     def read(self, more_bytes: int) -> None:
-        """Add to the bytes read from logs for responses that no connection has yet. ``more_bytes`` may be negative."""
+        """Count bytes that were read from logs for responses that are not passed to a connection yet. ``more_bytes`` may be
+        negative."""
         self._read_bytes += more_bytes
         self._total_bytes += more_bytes
         assert self._read_bytes >= 0

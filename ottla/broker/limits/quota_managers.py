@@ -18,7 +18,8 @@ PRODUCE, FETCH, REQUEST, MUTATION = "producer_byte_rate", "consumer_byte_rate", 
 CONNECTIONS = "connection_creation_rate"
 """The names of all kinds of client quotas in Kafka."""
 PERCENT_PER_MS = 0.1
-"""Percentage (``request_percentage``) of 1 ms of the event loop in a second. 100 % is the whole event loop, in Kafka one thread."""
+"""1 ms of the event loop per second, in percent, the unit of ``request_percentage``. 100 % is the whole event loop, in Kafka one
+thread."""
 
 
 class LimitedRequest:
@@ -101,7 +102,8 @@ class QuotaManagers:
         wait_ms: int,
         used_ms: float | None,
     ) -> int:
-        """Record a request's time. Returns the longer throttle time, and adds it to the metrics of its quota."""
+        """Record a request's time. Returns the longer of its throttle time and ``wait_ms``, and records it in the metrics of that
+        quota."""
         request_ms = 0
         if used_ms is not None:
             request_ms = self._recorded(self.request, user, client_id, used_ms * PERCENT_PER_MS)

@@ -48,7 +48,8 @@ class RatePerMinute:
         self._count += 1
 
     def measured(self, now_ms: int) -> float:
-        """The rate over both windows. The first window follows 30 s that count as empty, so that a single event is no burst."""
+        """The rate over both windows. The first window follows 30 s that count as empty, so that a single event does not look like
+        a burst."""
         elapsed_ms = now_ms - self._began_ms
         if elapsed_ms >= 2 * RATE_WINDOW_MS:
             return 0.0

@@ -50,7 +50,7 @@ class Clock(Protocol):
 
 class Randomness(Protocol):
     def random_uuid(self) -> bytes:
-        """A random UUID of version 4, in 16 bytes. As in Kafka, its text does not begin with a dash."""
+        """A random UUID, as the function of this name returns."""
         ...
 
 
@@ -68,7 +68,7 @@ class Timers(Protocol):
 
 
 class Env(Clock, Randomness, Timers, Protocol):
-    """All access to the outside world. Most parts of the broker need only one of the protocols that it combines."""
+    """All access to the outside world. Most parts of the broker need only one of its base protocols."""
 
     fs: Filesystem
 
@@ -305,7 +305,7 @@ class RealEnv:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
         if soft != resource.RLIM_INFINITY and soft < wanted:
-            # Some systems refuse the hard limit that they report.
+            # Keep the old limit on systems that refuse the hard limit that they report.
             with suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
                 soft = wanted

@@ -61,11 +61,11 @@ class Work(Generic[T]):
 
 
 def _forgotten(_: object) -> None:
-    """Replaces callbacks that are not given, and those of work that has ended."""
+    """Replaces omitted callbacks, and the callbacks of work that has ended."""
 
 
 def raised(error: Exception) -> None:
-    """Raise an error within `Stepping.guarded`, which reports it as a bug."""
+    """Replaces an omitted ``failed`` callback: raises the error, which `Stepping.guarded` reports as a bug."""
     raise error
 
 

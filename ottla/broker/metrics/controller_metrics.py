@@ -53,8 +53,8 @@ def controller_metrics(report: ControllerReport) -> list[Metric]:
 
 
 def _broker_metrics(report: ControllerReport) -> list[Metric]:
-    """Kafka lacks the last of these metrics. Kafka's TimedOutBrokerHeartbeatCount counts heartbeats that wait too long in the
-    controller's queue, and this controller has no queue."""
+    """Kafka's TimedOutBrokerHeartbeatCount is omitted: it counts heartbeats that wait too long in a queue, which this controller
+    lacks."""
     states = {b.broker_id: _state_of(b) for b in report.state.registrations.brokers.values()}
     # A cluster of one broker has no registrations.
     states = states or dict.fromkeys(report.silence_ms, ACTIVE)

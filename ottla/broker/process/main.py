@@ -76,7 +76,7 @@ async def _listen_locally(serving: Serving, ready_file: ReadyFile) -> LocalSocke
     """Open a Unix socket beside the ready file for ``ottla health``, if clients of the first listener need credentials."""
     if ready_file.path is None or not serving.broker.security.needs_credentials:
         return None
-    # Imported here, because most brokers do not need it.
+    # Imported here, because most brokers need no local socket.
     from ottla.broker.loop.local_sockets import listen_locally
 
     path = f"{ready_file.path.absolute()}.sock"

@@ -89,7 +89,6 @@ def _failed(reason: str, node: str | None) -> int:
 
 
 def _run(serving: Coroutine[None, None, None]) -> None:
-    """Run on uvloop's event loop if uvloop is installed, else on asyncio's own."""
     try:
         import uvloop
     except ImportError:
@@ -127,6 +126,6 @@ def report_ready(
     try:
         print(for_people if sys.stdout.isatty() else line, *further_lines, sep="\n", flush=True)
     except OSError as error:
-        # The reader of stdout has closed the pipe, or the disk is full.
+        # Name stdout in the error: its reader has closed the pipe, or the disk is full.
         error.filename = "stdout"
         raise

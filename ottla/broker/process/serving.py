@@ -39,7 +39,7 @@ class Serving:
     def __init__(self, env: Env, new_broker: Callable[[Inherited | None, GiveUp], BrokerServer]) -> None:
         """``new_broker`` builds a broker from the parts of the replaced broker, or from None for the first broker.
 
-        The broker calls the second argument if it cannot continue.
+        Its second argument is a function that the broker calls if it cannot continue.
         """
         self._env = env
         self._new_broker = new_broker
@@ -119,7 +119,7 @@ class Serving:
             refused: Exception | None = None
             try:
                 take_snapshot(fs, self.directory, target, self.broker.settings.node_id, is_synced=self._is_synced)
-            except Exception as error:  # A broker must serve again after any error.
+            except Exception as error:  # Whatever the error is, a broker must serve again.
                 refused = error
             await self._start_or_end(inherited)
         if refused is not None:

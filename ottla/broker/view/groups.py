@@ -121,7 +121,7 @@ async def groups(ports: Ports) -> Listed[GroupListing]:
 
 
 async def lags(ports: Ports, group_ids: Sequence[str]) -> list[GroupLag]:
-    """Return the lag of some groups of this broker, in order. Groups that no longer exist are left out."""
+    """Return the lag of some groups of this broker, in the order of ``group_ids``, without groups that no longer exist."""
     found, pace = list[GroupLag](), Pace()
     shards = {shard.partition: shard for shard in ports.groups.shards()}
     topic = ports.cluster.state.topics.get(OFFSETS_TOPIC)

@@ -96,7 +96,7 @@ async def _of_streams(group: DescribedGroup) -> GroupMembership:
 
     def describe(member: StreamsMember) -> GroupMember:
         tasks = {task.subtopology_id: sorted(task.partitions) for task in member.assignment.active_tasks}
-        # A task may belong to a topology that the group no longer has.
+        # Skip tasks of a topology that the group no longer has.
         read = [(topic, index) for task, indexes in tasks.items() for topic in sources.get(task, ()) for index in indexes]
         return _member(member, member.member_epoch, tasks, sorted(read))
 
@@ -105,7 +105,7 @@ async def _of_streams(group: DescribedGroup) -> GroupMembership:
 
 
 async def _of_classic(group: ClassicGroup) -> GroupMembership:
-    # Other clients of the classic protocol, such as Kafka Connect, encode assignments differently.
+    # Decode only consumers' assignments: Kafka Connect, for example, encodes its assignments differently.
     is_consumer = group.protocol_type in (None, "", CONSUMER)
     members, assignments, assignor = list(group.members.values()), group.assignments, group.protocol or ""
     decoded: dict[str, dict[str, list[int]]] = {}

@@ -91,7 +91,8 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """All partitions on this broker. ``held_count`` of them hold back read_committed consumers; ``held`` lists the worst."""
+    """All partitions on this broker. ``held_count`` of them hold back read_committed consumers; ``held`` lists those whose
+    consumers miss most offsets."""
 
     size_bytes: int
     held_count: int
@@ -102,7 +103,7 @@ def log_state(ports: Ports, topic: str, index: int) -> LogState | None:
     """Return the state of a partition's log, or None if the topic has no such partition or this broker has no replica."""
     partition = ports.partitions.known(topic, index)
     if partition is None:
-        # The partition is not in service yet, so it has no records.
+        # Report a replica that is not in service yet as empty.
         return EMPTY if has_replica(ports, topic, index) else None
     log = partition.log
     return LogState(
@@ -227,7 +228,7 @@ def log_detail(log: Log) -> LogDetail:
 def _markers(log: Log) -> list[int]:
     first = max(log.log_start_offset, log.log_end_offset - MARKERS_SEARCHED)
     if not log.producers.has_any or first >= log.log_end_offset:
-        # Without known producers, only expired producers can have markers in this range.
+        # Skip the search: no producer is known, so only expired producers can have markers among the newest offsets.
         return []
     offsets: list[int] = []
     for at in range(log.segment_at(first), len(log.segments)):

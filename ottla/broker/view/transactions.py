@@ -74,7 +74,8 @@ def _known(ports: Ports) -> Iterator[TxnMetadata]:
 
 
 async def described(ports: Ports, transactional_ids: Sequence[str]) -> list[TransactionDescription]:
-    """Describe some transactional ids of this broker, in order, without those that have expired or whose coordinator has moved."""
+    """Describe some transactional ids of this broker, in the order of the argument, without ids that have expired or whose
+    coordinator has moved."""
     found, pace = list[TransactionDescription](), Pace()
     shards = {shard.partition: shard for shard in ports.transactions.shards()}
     topic = ports.cluster.state.topics.get(TRANSACTION_TOPIC)
@@ -112,7 +113,7 @@ async def of_producers(ports: Ports, producer_ids: Collection[int]) -> dict[int,
 
 
 def _described(ports: Ports, metadata: TxnMetadata) -> TransactionDescription:
-    # The coordinator keeps the start time after the transaction is completed.
+    # Check the state as well, because the coordinator keeps the start time of a completed transaction.
     has_begun = metadata.state in OPEN_STATES and metadata.start_ms >= 0
     return TransactionDescription(
         transactional_id=metadata.transactional_id,
