@@ -103,8 +103,6 @@ class HttpExchange:
             except HttpRefused as refused:
                 self._refuse(refused.status, str(refused))
 
-    # the request
-
     def _received(self) -> bytes:
         """Read the client's next bytes. Raises `_Disconnected` if these bytes or the whole request take too long."""
         left_s = self._deadline_s - time.monotonic()
@@ -146,8 +144,6 @@ class HttpExchange:
             "wsgi.input": BytesIO(body),
             HAS_LEFT: partial(has_left, self._connection),
         }
-
-    # the response
 
     def _checked(self, environ: dict[str, Any]) -> None:
         try:

@@ -123,7 +123,7 @@ class BoundedHttpServer:
         try:
             threading.Thread(target=self._serve_client, args=(client, check), daemon=True).start()
         except RuntimeError:
-            # The operating system cannot start another thread.
+            # Close the connection, because the operating system cannot start another thread.
             self._end(client)
 
     def _serve_client(self, client: socket, check: Callable[[Mapping[str, Any]], None]) -> None:

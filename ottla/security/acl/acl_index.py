@@ -119,7 +119,7 @@ def _position(acl: AclBinding) -> tuple[int, int, int, int, str, str]:
 
 
 def _prevailing(one: AclBinding, other: AclBinding) -> AclBinding:
-    """Return the one of two ACLs that decides: one that denies, the first if both deny, or the last if both allow."""
+    """Return which of two ACLs decides: the ACL that denies, the first if both deny, or the last if both allow."""
     if one.permission is not other.permission:
         return one if one.permission is PermissionType.DENY else other
     is_denied = one.permission is PermissionType.DENY

@@ -13,7 +13,7 @@ _IPV4_ADDRESS = re.compile(_IPV4, re.ASCII)
 _IPV4_RANGE = re.compile(rf"{_IPV4}/(\d{{1,2}})", re.ASCII)
 _NUMBER = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 _CACHED_RANGES = 1_024
-"""Number of host patterns whose parsed range is kept."""
+"""Number of host patterns whose parsed range is cached."""
 
 
 def host_address(address: str) -> str:

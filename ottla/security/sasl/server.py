@@ -60,7 +60,7 @@ class SaslServer:
         self._terms = terms
         self._exchange: Exchange | None = None
         self._first_mechanism = ""
-        # When the last re-authentication began, in ms of a steady clock; None before the first.
+        # When the last re-authentication began, in ms of a steady clock; None before the first re-authentication.
         self._began_ms: int | None = None
         self.state = State.INITIAL_REQUEST
         self.mechanism = ""
@@ -85,7 +85,7 @@ class SaslServer:
         While tokens are expected, every request may be decoded: Kafka answers requests of other APIs with ILLEGAL_SASL_STATE.
         """
         if self.state in _BEFORE_HANDSHAKE:
-            # A second ApiVersions request is an error of the client.
+            # A second ApiVersions request is refused, as in Kafka.
             return key == SASL_HANDSHAKE or (key == API_VERSIONS and self.state is not State.HANDSHAKE_REQUEST)
         if self.state is State.REAUTH_PROCESS_HANDSHAKE:
             return key == SASL_HANDSHAKE
@@ -160,8 +160,6 @@ class SaslServer:
         if exchange.expires_ms is not None:
             limits.append(exchange.expires_ms - now_ms)
         return max(0, min(limits)) if limits else None
-
-    # sessions
 
     def has_ended(self, steady_ms: int) -> bool:
         """Whether the session has ended, so that no request but a re-authentication may be handled."""

@@ -1,8 +1,8 @@
 """Signed tokens (RFC 7515, KIP-768; BrokerJwtValidator): JWTs that are verified by the keys of an identity provider.
 
-PyJWT parses tokens and keys and verifies signatures. It is the most used library for this, and takes the allowed algorithms as an
-argument; joserfc can do the same, but needs a newer cryptography and has fewer users. Only asymmetric algorithms are allowed, so a
-public key can never serve as the secret of an HMAC. The times in a token are compared with the broker's clock, not with PyJWT's.
+PyJWT parses tokens and keys and verifies signatures. Unlike joserfc, it works with older releases of the package cryptography. Only
+asymmetric algorithms are allowed, so a public key can never serve as the secret of an HMAC. The times in a token are compared with
+the broker's clock, not with PyJWT's.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class TokenTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The required content of a token (``sasl.oauthbearer.*``)."""
 
     audiences: tuple[str, ...]
-    """The token must be for one of these; empty to accept every audience."""
+    """The accepted audiences; empty to accept every audience."""
     issuer: str | None
-    """The token must be from this issuer; None to accept every issuer."""
+    """The accepted issuer; None to accept every issuer."""
     skew_ms: int
     subject_claim: str
     """The claim with the name of the principal."""

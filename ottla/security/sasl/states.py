@@ -16,7 +16,7 @@ class State(Enum):
     """A state. Names and meanings are Kafka's."""
 
     INITIAL_REQUEST = "initial request"
-    """No request was received. The next one is ApiVersions or SaslHandshake."""
+    """No request was received. The next request is ApiVersions or SaslHandshake."""
     HANDSHAKE_OR_VERSIONS_REQUEST = "handshake or versions"
     """ApiVersions was refused. The client may repeat it in a version that is served."""
     HANDSHAKE_REQUEST = "handshake"

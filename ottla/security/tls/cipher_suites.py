@@ -33,7 +33,7 @@ def openssl_name(suite: str) -> str | None:
     for pattern, name in _CIPHERS:
         cipher = pattern.fullmatch(found["cipher"])
         if cipher is not None:
-            # OpenSSL's names omit the key exchange RSA.
+            # OpenSSL's suite names omit RSA as key exchange.
             exchange = "" if found["exchange"] == "RSA" else found["exchange"].replace("_", "-") + "-"
             return exchange + cipher.expand(name).replace("_", "")
     return None
@@ -44,8 +44,8 @@ class CipherSuiteError(ValueError):
 
 
 def enable(context: ssl.SSLContext, suites: Sequence[str], versions: list[ssl.TLSVersion]) -> list[ssl.TLSVersion]:
-    """Enable only these cipher suites, or OpenSSL's own selection if there are none. Returns the TLS versions that have an enabled
-    suite. Raises `CipherSuiteError`."""
+    """Enable only these cipher suites, or OpenSSL's own selection if ``suites`` is empty. Returns the TLS versions that have an
+    enabled suite. Raises `CipherSuiteError`."""
     if not suites:
         return versions
     older = [suite for suite in suites if suite not in TLS_1_3]

@@ -1,9 +1,9 @@
 """Keys and certificates in Kafka's key store formats (DefaultSslEngineFactory): PEM, PKCS12 and JKS.
 
 The result is always PEM, which Python's ssl module reads. PKCS12 needs the package cryptography. JKS, which only Java can read, is
-refused with the keytool command that converts it: of Python's readers, pyjks has had no release since 2020, and purejks had its
-first one in 2026. Java itself also reads PKCS12 where the type says JKS, and keytool has written PKCS12 by default since Java 9, so
-such a file is read here as well.
+refused with the keytool command that converts it: Python's readers of JKS are unmaintained (pyjks) or new (purejks). Java itself
+also reads PKCS12 where the type says JKS, and keytool has written PKCS12 by default since Java 9, so such a file is read here as
+well.
 """
 
 from __future__ import annotations
