@@ -121,7 +121,8 @@ class Heartbeats:
                 self.contacts_ms[effect.broker_id, effect.broker_epoch] = effect.now_ms
                 self.metadata_offsets[effect.broker_id] = effect.metadata_offset
                 if effect.next is Control.CONTROLLED_SHUTDOWN:
-                    # Brokers report the offset of the last record that they applied, not the log end offset.
+                    # Store the last record's offset, because brokers report the last record that they applied, not the log end
+                    # offset.
                     self.shutdown_offsets.setdefault(effect.broker_id, end_offset - 1)
                 elif effect.next is not Control.UNFENCED:
                     self.shutdown_offsets.pop(effect.broker_id, None)

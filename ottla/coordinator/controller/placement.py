@@ -65,7 +65,7 @@ class _Stripe:
         _shuffle(self.brokers, random_below)
 
     def next(self, turn: int) -> int | None:
-        """Return the next broker for a new partition, or None if it has all brokers. ``turn`` is different for each partition."""
+        """Return the next broker for a new partition, or None if the partition has all of them. ``turn`` numbers the partitions."""
         if not self.brokers:
             return None
         if self._turn != turn:

@@ -38,5 +38,5 @@ def metadata_hash(subscribed: Iterable[str], topics: GroupTopics) -> int:
 
 
 def subscribed_ids(names: Iterable[str], topics: GroupTopics) -> frozenset[bytes]:
-    """Return the ids of these topics, without topics that do not exist."""
+    """Return the ids of those topics in ``names`` that exist."""
     return frozenset(topic_id for topic_id in map(topics.topic_id, names) if topic_id is not None)

@@ -40,7 +40,7 @@ _SMALLEST_FRACTION = 1e-6
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """Return the entity of these pairs of type and name. If several pairs have the same type, the last counts."""
+    """Return the entity for pairs of type and name. If several pairs have the same type, the last counts."""
     return tuple(sorted(dict(parts).items(), key=lambda part: part[0]))
 
 

@@ -279,7 +279,7 @@ class ClusterState:
 
     def _replay_begin(self, message: Any, offset: int) -> None:
         self._transaction.begin()
-        # `replay` applies partition records like `_alike` at once, but records of the transaction must wait for its end.
+        # With `_alike` set, `replay` would apply equal partition records at once, but records must wait for the transaction's end.
         self._alike = None
 
     def _replay_abort(self, message: Any, offset: int) -> None:

@@ -14,7 +14,7 @@ from ottla.protocol.messages import config_record, feature_level_record, partiti
 PARTITION_CHANGE, CLEAR_ELR = 5, 28
 BROKER_RECORDS = frozenset({0, 1, 7, 8, 17})
 """The types of records that register or remove a broker, or change its fencing, controlled shutdown or directories. They are
-numbers, because a cluster of one broker starts without the modules of these records."""
+numbers, because a cluster of one broker starts without the modules of such records."""
 
 Topics = Mapping[bytes, Topic]
 

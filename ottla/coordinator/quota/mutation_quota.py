@@ -42,7 +42,7 @@ class MutationQuota:
         self._recorded_ms = 0
 
     def record(self, partition_count: int, now_ms: int) -> None:
-        """Record a change of partitions. A strict quota raises THROTTLING_QUOTA_EXCEEDED if it is exhausted."""
+        """Record a change of partitions. An exhausted strict quota raises THROTTLING_QUOTA_EXCEEDED."""
         bucket = self._sensor.bucket
         if self._is_strict and (wait_ms := bucket.throttle_ms(self.rate, now_ms)) is not None:
             self._wait_ms, self._recorded_ms = wait_ms, now_ms

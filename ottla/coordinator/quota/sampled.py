@@ -104,7 +104,8 @@ class Sampled:
 
 
 def throttle_ms(sampled: Sampled, bound: float, now_ms: int) -> int:
-    """How long the client must wait until the rate falls to ``bound``, if nothing is recorded meanwhile; 0 if it is not higher.
+    """How long the client must wait until the rate falls to ``bound``, if nothing is recorded meanwhile; 0 if the rate is not
+    higher.
 
     If O is the observed rate and T the bound over a window of W ms, the wait X follows from O * W / (W + X) = T (QuotaUtils).
     """

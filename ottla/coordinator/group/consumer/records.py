@@ -110,7 +110,7 @@ def _with_epochs(partitions: HeldPartitions) -> list[current_value.TopicPartitio
 
 
 def read_epoch(value: bytes) -> tuple[int, int]:
-    """Return the group's epoch, and the hash of its topics."""
+    """Decode a group's epoch and the hash of its subscribed topics."""
     read = decode_record(metadata_value, value)
     return read.epoch, read.metadata_hash
 

@@ -38,7 +38,8 @@ ConsumerHeartbeat = Heartbeat[ConsumerGroupHeartbeatRequest]
 
 
 def is_full(beat: ConsumerHeartbeat) -> bool:
-    """Whether the request has all fields. A member that does not know the broker's state sends them, and gets a full response."""
+    """Whether the request has all fields. A member that does not know the broker's state sends all fields, and gets a full
+    response."""
     request = beat.request
     has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return request.rebalance_timeout_ms != -1 and has_subscription and beat.owned is not None

@@ -20,7 +20,7 @@ class MemberSeen(ModernEffect, frozen=True):
 
 
 class TopicsRead(ModernEffect, frozen=True):
-    """The group has evaluated its subscribed topics, so later heartbeats need not."""
+    """The group has evaluated its subscribed topics, so later heartbeats need not do so."""
 
 
 class AwaitNextDeadline(ModernEffect, frozen=True):

@@ -130,7 +130,7 @@ def current_record(group_id: str, member: ShareGroupMember) -> LogRecord:
 
 
 def read_epoch(value: bytes) -> tuple[int, int]:
-    """Return the group's epoch, and the hash of its topics."""
+    """Decode a group's epoch and the hash of its subscribed topics."""
     read = decode_record(metadata_value, value)
     return read.epoch, read.metadata_hash
 

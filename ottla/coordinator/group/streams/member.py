@@ -32,7 +32,7 @@ def state_of(number: int) -> StreamsMemberState:
 
 
 class StreamsGroupMember(msgspec.Struct, frozen=True):
-    """One member. ``assigned`` are its tasks, ``revoking`` tasks that it must give up.
+    """One member. ``assigned`` are its tasks, ``revoking`` the tasks that it must give up.
 
     ``previous_epoch`` is still accepted from a member that lost the last response.
     """

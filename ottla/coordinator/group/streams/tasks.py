@@ -35,7 +35,7 @@ class AssignedTasks(msgspec.Struct, frozen=True):
         return not self.active and not self.standby and not self.warmup
 
     def meets(self, owned: Tasks) -> bool:
-        """Whether ``owned`` has one of these tasks in the same role."""
+        """Whether ``owned`` and ``self`` have a task in common, in the same role."""
         return (
             any(owned.active.get(subtopology, frozenset()) & epochs.keys() for subtopology, epochs in self.active.items())
             or _overlap(owned.standby, self.standby)
@@ -43,7 +43,7 @@ class AssignedTasks(msgspec.Struct, frozen=True):
         )
 
     def contains(self, owned: Tasks) -> bool:
-        """Whether these tasks include all of ``owned``, each in the same role."""
+        """Whether all tasks of ``owned`` are in ``self``, in the same role."""
         return (
             all(subtopology in self.active and p <= self.active[subtopology].keys() for subtopology, p in owned.active.items())
             and _is_part(owned.standby, self.standby)

@@ -81,7 +81,7 @@ def check_topic_names(sent: heartbeat.Topology) -> None:
 def check_topology(sent: heartbeat.Topology) -> None:
     """Raise STREAMS_INVALID_TOPOLOGY for an invalid topology (GroupCoordinatorService.throwIfInvalidTopology).
 
-    Kafka returns UNKNOWN_SERVER_ERROR for some of these: repeated ids and names, and copartition groups of missing topics.
+    For repeated ids and names, and for copartition groups of missing topics, Kafka returns UNKNOWN_SERVER_ERROR.
     """
     seen: set[str] = set()
     for one in sent.subtopologies:
@@ -122,7 +122,7 @@ def _invalid(message: str) -> KafkaError:
 def required_topics_hash(topology: Topology, topics: GroupTopics) -> int:
     """Return a hash of the existing topics that the topology needs. If it changes, a new target is computed (KIP-1101).
 
-    Kafka uses another hash function, XXH3, so a group that comes from Apache Kafka gets a new target once. It keeps its tasks.
+    Kafka uses another hash function, XXH3, so a group that comes from Apache Kafka gets a new target once, with the same tasks.
     """
     existing = [(name, topic_id) for name in sorted(topology.required_topics()) if (topic_id := topics.topic_id(name)) is not None]
     if not existing:
