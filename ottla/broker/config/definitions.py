@@ -101,7 +101,7 @@ class Definition(msgspec.Struct, frozen=True):
         return len(set(parts)) < len(parts)
 
     def canonical(self, text: str) -> str:
-        """The text with which Kafka shows a parsed value (ConfigDef.convertToString). Raises `ConfigError`."""
+        """Parse a value and return the text by which Kafka shows it (ConfigDef.convertToString). Raises `ConfigError`."""
         value = self.parse(text)
         if isinstance(value, bool):
             return str(value).lower()

@@ -15,7 +15,8 @@ from ottla.broker.metadata.cluster import NEXT_SWEEP_MS
 from ottla.protocol.errors import KafkaError
 
 SHORTEST_WAIT_MS = 10
-"""Shortest time in ms between two checks of the sessions. Rounding might end a shorter wait just before a session ends."""
+"""Shortest time in ms between two checks of the sessions. After a shorter wait, rounding might start the check just before a
+session ends."""
 OBSERVER_SESSION_MS = 300_000
 """Time in ms for which a broker that no longer fetches is still shown as an observer (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
 MORE_ELECTIONS_MS = 10

@@ -183,7 +183,8 @@ class Interception(Protocol):
         ...
 
     def reached(self, reached: Reached) -> Latch | None:
-        """A latch for which the transaction waits; None to continue now. Raises a `KafkaError` if it must not continue."""
+        """A latch for which the transaction waits; None to continue now. Raises a `KafkaError` if the transaction must not
+        continue."""
         ...
 
     def fails_handshake(self, listener: str, peer: str) -> bool:

@@ -132,7 +132,7 @@ class BrokerLifecycle:
     # Requests to the controller
 
     def next_request(self, now_ms: float, metadata_offset: int) -> BrokerRegistrationRequest | BrokerHeartbeatRequest | None:
-        """The request to send now, if any. ``metadata_offset`` is the last metadata offset that was applied."""
+        """The request to send now; None if no request is due. ``metadata_offset`` is the last metadata offset that was applied."""
         if self.due_ms is None or now_ms < self.due_ms:
             return None
         self.due_ms, self._is_asking = None, True

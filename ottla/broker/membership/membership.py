@@ -127,7 +127,7 @@ class Membership:
                 self._beat_timer = self._env.call_later(max(0, ceil(lifecycle.due_ms - now_ms)), self._beat)
             return
         is_registration = isinstance(request, BrokerRegistrationRequest)
-        # After this timeout the session has ended, so a response would come too late.
+        # Limit the request by the session timeout, because a later response finds the session ended.
         self._heartbeats.send(
             request,
             lambda answer: self._answered(answer, is_registration=is_registration),

@@ -111,6 +111,6 @@ class MetadataFetch:
             return FetchOutcome(step=Step.TRUNCATE, end_offset=diverging.end_offset, epoch=diverging.epoch)
         if snapshot is not None and snapshot.epoch >= 0 and snapshot.end_offset >= 0:
             return FetchOutcome(step=Step.SNAPSHOT, end_offset=snapshot.end_offset, epoch=snapshot.epoch)
-        # A high watermark never goes back, but a newly elected controller may not know the current value yet.
+        # Ignore a lower high watermark: a newly elected controller may not know the current value yet.
         self.high_watermark = max(self.high_watermark, partition.high_watermark)
         return FetchOutcome(step=Step.APPEND, records=partition.records or b"", high_watermark=self.high_watermark)

@@ -18,5 +18,5 @@
 - `throttle`: mutes a connection while its client is throttled.
 - `tls`: the TLS context of a listener, and the handshakes of accepted connections.
 - `wait_committed`: delays the responses of coordinators until the records they depend on are committed (below the high watermark).
-- `within_quotas`: handles requests while there are quotas, and throttles clients that exceed one.
+- `within_quotas`: handles requests while there are quotas, and throttles clients that exceed a quota.
 """

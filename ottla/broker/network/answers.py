@@ -17,7 +17,7 @@ class Parked(Protocol):
 
 
 class Slot:
-    """The place of one response in the order of the requests. ``cost_bytes`` is the memory of the request and its response while
+    """The position of one response in the order of the requests. ``cost_bytes`` is the memory of the request and its response while
     they wait."""
 
     __slots__ = ("cost_bytes", "parked", "parts")
@@ -47,7 +47,7 @@ class Answers:
         return len(self._slots)
 
     def reserve(self) -> Slot:
-        """Return the place after all earlier responses, for a response that is not ready yet."""
+        """Return the slot after all earlier responses, for a response that is not ready yet."""
         slot = Slot()
         self._slots.append(slot)
         return slot
@@ -66,7 +66,7 @@ class Answers:
             self.out += parts
 
     def fill(self, slot: Slot, parts: list[Buffer]) -> None:
-        """Put a response into its place. If all earlier responses are ready, move it and all ready responses after it to `out`."""
+        """Put a response into its slot. If all earlier responses are ready, move it and all ready responses after it to `out`."""
         slots = self._slots
         slot.parts, slot.parked = parts, None
         if slots[0] is not slot:

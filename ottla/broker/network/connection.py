@@ -233,7 +233,6 @@ class Connection(asyncio.BufferedProtocol):
         self._release(Hold.TURN)
 
     def _failed(self, error: Exception) -> None:
-        """Close the connection, because a request gets no response."""
         if isinstance(error, RequestRefused):
             self.close(str(error))
             return
@@ -375,7 +374,7 @@ class Connection(asyncio.BufferedProtocol):
             self._fill_when_durable(route, self._answers.reserve(), parts, barrier.lossy_rounds)
 
     def _fill_when_durable(self, route: Route, slot: Slot, parts: list[Buffer], lossy_rounds: int) -> None:
-        """Put a response into its place once all writes that it depends on are synced. If they may be lost, close the connection.
+        """Put a response into its slot once all writes that it depends on are synced. If they may be lost, close the connection.
 
         ``lossy_rounds`` is the value of `Barrier.lossy_rounds` when the request began to be handled.
         """

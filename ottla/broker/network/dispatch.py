@@ -122,8 +122,8 @@ class Dispatching(Protocol):
 
 
 class Client(NamedTuple):
-    """The client of a dispatcher. ``throttle`` mutes it for some ms. It has no reference to the connection, which can be freed when
-    it is closed."""
+    """The client of a dispatcher. ``throttle`` mutes it for some ms. It has no reference to the connection, so that a closed
+    connection can be freed."""
 
     peer: str
     connection_id: int

@@ -79,7 +79,6 @@ def _loader(url: str, loaded: list[KeySet]) -> Callable[[], None]:
 
 
 def _read(url: str) -> bytes:
-    """Read the document at a URL. Raises OSError and `KeySetError`."""
     try:
         with urlopen(url, timeout=TIMEOUT_S) as response:
             data: bytes = response.read(MAX_BYTES + 1)

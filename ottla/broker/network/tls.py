@@ -60,7 +60,8 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _load_keys(context: ssl.SSLContext, keys: KeyMaterial) -> None:
-    """Load the key and the certificates. Python reads them only from a file, so they are in a temporary file with mode 0600."""
+    """Load the key and the certificates. Python reads both only from a file, so they are written to a temporary file with mode
+    0600."""
     with NamedTemporaryFile(prefix="ottla-", suffix=".pem") as file:
         file.write(keys.key + keys.chain)
         file.flush()

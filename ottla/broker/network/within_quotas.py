@@ -1,4 +1,4 @@
-"""Handles the requests of clients while there are quotas: measures them, and throttles clients that exceed one.
+"""Handles the requests of clients while there are quotas: measures them, and throttles clients that exceed a quota.
 
 As in Kafka, the response is sent at once, with the throttle time in it, and the connection is muted for that time. Requests of
 brokers and of local clients are exempt. Imported only if there are quotas.

@@ -71,7 +71,7 @@ class RequestLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutOfOrder(Exception):
-    """A response without a request, or one that overtook the response to an earlier request. Kafka sends responses in order."""
+    """A response without a request, or before the response to an earlier request. Kafka sends responses in order."""
 
 
 class Requests:
@@ -119,7 +119,7 @@ class Requests:
         self._in_flight_bytes += request.size_bytes
 
     def awaited(self, correlation_id: int) -> Request:
-        """Return the request that a response belongs to. Raises `OutOfOrder` and changes nothing."""
+        """Return the request that a response belongs to, without a change of state. Raises `OutOfOrder`."""
         first = next(iter(self._in_flight), None)
         if first is None or first != correlation_id:
             raise OutOfOrder(f"the response has correlation id {correlation_id} instead of {'none' if first is None else first}")

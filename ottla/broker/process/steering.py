@@ -34,7 +34,7 @@ class RegistryEndpoint(Protocol):
 
     url: str
     token: str | None
-    """The token that clients need; None if they need none."""
+    """The token that clients need; None if no token is needed."""
 
     def serve(self) -> None:
         """Start to answer requests, including requests that have already arrived."""

@@ -19,7 +19,7 @@ class FetchSession:
     def __init__(self) -> None:
         self.session_id = NO_SESSION
         self.epoch = INITIAL_EPOCH
-        # The partitions in the leader's session, each as a request last named it.
+        # The partitions in the leader's session, each with the fields of the last request that named it.
         self._sent: dict[TopicIdPartition, FetchPartition] = {}
         self._is_whole = True
 

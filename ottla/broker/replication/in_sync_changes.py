@@ -163,8 +163,7 @@ class InSyncChanges:
             elif is_pending:
                 self._counters.failed_isr_updates += 1
             return False
-        # As in Partition.handleAlterPartitionError, each refusal counts, and an error of a change that newer metadata has replaced
-        # does not.
+        # Count each refusal, but no error of a change that newer metadata has replaced (Partition.handleAlterPartitionError).
         self._counters.failed_isr_updates += is_pending
         # One key for all partitions: if a controller refuses all changes, one line is logged, with the first partition.
         wanted = sorted(change.proposed)
