@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class SaslRefused(Exception):
-    """The client is refused, with a message that it may see (SaslAuthenticationException)."""
+    """The client is refused, with a message that the client may see (SaslAuthenticationException)."""
 
 
 class SaslFailed(Exception):

@@ -64,7 +64,6 @@ class SaslServer:
         self._began_ms: int | None = None
         self.state = State.INITIAL_REQUEST
         self.mechanism = ""
-        """The mechanism that the client has chosen."""
         self.has_headers = False
         """Whether tokens come in SaslAuthenticate requests (SaslHandshake 1, KIP-152), or as bare frames (SaslHandshake 0)."""
         self.principal, self.is_by_token = ANONYMOUS, False

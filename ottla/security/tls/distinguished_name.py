@@ -82,7 +82,6 @@ def elements_of(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def _relative_name(relative: bytes) -> str:
-    """The attributes of one part of the name, which is usually one attribute."""
     return "+".join(_attribute(attribute) for _, attribute, _ in elements_of(relative))
 
 
