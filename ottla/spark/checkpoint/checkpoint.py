@@ -105,7 +105,6 @@ class Checkpoint:
         return begins
 
     def _read(self, name: str) -> str | None:
-        """Read the text of a file; None if it is missing."""
         with self._reading(name):
             where = self._path(f"{self.root}/{name}")
             if not self._filesystem.exists(where):
@@ -118,7 +117,6 @@ class Checkpoint:
 
     @contextmanager
     def _reading(self, name: str) -> Iterator[None]:
-        """Convert errors of the JVM inside the block to `PipelineError`."""
         from py4j.protocol import Py4JJavaError
 
         try:

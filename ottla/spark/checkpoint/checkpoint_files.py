@@ -29,8 +29,8 @@ def input_in(checkpoint: str, batch: int) -> InputEnds:
 
 
 def last_batch_in(checkpoint: str) -> int | None:
-    """Return the number of the last batch that Spark has planned, but perhaps not run; None before the first batch. Raises
-    `PipelineError`."""
+    """Return the number of the last batch that Spark has planned; the batch may not have run yet. None before the first batch.
+    Raises `PipelineError`."""
     return max((int(name) for name in _names(f"{checkpoint}/offsets") if name.isdecimal()), default=None)
 
 

@@ -22,7 +22,8 @@ _LIMIT = "max.message.bytes"
 
 
 def largest_batches(cluster: BrokerConnections, topics: Sequence[str]) -> dict[str, int]:
-    """Read the max.message.bytes of each topic. Returns Kafka's default without authorization. Raises `PipelineError`."""
+    """Read the max.message.bytes of each topic. Returns Kafka's default if the client may not describe the topics' configs. Raises
+    `PipelineError`."""
     wanted = [DescribeConfigsResource(resource_type=_TOPIC, resource_name=topic, configuration_keys=[_LIMIT]) for topic in topics]
 
     def code_of(answer: Any) -> int:

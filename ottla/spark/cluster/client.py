@@ -14,11 +14,11 @@ TIMEOUT_S: Final = 30.0
 PAUSE_S: Final = 0.05
 """Maximum pause, in seconds, before a failed request is sent again."""
 OLDEST: Final = {"EndTxn": 5, "Produce": 12, "TxnOffsetCommit": 5}
-"""The first versions of requests for transaction version 2 (KIP-890)."""
+"""The lowest version of each request that supports transaction version 2 (KIP-890)."""
 
 
 def cluster_client(connecting: Connecting, timeout_s: float = TIMEOUT_S, oldest: Mapping[str, int] = OLDEST) -> BrokerConnections:
-    """Return a client of a cluster. ``oldest`` has the first versions of requests that a broker must support.
+    """Return a client of a cluster. ``oldest`` has the version of each request that a broker must support at least.
 
     Raises `PipelineError` for a bootstrap that is not a list of addresses.
     """

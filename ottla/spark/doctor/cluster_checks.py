@@ -24,9 +24,9 @@ READ, WRITE, CREATE, DESCRIBE = 3, 4, 5, 8
 """Codes of operations (org.apache.kafka.common.acl.AclOperation)."""
 _NAMES: Final = {READ: "READ", WRITE: "WRITE", CREATE: "CREATE", DESCRIBE: "DESCRIBE"}
 UNKNOWN_OPERATIONS: Final = -(1 << 31)
-"""The bit field of a broker that does not report authorized operations."""
+"""The authorized operations if the broker does not report any."""
 MAX_AHEAD_MS: Final = 5_000
-"""Difference, in ms, between a record's timestamp and this machine's clock from which a warning is given."""
+"""A record's timestamp may be this many ms ahead of this machine's clock before the doctor warns."""
 
 
 def check_cluster(cluster: BrokerConnections, options: SinkOptions) -> Iterator[Finding]:
@@ -53,7 +53,7 @@ def check_cluster(cluster: BrokerConnections, options: SinkOptions) -> Iterator[
 
 
 def _answered(name: str, check: Callable[[], Finding]) -> Finding:
-    """Return the finding of a check, or a finding for the request that failed in it."""
+    """Return the finding of a check, or, if a request of the check fails, a finding with the request's error."""
     try:
         return check()
     except (BrokerRefused, NotServed) as failure:
@@ -143,7 +143,8 @@ def rights(check: str, resource: str, operations: int, needed: tuple[int, ...], 
 
 
 def _described(cluster: BrokerConnections, topic: str) -> MetadataResponseTopic | None:
-    """Return the metadata of a topic, with the client's operations. None if it does not exist, or the client may not see it."""
+    """Return the metadata of a topic, with the client's operations. None if the topic does not exist, or the client may not see
+    it."""
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False, include_topic_authorized_operations=True
     )

@@ -13,8 +13,8 @@ from ottla.spark.errors import PipelineError
 
 
 class InputTopics:
-    """The input topics of one stream, if they are on the cluster to which the stream writes. Brokers before 2.8 have no topic ids,
-    so nothing is compared."""
+    """The input topics of one stream, if they are on the cluster to which the stream writes. Topics of brokers before 2.8 have no
+    ids, so they are not compared."""
 
     def __init__(self, cluster: BrokerConnections, ids: Mapping[str, str] = {}) -> None:
         self._cluster = cluster

@@ -74,8 +74,8 @@ def group_of(transactional_id: str) -> str:
 
 
 def commit_of(mark: Mark, ends: Mapping[TopicPartition, int]) -> dict[str, dict[int, tuple[int, str]]]:
-    """Return the offsets and metadata to commit. The progress record is the metadata of the offset of ``mark.at``, or else of the
-    first partition in ``ends``."""
+    """Return the offsets and metadata to commit. The progress record is the metadata of the offset of ``mark.at``, or, if
+    ``mark.at`` is empty, of the first partition in ``ends``."""
     text = msgspec.json.encode(mark).decode()
     first = (mark.at, 0) if mark.at else min(ends)
     commit: dict[str, dict[int, tuple[int, str]]] = {}
@@ -117,8 +117,8 @@ def first_error(topics: Iterable[Any]) -> int:
 
 
 def read_mark(cluster: BrokerConnections, group: str, *, is_stable: bool = True) -> Mark | None:
-    """Read a group's newest progress record; None without offsets. With ``is_stable`` the call waits until no offset is pending.
-    Raises `PipelineError`."""
+    """Read a group's newest progress record; None if the group has no offsets. With ``is_stable`` the call waits until no offset is
+    pending. Raises `PipelineError`."""
     in_group = read_committed(cluster, group, is_stable=is_stable)
     return None if in_group is None else in_group.mark
 
@@ -153,7 +153,7 @@ def read_ends(cluster: BrokerConnections, group: str) -> Ends:
 
 
 def commit_ends(cluster: BrokerConnections, group: str, ends: Ends) -> None:
-    """Commit offsets without metadata; see `commit_plainly`."""
+    """Commit a group's offsets without metadata, outside of transactions. Raises `PipelineError`."""
     commit = {topic: {int(index): (offset, "") for index, offset in partitions.items()} for topic, partitions in ends.items()}
     commit_plainly(cluster, group, commit, f"committing to group {group!r}")
 

@@ -69,8 +69,8 @@ def _text(name: str) -> str:
 
 
 class _Seen(msgspec.Struct):
-    """The next offset to read, the committed records by key (None for tombstones), and the records of open
-    transactions by producer id."""
+    """The reader's state: the next offset, the committed records by key (None for tombstones), and the records of open transactions
+    by producer id."""
 
     position: int = 0
     committed: dict[bytes, ProgressRecord | None] = {}
@@ -98,7 +98,7 @@ class ProgressTopic:
         self.frames = frames
         self._key = key_of(transactional_id, frames)
         self.last: ProgressRecord | None = None
-        """The last result of `read`."""
+        """The result of the last call of `read`."""
         self._seen = _Seen()
 
     def open(self) -> None:
@@ -138,7 +138,7 @@ class ProgressTopic:
             time.sleep(PAUSE_S)
 
     def _policy(self) -> str | None:
-        """Return the topic's cleanup policy; None without authorization."""
+        """Return the topic's cleanup policy; None if the client may not describe the topic's configs."""
         resource = DescribeConfigsResource(resource_type=_TOPIC, resource_name=self.topic, configuration_keys=[_POLICY])
 
         def code_of(answer: Any) -> int:

@@ -26,7 +26,7 @@ _LARGEST_OVERHEAD_BYTES = 25
 
 
 class Encoded(msgspec.Struct, frozen=True):
-    """An encoded batch with its first sequence."""
+    """An encoded batch, and the sequence of its first record."""
 
     sequence: int
     records: int
@@ -46,7 +46,7 @@ class Unsequenced(msgspec.Struct, frozen=True):
         return self.header.record_count
 
     def at(self, sequence: int) -> Encoded:
-        """Return the batch with its first sequence."""
+        """Return the encoded batch, whose first record has ``sequence``."""
         header = msgspec.structs.replace(self.header, base_sequence=sequence)
         return Encoded(sequence, self.records, bytes(pack_batch(header, self.payload)))
 
@@ -145,7 +145,6 @@ def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
 
 
 def _lengths(column: pa.Array) -> Ints:
-    """Return the length of each string in bytes; 0 for null."""
     return np.asarray(pc.fill_null(pc.binary_length(column), 0)).astype(np.int64)
 
 

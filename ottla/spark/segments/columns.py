@@ -167,8 +167,8 @@ class Records:
         return (value >> 1) ^ -(value & 1), behind
 
     def _slices(self, at: Ints, record_ends: Ints) -> tuple[tuple[Ints, Ints, Bools], Ints]:
-        """Decode length-prefixed strings: for each its start, its end, and whether it is not null. Also returns the positions after
-        the strings."""
+        """Decode length-prefixed strings. Returns, for each string, its start, its end, and whether it is not null. Also returns
+        the positions after the strings."""
         size, start = self._varints(at)
         is_there = size >= 0
         end = start + np.where(is_there, size, 0)

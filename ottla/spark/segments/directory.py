@@ -115,7 +115,7 @@ class Directory:
 
     @contextmanager
     def damage_told(self, topic: str, partition: int) -> Iterator[None]:
-        """Convert a `DamagedBatch` in the block to a `PipelineError` that says what to do."""
+        """Convert a `DamagedBatch` that the block raises to a `PipelineError` that says what to do."""
         try:
             yield
         except DamagedBatch as damage:
@@ -199,8 +199,8 @@ class Directory:
     def _log_start(self, topic: str, partition: int) -> int:
         """Return the log start offset, the larger of two checkpoints. Below it, segment files may still contain deleted records.
 
-        After DeleteRecords, the checkpoint of leader epochs has the new start at once. Apache Kafka writes the checkpoint of log
-        start offsets up to a minute later.
+        After DeleteRecords, the checkpoint of leader epochs has the new start offset at once, but Apache Kafka writes the
+        checkpoint of log start offsets up to a minute later.
         """
         starts = read_offsets(self.fs, f"{self.path}/{LOG_STARTS}")
         epochs = LeaderEpochs(self.fs, f"{self.path}/{topic}-{partition}")

@@ -57,8 +57,8 @@ class SegmentStream(DataSourceStreamReader):
             raise PipelineError(_NEEDS_CHECKPOINT)
         self._last: Offsets | None = None
         self._initial: Offsets | None = None
-        """The start of a new stream. It is kept, because Spark requests the first batch's end before the start: records that arrive
-        between the two calls must not move the start past the end."""
+        """The start offsets of a new stream. They are stored, because Spark requests the first batch's end before the start:
+        records that arrive between the two calls must not move the start past the end."""
         self._topic_id: str | None = None
         """The topic's id when the directory was last read."""
         self._wanted = wanted_by(given)

@@ -38,7 +38,6 @@ def partitions_without_records(directories: Sequence[Directory], topic: str) -> 
 
 
 def _created(directory: Directory, topic: str) -> set[int]:
-    """Return the partitions of a topic with a replica on the directory's broker, by the metadata log."""
     try:
         identity = read_identity(directory.fs, directory.path)
     except DirectoryError as error:

@@ -72,7 +72,7 @@ def check_attempts(spark: SparkSession, stages: Iterable[int]) -> None:
                 info = said.get()
                 if info.currentAttemptId() > 0:
                     raise RuntimeError(f"stage {stage} was restarted, so its whole transaction is aborted")
-                # Failed tasks do no harm: a repeated attempt or a copy of a slow task raises an error and writes nothing.
+                # Ignore failed tasks: a repeated attempt or a copy of a slow task raises an error and writes nothing.
                 if info.numCompletedTasks() == info.numTasks():
                     break
             if time.monotonic() > deadline:

@@ -28,7 +28,6 @@ REQUEST_BYTES = 1 << 20
 """Maximum size of the batches in one request, in bytes, as in Kafka's producer (max.request.size)."""
 REQUEST_TIMEOUT_MS = 30_000
 Batches = dict[TopicPartition, Encoded]
-"""The batches of one request."""
 
 
 _PASSING = RETRIABLE | {Code.UNKNOWN_TOPIC_OR_PARTITION}
@@ -109,7 +108,6 @@ class Sender:
         self._in_flight.setdefault(node, deque()).append(_InFlight(sent, dict(batches)))
 
     def _receive(self, node: BrokerNode) -> None:
-        """Read the response to the oldest request to a broker."""
         flight = self._in_flight[node][0]
         try:
             answer = self._cluster.node(node).receive(flight.sent)
@@ -208,7 +206,8 @@ def _requests(batches: Iterable[tuple[TopicPartition, Encoded]]) -> Iterator[Bat
 
 
 def too_large(topic: str, records: int, size_bytes: int) -> str:
-    """Return the error text for a batch that is too large. A batch of one record is 100 bytes larger than the record."""
+    """Return the error text for a batch that is too large. A batch of one record is about 100 bytes larger
+    than the record."""
     what = "a record" if records == 1 else f"a batch of {records:,} records"
     return (
         f"{what} of {size_bytes:,} bytes is larger than topic {topic!r} allows: raise the topic's max.message.bytes, or leave"

@@ -108,7 +108,7 @@ class DriverTransaction:
         return writer.finish()
 
     def _begun(self) -> TaskWriter:
-        """Return a writer for the next transaction, whose sequences begin at 0."""
+        """Return a writer for the next transaction. Its sequences begin at 0."""
         if not self._is_new:
             self._producer = self._requests.initialize(self._producer)
         self._is_new = self._has_begun = False
@@ -174,8 +174,8 @@ class DriverTransaction:
 
 
 def _code_of_adding(answer: Any) -> int:
-    """Return the error code of a refused partition. The request's other partitions get OPERATION_NOT_ATTEMPTED, which has no
-    cause."""
+    """Return the error code of the partition that the broker refused. The request's other partitions get
+    OPERATION_NOT_ATTEMPTED."""
     results = [result for topic in answer.results_by_topic_v3_and_below for result in topic.results_by_partition]
     codes = [int(result.partition_error_code) for result in results if result.partition_error_code]
     return next((code for code in codes if code != Code.OPERATION_NOT_ATTEMPTED), codes[0] if codes else 0)

@@ -185,7 +185,7 @@ class ExactlyOnce(Generic[P]):
 
 def why_fenced(fenced: Fenced, what: str, took_s: float, timeout_ms: int) -> PipelineError:
     """Return the error for a fenced producer. The coordinator returns the same error code to a zombie and after a transaction
-    timeout; the elapsed time shows which of the two it is."""
+    timeout; the elapsed time shows the cause."""
     took_ms = int(took_s * 1_000)
     if took_ms < timeout_ms:
         return fenced
@@ -222,7 +222,7 @@ def _turn(last: Mark | None, query: str) -> int:
 
 
 def _is_replay(last: Mark | None, mark: Mark, begin: str, may_skip: bool) -> bool:
-    """Whether a batch was committed before. Raises `PipelineError` if the last progress record does not show this.
+    """Whether a batch was committed before. Raises `PipelineError` if the last progress record does not show whether it was.
 
     Batches of a stream are numbered from 0, and the sink commits a progress record with each batch. Spark repeats only the last
     batch, with the same input.

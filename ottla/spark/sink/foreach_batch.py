@@ -88,7 +88,7 @@ class ExactlyOnceSink:
         self._stream: ExactlyOnce[Any] | None = None
         self._on_batch = on_batch
         self._on_abort = on_abort
-        # A lock that is held while a batch is written.
+        # The thread that writes a batch has this lock.
         self._turn = threading.Lock()
         self._gauges: Gauges | None = None
         self._renewing: Renewing | None = None
@@ -152,7 +152,7 @@ class ExactlyOnceSink:
         input_ends = checkpoint.input_of(batch)
 
         def is_new() -> bool:
-            """Whether Spark planned the batch in this JVM, and the sink first gets it now, so that the batch was not written
+            """Whether Spark planned the batch in this JVM, and the sink gets the batch for the first time, so it was not written
             before."""
             return is_first and input_ends.planned_ms >= int(spark.sparkContext.startTime or 0)
 

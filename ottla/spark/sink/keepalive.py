@@ -35,7 +35,7 @@ class Renewing:
         self.thread.start()
 
     def stop(self) -> None:
-        """Make no further calls. A call may still be running."""
+        """Stop calling ``renew``. A call may still be running."""
         self._is_over.set()
 
     def _run(self) -> None:

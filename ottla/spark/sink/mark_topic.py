@@ -1,7 +1,7 @@
 """Chooses the topic whose committed offset has the progress record as metadata.
 
 If the input topics are on the cluster to which the stream writes, their offsets are committed, so that tools show the stream's lag,
-and the first of them has the record. If the input is files or on another cluster, another topic is chosen once and kept.
+and the first of them has the record. If the input is files or on another cluster, another topic is chosen once, for all batches.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Options of Kafka's producer and of Spark's Kafka sink that this sink does not need: which values it accepts, and why it refuses
-others.
+"""Checks options of Kafka's producer and of Spark's Kafka sink that this sink does not need: accepts some values, and gives a
+reason for refusing others.
 
 Users move a stream from ``format("kafka")`` with the options that it has. A value that the sink fulfils anyway is accepted. A value
 that would break exactly-once, or that asks for a class of Java, is refused with the reason. Each accepted option without effect is
@@ -112,7 +112,7 @@ def names() -> Iterable[str]:
 
 
 _FULFILLED: Final = frozenset({"acks", "enable.idempotence", "includeheaders", *_NUMBERS})
-"""Options whose accepted values describe what the sink does anyway, so that the log has nothing to say about them."""
+"""Options whose accepted values describe what the sink does anyway, so that the log does not mention them."""
 _noted: set[str] = set()
 """The options that the log of this process has named."""
 

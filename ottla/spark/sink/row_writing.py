@@ -67,7 +67,6 @@ class RowWriter:
             self._batch_bytes = small_batches(self._cluster, list(counts))
 
     def _partitions(self) -> dict[str, int]:
-        """Return the partition counts of the topics to which rows may be written."""
         counts = partition_counts(self._cluster, self._options.topics)
         counts.pop(self._options.progress_topic or "", None)
         return counts
@@ -139,7 +138,7 @@ def _own_errors(producer: SharedProducer) -> Iterator[None]:
 
 
 def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[Any]:
-    """Yield rows until the stream is stopped: computed rows still arrive after Spark has cancelled the jobs of a stream."""
+    """Yield rows until the stream is stopped. Spark delivers computed rows even after it has cancelled the stream's jobs."""
     for number, row in enumerate(rows):
         if query is not None and number % _ASK_EVERY_ROWS == 0 and not query.is_active:
             raise RuntimeError("the stream is stopping")

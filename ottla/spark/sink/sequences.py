@@ -2,8 +2,8 @@
 
 If a shuffle has brought all rows of a partition to one task, the task counts on its own (`OwnSequences`). Otherwise the tasks take
 turns: the driver runs a `SequenceServer`, and a task takes a partition's next sequence, writes its batches, waits until they are in
-the log, and gives the next sequence back (`SharedSequences`). So only one task at a time writes to a partition, which is all that a
-broker requires of a producer's sequences, and no row travels from one task to another.
+the log, and returns the next sequence to the driver (`SharedSequences`). So only one task at a time writes to a partition, which is
+all that a broker requires of a producer's sequences, and no row travels from one task to another.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.errors import TASK_FAILED, MustAbort, PipelineError
 
 KEY_BYTES = 32
-"""Length of the key that tasks must know, as long as the digest that proves it."""
+"""Length of the key with which tasks authenticate, in bytes: as long as the digest."""
 HANDSHAKE_S = 30.0
 """Timeout, in seconds, for a task's proof of the key after it has connected to the driver."""
 MAX_MESSAGE_BYTES = 16 << 20
@@ -47,7 +47,7 @@ class Sequences(Protocol):
         """Return the next sequences of at least one wanted partition. No other task gets this partition before `give_back`."""
 
     def give_back(self, sequences: Mapping[TopicPartition, int]) -> None:
-        """Give back the next sequences of all partitions that were taken."""
+        """Return the next sequences of all taken partitions, for other tasks."""
 
     def close(self) -> None: ...
 

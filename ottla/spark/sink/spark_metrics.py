@@ -36,7 +36,7 @@ class _Source:
         return self._name
 
     class Java:
-        """py4j requires a class of this name that names the implemented Java interface."""
+        """py4j finds the implemented Java interface in a class with this name."""
 
         implements = ["org.apache.spark.metrics.source.Source"]
 

@@ -116,7 +116,8 @@ class TaskWriter:
             yield where, encoded
 
     def finish(self) -> list[Written]:
-        """Wait until all batches are in the brokers' logs. Then close the writer's own connections; after an error close all."""
+        """Wait until all batches are in the brokers' logs. Then close the writer's own connections, or, after an error, all
+        connections."""
         try:
             self.sender.settle()
         except BaseException:

@@ -1,7 +1,8 @@
 """Checks and chooses the Python of Spark's workers before a stream starts, so that no task fails with an import error.
 
 Spark starts its workers with ``PYSPARK_PYTHON``, or else with the first ``python3`` on the path. On one machine the driver's own
-interpreter is right: it has what the library imports. On other machines a short job asks the workers what they have.
+interpreter is right: it has the packages that the library imports. On other machines a short Spark job checks the workers'
+packages.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def use_drivers_python(spark: SparkSession) -> None:
 
 
 def check_workers(spark: SparkSession, *, tasks: int) -> None:
-    """Raise `PipelineError` with the line that helps if workers have another version of Python than the driver, or lack a package
-    that tasks import. Runs a Spark job of a few ``tasks``."""
+    """Raise `PipelineError`, which says what to change, if workers have another version of Python than the driver, or lack a
+    package that tasks import. Runs a Spark job of a few ``tasks``."""
     from pyspark.sql import functions as f
 
     count = max(1, min(tasks, MAX_ASKED))
@@ -75,7 +76,7 @@ def _asker(requirements: Iterable[str]) -> Callable[[int], str]:
 
 
 def _explained(error: Exception) -> PipelineError:
-    """Return the error for a worker that could not run at all."""
+    """Return the error for a worker that could not be started."""
     text, mine = str(error), ".".join(map(str, sys.version_info[:2]))
     advice = f"start the session with {VARIABLE} set to a Python {mine} that has {', '.join(REQUIREMENTS)}"
     if any(word in text for word in _OTHER_VERSION):
