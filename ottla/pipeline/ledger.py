@@ -1,4 +1,4 @@
-"""Reads a topic's log batch by batch, and counts the transactions. Every offset is data, a marker, or unexplained."""
+"""Reads a topic's log batch by batch, and counts the transactions. Every offset has a record or a marker, or is unexplained."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class LedgerEntry(msgspec.Struct):
 
 
 class Ledger(msgspec.Struct):
-    """The transactions of one partition. ``plain`` counts records outside of transactions, ``unexplained`` offsets without a
-    record."""
+    """The transactions of one partition. ``plain`` counts records outside of transactions, ``unexplained`` offsets that have
+    neither a record nor a marker."""
 
     topic: str
     partition: int

@@ -143,7 +143,7 @@ def _stream_options(options: StreamSettings) -> StreamOptions:
 
 
 def _watched(spark: Any, job: Job, settings: StreamOptions, total: int, signals: list[signal.Signals]) -> str:
-    """Run the job until it ends or ``signals`` has a signal. Returns a description of unhandled rows."""
+    """Run the job until it ends or ``signals`` has a signal. Returns the counts of dead letters, late and repeated rows as text."""
     from ottla.pipeline.stream import Running
     from ottla.spark.errors import cause_of
 

@@ -31,8 +31,8 @@ class Terms(msgspec.Struct, frozen=True):
     """The conditions under which a record is a valid purchase. ``max_ahead_ms`` is the maximum time by which the purchase's time
     may be ahead of the record's timestamp.
 
-    With ``deduplicate`` purchases with equal fields count as one, for which Spark stores all purchases. ``limits``
-    has max.message.bytes by topic; other topics have no limit.
+    With ``deduplicate`` purchases with equal fields count as one; to compare them, Spark stores all purchases. ``limits`` has
+    max.message.bytes by topic; other topics have no limit.
     """
 
     topics: ShopTopics = ShopTopics()

@@ -80,7 +80,7 @@ def source_options(bootstrap: str, topic: str) -> dict[str, str]:
         "startingOffsets": "earliest",
         "includeHeaders": "true",
         "kafka.isolation.level": "read_committed",
-        # Each poll costs about two requests for offsets, so a poll should return many records.
+        # For each poll the connector sends about two requests for offsets, so a poll should return many records.
         "kafka.max.poll.records": "50000",
         # To find the end offset, the connector seeks to the partition's end and back. A Fetch that waits at the end delays the
         # next Fetch.
@@ -99,7 +99,8 @@ def check_topics(bootstrap: str, *topics: str) -> None:
 
 
 def asked_limits(options: StreamOptions, job: Job) -> dict[str, int]:
-    """Return max.message.bytes of each topic that the job writes to. Raises `PipelineError` if dead letters do not fit theirs."""
+    """Return max.message.bytes of each topic that the job writes to. Raises `PipelineError` if the limit of the dead letters' topic
+    is too small for them."""
     cluster = cluster_client(Connecting(options.bootstrap))
     try:
         limits = largest_batches(cluster, job.targets)

@@ -39,8 +39,8 @@ class AuditFinding(msgspec.Struct, frozen=True):
 
 
 class TopicFigures(msgspec.Struct, frozen=True):
-    """Counts of a topic's offsets by kind. ``open`` counts records of open transactions, ``unexplained`` offsets without a
-    record."""
+    """Counts of a topic's offsets by kind. ``open`` counts records of open transactions, ``unexplained`` offsets that have neither
+    a record nor a marker."""
 
     topic: str
     offsets: int

@@ -162,8 +162,8 @@ def planned(topic: str, ranges: dict[int, Range], before: list[ExportPlan], part
 
 
 def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, int, int], None]) -> int:
-    """Export the records and return the number of newly written records. ``on_part`` is called with the number of finished parts,
-    of all parts, and of records. Raises `PipelineError`."""
+    """Export the records and return the number of newly written records. ``on_part`` is called with three numbers: finished parts,
+    all parts, and written records. Raises `PipelineError`."""
     files = Files(spark, options.to)
     before = plans(files, options.topic)
     noted = _Noted(options, ends_of(before))
@@ -225,7 +225,8 @@ class _Noted:
 
 
 def _write(spark: SparkSession, options: ExportOptions, part: ExportPart, files: Files, aside: str) -> int:
-    """Write the records of a part and return their number. From segment files to a local target, tasks write with pyarrow."""
+    """Write the records of a part and return their number. If segment files are read and the target is a local disk, tasks write
+    with pyarrow."""
     local = files.local(aside)
     if options.data_dir is None or local is None:
         _read(spark, options, part).write.parquet(files.path(aside))
@@ -243,7 +244,6 @@ def _write(spark: SparkSession, options: ExportOptions, part: ExportPart, files:
 
 
 def _write_split(task: tuple[int, Split], directory: str) -> int:
-    """Write the records of a split in a Spark task."""
     from ottla.spark.segments.parquet import write
 
     prepare()
