@@ -1,4 +1,5 @@
-"""Coroutines for the requests of a handle, for tests with asyncio. A request runs in a thread and does not block the event loop.
+"""Coroutines for the requests of `ottla.Broker` and `ottla.Cluster`, for tests with asyncio. A request runs in a thread and does
+not block the event loop.
 
 A cancelled call stops waiting, but its request continues in the thread until its timeout. A transaction that begins after the
 cancellation is aborted.

@@ -13,7 +13,7 @@ from ottla.control.remote import Remote
 
 
 class Snapshot:
-    """A copy of a broker's data, for `Broker.restore`. The copy exists as long as the handle's temporary directory."""
+    """A copy of a broker's data, for `Broker.restore`. The copy exists as long as the `Broker` object's temporary directory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()

@@ -69,7 +69,8 @@ def new_directory() -> Path:
 
 
 def remove_directory(directory: Path, pid: int) -> None:
-    """Remove a directory that process ``pid`` owns. Does nothing in a forked process, which only has a copy of the handle."""
+    """Remove a directory that process ``pid`` owns. Does nothing in a forked process, which only has a copy of the `Broker` or
+    `Cluster` object."""
     if os.getpid() == pid:
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -219,7 +220,6 @@ class ServedProcess:
 
 
 def _working_directory() -> Path | None:
-    """Return the working directory; None if it was removed."""
     with contextlib.suppress(FileNotFoundError):
         return Path.cwd()
     return None

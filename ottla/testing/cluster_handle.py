@@ -1,4 +1,4 @@
-"""A handle for several brokers and their controller, for tests of broker failures."""
+"""`Cluster`: several brokers and their controller, for tests of broker failures."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Cluster:
         users: Mapping[str, str] | Iterable[str] | None = None,
         acls: Sequence[Acl] | None = None,
     ) -> None:
-        # `start` creates the directory, so that a handle that is never started leaves no directory.
+        # `start` creates the directory, so that a `Cluster` that is never started leaves no directory.
         self._temporary = new_directory()
         self._data_dir = data_directory(data_dir, self._temporary / "data")
         weakref.finalize(self, remove_directory, self._temporary, os.getpid())
@@ -134,8 +134,8 @@ class Cluster:
 
     @property
     def is_copy(self) -> bool:
-        """Whether this is a copy of the handle in a forked process. Only the process that created the handle can start and stop
-        brokers.
+        """Whether this is a copy of the `Cluster` in a forked process. Only the process that created the `Cluster` can start and
+        stop brokers.
 
         A copy can send requests, and add faults to brokers that ran at the fork. `close` does nothing in a copy.
         """
@@ -147,7 +147,8 @@ class Cluster:
         return self._parent.logs
 
     def _answering(self) -> str:
-        """Return the addresses of the brokers that are running and not paused; all addresses if no broker is."""
+        """Return the addresses of the brokers that are running and not paused; all addresses if every broker is stopped or
+        paused."""
         able = [broker for broker in self.brokers if broker in self._running and broker not in self._paused]
         return ",".join(self.address(broker) for broker in able) or self.bootstrap
 
@@ -303,7 +304,6 @@ class Cluster:
         return self._questions.in_service()
 
     def _check_controls(self) -> None:
-        """Raise `ClusterFailed` in a forked process."""
         if self.is_copy:
             raise ClusterFailed(self._parent.copy_error("the cluster"))
 
@@ -317,7 +317,7 @@ class Cluster:
     # leaders and coordinators
 
     def leader(self, topic: str, partition: int = 0) -> int | None:
-        """Return the id of a partition's leader; None without a leader. This and the following methods raise
+        """Return the id of a partition's leader; None if the partition has no leader. This and the following methods raise
         `ottla.client.ClientError`."""
         return self._questions.leader(topic, partition)
 

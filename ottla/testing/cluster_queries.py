@@ -1,4 +1,4 @@
-"""Requests that the handles and the plugin send to a cluster of ottla or Apache Kafka. Each request opens a connection."""
+"""Requests that `Broker`, `Cluster` and the plugin send to a cluster of ottla or Apache Kafka. Each request opens a connection."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Questions:
             return cluster.records(topic, isolation=isolation)
 
     def produce(self, topic: str, records: list[NewRecord]) -> list[WrittenRecord]:
-        """Write records, and return the position of each."""
+        """Write records, and return the partition and offset of each."""
         from ottla.client.records.producing import produce_each
 
         return self.write(topic, lambda client: produce_each(client.brokers, topic, records, self.now_ms)) if records else []

@@ -1,4 +1,4 @@
-"""A handle for one broker, for tests: starts, stops, kills and restarts the broker's process, and resets its data."""
+"""`Broker`: starts, stops, kills and restarts a broker's process for tests, and resets its data."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _GIVEN_OTHERWISE = {
     "ottla.control.token": "the handle itself",
     "ottla.schema.registry.port": "schema_registry=",
 }
-"""Settings that the handle sets itself, each with the argument to use instead."""
+"""Settings that `Broker` sets itself, each with the argument to use instead."""
 
 
 class BrokerFailed(Exception):
@@ -70,7 +70,7 @@ class Broker:
     `client_config` returns what a client needs. With ``schema_registry`` the broker has a schema registry at
     ``schema_registry_url``, which needs ``ottla[registry]``.
 
-    Raises ValueError for settings that the handle sets itself, and ImportError if certificates need ``ottla[security]``.
+    Raises ValueError for settings that `Broker` sets itself, and ImportError if certificates need ``ottla[security]``.
     """
 
     _module = "ottla"
@@ -100,7 +100,7 @@ class Broker:
         for name, instead in _GIVEN_OTHERWISE.items():
             if name in (settings or {}):
                 raise ValueError(f"settings: {name!r} is set by {instead}; leave it out")
-        # `start` creates the directory, so that a handle that is never started leaves no directory.
+        # `start` creates the directory, so that a `Broker` that is never started leaves no directory.
         self._temporary = new_directory()
         self._data_dir = data_directory(data_dir, self._temporary / "data")
         # Remove the directory even if `close` is not called. If this process is killed, the broker removes the directory.
@@ -163,8 +163,8 @@ class Broker:
 
     @property
     def is_copy(self) -> bool:
-        """Whether this is a copy of the handle in a forked process. Only the process that created the handle can start and stop the
-        broker.
+        """Whether this is a copy of the `Broker` in a forked process. Only the process that created the `Broker` can start and stop
+        the broker.
 
         A copy can send requests, add faults and advance the clock. `close` does nothing in a copy.
         """
@@ -287,7 +287,7 @@ class Broker:
 
     def reset(self) -> None:
         """Remove all topics, groups, transactions and configs. Clients are disconnected; address and cluster id stay the same, and
-        the handle's own users and ACLs are restored.
+        the ``users`` and ``acls`` given to `Broker` are restored.
 
         This and the following methods raise `ControlError`.
         """
@@ -323,8 +323,8 @@ class Broker:
         """Return the settings with which a client library connects: ``confluent`` (librdkafka), ``kafka-python``, ``aiokafka``,
         ``java``, ``franz-go``, ``sarama`` or ``kafkajs``.
 
-        ``user`` is one of the handle's users, by default a super user. A wrong ``password`` is for tests of refused clients. The
-        default ``mechanism`` is SCRAM-SHA-512, and PLAIN without ``user``. Raises ValueError.
+        ``user`` is one of ``users`` given to `Broker`, by default a super user. A wrong ``password`` is for tests of refused
+        clients. The default ``mechanism`` is SCRAM-SHA-512, and PLAIN without ``user``. Raises ValueError.
         """
         return self._security.client_config(self.bootstrap, client, user, mechanism, password)
 
@@ -336,13 +336,13 @@ class Broker:
     def present_certificate(self, certificate: str) -> Self:
         """Restart the broker with another certificate: ``expired``, ``other-host``, ``untrusted``, or ``valid``.
 
-        The handle's own requests then fail like the requests of all clients. Raises ValueError for a broker without TLS.
+        The `Broker` object's own requests then fail, too. Raises ValueError for a broker without TLS.
         """
         self._security.write_certificate(certificate)
         return self.restart()
 
     def open_client(self) -> KafkaClient:
-        """Open the client with which the handle itself sends requests, as a super user. The caller must close it."""
+        """Open the client with which the `Broker` object sends requests, as a super user. The caller must close it."""
         return self._questions.cluster()
 
     # requests: see `ottla.testing.operations`
@@ -382,7 +382,6 @@ class Broker:
         return self._remote
 
     def _check_controls(self) -> None:
-        """Raise `BrokerFailed` in a forked process."""
         if self.is_copy:
             raise BrokerFailed(self._served.copy_error("the broker"))
 

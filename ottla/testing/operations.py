@@ -1,4 +1,4 @@
-"""The requests that a test makes with a handle: it produces, consumes and expects records, and manages topics, groups and configs.
+"""The requests of a test: produce, consume and expect records, and manage topics, groups and configs.
 
 These functions are methods of `ottla.Broker` and `ottla.Cluster`, and of the broker of ``--ottla-bootstrap``. They need no client
 library, connect as a super user, and are not hit by faults unless a fault names the client id ``ottla-handle``. All timeouts are in
@@ -34,7 +34,7 @@ ConfigValue = str | int | float | bool | None
 
 
 class Handle(Protocol):
-    """A handle for a cluster, to which the functions of this module belong."""
+    """An object whose methods are the functions of this module, such as `ottla.Broker`."""
 
     _questions: Questions
 
@@ -95,7 +95,7 @@ def produce(
 def transaction(self: Handle, transactional_id: str | None = None, *, timeout_s: float = 60.0) -> Transaction:
     """Return a transaction, for a ``with`` block that commits it, or aborts it after an exception.
 
-    Its `produce` and `commit_offsets` work like the handle's. When the block begins, an open transaction of the same
+    Its `produce` and `commit_offsets` work like those of `ottla.Broker`. When the block begins, an open transaction of the same
     ``transactional_id`` is aborted, and its producer is fenced. The default is a new id. ``timeout_s`` is the transaction timeout
     in seconds of the broker's clock.
     """

@@ -1,7 +1,7 @@
 """PYTHONPATH for processes that start in another directory than this process.
 
 Relative entries are relative to the directory in which Python was started. This module records that directory when it is imported,
-so the handles and the pytest plugin import the module before the program can change the directory.
+so `Broker`, `Cluster` and the pytest plugin import the module before the program can change the directory.
 """
 
 from __future__ import annotations

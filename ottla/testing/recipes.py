@@ -61,7 +61,7 @@ def too_few_replicas(broker: Broker | RemoteFaults, topic: str = _ANY, *, times:
 
 
 def leader_change(broker: Broker | RemoteFaults, topic: str = _ANY, *, times: int = 2) -> RemoteFault:
-    """The leader of the partitions has moved: Produce is refused with NOT_LEADER_OR_FOLLOWER. A client asks for the new leader and
+    """The leader of the partitions has moved: Produce is refused with NOT_LEADER_OR_FOLLOWER. A client looks up the new leader and
     tries again. In a cluster, `Cluster.move_leader` moves a leader."""
     return _faults(broker).error(api=Api.PRODUCE, topic=topic, code=Code.NOT_LEADER_OR_FOLLOWER, times=times)
 
@@ -115,7 +115,7 @@ def transaction_timeout(broker: Broker, seconds: int = 61) -> None:
 
 def rebalance(broker: Broker | RemoteFaults, group: str, *, times: int = 1) -> RemoteFault:
     """A rebalance begins while the consumer processes a batch, as the next heartbeat response says. The consumer joins again, and
-    may get other partitions. Records whose offsets are not committed before that are read again."""
+    may get other partitions. Records whose offsets were not committed before the rebalance are read again."""
     return _faults(broker).error(api=Api.HEARTBEAT, group=group, code=Code.REBALANCE_IN_PROGRESS, times=times)
 
 
@@ -138,8 +138,8 @@ def group_coordinator_moved(broker: Broker | RemoteFaults, group: str, *, times:
 
 def coordinator_moved_in_offset_fetch(broker: Broker | RemoteFaults, group: str, *, times: int | None = 1) -> RemoteFault:
     """The group has moved to another coordinator when a consumer asks for its committed offsets: OffsetFetch is refused with
-    NOT_COORDINATOR. Some clients find the new coordinator and ask again, some raise the error, and some report that the group has
-    no committed offset (docs/client-faults.md). The application must not start at offset 0 then."""
+    NOT_COORDINATOR. Some clients find the new coordinator and retry, some raise the error, and some report that the group has no
+    committed offset (docs/client-faults.md). The application must not start at offset 0 then."""
     return _faults(broker).error(api=Api.OFFSET_FETCH, group=group, code=Code.NOT_COORDINATOR, times=times)
 
 

@@ -22,7 +22,7 @@ MAX_FILE_EVENTS = 1_000
 MAX_IDS_READ = 200
 _IN_LINES = frozenset({"event", "level", "timestamp"})
 _IN_TIMELINE = "producer_fenced "
-"""Beginning of log lines that are omitted if a timeline shows the same events."""
+"""Beginning of log lines that are omitted if the timeline of transactions shows the same events."""
 
 Timed = tuple[int, str]
 """A time in ms and a line."""

@@ -162,7 +162,7 @@ class SessionBrokers:
             # A forked process must not change the broker of its parent.
             if broker.is_copy or not broker.is_running:
                 continue
-            # Ignore an error of a broker that has just ended.
+            # Ignore the error if the broker has just ended.
             with suppress(ControlError):
                 if broker.is_paused:
                     broker.resume()

@@ -1,4 +1,4 @@
-"""The transaction of a handle: a ``with`` block that commits, or aborts after an exception."""
+"""`Transaction`: a ``with`` block that commits, or aborts after an exception."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class BrokerSecurity:
         self._authority: Any = None
         self._client_certificates: dict[str, Path] = {}
         if self.has_tls:
-            # Imported here, because other brokers need no certificates.
+            # Imported here, because only certificates need the package cryptography.
             from ottla.testing.security.authority import Authority
 
             self._authority = Authority("ottla tests")
@@ -215,7 +215,6 @@ class BrokerSecurity:
         return self._client_certificates[name]
 
     def _write(self, name: str, text: str) -> Path:
-        """Write a file that only this user can read."""
         file = self._directory / name
         file.touch(mode=0o600)
         file.write_text(text)

@@ -139,7 +139,6 @@ def properties(settings: Mapping[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    """Escape a value, with characters beyond ASCII as Java writes them."""
     text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     return "".join(c if " " <= c <= "~" else _unicode_escape(c) for c in text)
 
