@@ -18,8 +18,8 @@ HEAD_LINES: Final = 2
 _NUMBER: Final = "logOffset"
 _NONE: Final = -1
 _MAX_NUMBERS: Final = 1_000
-"""Maximum number of a file source's batches in one batch of the stream. Each crash after the source has planned a
-batch, but before Spark has recorded it, adds one."""
+"""Maximum number of a file source's batches in one batch of the stream. Each crash after the source has planned a batch, but before
+Spark has recorded it, adds a batch."""
 
 
 def files_digest(text: str, before: str | None, read: Callable[[str], str | None]) -> str:

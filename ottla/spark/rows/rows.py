@@ -27,7 +27,8 @@ NUMBER = "number"
 _NUMBER = f"monotonically_increasing_id() & {(1 << 33) - 1}"
 """Spark's expression for `NUMBER`. The other bits are the number of the partition."""
 WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG, stage INT, error STRING"
-"""The columns that a task of the sink returns. Errors are a column, because Spark would retry a task that raises, in vain."""
+"""The columns that a task of the sink returns. Errors are returned in a column: if a task raised an error, Spark would retry the
+task in vain."""
 _BYTES = ("binary", "string")
 _TAKEN = {"topic": ("string",), "key": _BYTES, "value": _BYTES, "partition": ("int",)}
 _HEADERS = "array<struct<key:string,value:binary>>"
@@ -38,7 +39,7 @@ class Outgoing:
     ``topic`` is ignored.
 
     Frames without headers get no column ``headers``, and no list of headers is null: for each null list, Arrow's writer in the JVM
-    searches the last list that is not null (ListVector.setNull), which takes quadratic time.
+    searches for the last list that is not null (ListVector.setNull), which takes quadratic time.
 
     The column expressions are cached while frames have the same schema, because building them takes ten calls to the JVM.
     """
@@ -49,7 +50,7 @@ class Outgoing:
         self._topic = topic
         self._bounds = bounds
         self._schema = ""
-        """The cached columns are valid for this schema (as JSON) and for ``_jvm``."""
+        """The schema, as JSON, of the frames for which the cached columns are valid."""
         self._jvm: Any = None
         self._columns: Any = None
         self._is_selected: Any = None

@@ -34,7 +34,7 @@ ROWS_AT_ONCE: Final = 5_000
 TOPICS_SHOWN: Final = 10
 """Maximum number of topics in an error."""
 OLDEST: Final = {"InitProducerId": 3}
-"""The first version in which a producer raises its own epoch (KIP-360), since Kafka 2.5."""
+"""The first version in which a producer can raise its own epoch (KIP-360, Kafka 2.5)."""
 
 Row = tuple[str | None, bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
 """Topic, key, value, headers and partition. If the partition is None, the key determines the partition."""

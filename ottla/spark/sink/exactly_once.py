@@ -139,7 +139,7 @@ class ExactlyOnce(Generic[P]):
 
     @property
     def done(self) -> tuple[Mark, InputEnds] | None:
-        """The batch that `renew` commits again."""
+        """The batch whose progress record `renew` commits again."""
         return self._done
 
     def renew(self, tasks: Tasks[P]) -> None:

@@ -85,7 +85,7 @@ class TaskWriter:
             self._send(wheres, encoded)
 
     def _send(self, wheres: list[TopicPartition], batches: Iterable[Unsequenced]) -> None:
-        """Send batches to partitions of which this task alone knows the sequences."""
+        """Send batches to partitions that no other task writes to."""
         sequences = self._sequences.take(wheres)
         self.sender.send(self._sequenced(sequences, ((wheres[batch.part], batch) for batch in batches)))
         self._sequences.give_back(sequences)
