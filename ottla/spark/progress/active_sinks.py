@@ -77,14 +77,18 @@ class ProcessNotes:
         self._failed.pop((sink, query), None)
 
     def note_failed(self, sink: SinkKey, query: str, batch: int, error: BaseException) -> None:
-        reason = cause_of(str(error)) if str(error) else type(error).__name__
-        self._failed[sink, query] = _Failure(batch, reason)
-
-    def check_failed(self, sink: SinkKey, query: str, batch: int) -> None:
-        """Raise `PipelineError` if an earlier batch has failed: the foreachBatch function has caught the error, so Spark
-        continued."""
         failure = self._failed.get((sink, query))
-        if failure is not None and failure.batch < batch:
+        if failure is None or batch <= failure.batch:
+            reason = cause_of(str(error)) if str(error) else type(error).__name__
+            self._failed[sink, query] = _Failure(batch, reason)
+
+    def check_failed(self, sink: SinkKey, query: str, batch: int, committed: int) -> None:
+        """Raise `PipelineError` if an earlier batch has failed: the foreachBatch function has caught the error, so Spark
+        continued. ``committed`` is the last committed batch of the stream: another process may have written the failed batch."""
+        failure = self._failed.get((sink, query))
+        if failure is not None and failure.batch <= committed:
+            del self._failed[sink, query]
+        elif failure is not None and failure.batch < batch:
             raise PipelineError(
                 f"batch {failure.batch} was not written ({failure.reason}), and the function given to foreachBatch did not raise"
                 f" that error, so Spark has recorded the batch as done. Let the function raise what the sink raises. To write batch"

@@ -247,8 +247,9 @@ def _is_replay(last: Mark | None, mark: Mark, begin: str, may_skip: bool) -> boo
         )
     if batch < last.batch:
         raise PipelineError(
-            f"the checkpoint is at batch {batch}, but batch {last.batch} is committed: an older checkpoint was restored. If the"
-            f" batch were skipped, records that it has read since would be lost. Restore the newer checkpoint. {_ANEW}"
+            f"the checkpoint is at batch {batch}, but batch {last.batch} is committed: an older checkpoint was restored, or"
+            " another process runs this stream. If the batch were skipped, records that it has read since would be lost. Restore"
+            f" the newer checkpoint, or stop the other process and start again. {_ANEW}"
         )
     if batch == last.batch and last.input and mark.input and last.input != mark.input:
         raise PipelineError(

@@ -17,7 +17,7 @@ from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.progress.active_sinks import NOTES
 from ottla.spark.progress.input_topics import InputTopics
-from ottla.spark.progress.marks import group_of, read_committed
+from ottla.spark.progress.marks import NO_BATCH, group_of, read_committed
 from ottla.spark.progress.progress_topic import ProgressTopic
 from ottla.spark.progress.skipped_batches import describe, may_skip, skipped_batches
 from ottla.spark.sink.exactly_once import BatchTransaction, ExactlyOnce
@@ -103,7 +103,6 @@ class ExactlyOnceSink:
         with self._turn:
             query = RunningQuery(frame.sparkSession, self._query)
             running = batch if query.batch is None else int(query.batch)
-            NOTES.check_failed(self._key, query.id, running)
             try:
                 with NOTES.writing(self._key, f"batch {running} of stream {query.id}"):
                     check_number(batch, query.batch)
@@ -166,6 +165,9 @@ class ExactlyOnceSink:
         for attempt in range(ATTEMPTS):
             try:
                 stream, ends = self._prepared(spark, query.id, batch, input_ends, is_new)
+                last = stream.last
+                committed = last.batch if last is not None and last.query == query.id else NO_BATCH
+                NOTES.check_failed(self._key, query.id, batch, committed)
                 skipped = self._skipped(stream, query, batch, is_new)
                 tasks = functools.partial(run, frame, batch, query)
                 report = stream.write(query.id, batch, tasks, ends, may_skip=bool(skipped))
