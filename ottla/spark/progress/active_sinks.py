@@ -20,6 +20,8 @@ SinkKey = tuple[str, str]
 class _Failure(msgspec.Struct, frozen=True):
     batch: int
     reason: str
+    is_of_second_frame: bool
+    """Whether this process has committed the batch, so that the error is about another frame of it."""
 
 
 class ProcessNotes:
@@ -80,13 +82,13 @@ class ProcessNotes:
         failure = self._failed.get((sink, query))
         if failure is None or batch <= failure.batch:
             reason = cause_of(str(error)) if str(error) else type(error).__name__
-            self._failed[sink, query] = _Failure(batch, reason)
+            self._failed[sink, query] = _Failure(batch, reason, self._written.get(sink, ("", -1))[1] == batch)
 
     def check_failed(self, sink: SinkKey, query: str, batch: int, committed: int) -> None:
         """Raise `PipelineError` if an earlier batch has failed: the foreachBatch function has caught the error, so Spark
         continued. ``committed`` is the last committed batch of the stream: another process may have written the failed batch."""
         failure = self._failed.get((sink, query))
-        if failure is not None and failure.batch <= committed:
+        if failure is not None and failure.batch <= committed and not failure.is_of_second_frame:
             del self._failed[sink, query]
         elif failure is not None and failure.batch < batch:
             raise PipelineError(

@@ -62,6 +62,14 @@ def test_failed_batch_that_another_process_committed_is_forgotten() -> None:
     notes.check_failed(SINK, "q", 6, NO_BATCH)
 
 
+def test_refused_second_frame_is_reported_although_its_batch_is_committed() -> None:
+    notes = ProcessNotes()
+    notes.note_written(SINK, "q", "run", 1)
+    notes.note_failed(SINK, "q", 1, ValueError("a second frame"))
+    with pytest.raises(PipelineError, match=r"batch 1 was not written \(a second frame\)"):
+        notes.check_failed(SINK, "q", 2, 1)
+
+
 def test_first_failed_batch_is_reported_after_later_failures() -> None:
     notes = ProcessNotes()
     notes.note_failed(SINK, "q", 1, ValueError("first"))

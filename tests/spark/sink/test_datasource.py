@@ -104,7 +104,7 @@ def test_committed_records_are_copied_once_across_restarts(copying: Copying, bro
 
 def test_configurations_without_exactly_once_are_refused(copying: Copying, broker: Broker, tmp_path: Path) -> None:
     fill(broker, 0, 100)
-    with pytest.raises(Exception, match=r"format\('ottla'\) writes what ottla\.spark\.arranged"):
+    with pytest.raises(Exception, match=r"format\('ottla'\) needs the result of ottla\.spark\.arranged"):
         copying.run(arrange=False)
     copying.run()
     with pytest.raises(Exception, match="the last batch under this transactional id came from another checkpoint"):
