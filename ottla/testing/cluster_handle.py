@@ -61,7 +61,7 @@ class Cluster:
     _module = "ottla"
     """The module that the processes run. A test may use a module that adds faults."""
     _python_options: tuple[str, ...] = SAFE_PATH
-    """Options of the interpreter. A test whose ``_module`` is in the working directory omits `SAFE_PATH`."""
+    """Options of the interpreter. A test that starts a module of the working directory omits `SAFE_PATH`."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ def test_equal_replicas_have_no_difference() -> None:
     assert differences({1: {WHERE: {0: (2, 5, 77)}}, 2: {WHERE: {0: (2, 5, 77)}}}) == []
 
 
-def test_replicas_of_another_leader_epoch_differ() -> None:
+def test_replicas_with_another_leader_epoch_are_reported_as_different() -> None:
     (line,) = differences({1: {WHERE: {0: (2, 5, 77)}}, 2: {WHERE: {0: (2, 6, 77)}}})
     assert line == "replicas differ: ('t', 0) in 1 batches, from offset 0 on: (2, 5, 77) on broker 1, (2, 6, 77) on broker 2"
 

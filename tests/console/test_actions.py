@@ -146,7 +146,7 @@ def test_position_is_written_as_commands_parse_it(place: Place, text: str) -> No
     assert place.text() == text
 
 
-def test_effects_are_json_with_a_command_line() -> None:
+def test_previewed_effects_have_json_and_a_command_line() -> None:
     assert Effects(said="done").command == ()
     assert json.loads(json.dumps(previewed("create-topic", topic="a"))) == {
         "command": "ottla topic create a --bootstrap b:1",

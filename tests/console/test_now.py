@@ -20,7 +20,7 @@ def test_stopped_broker_clock_is_shown_in_milliseconds(is_manual: bool, shown_ms
     assert now_of(cast(Any, steered)) == shown_ms
 
 
-def test_owner_of_an_id_is_shown_without_reading_its_events() -> None:
+def test_owner_of_a_transactional_id_is_shown_without_reading_its_events() -> None:
     holder = Holder(client_id="till", client_host="127.0.0.1", since_ms=0)
     steered = cast(Any, SimpleNamespace(history=SimpleNamespace(holder={"shop": holder}.get)))
     assert clients_of(steered, ["shop", "other"]) == {"shop": "client till at 127.0.0.1"}

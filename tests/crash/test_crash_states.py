@@ -167,7 +167,7 @@ def accountable(image: dict[str, bytes]) -> set[str]:
 
 
 def check_audit(story: Story, broker: SimulatedBroker, accountable: set[str]) -> None:
-    """Check that every torn decided transaction is reported (STO-19). A kill leaves no torn transaction."""
+    """Check that the audit reports every decided transaction that lacks markers (STO-19). A kill leaves none."""
     if TRANSACTION_TOPIC not in broker.broker.cluster.state.topics:
         # The crash has lost the metadata records of the topic.
         return

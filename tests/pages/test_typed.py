@@ -113,7 +113,7 @@ def test_documented_commands_run(session: Session, lines: list[str], page: str, 
         from tests.support import quick_java
 
         environment |= quick_java.environment()
-    # The prelude stops background processes that the page itself does not stop.
+    # The script's first lines stop background processes that the page's commands leave running.
     script = PRELUDE + here("".join([session.first, *lines, session.last]))
     printed = tmp_path / "printed"
     with printed.open("w") as out:

@@ -74,7 +74,7 @@ def test_only_nightly_tests_are_left_out_without_a_level(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("part", [*budgets.BUDGETS, *budgets.SAMPLES], ids=lambda part: part.name)
-def test_every_budget_names_existing_files(part: budgets.Budget | budgets.Sample) -> None:
+def test_every_time_budget_names_existing_test_files(part: budgets.Budget | budgets.Sample) -> None:
     pattern = part.pattern.partition("::")[0]
     assert any(re.match(pattern, str(path.relative_to(ROOT / "tests"))) for path in (ROOT / "tests").rglob("test_*.py"))
 

@@ -121,7 +121,7 @@ def said(command: list[str]) -> list[str]:
 
 
 KADM = "kadm."
-"""Prefix of the requests that franz-go's client sends."""
+"""Prefix of the names of requests that the client of franz-go sends."""
 
 
 def said_by_kadm(bootstrap: str) -> list[str]:

@@ -210,7 +210,7 @@ def test_copy_killed_at_any_request_resumes_exactly_once(source: str, target: st
         assert rows(target, name) == expected, f"killed at operation {dies_at}"
         with KafkaClient(target, TIMEOUT_S) as client:
             client.delete_topic(name)
-        # Most operations are the same for each batch, so not each of them is tried.
+        # Most file operations are the same for each batch, so the copy is killed at some of them only.
         dies_at += 3
     assert ended > 20
 

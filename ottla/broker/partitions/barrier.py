@@ -17,7 +17,8 @@ from ottla.protocol.steps import Pause
 from ottla.storage.log import Log
 
 MAX_ANSWERS_A_LOG = 100_000
-"""If this number of responses and effects waits for a log's high watermark, further responses, but not effects, are refused."""
+"""If this number of responses and effects waits for a log's high watermark, no further
+response may wait. Effects of coordinators always may."""
 
 
 class Replicated(Protocol):
@@ -115,7 +116,7 @@ class Barrier:
             self.group_commit.then(then)
 
     async def once_durable(self) -> bool:
-        """Park the request until all data written so far is durable. False means that the writes may be lost."""
+        """Park the request until all data written so far is durable. Returns False if the writes may be lost."""
         if self.group_commit is None:
             return True
         durable: Pause[bool] = Pause(is_parked=True)

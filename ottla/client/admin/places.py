@@ -25,7 +25,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     number: Annotated[int, msgspec.Meta(ge=0, le=MAX_OFFSET)] = 0
 
     def offsets(self, brokers: BrokerConnections, topic: str, indexes: Iterable[int]) -> dict[int, int]:
-        """Return by partition the offset to which the place resolves.
+        """Return the offset in each partition that the user's text, such as a time, selects.
 
         The offset of a time is that of the first record with this or a later time, or the end of a partition without such a record.
         """

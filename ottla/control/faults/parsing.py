@@ -12,7 +12,7 @@ from ottla.control.faults.fault import Fault
 MAX_TEXT_BYTES = 1 << 16
 """Maximum size of the text, in bytes. Parsing the most deeply nested YAML of this size takes a second."""
 MAX_VALUES = 1 << 15
-"""Maximum number of values, including the values of each alias. Only a text with aliases can have more."""
+"""Maximum number of values, including the values of each alias. A text within the size limit exceeds it only with aliases."""
 MAX_DEPTH = 40
 """Maximum nesting of lists and mappings. Kafka's messages are nested less deeply."""
 MAX_SAID = 200

@@ -34,7 +34,7 @@ _WARNING: Final = re.compile(r"WARNING:|W\d{4} ")
 
 
 class ProtobufSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """Implements `Parsed`."""
+    """A parsed schema in Protobuf (implements `Parsed`)."""
 
     text: str
     file: Any

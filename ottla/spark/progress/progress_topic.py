@@ -195,7 +195,7 @@ class ProgressTopic:
             into[record.key or b""] = self._parsed(record.key, record.value, header.base_offset)
 
     def _parsed(self, key: bytes | None, value: bytes | None, offset: int) -> ProgressRecord | None:
-        """Decode a record. Returns None for a tombstone of another key: operators write tombstones to remove retired streams."""
+        """Decode a record. Returns None for a tombstone of another stream: operators write tombstones to remove retired streams."""
         if key and key != self._key and value is None:
             return None
         try:

@@ -100,7 +100,7 @@ class SegmentStream(DataSourceStreamReader):
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         """Plan the splits of a batch. Partitions that were added since ``start`` are read from their beginning."""
-        # After a restart Spark plans the last batch again, which shows the position of the stream.
+        # After a restart Spark plans the last batch again: its end is where the stream continues.
         self._last = end
         topic = self._wanted.topic
         starts, ends = ({int(index): offset for index, offset in where.get(topic, {}).items()} for where in (start, end))

@@ -84,7 +84,7 @@ def test_masters_without_stage_retries_are_recognized(master: str, attempts: str
 
 
 @pytest.mark.parametrize(("setting", "is_refused"), [("true", True), ("TRUE", True), ("false", False), (None, False)])
-def test_server_of_spark_connect_that_copies_slow_tasks_is_refused(setting: str | None, is_refused: bool) -> None:
+def test_spark_connect_server_with_speculation_is_refused(setting: str | None, is_refused: bool) -> None:
     """Each copy of a task would fail, and after four failures Spark would abort the batch. Only a classic session can disable
     copies for the tasks of the sink."""
     conf = SimpleNamespace(get=lambda name, default: default if setting is None else setting)

@@ -1,4 +1,4 @@
-"""The choice of the workers' Python, and the line that says what they lack."""
+"""The choice of the workers' Python, and the error that names the packages that it lacks."""
 
 from __future__ import annotations
 
