@@ -7,7 +7,7 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.partitions.partitions import NotLeader, Partitions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -56,10 +56,13 @@ async def handle(ports: Ports, request: AlterReplicaLogDirsRequest, context: Req
 
 
 def _moved(ports: Ports, topic: str, index: int) -> Code:
-    """The partition's error code; NONE if this broker leads the partition and its log is online."""
+    """The partition's error code; NONE if this broker has a replica of the partition and the log is online."""
     try:
         ports.cluster.state.topic(topic)
         ports.partitions.replica(topic, index).log.check_online()
+    except NotLeader:
+        # Apache Kafka keeps the error of its older versions here (ReplicaManager.alterReplicaLogDirs).
+        return Code.REPLICA_NOT_AVAILABLE
     except KafkaError as error:
         return error.code
     return Code.NONE

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Never
 
 import pytest
 
+from ottla.broker.partitions.partitions import NotLeader, Partitions
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import add_raft_voter, alter_partition_reassignments, alter_replica_log_dirs, create_acls
 from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
@@ -193,3 +195,16 @@ def test_token_and_sasl_requests_are_refused(client: SimulatedClient) -> None:
     assert client.call(DescribeDelegationTokenRequest(None)).error_code == Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     assert client.call(SaslHandshakeRequest("PLAIN")).error_code == Code.ILLEGAL_SASL_STATE
     assert client.call(SaslAuthenticateRequest(b"x")).error_code == Code.ILLEGAL_SASL_STATE
+
+
+def test_partition_without_a_local_replica_has_no_log_directory(client: SimulatedClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apache Kafka 4.4.0 returns REPLICA_NOT_AVAILABLE for compatibility, although the broker is neither leader nor follower."""
+
+    def replica(_: Partitions, topic: str, index: int) -> Never:
+        raise NotLeader(2, 1)
+
+    monkeypatch.setattr(Partitions, "replica", replica)
+    module = alter_replica_log_dirs
+    named = module.AlterReplicaLogDir(path=DATA_DIR, topics=[module.AlterReplicaLogDirTopic(name="a", partitions=[0])])
+    (result,) = client.call(module.AlterReplicaLogDirsRequest([named])).results
+    assert [partition.error_code for partition in result.partitions] == [Code.REPLICA_NOT_AVAILABLE]
