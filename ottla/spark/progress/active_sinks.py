@@ -21,7 +21,7 @@ class _Failure(msgspec.Struct, frozen=True):
     batch: int
     reason: str
     is_of_second_frame: bool
-    """Whether this process has committed the batch, so that the error is about another frame of it."""
+    """Whether this process has committed the batch. If so, the error is about another frame of it."""
 
 
 class ProcessNotes:
@@ -84,19 +84,22 @@ class ProcessNotes:
             reason = cause_of(str(error)) if str(error) else type(error).__name__
             self._failed[sink, query] = _Failure(batch, reason, self._written.get(sink, ("", -1))[1] == batch)
 
-    def check_failed(self, sink: SinkKey, query: str, batch: int, committed: int) -> None:
+    def check_failed(self, sink: SinkKey, query: str, skipped: range) -> None:
         """Raise `PipelineError` if an earlier batch has failed: the foreachBatch function has caught the error, so Spark
-        continued. ``committed`` is the last committed batch of the stream: another process may have written the failed batch."""
+        continued. ``skipped`` are the batches since the last committed one (`skipped_batches`). A failed batch that is not among
+        them is forgotten, because another process has committed it or Spark repeats it."""
         failure = self._failed.get((sink, query))
-        if failure is not None and failure.batch <= committed and not failure.is_of_second_frame:
+        if failure is None:
+            return
+        if failure.batch not in skipped and not (failure.is_of_second_frame and failure.batch < skipped.stop):
             del self._failed[sink, query]
-        elif failure is not None and failure.batch < batch:
-            raise PipelineError(
-                f"batch {failure.batch} was not written ({failure.reason}), and the function given to foreachBatch did not raise"
-                f" that error, so Spark has recorded the batch as done. Let the function raise what the sink raises. To write batch"
-                f" {failure.batch} again, delete commits/{failure.batch} and later, and offsets/{failure.batch + 1} and later, from"
-                " the checkpoint"
-            )
+            return
+        raise PipelineError(
+            f"batch {failure.batch} was not written ({failure.reason}), and the function given to foreachBatch did not raise"
+            f" that error, so Spark has recorded the batch as done. Let the function raise what the sink raises. To write batch"
+            f" {failure.batch} again, delete commits/{failure.batch} and later, and offsets/{failure.batch + 1} and later, from"
+            " the checkpoint"
+        )
 
 
 NOTES = ProcessNotes()

@@ -17,7 +17,7 @@ from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.progress.active_sinks import NOTES
 from ottla.spark.progress.input_topics import InputTopics
-from ottla.spark.progress.marks import NO_BATCH, group_of, read_committed
+from ottla.spark.progress.marks import group_of, read_committed
 from ottla.spark.progress.progress_topic import ProgressTopic
 from ottla.spark.progress.skipped_batches import describe, may_skip, skipped_batches
 from ottla.spark.sink.exactly_once import BatchTransaction, ExactlyOnce
@@ -165,9 +165,6 @@ class ExactlyOnceSink:
         for attempt in range(ATTEMPTS):
             try:
                 stream, ends = self._prepared(spark, query.id, batch, input_ends, is_new)
-                last = stream.last
-                committed = last.batch if last is not None and last.query == query.id else NO_BATCH
-                NOTES.check_failed(self._key, query.id, batch, committed)
                 skipped = self._skipped(stream, query, batch, is_new)
                 tasks = functools.partial(run, frame, batch, query)
                 report = stream.write(query.id, batch, tasks, ends, may_skip=bool(skipped))
@@ -189,8 +186,9 @@ class ExactlyOnceSink:
 
     def _skipped(self, stream: ExactlyOnce[Any], query: RunningQuery, batch: int, is_new: Callable[[], bool]) -> str:
         """Describe the skipped batches if the stream may continue after them. Returns an empty text without skipped batches, or if
-        this batch may have been written. Raises `PipelineError` with skipped.batches=fail."""
+        this batch may have been written. Raises `PipelineError` with skipped.batches=fail, or after a failed batch."""
         skipped = skipped_batches(stream.last, query.id, batch)
+        NOTES.check_failed(self._key, query.id, skipped)
         if not skipped or not may_skip(stream.last, self._progress, query.id, is_new):
             return ""
         begin, end = query.checkpoint.begin_of(skipped.start), query.checkpoint.begin_of(batch)

@@ -8,7 +8,6 @@ import pytest
 
 from ottla.spark.errors import PipelineError
 from ottla.spark.progress.active_sinks import ProcessNotes
-from ottla.spark.progress.marks import NO_BATCH
 
 SINK = ("h:1", "shop")
 
@@ -46,20 +45,20 @@ def test_later_batches_are_refused_after_a_swallowed_failure() -> None:
     notes.note_failed(SINK, "q", 1, ValueError("no such topic"))
     for batch in (2, 3):
         with pytest.raises(PipelineError, match=r"batch 1 was not written \(no such topic\), and the function .* did not raise"):
-            notes.check_failed(SINK, "q", batch, NO_BATCH)
+            notes.check_failed(SINK, "q", range(batch))
     # Another stream or another sink is accepted. So is the same batch, because Spark repeats a batch whose error was raised.
-    notes.check_failed(SINK, "another", 2, NO_BATCH)
-    notes.check_failed(("h:1", "another"), "q", 2, NO_BATCH)
-    notes.check_failed(SINK, "q", 1, NO_BATCH)
+    notes.check_failed(SINK, "another", range(2))
+    notes.check_failed(("h:1", "another"), "q", range(2))
+    notes.check_failed(SINK, "q", range(1))
     notes.note_written(SINK, "q", "run", 1)
-    notes.check_failed(SINK, "q", 2, NO_BATCH)
+    notes.check_failed(SINK, "q", range(2))
 
 
 def test_failed_batch_that_another_process_committed_is_forgotten() -> None:
     notes = ProcessNotes()
     notes.note_failed(SINK, "q", 1, ValueError("another process runs this stream"))
-    notes.check_failed(SINK, "q", 5, 4)
-    notes.check_failed(SINK, "q", 6, NO_BATCH)
+    notes.check_failed(SINK, "q", range(5, 5))
+    notes.check_failed(SINK, "q", range(6))
 
 
 def test_refused_second_frame_is_reported_although_its_batch_is_committed() -> None:
@@ -67,7 +66,7 @@ def test_refused_second_frame_is_reported_although_its_batch_is_committed() -> N
     notes.note_written(SINK, "q", "run", 1)
     notes.note_failed(SINK, "q", 1, ValueError("a second frame"))
     with pytest.raises(PipelineError, match=r"batch 1 was not written \(a second frame\)"):
-        notes.check_failed(SINK, "q", 2, 1)
+        notes.check_failed(SINK, "q", range(2, 2))
 
 
 def test_first_failed_batch_is_reported_after_later_failures() -> None:
@@ -75,14 +74,14 @@ def test_first_failed_batch_is_reported_after_later_failures() -> None:
     notes.note_failed(SINK, "q", 1, ValueError("first"))
     notes.note_failed(SINK, "q", 2, ValueError("second"))
     with pytest.raises(PipelineError, match=r"batch 1 was not written \(first\)"):
-        notes.check_failed(SINK, "q", 3, NO_BATCH)
+        notes.check_failed(SINK, "q", range(3))
 
 
 def test_error_without_a_message_is_named_by_type() -> None:
     notes = ProcessNotes()
     notes.note_failed(SINK, "q", 0, KeyboardInterrupt())
     with pytest.raises(PipelineError, match=r"batch 0 was not written \(KeyboardInterrupt\)"):
-        notes.check_failed(SINK, "q", 1, NO_BATCH)
+        notes.check_failed(SINK, "q", range(1))
 
 
 def test_second_write_in_a_batch_is_refused() -> None:
