@@ -30,9 +30,7 @@ from tests.support.waiting import wait_until
 from tests.wire.tokens.brokers import PASSWORDS, Addresses
 
 PERIODS_MS = (0, 2_000, 10_000, 30_000, 60_000, 86_400_000)
-"""The lifetimes in the transcript. A time relative to now is shown as the next longer one, because requests take time."""
-LATE_MS = 60_000
-"""Maximum duration of a request."""
+"""The lifetimes in the transcript. A time left is shown as the lifetime from which at most the duration of the case has passed."""
 ALLOW, LITERAL, ANY = 3, 3, 1
 
 
@@ -40,6 +38,7 @@ class Story:
     """One case: its connections and its tokens."""
 
     def __init__(self, addresses: Addresses, passwords: Mapping[str, str] = PASSWORDS) -> None:
+        self._began_ms = int(time.time() * 1_000)
         self._addresses, self._passwords = addresses, passwords
         self._connections: dict[str, RawClient] = {}
         self._tokens: dict[str, Any] = {}
@@ -96,7 +95,7 @@ class Story:
             return f"{said} times={issued_ms},{answer.expiry_timestamp_ms},{answer.max_timestamp_ms} id={answer.token_id!r}"
         self._tokens[token] = answer
         self._await(token)
-        is_now = abs(issued_ms - time.time() * 1_000) < LATE_MS
+        is_now = self._began_ms <= issued_ms <= time.time() * 1_000
         times = f"+{answer.expiry_timestamp_ms - issued_ms},+{answer.max_timestamp_ms - issued_ms}"
         sizes = f"id={len(answer.token_id)} hmac={len(answer.hmac)}"
         return f"{said} times={'now' if is_now else issued_ms},{times} {sizes}"
@@ -203,7 +202,8 @@ class Story:
         return self._near(at_ms - int(time.time() * 1_000))
 
     def _near(self, left_ms: int) -> str:
-        return f"~{next((period_ms for period_ms in PERIODS_MS if left_ms <= period_ms), left_ms)}"
+        passed_ms = int(time.time() * 1_000) - self._began_ms
+        return f"~{next((period_ms for period_ms in PERIODS_MS if period_ms - passed_ms <= left_ms <= period_ms), left_ms)}"
 
     def _described(self, seen: Any) -> str | None:
         """Return a token of this case, or None for tokens of other cases."""
