@@ -135,7 +135,7 @@ generate: $(VENV)/.full
 	$(BIN)/python -m tools.commands_page
 	$(BIN)/python -m tools.metrics_page
 
-# The documentation as a site, in .cache/docs/site; a dead link or a page that nothing leads to is an error.
+# The documentation as a site, in .cache/docs/site; a dead link or anchor is an error.
 docs: $(VENV)/.docs
 	$(BIN)/python -m tools.docs_site
 
