@@ -57,7 +57,7 @@ class RecordFormat:
                 self._parts.append(LETTERS[following[0]])
                 self._add(following[1:])
             elif at + 1 < len(literals):
-                # ``%%`` leaves an empty part, and stands for one percent sign.
+                # ``%%`` leaves an empty part, which prints one percent sign.
                 at += 1
                 self._add("%" + literals[at])
             else:

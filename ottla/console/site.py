@@ -73,7 +73,7 @@ def _nothing(asked: Asked) -> None:
 
 
 def _is_missing(error: ClientError) -> bool:
-    """Whether the page's topic, group or transactional id does not exist, so that the page must be cleared."""
+    """Whether the page's topic, group or transactional id does not exist. If so, the page must be cleared."""
     if isinstance(error, UnknownTopic):
         return True
     return isinstance(error, KafkaAnswered) and error.code in (Code.TRANSACTIONAL_ID_NOT_FOUND, Code.GROUP_ID_NOT_FOUND)

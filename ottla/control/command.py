@@ -63,7 +63,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     parse: Callable[[bytes], Any] | None = None
     """Parses the body instead of ``parameters``. Raises `CommandRefused`."""
     waits: bool = False
-    """Whether the command may wait, so that other commands must run meanwhile."""
+    """Whether the command may wait. If so, other commands must run meanwhile."""
 
     def named_in(self, path: str) -> tuple[int | str, ...] | None:
         """Match a request's path. Returns a tuple with the number or name in the path, if any, or None if the path is another

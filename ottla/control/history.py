@@ -190,7 +190,7 @@ class EventHistory:
 
 
 def _shows_holder(event: Happened) -> bool:
-    """Whether the coordinator has accepted the request's producer epoch, so that the request's client is the current owner."""
+    """Whether the coordinator has accepted the request's producer epoch. If so, the request's client is the current owner."""
     if event.kind is not Kind.REQUEST or event.error != Code.NONE:
         return False
     return event.asker is not None and event.asker.api in COORDINATORS_APIS

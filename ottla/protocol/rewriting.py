@@ -104,7 +104,7 @@ class RewrittenBatch:
 
     @property
     def is_full(self) -> bool:
-        """Whether `compress` should be called, because a whole piece is not compressed yet."""
+        """Whether `PIECE_BYTES` of records wait for `compress`, which the caller should call now."""
         return len(self._waiting) >= PIECE_BYTES
 
     def compress(self) -> None:

@@ -216,7 +216,7 @@ def _check_there(log: Log) -> None:
 
 
 def _stands(log: Log, segment: Segment) -> bool:
-    """Whether the log still has a segment, so that the segment's files may be read. Raises the errors of `_check_there`."""
+    """Whether the log still has a segment. If so, the segment's files may be read. Raises the errors of `_check_there`."""
     _check_there(log)
     return bool(log.segments) and log.segments[log.segment_at(segment.base_offset)] is segment
 

@@ -220,7 +220,7 @@ class Groups:
 
     @property
     def is_loading(self) -> bool:
-        """Whether groups are being loaded, so that a list of the groups would be incomplete."""
+        """Whether groups are being loaded. If so, a list of the groups would be incomplete."""
         return self._shards.is_loading
 
     def append_marker(self, index: int, marker: EndTxnMarker, transaction_version: int) -> None:

@@ -211,7 +211,7 @@ class Shards(Generic[S]):
 
     @property
     def is_loading(self) -> bool:
-        """Whether any shard is being loaded, so that a list of all shards would be incomplete."""
+        """Whether any shard is being loaded. If so, a list of all shards would be incomplete."""
         return bool(self._loading)
 
     def drop_offline(self) -> None:

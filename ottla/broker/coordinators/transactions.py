@@ -186,7 +186,7 @@ class Transactions:
 
     @property
     def is_loading(self) -> bool:
-        """Whether transactional ids are being loaded, so that a list of them would be incomplete."""
+        """Whether transactional ids are being loaded. If so, a list of them would be incomplete."""
         return self._shards.is_loading
 
     @property

@@ -153,7 +153,7 @@ class Fetch:
             self._answers = []
             wakeup = Wakeup(self._ports.timers, wait_ms)
             if self._has_changed():
-                # Read again, because a partition has changed while other partitions were being read.
+                # A partition has changed after it was read, while the other partitions were being read: read all again.
                 wakeup.wake()
             return await read_when_woken(self._ports, self, wakeup)
         finally:

@@ -99,7 +99,7 @@ class ResponseBudget:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the budget is used up, so that a response that may be large must wait."""
+        """Whether the budget is used up. If so, a response that may be large must wait."""
         return self._total_bytes >= self.limit_bytes and self._refreshed() >= self.limit_bytes
 
     def read(self, more_bytes: int) -> None:

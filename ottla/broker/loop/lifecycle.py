@@ -31,7 +31,7 @@ class Lifecycle:
         self.is_leaving = False
         """Whether the broker has begun to stop. A member of a cluster still serves until its controller allows the shutdown."""
         self.is_stopping = False
-        """Whether the data directory is about to be closed, so that no work may begin."""
+        """Whether the data directory is about to be closed. If so, no work may begin."""
         self.unexpected_errors = 0
         """Number of unexpected exceptions, which are bugs of the broker."""
 

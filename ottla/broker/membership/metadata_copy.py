@@ -54,7 +54,7 @@ class MetadataCopy:
         self._env = env
         self._directory = directory
         self._is_behind = False
-        """Whether the disk has refused a fetched batch, so that the copy lacks batches. Then no further batch is appended."""
+        """Whether the disk has refused a fetched batch. If so, the copy lacks batches. Then no further batch is appended."""
         self.end_offset = self.last_epoch = 0
         self._snapshot: tuple[str, int, int] | None = None
         self._log, _ = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms(), METADATA_TOPIC_ID)

@@ -135,7 +135,7 @@ class MetadataReplica:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no record was applied yet, so that a snapshot may replace the replica."""
+        """Whether no record was applied yet. If so, a snapshot may replace the replica."""
         return self.committed_end_offset == 0
 
     def begin_with(self, snapshot: bytes, end_offset: int, epoch: int) -> None:

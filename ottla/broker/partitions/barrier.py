@@ -79,7 +79,7 @@ class Barrier:
 
     @property
     def is_pending(self) -> bool:
-        """Whether some written data is not synced yet, so that responses must wait."""
+        """Whether some written data is not synced yet. If so, responses must wait."""
         return self.group_commit is not None and self.group_commit.is_pending
 
     @property

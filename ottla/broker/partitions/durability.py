@@ -36,7 +36,10 @@ SPARED_DESCRIPTORS = 8
 
 
 class _Round:
-    """The files to sync together, with their order (`_RANK`), the directories of new files, and the waiters."""
+    """One round of syncs. ``paths`` are the files, each with its rank (`_RANK`); ``directories`` have new files and are synced too.
+
+    ``waiters`` are called at the end of the round.
+    """
 
     __slots__ = ("damaged", "directories", "paths", "waiters")
 

@@ -13,7 +13,7 @@ from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from ottla.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
 Entity = Mapping[str, str | None]
-"""Names by type (user, client id, address). None stands for all names of the type without quotas of their own."""
+"""Names by type (user, client id, address). None means all names of the type without quotas of their own."""
 
 _DEFAULTS: Final = {USER: "users by default", CLIENT_ID: "client ids by default", IP: "addresses by default"}
 

@@ -1,7 +1,7 @@
 """Confluent's wire format: a zero byte, the schema's id in four bytes, and the encoded value.
 
 Before a Protobuf value, the indexes that lead to its message in the schema follow the id as zigzag varints, their count first. A
-single zero stands for the first message, the most frequent one.
+single zero means the first message, the most frequent one.
 """
 
 from __future__ import annotations

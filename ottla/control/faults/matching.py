@@ -38,7 +38,7 @@ class Matcher:
         self.names_places = fault.topic is not None or fault.partition is not None
         """Whether the fault only matches certain topics or partitions."""
         self.is_final = any(getattr(fault, name) not in (None, False) for name in WAYS if name != "observe")
-        """Whether a hit of this fault determines the outcome, so that later faults are not checked."""
+        """Whether a hit of this fault determines the outcome. If so, later faults are not checked."""
 
     def matches(self, incoming: IncomingRequest) -> bool:
         fault = self._fault

@@ -28,7 +28,7 @@ class GroupView(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group has no members, so that it may be deleted, or replaced by a group of another type."""
+        """Whether the group has no members. If so, it may be deleted, or replaced by a group of another type."""
         ...
 
     @property

@@ -23,7 +23,7 @@ _DIGEST_BYTES = 16
 
 
 class Sharing(NamedTuple):
-    """The user and client id of the clients that share a quota. Long names are shortened. An empty name stands for any name."""
+    """The user and client id of the clients that share a quota. Long names are shortened. An empty name means any name."""
 
     user: str
     client_id: str

@@ -77,7 +77,7 @@ class Leader(msgspec.Struct, kw_only=True):
     min_in_sync: int
     live_epoch: LiveEpoch
     is_sole: bool
-    """Whether there is no other replica, so that the high watermark is the log end offset."""
+    """Whether there is no other replica. If so, the high watermark is the log end offset."""
 
     # computing the high watermark
 

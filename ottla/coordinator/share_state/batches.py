@@ -50,7 +50,7 @@ def combine(before: Sequence[StateBatch], after: Iterable[StateBatch], start_off
 
 
 def are_in_order(batches: Sequence[StateBatch]) -> bool:
-    """Whether the batches need no combining, so that `combine` accepts them as ``before``."""
+    """Whether the batches need no combining. If so, `combine` accepts them as ``before``."""
     return all(first <= last for first, last, _, _ in batches) and all(one[1] < two[0] for one, two in pairwise(batches))
 
 

@@ -161,7 +161,7 @@ class SaslServer:
         return max(0, min(limits)) if limits else None
 
     def has_ended(self, steady_ms: int) -> bool:
-        """Whether the session has ended, so that no request but a re-authentication may be handled."""
+        """Whether the session has ended. If so, no request but a re-authentication may be handled."""
         return self.ends_ms is not None and steady_ms > self.ends_ms
 
     def end_session(self, steady_ms: int) -> bool:

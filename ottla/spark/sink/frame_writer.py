@@ -64,7 +64,7 @@ class FrameWriter(DataSourceArrowWriter):
         self._began_s = 0.0
         self._batch_bytes: dict[str, int] = {}
         self._is_written = False
-        """Whether the frame was committed before, so that the tasks write nothing."""
+        """Whether the frame was committed before. If so, the tasks write nothing."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Begin the transaction, because Spark pickles a writer exactly when it starts the frame's tasks."""

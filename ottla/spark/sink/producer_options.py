@@ -112,7 +112,7 @@ def names() -> Iterable[str]:
 
 
 _FULFILLED: Final = frozenset({"acks", "enable.idempotence", "includeheaders", *_NUMBERS})
-"""Options whose accepted values describe what the sink does anyway, so that the log does not mention them."""
+"""Options whose accepted values ask for what the sink does in any case. The log does not list them as without effect."""
 _noted: set[str] = set()
 """The options that the log of this process has named."""
 

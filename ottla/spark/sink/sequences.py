@@ -41,7 +41,7 @@ class Sequences(Protocol):
 
     @property
     def is_shared(self) -> bool:
-        """Whether other tasks may write to the same partitions, so that batches must be in the log before `give_back`."""
+        """Whether other tasks may write to the same partitions. If so, batches must be in the log before `give_back`."""
 
     def take(self, wanted: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the next sequences of at least one wanted partition. No other task gets this partition before `give_back`."""

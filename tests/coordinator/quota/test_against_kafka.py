@@ -25,7 +25,7 @@ KINDS = ("produce", "request", "mutation")
 USERS = ("alice", "bob", "a b:<ü>*", "<default>")
 CLIENT_IDS = ("app", "x", "", "<default>", "a:b c")
 DEFAULT = ""
-"""Name that stands for the default quota of an entity type; names of entities cannot be empty."""
+"""Name of the default quota of an entity type; names of entities cannot be empty."""
 
 
 @pytest.mark.parametrize("form", SEEDS)

@@ -51,7 +51,7 @@ class BatchVerification(msgspec.Struct, kw_only=True):
     context: RequestContext
     transactional_id: str
     has_waited: bool = False
-    """Whether the request has waited for the coordinator, so that its partitions were added durably (`Verification.join`)."""
+    """Whether the request has waited for the coordinator. If so, its partitions were added durably (`Verification.join`)."""
 
     async def add_together(self, request: ProduceRequest, pace: Pace) -> None:
         """Verify all partitions of the request with the coordinator (ReplicaManager.handleProduceAppend).

@@ -64,7 +64,7 @@ class ShareGroup(msgspec.Struct):
     due_ms: int | None = None
     """The earliest deadline that was set since ``wake_ms`` was computed. An earlier check may be needed."""
     has_all_states: bool = False
-    """Whether the share coordinator has a state for each subscribed partition, so that heartbeats need not check them."""
+    """Whether the share coordinator has a state for each subscribed partition. If so, heartbeats need not check them."""
     _has_unassigned: bool | None = None
     """The cached result of `has_unassigned`, None after a record has changed the group."""
 
