@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,25 @@ def test_swallowed_error_ends_the_stream_at_the_next_batch(stream: Stream) -> No
         for file in (stream.checkpoint / log).iterdir():
             if int(file.name.strip(".cr")) >= first:
                 file.unlink()
+    stream.run(stream.sink())
+    assert stream.written() == list(range(stream.sent))
+
+
+def test_stream_continues_in_the_same_process_after_the_newer_checkpoint_is_restored(stream: Stream) -> None:
+    """The failed batch of the older checkpoint is committed, so its failure must not stop later batches."""
+    older, newer = stream.directory / "older", stream.directory / "newer"
+    stream.add(2)
+    stream.run(stream.sink())
+    shutil.copytree(stream.checkpoint, older)
+    stream.add(3)
+    stream.run(stream.sink())
+    stream.checkpoint.rename(newer)
+    older.rename(stream.checkpoint)
+    with pytest.raises(Exception, match="an older checkpoint was restored, or another process runs this stream"):
+        stream.run(stream.sink())
+    shutil.rmtree(stream.checkpoint)
+    newer.rename(stream.checkpoint)
+    stream.add(1)
     stream.run(stream.sink())
     assert stream.written() == list(range(stream.sent))
 
