@@ -196,6 +196,7 @@ def reset(
 def delete(names: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bool) -> None:
     from ottla.client.admin import groups
 
+    names = tuple(dict.fromkeys(names))
     with cluster_at(bootstrap, timeout_s) as cluster:
         listings = {listing.group_id: listing for listing in cluster.groups()}
         # Check all groups first, so that a misspelled name deletes nothing.

@@ -238,6 +238,7 @@ def _elected(cluster: KafkaClient, topic: str, partition: int, *, is_unclean: bo
 def delete(names: tuple[str, ...], is_confirmed: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
     from ottla.client.admin.topics import existing
 
+    names = tuple(dict.fromkeys(names))
     with cluster_at(bootstrap, timeout_s) as cluster:
         # Look up all topics first, so that a misspelled name deletes nothing.
         topics = existing(cluster.brokers, names)

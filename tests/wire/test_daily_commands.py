@@ -253,3 +253,12 @@ def test_misspelled_topic_deletes_none_and_does_not_prevent_other_elections(caps
         captured = capsys.readouterr()
         assert captured.out == "broker 1 leads orders:0\n"
         assert "ordres" in captured.err
+
+
+def test_topic_or_group_that_is_named_twice_is_deleted_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with Broker() as broker:
+        broker.create_topic("orders")
+        broker.commit_offsets("billing", {("orders", 0): 0})
+        for kind, name in (("group", "billing"), ("topic", "orders")):
+            assert main([kind, "delete", name, name, "--bootstrap", broker.bootstrap]) == 0
+            assert capsys.readouterr().out == f"{kind} {name} was deleted\n"
