@@ -126,6 +126,17 @@ def missing(results: Mapping[str, Result]) -> list[str]:
     ]
 
 
+def other_skips(results: Mapping[str, Result]) -> list[str]:
+    """Describe the skips that neither a requirement nor a time budget explains: the number of tests and the reason of each."""
+    explained = [LEFT_TO_NIGHTLY, *(pattern for pattern, _ in REQUIREMENTS.values())]
+    reasons = Counter(
+        result.reason.removeprefix("Skipped: ")
+        for result in results.values()
+        if result.outcome == "skipped" and not any(re.search(pattern, result.reason) for pattern in explained)
+    )
+    return [f"{count} skipped: {reason}" for reason, count in sorted(reasons.items())]
+
+
 def report(summary: Summary, seed: int, seconds: float) -> None:
     """Print skipped tests, unstable tests, and last the failed tests and the counts."""
     outcomes = Counter(result.outcome for result in summary.results.values())
@@ -134,6 +145,8 @@ def report(summary: Summary, seed: int, seconds: float) -> None:
         print(f"{count} tests {reason.removeprefix('Skipped: ')}")
     if lacking := missing(summary.results):
         print(f"Not tested on this machine: {'; '.join(lacking)}.")
+    for line in other_skips(summary.results):
+        print(line)
     if summary.unstable:
         print(f"Unstable: failed in the run with seed {seed}, passed alone (tests/unstable.json counts them; commit it)")
         for test, count in count_unstable(summary.unstable).items():

@@ -205,6 +205,15 @@ def test_summary_names_the_missing_requirement_and_how_to_get_it(reason: str, re
     assert phrase == f"1 need {requirement} ({test_run.REQUIREMENTS[requirement][1]})"
 
 
+def test_summary_names_skips_that_no_requirement_explains(capsys: pytest.CaptureFixture[str]) -> None:
+    no_json, no_go, budget = (f"Skipped: {reason}" for reason in ("no JSON here", "no go on the PATH", test_run.LEFT_TO_NIGHTLY))
+    reasons = [no_json, no_go, budget, no_json]
+    results = {f"test_{number}": Result("skipped", 0.0, reason) for number, reason in enumerate(reasons)}
+    test_run.report(Summary(results=results), 7, 12.0)
+    assert capsys.readouterr().out.count("no JSON here") == 1
+    assert test_run.other_skips(results) == ["2 skipped: no JSON here"]
+
+
 def test_summary_lists_failed_tests_last(capsys: pytest.CaptureFixture[str]) -> None:
     summary = failing(1)
     summary.failed = ["test_0"]
