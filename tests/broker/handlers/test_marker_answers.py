@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.broker.handlers import produce
 from ottla.broker.handlers.delete_records import Deleting
 from ottla.broker.handlers.end_txn import handle as end_txn
+from ottla.broker.handlers.support.produce_append import UnreplicatedBatches, wait_for_replicas
 from ottla.broker.handlers.write_txn_markers import write_markers
 from ottla.broker.partitions.replication_wait import AppendedTo
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
@@ -54,8 +54,8 @@ def test_batch_is_not_acknowledged_when_the_leader_changes_before_the_last_step(
     world.partition.follow(2, 1)
     world.lead(2)
     result = PartitionProduceResponse(index=0, base_offset=0)
-    state = SimpleNamespace(ports=world.ports, unreplicated=[(AppendedTo(world.partition, 1), result)])
-    handled(produce._wait_for_replicas(cast(Any, state), began, 1_000))
+    unreplicated = UnreplicatedBatches(leaderships_lost=began, batches=[(AppendedTo(world.partition, 1), result)])
+    handled(wait_for_replicas(cast(Any, world.ports), unreplicated, 1_000))
     assert result.error_code == Code.NOT_LEADER_OR_FOLLOWER
 
 

@@ -16,6 +16,7 @@
 - `group_descriptions`: describes consumer, streams and share groups, one after the other, each with its own error.
 - `loggers`: log levels as configs of the resource BROKER_LOGGER (KIP-412).
 - `parked_fetch`: parks a fetch until there is data and room in the response budget, or until its timeout (DelayedFetch).
+- `produce_append`: appends the batches of a Produce request, and waits until all in-sync replicas have them (DelayedProduce).
 - `produce_compression`: recompresses batches of Produce for topics with a ``compression.type``.
 - `produce_partition`: finds the partition of a batch in a Produce request.
 - `produce_refusals`: errors of Produce: for a whole request, and for a partition whose batch was refused.
