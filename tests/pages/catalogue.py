@@ -230,6 +230,9 @@ ELSEWHERE = {
     ("docs/security.md", "authorizer.class.name=org.apache.kafka.metadata.authorizer.S"): (
         "tests/broker/handlers/test_authorisation.py::test_super_user_has_all_permissions"
     ),
+    ("docs/security.md", "openssl req -x509 -newkey rsa:2048 -nodes -days 90 -subj /CN"): (
+        "tests/broker/config/test_security.py::test_certificate_of_the_security_page_is_a_key_store"
+    ),
     ("docs/security.md", "kafka-configs --bootstrap-server localhost:9092 --alter --en"): (
         "tests/wire/test_reloaded_certificates.py::test_new_connections_get_the_new_certificate_and_old_connections_stay_open"
     ),

@@ -33,7 +33,10 @@ def test_denied_requests_of_a_user_are_explained() -> None:
                 client.call(ListOffsetsRequest(replica_id=-1, topics=topics))
         what, do = why(broker, USER).splitlines()
         assert what.startswith(f"{USER} was denied DESCRIBE on topic orders 2 times, last ")
-        assert do == f"no ACL allows it; allow it: ottla acl add --principal {USER} --operation describe --topic orders"
+        assert do == (
+            "no ACL allows it (read or write would include it); allow it: "
+            f"ottla acl add --principal {USER} --operation describe --topic orders"
+        )
         (denial,) = json.loads(why(broker, USER, "--json"))["denials"]
         assert (denial["times"], denial["denied_by"]) == (2, None)
 

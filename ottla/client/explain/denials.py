@@ -77,7 +77,9 @@ def _why(denial: Mapping[str, Any]) -> str:
         return "no ACL allows it; the name of the resource has characters that cannot be shown here, see --json"
     resource = "--cluster" if flag is None else _option(flag, denial["resource"])
     principal = _option("--principal", denial["principal"])
-    return f"no ACL allows it; allow it: ottla acl add {principal} --operation {operation} {resource}"
+    # A producer or consumer is denied DESCRIBE before the operation that it is about to use.
+    included = " (read or write would include it)" if (operation, denial["resource_type"]) == ("describe", "TOPIC") else ""
+    return f"no ACL allows it{included}; allow it: ottla acl add {principal} --operation {operation} {resource}"
 
 
 def _option(flag: str, value: str) -> str:

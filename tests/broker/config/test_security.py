@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.node_security import node_security
@@ -15,6 +19,7 @@ from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import from_environment
 from ottla.client.security.client_config import Secret, TokenEndpoint
 from ottla.security.sasl.unsecured_tokens import UnsecuredTokens
+from tests.pages.blocks import blocks
 from tests.security.tls.certificates import certificate, common_name, key_pem, pem, pkcs12_store
 
 NOW_MS = 1_700_000_000_000
@@ -152,6 +157,17 @@ def test_tls_keys_may_be_files(tmp_path: Path) -> None:
     for kind in ({"ssl.keystore.type": "PKCS12"}, {"ssl.keystore.type": "JKS"}, {}):
         settings = tls({**kind, "ssl.keystore.location": str(store), "ssl.keystore.password": "hush"})
         assert settings.keys.chain.count(b"BEGIN CERTIFICATE") == 3
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl on the PATH")
+def test_certificate_of_the_security_page_is_a_key_store(tmp_path: Path) -> None:
+    (block,) = [block for block in blocks("docs/security.md") if block.text.startswith("openssl req")]
+    subprocess.run(["sh", "-ec", block.text], cwd=tmp_path, check=True, capture_output=True)
+    settings = tls({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "server.pem")})
+    (chain,) = x509.load_pem_x509_certificates(settings.keys.chain)
+    names = chain.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost"]
+    assert chain.public_bytes(Encoding.PEM) == (tmp_path / "ca.pem").read_bytes()
 
 
 def test_sasl_ssl_requires_client_certificates_only_by_a_prefixed_config() -> None:
