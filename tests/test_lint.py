@@ -111,6 +111,22 @@ def test_imports_have_no_cycles() -> None:
     TopologicalSorter(graph).prepare()
 
 
+AWAITING = {
+    "ottla/coordinator/group/consumer/groups.py": {"expansions"},
+    "ottla/coordinator/group/subscriptions.py": {"expanded", "_in_stretches"},
+}
+"""Coroutines of coordinators: they resolve regular expressions before a heartbeat, which decides in a synchronous function."""
+
+
+def test_decisions_of_coordinators_are_synchronous() -> None:
+    """No other work can run between a coordinator's last check and the change of its state."""
+    awaiting: dict[str, set[str]] = {}
+    for path in sources("ottla/coordinator"):
+        if names := {node.name for node in nodes(path) if isinstance(node, ast.AsyncFunctionDef)}:
+            awaiting[str(path.relative_to(ROOT))] = names
+    assert awaiting == AWAITING
+
+
 LOOKS = {"all", "any", "isinstance", "len", "list", "set", "sorted", "is_waiting_for_markers", "keys", "values"}
 """Functions without side effects, which an assert may call. With ``python -O`` asserts do not run."""
 
