@@ -53,7 +53,7 @@ def answers_before_the_high_watermark(patched: pytest.MonkeyPatch) -> dict[str, 
     async def at_once(*_: object) -> None:
         """Return at once, without waiting for the replicas."""
 
-    patched.setattr(produce, "_wait_for_replicas", at_once)
+    patched.setattr(produce, "wait_for_replicas", at_once)
     return {}
 
 

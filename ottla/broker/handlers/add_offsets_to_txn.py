@@ -39,7 +39,7 @@ async def handle(ports: Ports, request: AddOffsetsToTxnRequest, context: Request
 
 
 def failed(request: AddOffsetsToTxnRequest, version: int, code: Code) -> AddOffsetsToTxnResponse:
-    return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=fenced_code(code, version, 2))
+    return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=fenced_code(code, version, new_from=2))
 
 
 API = Declaration(

@@ -62,7 +62,7 @@ async def handle(ports: Ports, request: AddPartitionsToTxnRequest, context: Requ
             if not ports.authorizer.allows(context, AclOperation.WRITE, ResourceType.TOPIC, topic.name)
         }
         codes = await _add(ports, request.v3_and_below_transactional_id, identity, topics, pace, client_version=0, denied=denied)
-        results = await made(lambda: _results(topics, lambda p: fenced_code(codes[p], version, 2)), len(codes))
+        results = await made(lambda: _results(topics, lambda p: fenced_code(codes[p], version, new_from=2)), len(codes))
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
     transactions = []
     for transaction in request.transactions:
@@ -171,7 +171,7 @@ def failed(request: AddPartitionsToTxnRequest, version: int, code: Code) -> AddP
         throttle_time_ms=0,
         error_code=code,
         results_by_transaction=[],
-        results_by_topic_v3_and_below=_results(topics, lambda _: fenced_code(code, version, 2)),
+        results_by_topic_v3_and_below=_results(topics, lambda _: fenced_code(code, version, new_from=2)),
     )
 
 

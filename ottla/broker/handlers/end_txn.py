@@ -18,8 +18,10 @@ from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.protocol.transaction_states import TV2
 
 TV2_FROM = 5
+"""The first version whose commit or abort bumps the producer epoch (transaction version 2)."""
 
 
 class Ports(Protocol):
@@ -29,7 +31,7 @@ class Ports(Protocol):
 
 async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
     try:
-        identity = await _decided(ports, request, context)
+        identity = await _decide(ports, request, context)
     except KafkaError as error:
         # The error depends on the coordinator's state. Wait until this state is committed and durable.
         is_certain = await ports.transactions.once_state_committed(request.transactional_id)
@@ -42,7 +44,7 @@ async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) 
     return EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch)
 
 
-async def _decided(ports: Ports, request: EndTxnRequest, context: RequestContext) -> ProducerIdAndEpoch:
+async def _decide(ports: Ports, request: EndTxnRequest, context: RequestContext) -> ProducerIdAndEpoch:
     """Decide the outcome. Returns the producer id and epoch of the next transaction. Raises `KafkaError`."""
     if not request.transactional_id:
         raise KafkaError(Code.INVALID_REQUEST)
@@ -52,17 +54,17 @@ async def _decided(ports: Ports, request: EndTxnRequest, context: RequestContext
                 request.transactional_id,
                 ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
                 commit=request.committed,
-                client_version=2 if context.version >= TV2_FROM else 0,
+                client_version=TV2 if context.version >= TV2_FROM else 0,
             )
-        except DecisionDelayed as held:
+        except DecisionDelayed as delayed:
             # A test's fault delays the decision. After the fault is removed, handle the request as if it had just arrived.
-            await held.latch.opened()
+            await delayed.latch.opened()
             if ports.lifecycle.is_stopping:
                 raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from None
 
 
 def failed(request: EndTxnRequest, version: int, code: Code) -> EndTxnResponse:
-    return EndTxnResponse(throttle_time_ms=0, error_code=fenced_code(code, version, 2))
+    return EndTxnResponse(throttle_time_ms=0, error_code=fenced_code(code, version, new_from=2))
 
 
 API = Declaration(

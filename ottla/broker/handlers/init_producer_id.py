@@ -90,7 +90,9 @@ def _expected(request: InitProducerIdRequest) -> ProducerIdAndEpoch | None:
 
 
 def failed(request: InitProducerIdRequest, version: int, code: Code) -> InitProducerIdResponse:
-    return InitProducerIdResponse(throttle_time_ms=0, error_code=fenced_code(code, version, 4), producer_id=-1, producer_epoch=-1)
+    return InitProducerIdResponse(
+        throttle_time_ms=0, error_code=fenced_code(code, version, new_from=4), producer_id=-1, producer_epoch=-1
+    )
 
 
 def _authorise(authorizer: RequestAuthorizer, request: InitProducerIdRequest, context: RequestContext) -> None:

@@ -17,44 +17,45 @@ Kafka authorises WRITE on each topic, and on the transactional id of a request w
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext, RequestRefused, WaitsFor
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
-from ottla.broker.handlers.support import produce_append
+from ottla.broker.handlers.support import brokers, produce_append
 from ottla.broker.handlers.support.current_leaders import with_produce_endpoints
 from ottla.broker.handlers.support.produce_append import append_batches, wait_for_replicas
 from ottla.broker.handlers.support.produce_refusals import has_transactional_records
+from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.replication.leader import ACKS_ALL
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 
-class Ports(produce_append.Ports, Protocol):
-    def advertised(self, listener: str) -> tuple[str, int]: ...
+class Ports(produce_append.Ports, brokers.Ports, Protocol):
+    cluster: ClusterCommands
 
 
 async def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
     response, unreplicated = await append_batches(ports, request, context)
     if not request.acks:
-        codes = {Code(result.error_code) for topic in response.responses for result in topic.partition_responses}
-        _close_if_refused(codes - {Code.NONE})
+        _close_if_refused(response)
         return None
     # A single broker has no replicas to wait for, and no other leader to name in the response.
     if ports.cluster.is_alone:
         return response
     if request.acks == ACKS_ALL:
+        # The batches that are lost or late get their errors in the response.
         await wait_for_replicas(ports, unreplicated, request.timeout_ms)
     return with_produce_endpoints(ports, context.listener, response)
 
 
-def _close_if_refused(codes: Collection[Code]) -> None:
+def _close_if_refused(response: ProduceResponse) -> None:
     """Raise `RequestRefused` if a batch with acks=0 got an error: only the closed connection tells the producer about the error."""
+    codes = {result.error_code for topic in response.responses for result in topic.partition_responses} - {Code.NONE}
     if codes:
-        raise RequestRefused(f"a batch with acks=0 was refused with {', '.join(sorted(code.name for code in codes))}")
+        raise RequestRefused(f"a batch with acks=0 was refused with {', '.join(sorted(Code(code).name for code in codes))}")
 
 
 def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse | None:
@@ -79,8 +80,6 @@ def _authorise(authorizer: RequestAuthorizer, request: ProduceRequest, context: 
         return
     name = request.transactional_id
     if name is None or not authorizer.allows(context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
-        if not request.acks:
-            _close_if_refused([Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED])
         raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 

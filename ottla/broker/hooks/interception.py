@@ -115,6 +115,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     request: Any = None
     """The request that is handled instead of the client's request; None for no change."""
     response: Any = None
+    is_refused: bool = False
+    """Whether the request, or a part of it, gets an error. If the request has no response, its connection is closed."""
     complete: Callable[[Any], Any] | None = None
     """Changes the handler's response into the response that is sent."""
     on_effect: Callable[[], None] | None = None

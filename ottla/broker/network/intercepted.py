@@ -81,7 +81,7 @@ class _InterceptedRequest:
         self._route = route
 
     async def handle(self, request: Any, size_bytes: int) -> Any:
-        """Handle the request; returns the response to send, or None to send no response."""
+        """Handle the request; returns the response to send, or None to send no response. Raises `RequestRefused`."""
         verdict, client = self._verdict, self._client
         await self._wait_before(size_bytes)
         if verdict.is_unread and client.is_lost:
@@ -103,7 +103,11 @@ class _InterceptedRequest:
         self._took_effect()
         if verdict.ending is Ending.CUT:
             client.close("a fault closed the connection")
-        if verdict.ending is not Ending.ANSWER or response is None:
+        if verdict.ending is not Ending.ANSWER:
+            return None
+        if response is None:
+            if verdict.is_refused:
+                raise RequestRefused("a fault refused a request that gets no response")
             return None
         if verdict.complete is not None:
             response = verdict.complete(response)

@@ -33,6 +33,7 @@ def verdict(incoming: IncomingRequest, triggered: list[AddedFault], kill: Callab
         takes_effect=takes_effect,
         request=refusal.request,
         response=_throttled(refusal.response, throttle_ms),
+        is_refused=fault.error is not None,
         complete=_completed(refusal.complete, throttle_ms) if takes_effect else None,
         on_effect=kill if fault.kill == "after" else None,
         ending=_ending(fault),

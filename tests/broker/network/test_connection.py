@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.handlers import produce
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.framing import RECEIVE_BYTES
 from ottla.broker.network.listener import CLOSING_TICKS, Connections
@@ -15,7 +16,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.steps import Pause, next_turn
-from tests.broker.network.connected import HEARTBEAT, Transport, beats, feed, limits, serve
+from tests.broker.network.connected import HEARTBEAT, Transport, beats, declared, feed, limits, put, serve
 
 
 def test_frames_split_at_any_byte_are_read(monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]) -> None:
@@ -83,6 +84,21 @@ def test_bug_in_a_handler_is_logged_once_and_fails_one_request(
     assert codes == [0, Code.UNKNOWN_SERVER_ERROR, 0]
     assert broker.lifecycle.unexpected_errors == 1
     assert not transport.closed
+
+
+def test_bug_in_a_produce_without_a_response_closes_the_connection(
+    monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
+) -> None:
+    connection, transport = connected
+
+    def handle(ports: Any, request: ProduceRequest, context: Any) -> None:
+        raise RuntimeError("a bug")
+
+    put(monkeypatch, declared(0, handle, produce.failed))
+    request = ProduceRequest(transactional_id=None, acks=0, timeout_ms=1, topic_data=[])
+    feed(connection, request_frame(0, 9, 1, "c", request), iter(lambda: 1 << 16, None))
+    assert broker.lifecycle.unexpected_errors == 1
+    assert transport.closed
 
 
 def test_unencodable_response_closes_the_connection(

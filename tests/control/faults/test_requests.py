@@ -93,15 +93,25 @@ def test_faults_by_topic_name_match_requests_by_topic_id(faulty: Faulty) -> None
     ]
 
 
-def test_error_fault_for_acks_0_sends_no_response(faulty: Faulty) -> None:
-    faulty.do("topic t")
-    faulty.add(api="Produce", error=ERROR, times=2)
-    faulty.add(api="Produce", error=ERROR, topic="f-t")
+@pytest.mark.parametrize(("partitions", "stored"), [({}, 0), ({"topic": "f-t"}, 0), ({"topic": "f-t", "partition": 0}, 1)])
+def test_error_fault_for_acks_0_closes_the_connection(faulty: Faulty, partitions: dict[str, Any], stored: int) -> None:
+    """Without a response only the closed connection tells the producer that a batch was refused."""
+    faulty.do("topic t partitions=2")
+    faulty.add(api="Produce", error=ERROR, **partitions)
     with faulty.broker.connect() as client:
-        for _ in range(3):
-            client.send(produced("f-t", acks=0), 9)
+        client.send(produced("f-t/0", "f-t/1", acks=0), 9)
+        with pytest.raises(Closed, match="closed"):
+            client.call(produced("f-t"), 9)
+    assert faulty.do("log t/1").count("data") == stored
+
+
+def test_error_fault_for_acks_0_does_not_affect_other_partitions(faulty: Faulty) -> None:
+    faulty.do("topic t partitions=2")
+    faulty.add(api="Produce", error=ERROR, topic="f-t", partition=1)
+    with faulty.broker.connect() as client:
+        client.send(produced("f-t/0", acks=0), 9)
         assert codes_of_produce(client.call(produced("f-t"), 9)) == {"f-t/0": 0}
-    assert faulty.do("log t").count("data") == 1
+    assert faulty.do("log t").count("data") == 2
 
 
 @pytest.mark.parametrize("version", [4, 12])

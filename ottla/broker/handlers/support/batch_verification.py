@@ -53,6 +53,11 @@ class BatchVerification(msgspec.Struct, kw_only=True):
     has_waited: bool = False
     """Whether the request has waited for the coordinator. If so, its partitions were added durably (`Verification.join`)."""
 
+    @property
+    def implicit_add(self) -> bool:
+        """Whether a batch adds its partition to the transaction, without AddPartitionsToTxn."""
+        return self.context.version >= IMPLICIT_ADD_FROM
+
     async def add_together(self, request: ProduceRequest, pace: Pace) -> None:
         """Verify all partitions of the request with the coordinator (ReplicaManager.handleProduceAppend).
 
@@ -80,7 +85,7 @@ class BatchVerification(msgspec.Struct, kw_only=True):
                     continue
         if identity is None or not partitions:
             return
-        implicit_add = self.context.version >= IMPLICIT_ADD_FROM
+        implicit_add = self.implicit_add
         joined: Pause[None] = Pause()
         verification = self.ports.verification
         verification.join_all(self.transactional_id, identity, list(partitions), joined.end, implicit_add=implicit_add)
@@ -96,7 +101,7 @@ class BatchVerification(msgspec.Struct, kw_only=True):
         """
         key = (partition.log.topic, partition.log.partition)
         identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
-        implicit_add = self.context.version >= IMPLICIT_ADD_FROM
+        implicit_add = self.implicit_add
         waited = False
         while not _is_open(partition, header):
             if not waited:

@@ -1,7 +1,8 @@
-"""Appends the batches of a Produce request to their partitions (ReplicaManager.appendRecords).
+"""Appends the batches of a Produce request to their partitions, and waits for their replication (ReplicaManager.appendRecords).
 
-Each batch is checked (`checked_batch`), verified with the transaction coordinator if it is transactional (`batch_verification`),
-and appended. A refused batch gets an error in the response, and does not prevent the append of the request's other batches.
+The request is checked as a whole, and its partitions are added to the transaction together. Then each batch is checked
+(`checked_batch`), verified with the transaction coordinator if it is transactional (`batch_verification`), and appended. A refused
+batch gets an error in the response, and does not prevent the append of the request's other batches.
 """
 
 from __future__ import annotations
@@ -11,20 +12,16 @@ from typing import Protocol
 import msgspec
 
 from ottla.broker.apis.api import RequestContext
-from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
-from ottla.broker.coordinators.verification import Verification
-from ottla.broker.handlers.support.batch_verification import IMPLICIT_ADD_FROM, BatchVerification
+from ottla.broker.handlers.support import batch_verification, checked_batch
+from ottla.broker.handlers.support.batch_verification import BatchVerification
 from ottla.broker.handlers.support.checked_batch import CheckedBatch, RefusedBatch, check_batch, is_current
 from ottla.broker.handlers.support.produce_refusals import is_one_acceptable_batch, refused_partition, whole_refusal
 from ottla.broker.handlers.support.refused_batch import report_refused
 from ottla.broker.hooks.transaction_history import TransactionListener
-from ottla.broker.limits.inflating import InflatingMemory
-from ottla.broker.loop.counters import Counters
-from ottla.broker.loop.env import Clock, Timers
-from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.loop.env import Timers
 from ottla.broker.partitions.barrier import Barrier
-from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.partitions.partitions import Partition
 from ottla.broker.partitions.replication_wait import AppendedTo, replicated
 from ottla.coordinator.replication.leader import ACKS_ALL
 from ottla.protocol.errors import Code, KafkaError
@@ -45,17 +42,10 @@ WORK_BYTES_SHIFT = 8
 """Estimated time to handle a partition, in units of 2 us: `PARTITION_WORK`, and 1 per 256 bytes of batch and inflated payload."""
 
 
-class Ports(Protocol):
-    authorizer: RequestAuthorizer
-    partitions: Partitions
-    cluster: ClusterCommands
+class Ports(checked_batch.Ports, batch_verification.Ports, Protocol):
     live_config: LiveConfig
-    clock: Clock
     timers: Timers
     barrier: Barrier
-    counters: Counters
-    inflating: InflatingMemory
-    verification: Verification
     transaction_listener: TransactionListener | None
 
 
@@ -68,15 +58,17 @@ class UnreplicatedBatches(msgspec.Struct, kw_only=True):
     batches: list[tuple[AppendedTo, PartitionProduceResponse]] = []
 
 
-class RequestState(msgspec.Struct, kw_only=True):
+class _RequestState(msgspec.Struct, kw_only=True):
     """The state of one request, which its batches share."""
 
     ports: Ports
     context: RequestContext
-    batch_verification: BatchVerification | None
+    verifier: BatchVerification | None
     """Verifies transactional batches; None for a request without a transactional id."""
+    transactional_id: str | None
     acks: int
     allowance: Allowance
+    """Limits the inflated bytes of the request."""
     unreplicated: UnreplicatedBatches
 
 
@@ -84,19 +76,20 @@ async def append_batches(
     ports: Ports, request: ProduceRequest, context: RequestContext
 ) -> tuple[ProduceResponse, UnreplicatedBatches]:
     """Append the batches of a request. Returns the response, and the batches to wait for with `wait_for_replicas`."""
-    batch_verification = None
+    verifier = None
     if request.transactional_id is not None:
-        batch_verification = BatchVerification(ports=ports, context=context, transactional_id=request.transactional_id)
-    state = RequestState(
+        verifier = BatchVerification(ports=ports, context=context, transactional_id=request.transactional_id)
+    state = _RequestState(
         ports=ports,
         context=context,
-        batch_verification=batch_verification,
+        verifier=verifier,
+        transactional_id=request.transactional_id,
         acks=request.acks,
         allowance=Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes),
         unreplicated=UnreplicatedBatches(leaderships_lost=ports.barrier.leaderships_lost),
     )
     if is_one_acceptable_batch(ports, context, request):
-        # Most requests of producers with one partition: the loops and pauses of `_append_all` are not needed.
+        # The usual request. It needs no check as a whole, no pauses, and `BatchVerification.verify` adds its only partition.
         topic = request.topic_data[0]
         results = [await _append_one(state, topic, topic.partition_data[0])]
         responses = [TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results)]
@@ -106,7 +99,7 @@ async def append_batches(
 
 
 async def wait_for_replicas(ports: Ports, unreplicated: UnreplicatedBatches, timeout_ms: int) -> None:
-    """Wait until all in-sync replicas have the batches, and set the error codes of the batches that are lost or late."""
+    """Wait until all in-sync replicas have the batches. Sets the error codes of lost and late batches in the request's response."""
     appended = [appended for appended, _ in unreplicated.batches]
     codes = await replicated(ports.barrier, ports.timers, appended, unreplicated.leaderships_lost, timeout_ms)
     for ((partition, _), result), code in zip(unreplicated.batches, codes, strict=True):
@@ -115,11 +108,11 @@ async def wait_for_replicas(ports: Ports, unreplicated: UnreplicatedBatches, tim
             result.current_leader = LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.log.leader_epoch)
 
 
-async def _append_all(state: RequestState, request: ProduceRequest) -> list[TopicProduceResponse]:
+async def _append_all(state: _RequestState, request: ProduceRequest) -> list[TopicProduceResponse]:
     pace, allowance, work = Pace(), state.allowance, 0
     refused = await whole_refusal(state.ports, state.context, request, pace)
-    if state.batch_verification is not None and refused is Code.NONE:
-        await state.batch_verification.add_together(request, pace)
+    if state.verifier is not None and refused is Code.NONE:
+        await state.verifier.add_together(request, pace)
     responses = []
     for topic in request.topic_data:
         # If the request repeats a partition, only the last batch is appended.
@@ -144,24 +137,27 @@ async def _append_all(state: RequestState, request: ProduceRequest) -> list[Topi
     return responses
 
 
-async def _append_one(state: RequestState, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
+async def _append_one(state: _RequestState, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
     """Check, verify and append one batch; returns its result.
 
     No other work runs between the end of the verification and the append. If the partition or its configs have changed during the
     verification, the batch is checked again.
     """
-    ports, context, verification = state.ports, state.context, state.batch_verification
+    ports, context, verifier = state.ports, state.context, state.verifier
     left_bytes = state.allowance.left_bytes
     while True:
         # `check_batch` also finds the partition and checks that the client may write to the topic.
         checked = await check_batch(ports, context, topic, data, state.allowance)
         if isinstance(checked, RefusedBatch):
-            error = checked.error if verification is None else await verification.verify_refused(data.records, checked)
+            error = checked.error
+            if verifier is not None:
+                error = await verifier.verify_refused(data.records, checked)
             return _refused(state, data, checked.partition, error)
         try:
-            if verification is not None and checked.is_in_transaction:
-                others_ran = await verification.verify(checked.partition, checked.header)
+            if verifier is not None and checked.is_in_transaction:
+                others_ran = await verifier.verify(checked.partition, checked.header)
                 if others_ran and not is_current(ports, context, topic, data.index, checked):
+                    # The batch will be inflated again.
                     state.allowance.left_bytes = left_bytes
                     continue
             return _append(state, checked)
@@ -170,17 +166,17 @@ async def _append_one(state: RequestState, topic: TopicProduceData, data: Partit
 
 
 def _refused(
-    state: RequestState, data: PartitionProduceData, partition: Partition | None, error: KafkaError
+    state: _RequestState, data: PartitionProduceData, partition: Partition | None, error: KafkaError
 ) -> PartitionProduceResponse:
-    listener, verification = state.ports.transaction_listener, state.batch_verification
-    if verification is not None and verification.transactional_id and listener is not None:
-        report_refused(listener, state.ports.clock, state.context, verification.transactional_id, data, partition, error.code)
+    listener, transactional_id = state.ports.transaction_listener, state.transactional_id
+    if transactional_id and listener is not None:
+        report_refused(listener, state.ports.clock, state.context, transactional_id, data, partition, error.code)
     return refused_partition(data.index, error, partition)
 
 
-def _append(state: RequestState, checked: CheckedBatch) -> PartitionProduceResponse:
+def _append(state: _RequestState, checked: CheckedBatch) -> PartitionProduceResponse:
     partition = checked.partition
-    implicit_add = state.context.version >= IMPLICIT_ADD_FROM and state.batch_verification is not None
+    implicit_add = state.verifier is not None and state.verifier.implicit_add
     appended = partition.append(checked.batch, checked.header, implicit_add=implicit_add, acks=state.acks)
     result = PartitionProduceResponse(
         index=partition.log.partition,
