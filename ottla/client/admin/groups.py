@@ -76,8 +76,8 @@ class GroupDescription:
 
 
 def list_groups(brokers: BrokerConnections, silent: list[ClientError] | None = None) -> list[GroupListing]:
-    """List the groups of all coordinators, ordered by id. Groups of unreachable brokers are missing if ``silent`` is given,
-    which collects the errors."""
+    """List the groups of all coordinators, ordered by id. An error for an unreachable broker is raised, or added to ``silent`` if
+    that is given; the broker's groups are then missing."""
 
     def ask(node: BrokerNode, connection: BrokerConnection) -> list[GroupListing]:
         answer = brokers.ask(connection, ListGroupsRequest())
@@ -99,7 +99,8 @@ def list_groups(brokers: BrokerConnections, silent: list[ClientError] | None = N
 
 
 def find(brokers: BrokerConnections, group: str) -> GroupListing:
-    """Return the listing of a group. Raises `KafkaAnswered` for a group that is unknown, or that this user may not describe."""
+    """Return a group's entry in ListGroups. Raises `KafkaAnswered` for a group that is unknown, or that this user may not
+    describe."""
     listing = next((listing for listing in list_groups(brokers) if listing.group_id == group), None)
     if listing is None:
         raise _unknown(brokers, group)
@@ -167,7 +168,7 @@ def _member(kind: str, member: Any, described: Any) -> GroupMember:
 
 
 def _of_tasks(tasks: dict[str, list[int]], topology: Any) -> list[TopicPartition]:
-    """Return the partitions that tasks read. Tasks of subtopologies that are not in ``topology`` are skipped."""
+    """Return the partitions that tasks of a streams group read. Tasks of subtopologies that are not in ``topology`` are skipped."""
     subtopologies = [] if topology is None else topology.subtopologies or []
     sources = {s.subtopology_id: [*s.source_topics, *(t.name for t in s.repartition_source_topics)] for s in subtopologies}
     return sorted((topic, index) for task, indexes in tasks.items() for topic in sources.get(task, ()) for index in indexes)
@@ -184,13 +185,14 @@ def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
 
 
 def lag(brokers: BrokerConnections, group: str) -> dict[TopicPartition, int]:
-    """Return the lag of a group by partition: the number of offsets from the committed offset to the high watermark. For an owned
-    partition without a committed offset, the lag counts from the log start. Raises `KafkaAnswered`."""
+    """Return the lag of a group by partition: the number of offsets from the committed offset to the high watermark. The lag counts
+    from the log start if a member owns the partition and no offset is committed. Raises `KafkaAnswered`."""
     return {(p.topic, p.partition): p.unread for p in positions(brokers, find(brokers, group))}
 
 
 def positions(brokers: BrokerConnections, listing: GroupListing) -> list[GroupPosition]:
-    """Return the group's positions in partitions with a committed offset or an owner, ordered by topic and partition."""
+    """Return the group's positions in partitions that have a committed offset or that a member owns, ordered by topic and
+    partition."""
     if listing.state in RESTING:
         return _positions(brokers, listing, [])
     return _describe(brokers, listing).positions
