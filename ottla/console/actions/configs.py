@@ -64,6 +64,7 @@ class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def _is_sensitive(brokers: BrokerConnections, key: str) -> bool:
-    """Whether a config that is not set for all brokers is sensitive. Only the configs of a single broker say so."""
+    """Whether a config is sensitive, according to the configs of one broker: a response about all brokers has only the configs that
+    are set."""
     known = get_configs(brokers, ConfigKind.BROKER, str(brokers.nodes()[0].node_id))
     return any(config.name == key and config.sensitive for config in known)
