@@ -108,7 +108,6 @@ def find(brokers: BrokerConnections, group: str) -> GroupListing:
 
 
 def _unknown(brokers: BrokerConnections, group: str) -> KafkaAnswered:
-    """Return the error for a group that is not listed. Raises `KafkaAnswered` if this user may not describe the group."""
     # ListGroups omits groups that this user may not describe; FindCoordinator returns an error for them.
     brokers.until_final(f"describing group {group!r}", lambda: brokers.coordinator(GROUP, group))
     message = "ottla group list shows the groups"
@@ -175,7 +174,6 @@ def _of_tasks(tasks: dict[str, list[int]], topology: Any) -> list[TopicPartition
 
 
 def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
-    """Decode the assignment of a consumer. Returns an empty assignment for invalid bytes."""
     try:
         version = min(int.from_bytes(raw[:2], "big"), consumer_protocol_assignment.MAX_VERSION)
         assignment = decode_body(consumer_protocol_assignment.decode, raw, 2, version, may_trail=True)

@@ -84,7 +84,7 @@ def leaderless(brokers: BrokerConnections) -> list[LeaderlessPartition]:
 def _described(
     brokers: BrokerConnections, topic: str, without: dict[int, MetadataResponsePartition]
 ) -> Iterator[LeaderlessPartition]:
-    """Describe the partitions of one topic. A broker without KIP-966 reports in-sync replicas but no eligible leaders."""
+    """Describe leaderless partitions of a topic. A broker without KIP-966 reports in-sync replicas but no eligible leaders."""
     partitions: dict[int, MetadataResponsePartition | DescribeTopicPartitionsResponsePartition] = {**without}
     cursor: Cursor | None = None
     try:

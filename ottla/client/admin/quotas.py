@@ -72,7 +72,6 @@ def list_quotas(brokers: BrokerConnections, entity: Entity, *, is_strict: bool =
 
 
 def _order(quotas: EntityQuotas) -> list[tuple[bool, bool, str]]:
-    """Sort by user, client id and address. Defaults come after names."""
     return [
         (kind in quotas.entity, quotas.entity.get(kind) is None, quotas.entity.get(kind) or "") for kind in (USER, CLIENT_ID, IP)
     ]
