@@ -164,7 +164,8 @@ def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -
         said = format_directory(RealFilesystem(), config, checked_cluster_id(cluster_id), ignore_formatted=True)
         print(said, flush=True)
     arguments = ["serve"] if file is None else ["serve", str(file)]
-    # Libraries such as Testcontainers wait for these lines of Kafka's log. They start brokers, so controllers print no such lines.
+    # Libraries such as Testcontainers, which start only brokers, wait for these lines of Kafka's log. Controllers do not print
+    # them.
     for line in STARTED_LINES if "broker" in config.settings.process_roles else ():
         arguments += ["--started-line", line.format(node_id=config.settings.node_id)]
     return arguments, serving

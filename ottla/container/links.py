@@ -1,4 +1,5 @@
-"""Creates links to ottla's tool script, at the paths that Kafka's command line tools have in the three images."""
+"""Creates links to ottla's tool script, at the paths of Kafka's command line tools in the images of Kafka, Confluent and
+Bitnami."""
 
 from __future__ import annotations
 

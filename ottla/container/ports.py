@@ -1,4 +1,4 @@
-"""``nc -z HOST PORT`` for health checks, which test with it whether a port is open. The base image has no netcat."""
+"""``nc -z HOST PORT``, with which health checks test whether a port is open, because the base image has no netcat."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def nc(arguments: Sequence[str]) -> list[str]:
 
 
 def wait_for_port(addresses: Sequence[Address], timeout_s: float) -> None:
-    """Connect to the addresses in turn, until one accepts the connection. Raises `PortClosed` after the timeout."""
+    """Connect to the addresses in turn, until a connection is accepted. Raises `PortClosed` after the timeout."""
     deadline = time.monotonic() + timeout_s
     while True:
         for host, number in addresses:

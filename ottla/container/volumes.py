@@ -71,7 +71,7 @@ def log_directory(mounted: Collection[str], root: str = "") -> ChosenDirectory:
 
 
 def _is_formatted(directory: str) -> bool:
-    # `os.access` returns False for a directory that this user may not search; `Path.exists` would raise PermissionError.
+    # `os.access` returns False for a directory that this user may not search; `Path.exists` may raise PermissionError.
     return os.access(f"{directory}/{META_FILE}", os.F_OK)
 
 

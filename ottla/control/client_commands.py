@@ -24,8 +24,8 @@ class ClientParameters(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _selected(steered: Steered, clients: ClientParameters) -> Iterator[Accepted]:
-    """Yield the connections of the selected clients. ottla's own clients, such as the console, are selected only by their exact
-    client id, as by faults."""
+    """Yield the connections of the selected clients. As with faults, ottla's own clients, such as the console, are selected only by
+    their exact client id."""
     if clients.user is None and clients.client_id is None:
         raise CommandRefused(400, 'give user, client_id or both, as in {"user": "alice"}; * selects every user')
     for connection in steered.serving.broker.connections.all():

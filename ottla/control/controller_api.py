@@ -1,6 +1,6 @@
 """The control API of a controller in another process than its brokers. Its only command lists requests that ACLs have denied: the
-controller authorizes requests that brokers forward, so only the controller knows which it denied. Faults, the clock and the history
-are commands of the brokers' control APIs."""
+controller authorizes requests that brokers forward, so only the controller knows which it denied. Only the brokers' control APIs
+have commands for faults, the clock and the history."""
 
 from __future__ import annotations
 

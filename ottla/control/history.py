@@ -19,12 +19,12 @@ from ottla.protocol.errors import Code
 
 EVENTS_OF_ONE_ID = 500
 UNSORTED_EVENTS = 12
-"""Maximum number of queued events, which are not in the rings yet. It keeps the queue below `MAX_WAITING_BYTES`."""
+"""Maximum number of queued events, which are not yet stored by id. This number keeps the queue below `MAX_WAITING_BYTES`."""
 MAX_WAITING_BYTES = 2 << 20
 """Upper bound on the size of the queued events, in bytes. A transactional id may have 32,767 characters, and Python may store four
 bytes for each character."""
 MAX_BYTES = 6 << 20
-"""Upper bound, in estimated bytes, on the events in the rings."""
+"""Upper bound, in estimated bytes, on the stored events of all ids."""
 EVENT_BYTES, PARTITION_BYTES, ID_BYTES = 600, 400, 1_500
 """Estimated sizes in bytes: of an event without its partitions, of a partition in an event, of an id without its text."""
 COORDINATORS_APIS = frozenset(("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"))
@@ -49,7 +49,7 @@ class KnownId(msgspec.Struct, frozen=True, kw_only=True):
 class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str
     holder: Holder | None
-    """None if no stored request shows the current owner."""
+    """None if the current owner is unknown."""
     forgotten: int
     """The number of older events that were dropped."""
     events: list[dict[str, Any]]
@@ -119,7 +119,7 @@ class EventHistory:
     def is_held_by(self, transactional_id: str, asker: Asker) -> bool:
         ring = self._rings.get(transactional_id)
         if ring is None or ring.holder is None:
-            # A queued event may show the current owner.
+            # Store queued events by id, because a queued event may show the current owner.
             self._sort()
             ring = self._rings.get(transactional_id)
         if ring is None or ring.holder is None or (holder := ring.holder.asker) is None:
@@ -138,7 +138,7 @@ class EventHistory:
         by_id: defaultdict[str, list[Happened]] = defaultdict(list)
         for event in reversed(events):
             by_id[event.transactional_id].append(event)
-        # Rings are ordered by their last event, oldest first, so ids are added in this order.
+        # Ids are ordered by their last event, oldest first, so they are added in this order.
         for transactional_id, newest_first in reversed(by_id.items()):
             ring = self._rings.pop(transactional_id, None)
             if ring is None:

@@ -256,7 +256,6 @@ class ControlServer:
         check_token(environ, self.token)
 
     def _check_page_token(self, environ: WSGIEnvironment) -> None:
-        """Raise `CommandRefused` without the token of the pages or of the control API."""
         if not has_token(environ, self._pages_token):
             check_token(environ, self.token)
 

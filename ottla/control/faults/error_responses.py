@@ -132,7 +132,7 @@ def _rewritten(message: Any, shapes: tuple[Shape, ...], topics: RequestTopics, c
 def _rewritten_topic(topic: Any, *, shape: Shape, topics: RequestTopics, code: int, matches: Matches) -> Any:
     name = topic_of(topic, topics)
     if not shape.partitions and matches(NamedPlace(name, TOPIC_ITSELF)):
-        # A topic with an error of its own has no partitions in the response.
+        # A topic with an error code has no partitions in the response.
         return replace(topic, error_code=code, **{shape.answered_partitions: []})
     answers = getattr(topic, shape.answered_partitions)
     told = [_refused(type(a), index_of(a), code) if matches(NamedPlace(name, index_of(a))) else a for a in answers]

@@ -15,7 +15,7 @@ CONSOLE_CLIENT_ID = "ottla-console"
 HANDLE_CLIENT_ID = "ottla-handle"
 """The client id of `ottla.Broker`, `ottla.Cluster` and the pytest plugin."""
 OWN_CLIENT_IDS = frozenset((CONSOLE_CLIENT_ID, HANDLE_CLIENT_ID))
-"""The client ids of ottla's own clients, which only faults with exactly the same client id hit. A test's counts must not depend on
+"""The client ids of ottla's own clients. Only a fault with exactly the same client id hits them: a test's counts must not depend on
 a browser that shows the console, and a test with a fault on Fetch must still be able to read records through `ottla.Broker`."""
 
 

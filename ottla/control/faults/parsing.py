@@ -21,8 +21,8 @@ MAX_SAID = 200
 
 
 def parse_faults(text: str | bytes) -> list[Fault]:
-    """Parse a JSON or YAML text with one fault or a list of faults. Raises `FaultError`; for a list it contains the number of the
-    invalid fault."""
+    """Parse a JSON or YAML text with one fault or a list of faults. Raises `FaultError`; for a list the message has the invalid
+    fault's number."""
     if len(text) > MAX_TEXT_BYTES:
         raise FaultError(f"the faults have {len(text):,} bytes; at most {MAX_TEXT_BYTES:,} are allowed")
     given = _decoded(text)

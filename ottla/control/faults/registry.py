@@ -47,7 +47,7 @@ class Faults:
         self._kill = kill
         self._added: dict[int, AddedFault] = {}
         self._last_id = 0
-        # The active faults by API key and by point. These are attributes, because a call per request would cost time.
+        # The active faults by API key and by transaction point. These are attributes, because a call per request would cost time.
         self.watched_keys: dict[int, tuple[AddedFault, ...]] = {}
         self.watched_points: dict[Point, tuple[AddedFault, ...]] = {}
         self.watched_handshakes: tuple[AddedFault, ...] = ()
