@@ -11,7 +11,7 @@
 - `log_sizes`: returns the sizes of partitions on disk (DescribeLogDirs).
 - `offsets`: finds the first and last offsets of partitions, and the offsets of timestamps (ListOffsets).
 - `places`: positions in a topic as users write them: the beginning, the end, an offset, or a time.
-- `positions`: computes a group's positions and lag, for the command line, the console, ``ottla why`` and `ottla.testing`.
+- `positions`: computes a group's positions and lag, for commands, the console and `ottla.testing`.
 - `quotas`: sets, lists and removes the quotas of users, client ids and addresses.
 - `record_deletion`: deletes the oldest records of partitions (DeleteRecords, KIP-107).
 - `resets`: plans the reset of a group's offsets.

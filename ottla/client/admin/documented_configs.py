@@ -50,7 +50,7 @@ def documented_configs(brokers: BrokerConnections, kind: ConfigKind, name: str) 
     def default_of(config: Config, described: DescribeConfigsResourceResult) -> str | None:
         if not config.own:
             return config.value
-        # Synonyms are ordered by precedence: the first is the resource's own value, the second the value that replaces it.
+        # Synonyms are ordered by precedence: the first is the resource's own value, the second its default.
         return of_topics.get(config.name) or next((synonym.value for synonym in described.synonyms[1:]), None)
 
     return [

@@ -93,7 +93,7 @@ def list_groups(brokers: BrokerConnections, silent: list[ClientError] | None = N
             for g in answer.groups
         ]
 
-    # A group that moves during the listing may occur twice.
+    # A group that moves to another coordinator meanwhile may be listed twice.
     listings = {listing.group_id: listing for listing in brokers.of_all("listing groups", ask, silent)}
     return [listings[name] for name in sorted(listings)]
 
@@ -147,7 +147,7 @@ def _member(kind: str, member: Any, described: Any) -> GroupMember:
     make = partial(
         GroupMember,
         member_id=member.member_id,
-        # Members of share groups are never static.
+        # Members of share groups have no instance id.
         instance_id=getattr(member, "group_instance_id" if kind == CLASSIC else "instance_id", None),
         client_id=member.client_id,
         host=member.client_host,

@@ -1,4 +1,4 @@
-"""Computes a group's positions and lag, for the command line, the console, ``ottla why`` and `ottla.testing`.
+"""Computes a group's positions and lag, for commands, the console and `ottla.testing`.
 
 Like kafka-consumer-groups, it lists each partition for which the group has a committed offset or which a member owns.
 """

@@ -58,7 +58,7 @@ class TransactionDescription:
 
     @property
     def is_ongoing(self) -> bool:
-        """Whether the outcome of the transaction is not decided yet."""
+        """Whether the outcome of the transaction is undecided."""
         return self.state == TxnState.ONGOING.label
 
 
@@ -78,7 +78,7 @@ class OpenTransaction:
 
 @dataclass(slots=True, frozen=True)
 class HangingTransaction:
-    """An open transaction that no coordinator knows. ``transactional_id`` has the same producer id; None if no id has it.
+    """An open transaction that no coordinator knows. ``transactional_id`` has the same producer id, or is None.
     ``idle_ms`` is the time since the last write."""
 
     transaction: OpenTransaction
