@@ -141,7 +141,7 @@ def document(said: dict[str, Any]) -> str:
 
 
 def _handed_over(plan: GraduationPlan) -> list[TopicBytes]:
-    """Return the topics that contain records and are not internal."""
+    """Return the topics, without internal topics that are empty."""
     topics = []
     for topic in sorted(plan.state.topics.values(), key=lambda t: t.name):
         size = sum(s for n, files in plan.directories.items() if n.rpartition("-")[0] == topic.name for _, s in files)
@@ -245,8 +245,8 @@ def adopt(
 
 
 def audit(directory: str, *, as_json: bool = False, say: Callable[[str], None] = print) -> int:
-    """Audit a directory. The exit code is 0 if every transaction is complete, 2 if a transaction is torn or unreadable, and 1 if
-    the directory cannot be read."""
+    """Audit a directory. The exit code is 0 if every transaction is complete, 2 if a transaction is incomplete or a file is
+    unreadable, and 1 if the directory cannot be read."""
     from ottla.operations.directory_audit import audit_directory, size_bytes
     from ottla.operations.guards import check_plain_logs, locked_for_reading
     from ottla.storage.real_filesystem import RealFilesystem
