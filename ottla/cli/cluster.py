@@ -167,7 +167,8 @@ def restart(node: str, data_dir: Path | None, ready_file: Path | None) -> int:
     except OSError as error:
         why = error.strerror or str(error)
         raise Refused(
-            f"no cluster of `ottla serve --brokers` is running on {data_dir} ({why}); give its --data-dir", exit_code=1
+            f"no cluster of `ottla serve --brokers` is running on {data_dir} ({why}); give the --data-dir of a running cluster",
+            exit_code=1,
         ) from None
     if answer.get("event") != "started":
         raise Refused(str(answer.get("reason")), exit_code=1)

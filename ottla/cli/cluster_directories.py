@@ -76,7 +76,7 @@ def grow(
         say(f"  {counted(grown.topics, 'topic')}, {partitions} with {replicas} each")
         for note in grown.notes:
             say(f"  note: {note}")
-        say(f"start it with: ottla serve --data-dir {directory} --brokers {grown.brokers}")
+        say(f"start the cluster with: ottla serve --data-dir {directory} --brokers {grown.brokers}")
         return 0
 
     return carefully(work)

@@ -178,14 +178,14 @@ def _report(plan: GraduationPlan, say: Callable[[str], None]) -> None:
 
 def _advise(plan: GraduationPlan, directory: str, say: Callable[[str], None]) -> None:
     node_id = plan.identity.node_id
-    say("Start Apache Kafka on it with a server.properties that has, besides your listeners:")
+    say("Start Apache Kafka on this directory with a server.properties that has, besides your listeners:")
     say(f"  process.roles=broker,controller\n  node.id={node_id}\n  controller.quorum.voters={node_id}@localhost:9093")
     say(f"  log.dirs={directory}\n  offsets.topic.replication.factor=1\n  transaction.state.log.replication.factor=1")
-    say("Do not run kafka-storage format on it.")
+    say("Do not run kafka-storage format on the directory.")
     level = plan.state.features.get("metadata.version", 0)
     if level > LEVEL_OF_4_3:
         older = f"--feature metadata.version={LEVEL_OF_4_3} converts for 4.3"
-        say(f"It needs Apache Kafka 4.4 or newer (metadata.version {level}); {older}.")
+        say(f"The directory needs Apache Kafka 4.4 or newer (metadata.version {level}); {older}.")
 
 
 def adopt(

@@ -239,5 +239,7 @@ class Search:
                     wanted[index] = following
             fruitless = 0 if has_data else fruitless + 1
             if fruitless == FRUITLESS_ROUNDS:
-                raise ClientError(f"the broker returned no records of {self._topic}, although it has more; read another offset")
+                raise ClientError(
+                    f"the broker returned no records of {self._topic}, although the topic has more; read another offset"
+                )
         self.searched += max(1, before - sum(part.high - part.low for part in parts.values()))

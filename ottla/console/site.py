@@ -52,7 +52,7 @@ LONGEST_INTERVAL_S: Final = 10.0
 MAX_EVENT_BYTES: Final = 4 << 20
 """Maximum size of a page's values, in bytes. Each page limits the number of its rows, but not the length of all names."""
 SILENCE_S: Final = 5.0
-"""Time without a change, in seconds, after which an empty comment is sent to detect a closed page."""
+"""Time without a change, in seconds, after which a comment is sent to detect a closed page."""
 KINDS: Final = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 
 log = structlog.get_logger()
