@@ -190,7 +190,7 @@ class RandomGroupsWorld(GroupShardWorld):
 
 
 @pytest.mark.parametrize("seed", seeds(6, in_check=2))
-def test_group_commands_survive_failed_appends(seed: int) -> None:
+def test_group_coordinator_commands_survive_failed_appends(seed: int) -> None:
     world = RandomGroupsWorld(seed)
     for _ in range(STEPS):
         world.step()
@@ -201,7 +201,7 @@ def test_group_commands_survive_failed_appends(seed: int) -> None:
 @pytest.mark.smoke
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("seed", seeds(3, in_check=1))
-def test_transaction_commands_survive_failed_appends(seed: int, version: int) -> None:
+def test_transaction_coordinator_commands_survive_failed_appends(seed: int, version: int) -> None:
     rng, world = random.Random(seed), TransactionWorld(version=version)
     shard, new_id = world.shard, world.new_producer_id
     known: dict[str, ProducerIdAndEpoch] = {}
