@@ -34,7 +34,7 @@ class Scheduler:
             self.soon.popleft()()
 
     def advance(self, by_ms: float, settle: Callable[[], None] | None = None) -> None:
-        """Let time pass. Timers fire in order, and ``settle``, which a test may replace, is called after each."""
+        """Let this much simulated time pass. Timers fire in order, and ``settle`` is called after each timer."""
         settle = self.settle if settle is None else settle
         end_ms = self.now_ms + by_ms
         while (at_ms := self.timers.next_ms) is not None and at_ms <= end_ms:
