@@ -240,7 +240,7 @@ def run(durability: str, states: int, seed: int) -> int:
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
-def test_broker_recovers_from_crash_states(durability: str) -> None:
+def test_broker_recovers_from_crash_states_of_one_workload(durability: str) -> None:
     assert run(durability, STATES_IN_FAST, 1) >= STATES_IN_FAST
 
 
