@@ -2,9 +2,9 @@
 
 ``@pytest.mark.budget("mutants", seconds=90, floor=10)`` limits the tests of the budget "mutants" to 90 seconds together in a run
 with ``--budgets``, but at least 10 of them run, however slow the machine is. The remaining tests are skipped; pytest-randomly
-orders the tests by the seed of the run, so each run skips other tests. `BUDGETS` gives whole files such a budget. A test that itself
-loops over cases gets as many cases as its budget allows from the fixture `within_budget`. Without ``--budgets``, as in ``make
-nightly`` or when a test is named on the command line, everything runs.
+orders the tests by the seed of the run, so each run skips other tests. `BUDGETS` gives whole files such a budget. A test that loops
+over cases gets as many cases as its budget allows from the fixture `within_budget`. Without ``--budgets``, as in ``make nightly``
+or when a test is named on the command line, everything runs.
 """
 
 from __future__ import annotations
