@@ -210,7 +210,7 @@ ELSEWHERE = {
     (
         "docs/spark.md",
         "frames = ottla.spark.arranged(frame, options)",
-    ): f"{_FIRST_RUN}::test_frame_with_a_name_is_written_once_by_format",
+    ): f"{_FIRST_RUN}::test_frame_with_a_write_name_is_written_once_by_the_ottla_format",
     ("docs/spark.md", "with ottla.spark.sinks("): f"{_FIRST_RUN}::test_several_sinks_write_one_batch_at_the_same_time",
     ("docs/spark.md", 'source = {"kafka.bootstrap.servers": "broker:9092", "subscri'): (
         f"{_FIRST_RUN}::test_records_that_cannot_be_decoded_are_written_once_as_dead_letters"
@@ -219,7 +219,7 @@ ELSEWHERE = {
     ("docs/spark-from-kafka-sink.md", "import ottla.spark"): _OWN_SINK,
     ("docs/spark-from-kafka-sink.md", "listener = ottla.spark.listener(invoices, on_progress=print)"): _OWN_SINK,
     ("docs/spark-from-kafka-sink.md", "pip install 'ottla[spark]'"): (
-        "tests/spark/doctor/test_cluster_checks.py::test_healthy_cluster_passes_and_stays_unchanged"
+        "tests/spark/doctor/test_cluster_checks.py::test_spark_doctor_passes_a_healthy_cluster_and_changes_nothing"
     ),
     ("docs/security.md", "ottla serve --user alice:secret \\"): (
         "tests/broker/handlers/test_first_users.py::test_user_can_authenticate_by_every_mechanism"
