@@ -52,10 +52,10 @@ class BrokerNode:
 
 
 class BrokerConnections:
-    """Keeps a connection to each used broker. ``clock`` returns seconds, and ``pause`` sleeps for seconds.
+    """Keeps a connection to each broker that a request was sent to. ``clock`` returns seconds, and ``pause`` sleeps for seconds.
 
-    ``connecting`` has the settings of TLS and SASL. ``oldest`` is passed to each `BrokerConnection`. ``longest_pause_s`` limits the
-    pause between two attempts. With ``waits`` connecting is retried until the timeout even if no broker has responded yet.
+    ``connecting`` has the settings of TLS and SASL. ``oldest`` has minimum request versions by API name. ``longest_pause_s`` limits
+    the pause between two attempts. With ``waits`` connecting is retried until the timeout even if no broker has responded yet.
 
     Raises `ClientError` if ``bootstrap`` is not a list of addresses.
     """
@@ -90,7 +90,7 @@ class BrokerConnections:
         self._pause = pause
         self._connections: dict[Address, BrokerConnection] = {}
         self._coordinators: dict[tuple[int, str], BrokerNode] = {}
-        """Coordinators by type and key; cleared when a request fails."""
+        """Coordinators by coordinator type and key; cleared when a request fails."""
         self._leaders: dict[str, dict[int, BrokerNode]] = {}
         """The last results of `leader_nodes`, by topic."""
         self._has_answered = False
@@ -108,7 +108,7 @@ class BrokerConnections:
         try:
             answer = connection.call(request, at_most)
         except (OSError, ClientError):
-            # After an error the response may still arrive, and would be read as the response to the next request.
+            # Close the connection: a late response would be read as the response to the next request.
             self._drop(connection.address)
             raise
         self._has_answered = True
@@ -162,8 +162,8 @@ class BrokerConnections:
     ) -> list[T]:
         """Call ``ask`` for each broker in turn, with retries as in `until_final`, and join the results.
 
-        Without ``silent`` an unreachable broker is an error. Otherwise such errors are added to ``silent``, and raised only if no
-        broker responds.
+        Raises `Unreachable` or `TimedOut` for a broker that does not respond. With ``silent`` these errors are appended to the list
+        instead, except in a cluster of one broker.
         """
         given: list[T] = []
         nodes = self.nodes()
@@ -197,11 +197,11 @@ class BrokerConnections:
             try:
                 return self._connected(self._bootstrap[0])
             except OSError as error:
-                # Try this address last from now on, because noticing a dead broker takes time.
+                # Try this address last from now on, because connecting to a dead broker may take long.
                 self._bootstrap.append(self._bootstrap.pop(0))
                 last = error
         assert last is not None
-        # All addresses failed, so the error does not name only the last address.
+        # All addresses failed, so the error names no single address.
         raise OSError(last.errno, last.strerror or str(last))
 
     def node(self, node: BrokerNode) -> BrokerConnection:
@@ -276,7 +276,7 @@ class BrokerConnections:
     def _coordinator(self, kind: int, key: str) -> BrokerNode:
         request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
         answer = self.ask(self.anyone(), request)
-        # Before version 4 FindCoordinator has one key, and its response no list (KIP-699).
+        # Before version 4 FindCoordinator looks up one key, and its response has no list of coordinators (KIP-699).
         coordinator = answer.coordinators[0] if answer.coordinators else answer
         check(f"the coordinator of {key!r}", coordinator.error_code, coordinator.error_message)
         return BrokerNode(node_id=coordinator.node_id, host=coordinator.host, port=coordinator.port)
@@ -301,7 +301,7 @@ class BrokerConnections:
         return self.until_final("asking for features", lambda: self.anyone().features)
 
     def cluster_id(self) -> str | None:
-        """Return the cluster id; None if the brokers are too old to have a cluster id."""
+        """Return the cluster id; None for brokers that are too old to have one."""
         return self.until_final("asking for the cluster's id", lambda: self.metadata([])).cluster_id
 
     def topic_of(self, metadata: MetadataResponse, topic: str) -> MetadataResponseTopic:
@@ -310,7 +310,7 @@ class BrokerConnections:
         if described is None or described.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             message = f"create it first: ottla topic create {quote(topic)}"
             raise UnknownTopic(f"unknown topic {topic!r} at {self.bootstrap}", Code.UNKNOWN_TOPIC_OR_PARTITION, message)
-        # In old versions of Metadata LEADER_NOT_AVAILABLE is the topic's error code, in newer versions the partition's.
+        # Old versions of Metadata have LEADER_NOT_AVAILABLE as the topic's error code, newer versions as the partition's.
         if described.error_code != Code.LEADER_NOT_AVAILABLE:
             check(f"topic {topic!r}", described.error_code)
         return described
