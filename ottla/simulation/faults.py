@@ -44,7 +44,7 @@ class FaultyWorld(Protocol):
 
 
 class InjectedFaults:
-    """Injects faults. Each fault ends after its duration, or earlier by `World.heal`."""
+    """Injects faults, and ends each after its duration. `World.heal` ends all."""
 
     def __init__(self, world: FaultyWorld) -> None:
         self._world = world

@@ -14,7 +14,7 @@ Send = Callable[[Callable[[], None]], None]
 
 
 class End:
-    """The asyncio transport at one end of a connection. Written data arrives at the peer in a later turn."""
+    """The asyncio transport at one end of a connection. Written data arrives at the peer in a later turn of the event loop."""
 
     def __init__(self, protocol: asyncio.BaseProtocol, call_soon: Send, send: Send, peer: str = CLIENT_HOST) -> None:
         self._protocol = protocol

@@ -29,7 +29,7 @@ OPEN_FILE_LIMIT = 1 << 20
 
 
 class Server(Protocol):
-    """The server on a machine: a broker or a controller."""
+    """A broker or a controller."""
 
     lifecycle: Lifecycle
 
@@ -42,7 +42,7 @@ S = TypeVar("S", bound=Server)
 MakeServer = Callable[[Env, BrokerConfig, Mapping[str, int]], S]
 
 ASIDE_MS = 2.0
-"""Maximum delay, in ms, before work in a thread, and again before its result. A slow disk multiplies both."""
+"""Maximum delay, in ms, before a thread begins its work, and again before its result arrives. Slow disks multiply it."""
 
 
 class NodeEnv:

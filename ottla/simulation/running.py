@@ -102,7 +102,7 @@ def rare(brokers: int) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Report:
-    """The results of many seeds. ``failed`` are the results with findings, in the order of their seeds."""
+    """The results of many seeds. ``failed`` are the results with errors, by seed."""
 
     brokers: int = 1
     seeds: int = 0

@@ -15,7 +15,7 @@ class Scheduler:
         self.now_ms = now_ms
         self.timers = TimedCalls()
         self.soon: deque[Callable[[], None]] = deque()
-        """Calls that are due now, in order. A test may remove them and make them itself."""
+        """Calls that are due now, in order. `World.run_until` makes them one by one."""
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> TimedCall:
         return self.timers.add(self.now_ms + delay_ms, callback)

@@ -24,7 +24,7 @@ class TornDisk:
     """Replays recorded file operations, and derives the states after a crash."""
 
     def __init__(self, image: Mapping[str, bytes] | None = None) -> None:
-        """``image`` are the initial files, which are durable, by path."""
+        """``image`` maps paths to contents of the initial files, which are synced."""
         self._files = {path: _Content(bytearray(data), len(data)) for path, data in (image or {}).items()}
         self._undo: dict[str, _Content | None] = {}
 
