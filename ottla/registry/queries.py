@@ -79,7 +79,7 @@ def found_by_schema(state: RegistryState, subject: str, schema: SchemaText, *, d
 
 
 def schema_fields(schema: SchemaText) -> dict[str, Any]:
-    """Return a schema as a response. As in Confluent's registry the type of Avro schemas is omitted."""
+    """Return a schema's fields for a response. As in Confluent's registry the type is omitted for Avro schemas."""
     fields: dict[str, Any] = {} if schema.kind == AVRO else {"schemaType": schema.kind}
     if schema.references:
         fields["references"] = schema.references

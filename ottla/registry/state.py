@@ -27,16 +27,16 @@ DEFAULT_LEVEL: Final = "BACKWARD"
 DEFAULT_MODE: Final = "READWRITE"
 MODES: Final = (DEFAULT_MODE, "READONLY", "READONLY_OVERRIDE", "IMPORT")
 MAX_QUOTED_CHARS: Final = 40
-"""Maximum length of a record's value in a log line."""
+"""Maximum length of a record's text that is quoted in a log line."""
 CONTEXT_PREFIX: Final = ":."
 """Prefix of subjects of a context other than the default. The registry has no contexts and ignores such records."""
 
 Identity = Callable[[SchemaText], bytes]
-"""Returns a digest that equal schemas have in common; see `formats.types.identity`."""
+"""Returns a digest that is the same for equal schemas; see `formats.types.identity`."""
 
 
 class RegistryState:
-    """The state of the registry. A `SchemaLog` owns it, and the log's lock protects it. ``identity`` decides which schemas are
+    """The state of the registry. A `SchemaLog` owns the state and protects it by a lock. Schemas with the same ``identity`` are
     equal."""
 
     def __init__(self, identity: Identity) -> None:
@@ -91,8 +91,8 @@ class RegistryState:
                     yield version
 
     def replay(self, key_bytes: bytes | None, value: bytes | None) -> str | None:
-        """Apply a record. Ignores records of other formats and contexts. Returns text for the log if a record of this format is
-        malformed and therefore ignored; else None."""
+        """Apply a record. Ignores records of other formats and contexts. Returns text for the log if a record is malformed and
+        therefore ignored; else None."""
         key = decoded_key(key_bytes)
         if key is None or (key.subject or "").startswith(CONTEXT_PREFIX):
             return None
