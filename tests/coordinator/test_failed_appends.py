@@ -237,10 +237,11 @@ def test_transaction_coordinator_commands_survive_failed_appends(seed: int, vers
 
 @pytest.mark.entry("INI-18")
 def test_fenced_producer_stays_fenced_after_a_failed_append() -> None:
-    """The epoch of a record whose append failed is assigned later. A producer with the previous epoch is fenced then."""
+    """InitProducerId after a failed append assigns the epoch of the lost record. A producer with the previous epoch is fenced
+    then."""
     world = TransactionWorld()
     first = world.init()
-    # The test does not append this result. Its record would have stored the previous epoch, with which a producer may retry.
+    # The record of this result is not appended. It would have stored the previous epoch, with which a producer may retry.
     world.shard.init_producer_id(ID, 60_000, first, world.now_ms, world.new_producer_id)
     second = world.init()
     assert (second.producer_id, second.epoch) == (first.producer_id, first.epoch + 1)

@@ -1,4 +1,4 @@
-"""Crash states of a broker's disk: all acknowledged writes are present, and no transaction is torn."""
+"""Crash states of a broker's disk: all acknowledged writes are present, and no decided transaction has lost records or markers."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def check_audit(story: Story, broker: SimulatedBroker, accountable: set[str]) ->
 
 
 def check_promises(story: Story, count: int, broker: SimulatedBroker, seen: dict[str, list[str]]) -> None:
-    """Check that acknowledged records exist, that acknowledged outcomes hold, and that no transaction is torn."""
+    """Check that acknowledged records and outcomes exist, and that no decided transaction has lost records or markers."""
     for acknowledged_at, where, _, value in story.acknowledged:
         if acknowledged_at <= count:
             assert value in seen[where]

@@ -1,4 +1,5 @@
-"""Random histories of transactions on a simulated broker, and an oracle of the torn transactions after a loss of data.
+"""Random histories of transactions on a simulated broker, and an oracle of the torn transactions (with lost records or markers)
+after a loss of data.
 
 `History` runs transactions of both transaction versions and records the offsets of everything that they write. After the ends of
 some logs are removed, `Oracle` computes which transactions an audit must report.

@@ -1,4 +1,5 @@
-"""`ottla graduate` hands a directory over to Apache Kafka: a torn end is left out and reported, other damage is refused."""
+"""`ottla graduate` hands a directory over to Apache Kafka: an incomplete last batch is left out and reported, other damage is
+refused."""
 
 from __future__ import annotations
 
@@ -127,7 +128,7 @@ def test_graduation_refuses_a_log_that_is_shorter_than_at_the_clean_shutdown(dir
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
 def test_log_with_an_outdated_recovery_point_is_graduated(directory: str) -> None:
-    """An outdated recovery point is accepted, but a damaged base offset is refused, because it leaves a gap before it."""
+    """An outdated recovery point is accepted. A log whose last batch has a damaged base offset is refused."""
     fs = MemoryFilesystem(written(kill=False))
     path = f"{DATA_DIR}/{RECOVERY_POINTS}"
     points = read_offsets(fs, path)

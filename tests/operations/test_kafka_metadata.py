@@ -94,7 +94,7 @@ class KafkaDirectory:
         self.fs.unlink(path)
 
 
-# a graduated directory on which Apache Kafka has not started yet
+# Tests with a graduated directory on which Apache Kafka has not started yet.
 
 
 def test_adoption_of_a_kafka_directory_includes_topics_without_a_partition_directory() -> None:
@@ -131,7 +131,7 @@ def test_adoption_refuses_a_damaged_bootstrap_snapshot(at: int) -> None:
         planned(fs, DATA_DIR)
 
 
-# a directory on which Apache Kafka has run
+# Tests with a directory on which Apache Kafka has run.
 
 
 def test_kafka_metadata_log_overrides_the_bootstrap_snapshot() -> None:

@@ -94,7 +94,7 @@ def test_read_at_a_damaged_batch_returns_corrupt_message(memory: Logs, kind: str
     assert error.code is Code.CORRUPT_MESSAGE
     assert (error.path, error.position, error.offset) == (segment.path(LOG_SUFFIX), position, offset)
     assert str(log.damage) == str(error)
-    # The segments after the damaged one are readable, and so is its own last batch, which is found by the offset index.
+    # The segments after the damaged segment are readable, and the offset index finds the damaged segment's last batch.
     following = log.segments[2].base_offset
     assert read_up(log, following) == (list(range(following, BATCHES)), None)
     assert read_up(log, following - 1) == (list(range(following - 1, BATCHES)), None)
@@ -102,7 +102,7 @@ def test_read_at_a_damaged_batch_returns_corrupt_message(memory: Logs, kind: str
 
 @pytest.mark.parametrize("kind", HARMS)
 def test_read_committed_below_an_open_transaction_stops_at_a_damaged_batch(memory: Logs, kind: str) -> None:
-    """The last stable offset is in the damaged segment, so a committed read must scan that segment to find its own end."""
+    """The last stable offset is in the damaged segment, so a read_committed read must scan that segment to find where to stop."""
     log = memory.new(LogConfig(segment_bytes=1 << 20, index_interval_bytes=200))
     for _ in range(2 * NUMBER):
         put(log)

@@ -222,7 +222,7 @@ def test_compaction_removes_aborted_records_and_later_their_marker(log: Log) -> 
     assert [h.record_count for h, _ in stored(log)] == [1, 0, 1, 1]
     assert len(list(log.segments[0].txn_index)) == 1
     forget(log)
-    # The pass that removes the batch still counts it as the marker's data. The next pass sets the marker's delete horizon.
+    # The cleaning pass that removes the batch keeps the marker unchanged. The next pass sets the marker's delete horizon.
     for value in ("2", "3"):
         write(log, ("b", value))
         compact(log)
@@ -332,7 +332,7 @@ def test_log_cleaner_with_a_full_offset_map_cleans_in_several_passes(log: Log) -
 
 
 def test_compaction_removes_records_without_a_key(log: Log) -> None:
-    """Records without a key may precede the change of the topic's cleanup policy to compact."""
+    """Records without a key may have been written before the topic's cleanup policy was changed to compact."""
     raw = build_batch([(None, b"x"), (b"a", b"1")], NOW_MS)
     append(log, raw, NOW_MS)
     compact(log)

@@ -1,4 +1,4 @@
-"""Reopening a log after a clean stop or a crash, with torn or missing files."""
+"""Reopening a log after a clean stop or a crash, with incompletely written or missing files."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def again_up_to(log: Log, offset: int) -> Log:
 
 
 def without_snapshots(content: dict[str, bytes]) -> dict[str, bytes]:
-    """Return the files without producer snapshots: a roll before the truncation has left snapshots that the model lacks."""
+    """Return the files without producer snapshots. The model lacks snapshots that a segment roll wrote before the truncation."""
     return {path: data for path, data in content.items() if not path.endswith(".snapshot")}
 
 

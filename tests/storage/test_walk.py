@@ -99,7 +99,7 @@ def test_damaged_batch_length_does_not_make_a_scan_read_the_rest_of_the_file_at_
 
 
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that gets an element for each batch header that the search reads."""
+    """Return a list to which the search adds an entry for each batch header that it reads."""
     read: list[int] = []
     header_at = read_header
 

@@ -32,7 +32,7 @@ def ids() -> Iterator[bytes]:
 
 
 def create(state: ClusterState, *created: AclBinding, version: int = CIDR_HOSTS) -> list[str | None]:
-    """Create ACLs and replay their records. Returns the message of the error, or None, for each."""
+    """Create ACLs and replay their records. Returns an error message or None for each ACL."""
     new = ids()
     result = state.acls.create(created, lambda: next(i for i in new if i not in state.acls.by_id), version)
     for record in result.records:

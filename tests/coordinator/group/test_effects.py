@@ -1,4 +1,4 @@
-"""Effects that commands of group and transaction coordinators return. Effects are plain data, so no broker is needed."""
+"""Commands of group and transaction coordinators return effects, such as sending markers, as plain values."""
 
 from __future__ import annotations
 

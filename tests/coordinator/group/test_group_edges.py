@@ -1,4 +1,4 @@
-"""Edge cases of groups: deletion in several batches, repeated requests, and a moving coordinator."""
+"""Edge cases of groups: deletion in several batches, repeated requests, and a coordinator that moves to another broker."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_out_of_sync_follower_does_not_affect_the_high_watermark() -> None:
 
 
 def test_follower_eligible_for_the_isr_holds_back_the_high_watermark() -> None:
-    """If the follower did not count, it could never reach the high watermark under load (Partition.maybeIncrementLeaderHW)."""
+    """Under load, a follower could never reach a high watermark that advances without it (Partition.maybeIncrementLeaderHW)."""
     world = LeaderWithFollowers(in_sync=(1, 2))
     change = world.fetch(3, 10).expansion
     assert change is not None

@@ -1,4 +1,4 @@
-"""In-flight batches of a share partition, which store the status of each offset as runs of equal statuses."""
+"""In-flight batches of a share partition, which store one status for consecutive offsets of equal status."""
 
 from __future__ import annotations
 

@@ -284,7 +284,7 @@ def test_streams_heartbeat_with_an_unreleased_instance_id_is_refused() -> None:
 
 
 def test_refused_streams_members_get_the_error_messages_of_kafka() -> None:
-    """The messages of GroupMetadataManager, which all three protocols share. They are responses of Apache Kafka 4.4.0."""
+    """The expected messages are from responses of Apache Kafka 4.4.0."""
     world, a = StreamsGroupWorld(), Application("a", instance_id="i")
     world.join(a)
     with pytest.raises(KafkaError) as error:
@@ -333,7 +333,7 @@ def test_static_streams_member_that_replaces_another_keeps_its_target_assignment
 
 
 def test_static_streams_member_that_returns_on_another_process_changes_the_target_assignment() -> None:
-    """A successor on another process raises the group epoch. Its predecessor is no longer a member."""
+    """A static member on another process raises the group epoch. Its previous member id leaves the group."""
     world = StreamsGroupWorld()
     a, b = Application("a", instance_id="i"), Application("b")
     world.join(a)

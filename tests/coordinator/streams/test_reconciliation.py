@@ -107,7 +107,7 @@ TABLE = {
         (UNRELEASED, 2, "0", ""),
     ),
     "a state of a newer broker, and it owns nothing": (member(UNKNOWN, assigned()), tasks("0"), NOTHING, {}, (STABLE, 2, "0", "")),
-    # Changes of a task's role.
+    # A task changes its role, for example from standby to active.
     "a standby becomes active": (member(STABLE, assigned("", "0")), tasks("0"), tasks("", "0"), {}, (STABLE, 2, "0", "")),
     "a standby waits to become active": (
         member(STABLE, assigned("", "0")),

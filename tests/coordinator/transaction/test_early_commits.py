@@ -1,4 +1,4 @@
-"""A commit that arrives before its batches gets a retriable error once, which the coordinator records only when its effect is
+"""A commit that arrives before its batches gets a retriable error once. The coordinator remembers this when the result's effect is
 executed."""
 
 from __future__ import annotations

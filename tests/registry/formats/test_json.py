@@ -1,4 +1,5 @@
-"""JSON Schema: a validator accepts everything that the registry says a reader accepts."""
+"""JSON schemas that the registry finds compatible: a validator with the new schema accepts the values that the old schema
+permits."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def test_values_valid_for_a_json_schema_are_valid_for_its_accepted_successor() -
             accepted += 1
             lost = [value for value, old, new in zip(VALUES, valid[w], valid[r], strict=True) if old and not new]
             # A deserializer may fill in the default of a required property, so such a property is compared like an optional one. A
-            # validator fills in no defaults..
+            # validator fills in no defaults.
             has_default = '"default"' in reader.text
             if lost and not has_default:
                 unsound.append((reader.text, writer.text, lost[:2]))

@@ -93,7 +93,7 @@ def test_scram_salts_have_the_format_of_kafkas_salts() -> None:
 
 
 def test_scram_refuses_an_unknown_user_with_a_proof_for_a_key_of_zeros() -> None:
-    """The proof for a stored key of zeros would need a preimage of zeros; an empty or short proof is not one."""
+    """The broker compares the proof of an unknown user with a stored key of zeros, for which no valid proof is known."""
     exchange = mechanism().exchange("s")
     exchange.respond(ScramClient(SHA_256, "mallory", "x").first(), 0)
     with pytest.raises(SaslFailed):
@@ -170,8 +170,8 @@ def test_malformed_final_scram_message_fails(message: bytes) -> None:
 
 @pytest.mark.parametrize("name", HASHES)
 def test_scram_computes_as_much_for_an_unknown_user_as_for_a_wrong_password(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The work is counted, not timed: hashes of the second message, and the lengths of what is sent. Only the first message of an
-    unknown user needs an additional HMAC, for the salt."""
+    """The test measures no time. It counts hashes for the second message and compares the lengths of messages. Only the first
+    message of an unknown user needs an additional HMAC, for the salt."""
 
     def attempt(user: str) -> tuple[list[int], int, int]:
         stored = Stored(mechanism(name).salt_of_unknown("mally"), *credential(name, "secret")[1:])
