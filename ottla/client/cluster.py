@@ -101,7 +101,7 @@ class BrokerConnections:
         for address in list(self._connections):
             self._drop(address)
 
-    # requests
+    # sending requests
 
     def ask(self, connection: BrokerConnection, request: Any, at_most: int | None = None) -> Any:
         """Send a request to a broker and return the response. Raises OSError when the connection breaks."""
@@ -132,9 +132,9 @@ class BrokerConnections:
         return self.until_final(what, attempt)
 
     def until_final(self, what: str, attempt: Callable[[], T], also: Iterable[Code] = ()) -> T:
-        """Call ``attempt`` until it succeeds. Retriable errors and the codes in ``also`` are retried until the timeout.
-
-        After the timeout the last error is raised; a failed connection raises `Unreachable` or `TimedOut`.
+        """Call ``attempt`` until it succeeds. Retriable error codes and the codes in ``also`` are retried until the timeout; then
+        the last error is raised. Raises `TimedOut` if a response does not arrive in time, and `Unreachable` for a failed
+        connection, which is retried if a broker has responded before. With ``waits`` both are retried.
         """
         passing = RETRIABLE | {int(code) for code in also}
         deadline, pause_s = self._clock() + self.timeout_s, FIRST_PAUSE_S
@@ -281,7 +281,7 @@ class BrokerConnections:
         check(f"the coordinator of {key!r}", coordinator.error_code, coordinator.error_message)
         return BrokerNode(node_id=coordinator.node_id, host=coordinator.host, port=coordinator.port)
 
-    # metadata
+    # requesting metadata
 
     def metadata(self, topics: list[str] | None) -> MetadataResponse:
         """Request the metadata of ``topics``, or of all topics for None. Raises OSError, and `KafkaAnswered` for the response's
@@ -320,7 +320,7 @@ class BrokerConnections:
         metadata = self.until_final(f"looking for topic {topic!r}", lambda: self.metadata([topic]))
         return sorted(p.partition_index for p in self.topic_of(metadata, topic).partitions)
 
-    # connections
+    # opening and closing connections
 
     def _connected(self, address: Address) -> BrokerConnection:
         connection = self._connections.get(address)

@@ -23,7 +23,7 @@ CLEAR_SUBJECT: Final = "CLEAR_SUBJECT"
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """The key of a record. ``subject`` is None for the global level and mode, ``version`` is None except for schemas."""
+    """The key of a record. ``subject`` is None for the global config and mode; ``version`` is set for schemas only."""
 
     keytype: str
     subject: str | None = None

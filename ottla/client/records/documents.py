@@ -79,8 +79,8 @@ def document(record: ConsumedRecord) -> dict[str, Any]:
 
 
 def csv_row(record: ConsumedRecord, key: Formatted, value: Formatted) -> Sequence[Any]:
-    """Return a record's cells in the order of `COLUMNS`. Texts that begin with a character of `FORMULA`, which includes the
-    apostrophe, get an apostrophe in front, so that it can always be removed again."""
+    """Return a record's cells in the order of `COLUMNS`. Texts that begin with a character of `FORMULA` get an apostrophe in front.
+    `FORMULA` includes the apostrophe, so readers can remove the first apostrophe of any text."""
     is_marker = record.control is not None
     headers = [[name, text_or_base64(data)] for name, data in record.headers]
     return (

@@ -80,7 +80,7 @@ def _bound(path: Any, budget: _Budget) -> None:
 
 
 class _Environment(JSONPathEnvironment):
-    """Counts the nodes that filters compare, because each comparison may cover whole subtrees."""
+    """A JSONPath environment that counts the nodes that filters compare, because a comparison may cover whole subtrees."""
 
     budget: _Budget
 

@@ -40,7 +40,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 class BatchProducer(Protocol):
-    """Writes batches: an `IdempotentProducer` or a `transactional_producer.TransactionalProducer`."""
+    """An object that writes batches: an `IdempotentProducer` or a `transactional_producer.TransactionalProducer`."""
 
     def write(self, brokers: BrokerConnections, topic: str, batches: Mapping[int, Buffer]) -> dict[int, int]: ...
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 MAX_OBJECTS_PER_BYTE: Final = 4
 MAX_OBJECTS: Final = 10_000
-"""Maximum number of objects of a value, not counting the contents of arrays, maps and unions."""
+"""Maximum number of Python objects in a decoded value, without the contents of arrays, maps and unions."""
 _BYTES: Final = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 """The smallest encoding of each primitive type, in bytes."""
 

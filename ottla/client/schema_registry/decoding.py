@@ -106,7 +106,7 @@ def missing_library(kind: str, error: ImportError) -> ClientError:
 
 
 def parsed_avro(schema: RegisteredSchema, client: RegistryClient, named: dict[str, Any]) -> Any:
-    """Return fastavro's form of a schema and of the schemas to which it refers. Adds its named types to ``named``. Raises
+    """Return fastavro's form of a schema and of the schemas to which it refers. Adds the schema's named types to ``named``. Raises
     fastavro's exceptions."""
     from fastavro import parse_schema
 
