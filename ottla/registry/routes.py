@@ -205,7 +205,7 @@ class Routes:
             except NotChecked as needed:
                 checked = CheckedSchema(comparison=needed.comparison, reasons=incompatible(needed.comparison, parse))
         raise RegistryError(
-            RegistryCode.STORE_FAILED, f"subject {subject!r} has changed {MAX_COMPARISONS} times meanwhile; try again"
+            RegistryCode.STORE_FAILED, f"subject {subject!r} changed {MAX_COMPARISONS} times during the registration; try again"
         )
 
     def lookup(self, request: RegistryRequest) -> Any:

@@ -169,7 +169,7 @@ class TopicCopy:
             if position > max(end, high_watermarks.get(index, end)):
                 raise ClientError(
                     f"{self.topic}-{index} was copied to offset {position}, but ends at {end}: records were lost or replaced; give"
-                    " --new to copy what it has now"
+                    " --new to copy its current records"
                 )
             if position < start:
                 self.skipped.append(Skipped(partition=index, first=position, end=start))

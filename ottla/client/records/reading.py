@@ -50,7 +50,7 @@ def read(
     records: list[ConsumedRecord] = []
     for record in stream(brokers, topic, isolation, partitions=partitions, start=start, end=end, show_control=show_control):
         if len(records) == max_records:
-            raise TooMuch(f"topic {topic!r} has more than {max_records:,} such records; give partitions or offsets")
+            raise TooMuch(f"topic {topic!r} has more than {max_records:,} matching records; give partitions or offsets")
         records.append(record)
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
@@ -98,7 +98,7 @@ def stream(
         fruitless = 0 if follow or any(position[index] > at for index, at in wanted.items()) else fruitless + 1
         if fruitless == FRUITLESS_ROUNDS:
             where = ", ".join(f"{topic}-{index} from offset {at}" for index, at in sorted(wanted.items())[:10])
-            raise ClientError(f"the broker returned no records of {where}, although it has more; read from another offset")
+            raise ClientError(f"the broker returned no records of {where}, although the log has more; read from another offset")
 
 
 def fetch(

@@ -314,8 +314,8 @@ def conversion(location: object) -> str:
     """Return a text that explains how to convert a Java store to PEM."""
     store = location or "STORE"
     return (
-        f"`keytool -importkeystore -srckeystore {store} -destkeystore store.p12 -deststoretype PKCS12` and"
-        " `openssl pkcs12 -in store.p12 -nodes -out store.pem` make one of another"
+        f"convert a Java store with `keytool -importkeystore -srckeystore {store} -destkeystore store.p12 -deststoretype PKCS12`"
+        " and `openssl pkcs12 -in store.p12 -nodes -out store.pem`"
     )
 
 

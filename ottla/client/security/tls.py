@@ -151,7 +151,7 @@ def _show(context: ssl.SSLContext, contents: _Contents) -> None:
             context.load_cert_chain(certificate, key, password)
     except (ssl.SSLError, ValueError):
         if is_asked:
-            said = "is missing for" if contents.password is None else "is not that of"
+            said = "is missing for" if contents.password is None else "is not the password of"
             raise ClientError(f"{contents.prefix}ssl.key.password {said} {contents.key_option}") from None
         raise ClientError(f"{contents.key_option}: certificate and key cannot be read, or do not belong together") from None
 

@@ -136,7 +136,7 @@ def test_record_read_reports_missing_offsets() -> None:
 
 
 def test_record_read_beyond_the_record_limit_is_refused() -> None:
-    with pytest.raises(TooMuch, match="more than 2 such records"):
+    with pytest.raises(TooMuch, match="more than 2 matching records"):
         OnePartition().read("all", max_records=2)
 
 

@@ -169,16 +169,16 @@ def test_client_refuses_unusable_key_and_trust_stores(authority: trustme.CA, tmp
         assert "kafka.ssl.key.password is missing for kafka.ssl.keystore.location" in refused(
             lambda: secured(address, authority, **encrypted)
         )
-        assert "kafka.ssl.key.password is not that of" in refused(
+        assert "kafka.ssl.key.password is not the password of" in refused(
             lambda: secured(address, authority, **encrypted, ssl__key__password="wrong")
         )
         unfit = {"ssl__keystore__key": pem_of(trustme.CA().issue_cert("x@y")), "ssl__keystore__certificate__chain": pem_of(mine)}
         assert "do not belong together" in refused(lambda: secured(address, authority, **unfit))
         password = "give its password, kafka.ssl.truststore.password"
         kinds = {
-            b"\xfe\xed\xfe\xed\0": "is a JKS store, but must be PEM: `keytool",
+            b"\xfe\xed\xfe\xed\0": "is a JKS store, but must be PEM: convert a Java store with `keytool",
             b"0\x82": f"is a PKCS12 store, but must be PEM: {password}",
-            b"": "is not PEM, but must be PEM: `keytool",
+            b"": "is not PEM, but must be PEM: convert a Java store with `keytool",
         }
         for content, kind in kinds.items():
             (tmp_path / "store").write_bytes(content)
