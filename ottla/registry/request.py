@@ -57,8 +57,6 @@ def parsed_target(target: str) -> tuple[tuple[str, ...], dict[str, str]]:
 
 
 class _Body(msgspec.Struct, kw_only=True):
-    """The body of a request with a schema."""
-
     schema: str
     kind: str | None = msgspec.field(default=None, name="schemaType")
     references: list[Reference] | None = None

@@ -248,7 +248,6 @@ class TopicCopy:
         )
 
     def _failed_broker(self, what: str) -> str:
-        """Return the name of the broker that sent an error."""
         index = next((index for index in self.positions if what == f"writing to {self.target_topic}-{index}"), None)
         try:
             if index is None:

@@ -31,7 +31,7 @@ COLUMNS: Final = (
     "control",
 )
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠", "'")
-"""First characters that make a spreadsheet treat a text as a formula, and the apostrophe that `csv_row` adds in front."""
+"""First characters that make a spreadsheet treat a text as a formula, and the apostrophe."""
 MAX_TIME_MS: Final = 253_402_300_800_000
 """The year 10,000 in ms since 1970, which Python's `datetime` cannot represent."""
 

@@ -60,7 +60,6 @@ class _Comparison:
         self._depth = 0
 
     def reasons(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
-        """Return why values of ``writer`` may be invalid for ``reader``. Raises `TooComplex`."""
         self._left -= 1
         if self._left < 0 or self._depth >= MAX_DEPTH:
             raise TooComplex(f"at most {MAX_COMPARISONS:,} pairs, {MAX_DEPTH} inside each other, are allowed")

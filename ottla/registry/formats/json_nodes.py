@@ -67,7 +67,6 @@ class NodeBudget:
         self.left = MAX_NODES
 
     def take(self) -> None:
-        """Count one node. Raises `TooComplex`."""
         if self.left <= 0:
             raise TooComplex(f"it has more than {MAX_NODES:,} nodes after its references are followed; leave some out")
         self.left -= 1

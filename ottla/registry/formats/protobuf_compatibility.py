@@ -104,7 +104,6 @@ def _field(
 
 
 def _kind(field: FieldDescriptorProto, message: DescriptorProto) -> str:
-    """Return the name of a field's type; for a map with the types of key and value."""
     if field.type == FieldDescriptorProto.TYPE_MESSAGE:
         simple = field.type_name.rpartition(".")[2]
         for nested in message.nested_type:
