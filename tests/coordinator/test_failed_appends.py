@@ -177,7 +177,7 @@ class RandomGroupsWorld(GroupShardWorld):
         refused: set[str] = set()
         for group_id, result in self.shard.membership.tick(self.now_ms):
             if result.records:
-                # The append of each of these results fails.
+                # The test lets the append of every result with records fail.
                 self.failed_appends += 1
                 refused.add(group_id)
             else:
@@ -237,8 +237,7 @@ def test_transaction_coordinator_commands_survive_failed_appends(seed: int, vers
 
 @pytest.mark.entry("INI-18")
 def test_fenced_producer_stays_fenced_after_a_failed_append() -> None:
-    """InitProducerId after a failed append assigns the epoch of the lost record. A producer with the previous epoch is fenced
-    then."""
+    """The InitProducerId after a failed append fences a producer with the previous epoch."""
     world = TransactionWorld()
     first = world.init()
     # The record of this result is not appended. It would have stored the previous epoch, with which a producer may retry.

@@ -1,4 +1,4 @@
-"""The coordinator partition of an id, and sweeps that run while other commands change the state."""
+"""The hash that selects the coordinator of an id, and sweeps that run while other commands change the state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Crash states of a broker's disk: all acknowledged writes are present, and no decided transaction has lost records or markers."""
+"""Crash states of a broker's disk: all acknowledged writes are present, and no transaction is torn (partly lost)."""
 
 from __future__ import annotations
 
@@ -130,7 +130,6 @@ def check_generation(story: Story, count: int, broker: SimulatedBroker, *, promi
 
 
 def values_by_partition(broker: SimulatedBroker) -> dict[str, list[str]]:
-    """Return the values of all records by partition."""
     world = World(broker, "ottla", "")
     by_partition = {}
     for where in TOPICS:
@@ -189,7 +188,7 @@ def check_audit(story: Story, broker: SimulatedBroker, accountable: set[str]) ->
 
 
 def check_promises(story: Story, count: int, broker: SimulatedBroker, seen: dict[str, list[str]]) -> None:
-    """Check that acknowledged records and outcomes exist, and that no decided transaction has lost records or markers."""
+    """Check that acknowledged records and outcomes exist, and that no transaction is torn (partly lost)."""
     for acknowledged_at, where, _, value in story.acknowledged:
         if acknowledged_at <= count:
             assert value in seen[where]

@@ -19,7 +19,7 @@ POWER_EVERY = 4
 
 
 class Anomaly(AssertionError):
-    """A violation of a guarantee of replication."""
+    """Raised when a guarantee of replication is violated."""
 
 
 def held(condition: object, what: str) -> None:

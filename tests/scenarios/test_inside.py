@@ -173,10 +173,7 @@ def test_expiry_of_an_old_producer_epoch_keeps_the_new_epoch() -> None:
 @pytest.mark.entry("IDM-22")
 @pytest.mark.parametrize("age_ms", [10**10, -3_000_000])
 def test_producer_expiration_counts_from_the_last_batch_of_the_producer(age_ms: int) -> None:
-    """Apache Kafka would use the record's timestamp instead.
-
-    It expires even an active producer if the producer's records have old timestamps.
-    """
+    """Apache Kafka uses record timestamps, so it expires even an active producer whose records have old timestamps."""
     broker = SimulatedBroker({"producer.id.expiration.ms": "7200000", "connections.max.idle.ms": "36000000"}).start()
     world = World(broker, "ottla", "inside-")
     for command in ("topic t", "A = init", f"produce A t age={age_ms}"):
@@ -272,7 +269,7 @@ def test_transactions_past_their_timeout_are_counted(broker: SimulatedBroker, wo
     assert late() == 0
     broker.sleep(2_000)
     assert late() == 1
-    world.forget_connection()  # The broker has closed the idle connection meanwhile.
+    world.forget_connection()  # The broker has closed the connection, which was idle for 20 minutes.
     assert perform(world, "marker A t abort") == "NONE"
     assert late() == 0
 

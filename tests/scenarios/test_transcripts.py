@@ -24,11 +24,8 @@ STARTS = re.compile(r"(restart|kill)\b")
 def _marks(target: str, scenario: Scenario, case: dict[str, str]) -> list[pytest.MarkDecorator]:
     """Mark a case with its level.
 
-    On the simulated broker, the first and the last case of each scenario run in ``make check``, and all other cases in ``make
-    test-all``. Scenarios that restart a broker run in ``make test``, because a restart takes as long as ten other scenarios.
-
-    Cases on Apache Kafka are marked long, because the first test that requests a result runs all of these cases, which takes
-    minutes.
+    On the simulated broker, scenarios that restart a broker are marked smoke, because a restart takes as long as ten other
+    scenarios. Cases on Apache Kafka are marked long, because the first test that requests a result runs all of them in minutes.
     """
     if target == "simulated":
         if case not in (scenario.cases[0], scenario.cases[-1]):

@@ -118,7 +118,7 @@ def test_cancelled_reassignment_elects_uncleanly_if_the_server_config_allows_it(
     assert world.partition().leader == 1
 
 
-# The following tests set min.insync.replicas as a config of the whole cluster.
+# Tests with min.insync.replicas as a cluster config.
 
 
 def min_insync_of(world: ControllerWorld) -> dict[str, str]:

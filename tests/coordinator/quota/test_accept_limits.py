@@ -37,7 +37,7 @@ def test_connections_beyond_the_rate_limit_are_accepted_one_after_another_per_li
 def test_long_term_connection_rate_equals_the_limit() -> None:
     made = limits(UNLIMITED, IN=5)
     last_ms = [made.accepted_after_ms("IN", 0) for _ in range(550)][-1]
-    # The window of ten seconds permits the first 50 connections at once; the other 500 wait.
+    # The first 50 connections use the whole window, so the other 500 wait.
     assert last_ms == pytest.approx(500 / 5 * 1_000, rel=0.05)
 
 

@@ -73,7 +73,7 @@ def made_up(rng: random.Random) -> dict[str, Any]:
 
 
 def results(question: dict[str, Any]) -> list[Any]:
-    """Return the results of ottla's quota managers."""
+    """Return the results of ottla's quota managers, one per step."""
     windows = Windows(count=question["samples"], size_ms=question["window_s"] * 1_000)
     limits: dict[Any, float] = {}
     manager: Any

@@ -44,7 +44,7 @@ class SharePartitionModel:
         self.log: list[FetchedBatch] = []
         self.aborted: list[AbortedTransaction] = []
         self.aborted_offsets: set[int] = set()
-        # Offsets of records that must be delivered.
+        # Offsets of records that the share partition must deliver.
         self.records: set[int] = set()
         self.model: dict[int, Record] = {}
         self.persisted: dict[int, tuple[int, RecordState]] = {}

@@ -1,5 +1,4 @@
-"""JSON schemas that the registry finds compatible: a validator with the new schema accepts the values that the old schema
-permits."""
+"""JSON Schema: if the registry finds a reader compatible, a validator accepts all of the writer's values."""
 
 from __future__ import annotations
 
@@ -139,7 +138,7 @@ def test_invalid_json_schema_is_refused_with_a_one_line_error(text: str) -> None
 
 
 def _chain(length: int) -> str:
-    """Return flat definitions, each with a property of the next definition's type."""
+    """Return a JSON schema of flat definitions, each with a property of the next definition's type."""
     definitions = {f"d{n}": {"properties": {"a": {"$ref": f"#/definitions/d{n + 1}"}}} for n in range(length)}
     return json.dumps({"$ref": "#/definitions/d0", "definitions": {**definitions, f"d{length}": {"type": "string"}}})
 
