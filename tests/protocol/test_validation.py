@@ -70,7 +70,7 @@ def blamed(error: KafkaError) -> list[int]:
 
 @BOTH
 @CODECS
-def test_records_without_a_key_are_reported(check: Check, codec: int) -> None:
+def test_batch_with_records_without_a_key_is_refused_if_keys_are_required(check: Check, codec: int) -> None:
     raw = packed([record(delta=i, key=None if i in (1, 3) else b"k") for i in range(5)], codec)
     assert check(raw, rules()) == NOW_MS
     error = refused(check, raw, rules(keys_wanted=True))

@@ -200,7 +200,7 @@ def test_referenced_schema_cannot_be_deleted(registry: StoredRegistry) -> None:
     assert registry.ask("DELETE", "/subjects/address") == [1]
 
 
-def test_registry_modes_restrict_changes(registry: StoredRegistry) -> None:
+def test_readonly_mode_refuses_changes_and_import_mode_accepts_given_schema_ids(registry: StoredRegistry) -> None:
     registry.register("a", ONE)
     assert registry.ask("PUT", "/mode/a", {"mode": "READONLY"}) == {"mode": "READONLY"}
     assert registry.code("POST", "/subjects/a/versions", {"schema": json.dumps(TWO)}) == 42205

@@ -53,7 +53,7 @@ def test_crash_while_logs_are_loaded_leaves_no_clean_shutdown_file(fs: MemoryFil
 
 
 @pytest.mark.entry("STO-05")
-def test_clean_shutdown_file_is_written_last(fs: MemoryFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_shutdown_file_is_written_last_during_a_clean_stop(fs: MemoryFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
     directory, log = opened(fs)
     put(log, 3)
     written: list[str] = []
@@ -110,7 +110,7 @@ def test_recovery_point_is_synced_before_compaction_removes_records() -> None:
         pytest.param(lambda _: b"0\n1\nt 0\n", id="too few words"),
     ],
 )
-def test_damaged_checkpoint_is_ignored(fs: MemoryFilesystem, damage: Callable[[bytes], bytes | None]) -> None:
+def test_damaged_checkpoint_is_ignored_when_a_log_is_opened(fs: MemoryFilesystem, damage: Callable[[bytes], bytes | None]) -> None:
     directory, log = opened(fs)
     for _ in range(60):
         put(log)

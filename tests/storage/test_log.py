@@ -168,7 +168,7 @@ def test_segments_roll_after_segment_ms(logs: Logs) -> None:
     assert [s.base_offset for s in log.segments] == [0, 2]
 
 
-def test_retention_deletes_by_size_and_time(logs: Logs) -> None:
+def test_retention_deletes_segments_by_size_and_time(logs: Logs) -> None:
     log = logs.new(LogConfig(segment_bytes=1_000, retention_bytes=3_000, retention_ms=-1))
     for _ in range(100):
         put(log)

@@ -266,7 +266,7 @@ def test_log_uses_its_checkpointed_high_watermark_after_a_restart(stored_offset:
         (8, 7, (-1, -1)),
     ],
 )
-def test_leader_epoch_end_offsets_are_found(epoch: int, current: int, expected: tuple[int, int]) -> None:
+def test_log_returns_the_end_offset_of_each_leader_epoch(epoch: int, current: int, expected: tuple[int, int]) -> None:
     epochs = LeaderEpochs(MemoryFilesystem(), "/t-0")
     for known, start in ((1, 10), (2, 20), (5, 30)):
         epochs.assign(known, start)

@@ -155,13 +155,13 @@ def test_scram_with_a_delegation_token_is_refused_by_a_broker_without_tokens() -
         b"\xff",
     ],
 )
-def test_malformed_first_scram_message_fails(message: bytes) -> None:
+def test_malformed_first_scram_message_is_refused(message: bytes) -> None:
     with pytest.raises(SaslFailed, match="client first message"):
         mechanism().exchange("s").respond(message, 0)
 
 
 @pytest.mark.parametrize("message", [b"", b"c=biws", b"c=biws,r=client-nonces", b"c=!,r=client-nonces,p=", b"\0" * 100])
-def test_malformed_final_scram_message_fails(message: bytes) -> None:
+def test_malformed_final_scram_message_is_refused(message: bytes) -> None:
     exchange = mechanism(alice=credential(SHA_256, "secret")).exchange("s")
     exchange.respond(ScramClient(SHA_256, "alice", "secret").first(), 0)
     with pytest.raises(SaslFailed, match="client final message"):
