@@ -1,6 +1,6 @@
 """The Unix socket through which `ottla cluster restart` sends commands to the parent of a cluster on the same machine.
 
-Only the owner of the cluster's data directory can open the socket, a file there. A client sends one line, such as ``restart 2``,
+The socket is a file in the cluster's data directory that only its owner can open. A client sends one line, such as ``restart 2``,
 and receives one line of JSON when the command is done or rejected.
 """
 

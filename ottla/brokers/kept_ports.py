@@ -29,7 +29,7 @@ class KeptPorts:
         self._chosen: dict[str, int] = {}
 
     def _read(self) -> dict[str, int]:
-        """Read the stored ports. Returns no ports if the file is missing or damaged, because new ports do little harm."""
+        """Read the stored ports. Returns no ports if the file is missing or damaged; new ports are then chosen."""
         try:
             noted = json.loads(self._fs.read_file(self._path) or b"{}")
         except (OSError, ValueError, RecursionError):

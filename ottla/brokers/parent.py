@@ -1,8 +1,8 @@
 """The parent of a cluster's processes: starts and stops them in order, and reports their state.
 
-The controller starts first and stops last, because brokers register with it and ask it before they shut down. An ended node is
-reported, and started again on request, or with `--restart-nodes` after a delay. When no node is running and no start is scheduled,
-the parent exits with an error. Its event loop uses neither asyncio nor threads, because it forks processes.
+The controller starts first and stops last, because brokers register with it and need it for a controlled shutdown. A node that has
+ended is reported, and started again on request, or with `--restart-nodes` after a delay. When no node is running and no start is
+scheduled, the parent exits with an error. Its event loop uses neither asyncio nor threads, because it forks processes.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ same time. A broker that cannot start exits by itself."""
 STOP_TIMEOUT_S = 30.0
 """Time, in seconds, after which a process that does not stop is killed."""
 END_CHECK_S = 0.1
-"""Interval, in seconds, of checks whether the process that owns the parent still exists."""
+"""Interval, in seconds, of checks whether the process that started the parent still exists."""
 COMMAND_BYTES = 1 << 12
-"""Maximum length of a command line, in bytes."""
+"""Maximum length of a command on stdin, in bytes."""
 
 RESTART_COMMAND = "restart"
 
@@ -40,11 +40,11 @@ RunNode = Callable[[PlannedNode, OwnerProcess], int]
 
 
 class StartFailed(Exception):
-    """A process did not start. The process has logged the reason."""
+    """A process of the cluster did not start. The process has logged the reason."""
 
 
 class AllEnded(Exception):
-    """All processes have ended."""
+    """All processes of the cluster have ended."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,10 +60,11 @@ class ClusterProcesses:
 
 
 class Parent:
-    """Runs a cluster until a signal."""
+    """Runs the processes of a cluster until a signal stops the parent."""
 
     def __init__(self, cluster: ClusterProcesses, run_node: RunNode, *, ready_file: ReadyFile, takes_commands: bool) -> None:
-        """With ``takes_commands`` each line of stdin names a node to start again (`ottla.testing.cluster_handle`)."""
+        """With ``takes_commands``, each line of stdin is the id of a node to start again (sent by
+        `ottla.testing.cluster_handle`)."""
         self._cluster = cluster
         self._run_node = run_node
         self._ready_file = ready_file
@@ -82,13 +83,13 @@ class Parent:
         self._control: ControlSocket | None = None
 
     def run(self, owner: OwnerProcess | None) -> int:
-        """Start all nodes, wait for SIGTERM, SIGINT or the end of the owner, and stop all nodes. Returns the exit code."""
+        """Start all nodes, wait for SIGTERM, SIGINT or the end of the owner process, and stop all nodes. Returns the exit code."""
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_write, False)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._want_stop)
-        # An empty handler, so that the exit of a child wakes the selector.
+        # An empty handler of SIGCHLD, so that the exit of a child wakes the selector.
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._selector.register(wake_read, selectors.EVENT_READ, lambda: os.read(wake_read, 512))
         if self._takes_commands:
@@ -120,16 +121,14 @@ class Parent:
     def _want_stop(self, number: int, frame: object) -> None:
         self._stop_wanted = True
 
-    # events
-
     def _wait(self, longest_s: float) -> None:
-        """Wait for one event or the timeout, and handle it."""
+        """Wait for events or the timeout, handle the events, and report nodes that have ended."""
         for key, _ in self._selector.select(min(longest_s, END_CHECK_S)):
             key.data()
         if self._owner is not None and self._owner.is_gone:
             self._stop_wanted = True
         for node_id, child in self._children.items():
-            # While the cluster starts (not `_is_up`), the exit of a node stops the whole cluster.
+            # While the cluster starts, an ended node is not handled here, because `_start_all` then stops the whole cluster.
             if child.look_for_exit() and self._is_up and not self._stop_wanted:
                 if child.has_unread_output:
                     # The process may have written the reason of its failed start just before its exit.
@@ -137,7 +136,6 @@ class Parent:
                 self._ended(node_id, child)
 
     def _ended(self, node_id: int, child: Child) -> None:
-        """Report a node that has ended, and schedule its restart if enabled."""
         did_start, again = child.ready is not None, {}
         was_asked = self._kill_s.pop(node_id, None) is not None
         if not did_start:
@@ -150,7 +148,7 @@ class Parent:
         self._say(text, event="ended", node=node_id, exit_code=child.exit_code, **again)
 
     def _restart_nodes(self) -> None:
-        """Start the nodes whose restart is due or was requested by a client. Raises `AllEnded`."""
+        """Kill nodes that do not stop in time, and start nodes whose restart is due or requested. Raises `AllEnded`."""
         now_s = time.monotonic()
         for node_id, at_s in self._kill_s.items():
             if now_s >= at_s:
@@ -159,7 +157,7 @@ class Parent:
         for node_id in {*wanted, *self._restarts.due(now_s)}:
             if not self._children[node_id].is_running and not self._stop_wanted:
                 self._start(node_id)
-        # With `takes_commands` a test may have killed all nodes, to start them again later.
+        # A test that sends commands may kill all nodes and start them again later, so the parent waits.
         is_awaited = self._restarts or self._takes_commands or self._stop_wanted
         if not is_awaited and not any(child.is_running for child in self._children.values()):
             raise AllEnded("all nodes of the cluster have ended; the lines above say why")
@@ -179,7 +177,7 @@ class Parent:
             if is_ready:
                 self._say_started(node_id, child)
                 if self._is_up and all(child.ready is not None for child in self._children.values()):
-                    # Process ids and ports in the ready file may have changed.
+                    # A restarted node has another process id and perhaps other ports, which the ready file names.
                     self._write_ready_file(self.ready_line())
                 self._answer(node_id, event="started", node=node_id, name=child.name, pid=child.pid)
 
@@ -188,7 +186,6 @@ class Parent:
         return child
 
     def _start_all(self) -> None:
-        """Start the controller, then the brokers, and wait until all are ready. Raises `StartFailed`."""
         controllers = [node_id for node_id, node in self._cluster.nodes.items() if node.is_controller]
         brokers = [node_id for node_id, node in self._cluster.nodes.items() if not node.is_controller]
         for group in (controllers, brokers):
@@ -204,11 +201,9 @@ class Parent:
                     raise StartFailed(f"{late} was not ready after {START_TIMEOUT_S:.0f} s")
                 self._wait(left_s)
 
-    # reports
-
     def _say(self, for_people: str, **for_programs: Any) -> None:
         line = for_people if self._cluster.is_terminal else json.dumps(for_programs)
-        # Ignore that the process that reads stdout has exited.
+        # The process that reads stdout may have exited; the cluster continues.
         with suppress(OSError):
             print(line, flush=True)
 
@@ -249,7 +244,7 @@ class Parent:
             "event": "ready",
             "bootstrap": ",".join(broker["bootstrap"] for broker in brokers.values()),
             "brokers": brokers,
-            # `ottla health` checks the first address. The last listener of a broker is the plain listener.
+            # One address per broker, for `ottla health`: that of the last listener, which is the plain one.
             "listening": {f"broker-{n}": at for n, broker in brokers.items() for at in broker["listening"].values()},
             "controller": {
                 "pid": controller.pid,
@@ -261,12 +256,10 @@ class Parent:
             "data_dir": self._cluster.data_dir,
         }
 
-    # commands
-
     def _read_commands(self) -> None:
         chunk = os.read(0, COMMAND_BYTES)
         if not chunk or len(self._unread_commands) > COMMAND_BYTES:
-            # The process that sends commands has exited, and no longer needs the cluster.
+            # The process that sends commands has exited, so the cluster stops.
             self._selector.unregister(0)
             self._stop_wanted = True
             return
@@ -299,8 +292,7 @@ class Parent:
             )
 
     def _control_command(self, line: str, answer: Answer) -> None:
-        """Carry out a restart command: stop the node if it is running, and start it. The response is sent when the node is
-        ready."""
+        """Execute a restart command: stop the node if it is running, and start it. The response is sent when the node is ready."""
         verb, _, name = line.partition(" ")
         known = {text: node_id for node_id, node in self._cluster.nodes.items() for text in (str(node_id), node.name)}
         if verb != RESTART_COMMAND or name not in known:
@@ -333,14 +325,10 @@ class Parent:
         return not any(self._children[n].is_running or n in self._answers or self._restarts.is_scheduled(n) for n in controllers)
 
     def _answer(self, node_id: int, **answer: Any) -> None:
-        """Respond to the client that waits for the restart of a node, if any."""
         if node_id in self._answers:
             self._answers.pop(node_id)(answer)
 
-    # stopping
-
     def _stop_all(self) -> None:
-        """Stop the brokers, then the controller. Processes that do not stop in time are killed."""
         self._stop_wanted = True
         for is_controller in (False, True):
             group = [c for n, c in self._children.items() if self._cluster.nodes[n].is_controller is is_controller]
@@ -358,7 +346,7 @@ class Parent:
 
 
 def _ports(ready: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the addresses of metrics, control API and console from a broker's ready line. Disabled servers are omitted."""
+    """Return the addresses of a node's HTTP servers that are enabled."""
     return {name: ready[name] for name in ("metrics", "control", "console", "schema_registry") if name in ready}
 
 

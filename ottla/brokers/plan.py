@@ -1,4 +1,4 @@
-"""The processes of a cluster and their settings."""
+"""Plans the processes of a cluster: their ids, directories, ports and settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_BROKERS = 20
 CONTROLLER_NAME = CONTROLLER_DIRECTORY
 CONTROLLER_LISTENER = "CONTROLLER"
 CLIENT_LISTENER = "PLAINTEXT"
-"""The listener for other brokers, and for clients unless a secured listener is configured."""
+"""Name of the listener for other brokers, and for clients unless a secured listener is configured."""
 LOCALHOST = "127.0.0.1"
 
 _OF_EACH_NODE = (
@@ -65,8 +65,8 @@ def plan(
 
     The ports of listeners, advertised listeners and `_PORTS_OF_BROKERS` in the settings are the first broker's; further brokers get
     the following ports. For port 0, ``port_of`` chooses a port by the node's name and host. If the listener for clients is secured,
-    the brokers also have a plain listener on 127.0.0.1 for each other, on any free port, unless ``inter.broker.listener.name`` or
-    ``security.inter.broker.protocol`` names the listener for clients.
+    the brokers also have a plain listener on 127.0.0.1 for each other, on any free port. They have none if
+    ``inter.broker.listener.name`` or ``security.inter.broker.protocol`` names the listener for clients.
     """
     _check_count(config, broker_count)
     client = _endpoint(config.settings.listeners, "listeners")
@@ -113,7 +113,6 @@ def plan(
 
 
 def _check_count(config: BrokerConfig, broker_count: int) -> None:
-    """Raise `ConfigError` for a number of brokers that is not supported, and for settings of a single process."""
     if not 1 <= broker_count <= MAX_BROKERS:
         raise ConfigError(f"--brokers {broker_count}: give a number from 1 to {MAX_BROKERS}")
     for name in _OF_EACH_NODE:
@@ -124,7 +123,6 @@ def _check_count(config: BrokerConfig, broker_count: int) -> None:
 def _check_ports(
     broker_count: int, client_port: int, advertised_port: int, first_ports: dict[str, int], controller_port: int
 ) -> None:
-    """Raise `ConfigError` if consecutive ports exceed the largest port, or if a broker's client port is the controller's."""
     for port in (client_port, advertised_port, *first_ports.values()):
         if port + broker_count - (port != first_ports.get(_METRICS_PORT)) > LARGEST_PORT:
             raise ConfigError(f"--brokers {broker_count}: there are not enough ports from {port} on; give a lower port, or 0")
@@ -144,7 +142,7 @@ def _between_brokers(config: BrokerConfig, client: Endpoint) -> str:
 
 
 def _check_super_users(config: BrokerConfig, between: str) -> None:
-    """Raise `ConfigError` if nodes that connect without authentication would be denied."""
+    """Raise `ConfigError` if an authorizer would deny nodes that connect without authentication."""
     protocols = config.settings.listener_security_protocol_map
     plain = [name for name in (between, CONTROLLER_LISTENER) if protocol_of(protocols, name) is SecurityProtocol.PLAINTEXT]
     if plain and config.settings.authorizer_class_name and "User:ANONYMOUS" not in config.settings.super_users.split(";"):
@@ -159,7 +157,6 @@ def _port_after(first: int, count: int) -> str:
 
 
 def _racks(given: str | None, broker_count: int) -> list[str] | None:
-    """Parse one rack for all brokers, or a comma-separated rack for each broker."""
     if given is None:
         return None
     racks = [rack.strip() for rack in given.split(",")]
@@ -184,7 +181,7 @@ def _endpoint(texts: tuple[str, ...], key: str) -> Endpoint:
 def defaults(broker_count: int) -> dict[str, str]:
     """Return Kafka's defaults for the replication of internal topics, limited by the number of brokers.
 
-    Session timeouts are a third of Kafka's defaults, because all nodes are on one machine and tests wait for these timeouts.
+    Timeouts of broker sessions are shorter than Kafka's, because all nodes are on one machine and tests wait for them.
     """
     factor, in_sync = str(min(3, broker_count)), str(min(2, broker_count))
     return {
@@ -206,7 +203,8 @@ def format_directory(fs: Filesystem, path: str, node_id: int, new_uuid: Callable
     fs.make_dir(path)
     identity, is_new = identify(fs, path, node_id, new_uuid, cluster_id)
     if is_new:
-        # Every used directory has a recovery-point checkpoint. A start without it would assume that it was lost.
+        # A broker that starts without a recovery-point checkpoint assumes that it was lost, so a new directory gets an empty
+        # checkpoint.
         write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
     if cluster_id not in (None, identity.cluster_id):
         raise DirectoryError(

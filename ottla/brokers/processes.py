@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from ottla.process import OwnerProcess
 
 MAX_LINE_BYTES = 1 << 16
-"""Maximum length of a process's ready line, in bytes."""
+"""Maximum length, in bytes, of the JSON line that a process prints when it is ready."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Child:
     output: int
     """The descriptor of the pipe from the process's stdout; -1 after the process has closed stdout."""
     ready: dict[str, Any] | None = None
-    """The decoded ready line."""
+    """The JSON line that the process printed when it was ready."""
     failure: str | None = None
     """The reason of a failed start, if the process has reported one."""
     exit_code: int | None = None
@@ -41,7 +41,7 @@ class Child:
         return self.exit_code is None
 
     def read(self) -> bool:
-        """Read from the pipe. Returns whether the ready line is complete now."""
+        """Read from the process's stdout. Returns whether the process has just reported that it is ready."""
         chunk = os.read(self.output, MAX_LINE_BYTES)
         if not chunk:
             os.close(self.output)
@@ -61,7 +61,7 @@ class Child:
         return True
 
     def look_for_exit(self) -> bool:
-        """Whether the process has ended since the last call."""
+        """Whether the process has ended since the last call of this method."""
         if not self.is_running:
             return False
         pid, status = os.waitpid(self.pid, os.WNOHANG)

@@ -27,7 +27,7 @@ class Restarts:
         self._due_s.pop(node_id, None)
 
     def ended(self, node_id: int, now_s: float) -> float:
-        """Schedule a restart and return its delay in seconds."""
+        """Schedule a restart of a node that has ended, and return its delay in seconds."""
         delay_s = min(2 * self._delays_s.get(node_id, 0.0), LONGEST_DELAY_S) or FIRST_DELAY_S
         if now_s - self._started_s.get(node_id, now_s) >= STEADY_S:
             delay_s = FIRST_DELAY_S

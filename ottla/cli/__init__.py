@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         _forget_output()
         return interrupted_exit(signal.SIGPIPE)
     except OSError as error:
-        # The usual cause is a redirection to a full disk.
+        # stdout cannot be written, usually because it is redirected to a full disk.
         _forget_output()
         if code:
             # The command has already reported a failure.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Callable[..., Any])
 
-ADD_HELP = """Allow a principal operations on resources, or deny them with --deny. An ACL that exists is left as it is.
+ADD_HELP = """Allow a principal operations on resources, or deny them with --deny. Existing ACLs do not change.
 
 An ACL with the name "*" applies to all topics, groups or transactional ids."""
 REMOVE_HELP = """Remove the ACLs that match all given options, and print them. Names of resources are compared literally.
@@ -60,7 +60,7 @@ def _resources(command: C) -> C:
 
     selecting: Callable[..., Any] = with_resources
     for flag, name, kind, metavar, help_text in (
-        ("--user-principal", "users", PRINCIPAL, "NAME", "User, for operations on delegation tokens of others; repeatable."),
+        ("--user-principal", "users", PRINCIPAL, "NAME", "User whose delegation tokens the operations concern; repeatable."),
         ("--delegation-token", "delegation_tokens", None, "ID", "Id of a delegation token; repeatable."),
         ("--transactional-id", "transactional_ids", None, "NAME", "Transactional id; repeatable."),
         ("--group", "groups", None, "NAME", "Group of any type; repeatable."),
@@ -76,13 +76,13 @@ operation_option = click.option(
     type=Checked("operation", _operation),
     multiple=True,
     metavar="OPERATION",
-    help="Operation: all, read, write, create, delete, alter, describe, and those of kafka-acls; repeatable.",
+    help="Operation: all, read, write, create, delete, alter, describe, and the others of kafka-acls; repeatable.",
 )
 host_option = click.option("--host", metavar="HOST", help="Address or network of the clients, such as 10.0.0.0/8 (default: all).")
 
 
 @command.command("add", help=ADD_HELP)
-@click.option("--principal", type=PRINCIPAL, required=True, metavar="NAME", help="User:NAME, or NAME; User:* is everyone.")
+@click.option("--principal", type=PRINCIPAL, required=True, metavar="NAME", help="User:NAME, or NAME; User:* is all users.")
 @operation_option
 @_resources
 @click.option("--prefixed", "is_prefixed", is_flag=True, help="The names of resources are prefixes.")
@@ -132,7 +132,9 @@ def add(
         show_line(f"added: {sentence(acl)}")
 
 
-@command.command("list", help="List ACLs. With a resource, list those that apply to it, also by a prefix and by the name *.")
+@command.command(
+    "list", help="List ACLs. With a resource, list the ACLs that apply to it, also those with a prefix or with the name *."
+)
 @click.option("--principal", type=PRINCIPAL, metavar="NAME", help="List ACLs of User:NAME, or NAME (default: all).")
 @_resources
 @asks

@@ -7,11 +7,11 @@ import click
 from ottla.cli.options import json_option
 from ottla.process import interrupt_on_ctrl_c
 
-HELP = """Import topics from a data directory of Apache Kafka, or from a directory that a broker has set aside.
+HELP = """Import topics from a data directory of Apache Kafka, or from a directory that a broker has set aside because no topic has
+its id.
 
-A stray directory TOPIC-N.ID-stray, which `ottla health` names, is imported with the topic's other stray directories beside it. The
---data-dir may be the directory that contains it. With --as the topic gets another name and a new topic id. The source is not
-changed."""
+Such a stray directory TOPIC-N.ID-stray, which `ottla health` names, is imported with the topic's other stray directories in the
+same directory, which may be --data-dir. With --as the topic gets another name and a new topic id. The source is not changed."""
 
 
 @click.command("adopt", help=HELP)
@@ -25,7 +25,10 @@ changed."""
 @click.option("--data-dir", required=True, metavar="DIR", help="Data directory of a stopped ottla broker, or a new directory.")
 @click.option("--topic", "topics", multiple=True, metavar="T", help="Topic to import; repeatable (default: all topics).")
 @click.option(
-    "--as", "new_name", metavar="NAME", help="New name of the topic; only with the directory of a partition, or a stray one."
+    "--as",
+    "new_name",
+    metavar="NAME",
+    help="New name of the topic; only if --from is the directory of a partition, or a stray directory.",
 )
 @json_option
 def command(source: str, data_dir: str, topics: tuple[str, ...], new_name: str | None, as_json: bool) -> int:

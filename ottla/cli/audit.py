@@ -10,7 +10,7 @@ from ottla.process import interrupt_on_ctrl_c
 
 @click.command(
     "audit",
-    help="Check that every transaction in a data directory is complete. Exit with 0 if so, else list the incomplete ones.",
+    help="Check that every transaction in a data directory is complete. Exit with 0 if so, else list the incomplete transactions.",
 )
 @click.argument("directory", metavar="DIR")
 @json_option

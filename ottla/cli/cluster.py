@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 REBUILD_HELP = """Create the directory of a controller that lost its disk, from the directories of its stopped brokers.
 
-The most advanced copy of the metadata log is used. Without any copy, topics are made from the partition directories and their topic
-ids. Print what was used, what is unknown, and which directories to rename. The brokers' directories are not changed. Name all
-brokers of the cluster; then start the controller on DIR, at its old address, and the brokers."""
+The most advanced copy of the metadata log is used. Without any copy, topics are created from the partition directories and their
+topic ids. Print what was used, what is unknown, and which directories to rename. The brokers' directories are not changed. Give
+--from for each broker of the cluster; then start the controller on DIR, at its old address, and the brokers."""
 GROW_HELP = """Convert the data directory of a stopped single broker to that of a cluster, for `serve --brokers N`.
 
 Broker 1 gets all data. Topics with their ids and configs, groups, transactions, producer ids and the cluster id stay. Files are
 renamed, not copied. Run the command again if it was interrupted; until then no broker starts on DIR."""
 RESTART_TIMEOUT_S = 100.0
-"""Timeout of the command for a restart, in seconds. The parent process of the nodes has shorter timeouts."""
+"""Maximum time, in seconds, to wait for a restart. The parent process of the nodes has shorter timeouts, and reports them."""
 
 
 @click.group(
@@ -167,7 +167,8 @@ def restart(node: str, data_dir: Path | None, ready_file: Path | None) -> int:
     except OSError as error:
         why = error.strerror or str(error)
         raise Refused(
-            f"no cluster of `ottla serve --brokers` is running on {data_dir} ({why}); give its --data-dir", exit_code=1
+            f"no cluster of `ottla serve --brokers` is running on {data_dir} ({why}); give the --data-dir of a running cluster",
+            exit_code=1,
         ) from None
     if answer.get("event") != "started":
         raise Refused(str(answer.get("reason")), exit_code=1)

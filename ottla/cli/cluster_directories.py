@@ -14,7 +14,7 @@ from ottla.client.wording import counted
 def rebuild_controller(
     target: str, sources: list[str], node_id: int | None, *, as_json: bool = False, say: Callable[[str], None] = print
 ) -> int:
-    """Create a controller's directory. Returns exit code 0, or prints an error and returns 1."""
+    """Create a controller's directory from directories of brokers. Returns exit code 0, or prints an error and returns 1."""
     from contextlib import ExitStack
 
     from ottla.broker.loop.env import RealEnv
@@ -70,13 +70,13 @@ def grow(
             say(document({**dataclasses.asdict(grown), "directory": env.fs.absolute(directory)}))
             return 0
         if grown.was_interrupted:
-            say("a growth that was interrupted is complete now, with the options that it was begun with")
+            say("the interrupted growth is now complete, with the options of the first command")
         say(f"cluster {grown.cluster_id}, brokers 1 to {grown.brokers}; broker 1 has the data")
         partitions, replicas = counted(grown.partitions, "partition"), counted(grown.replication_factor, "replica")
         say(f"  {counted(grown.topics, 'topic')}, {partitions} with {replicas} each")
         for note in grown.notes:
             say(f"  note: {note}")
-        say(f"start it with: ottla serve --data-dir {directory} --brokers {grown.brokers}")
+        say(f"start the cluster with: ottla serve --data-dir {directory} --brokers {grown.brokers}")
         return 0
 
     return carefully(work)

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "OTTLA_COMMAND_CONFIG"
 _SETTINGS: Final = "ottla.command_config"
-"""The key in click's ``Context.meta`` with the file and its properties. The contexts of a command and its groups share it."""
+"""The key in click's ``Context.meta`` of the file's path and properties. The contexts of a command and its groups share
+``meta``."""
 
 C = TypeVar("C", bound=Callable[..., Any])
 
 
 def command_config_option(command: C, file_type: click.ParamType[Any]) -> C:
-    """Add the option. Its value does not become an argument of the command: `connecting` returns the settings."""
+    """Add the option ``--command-config``. Its value is not an argument of the command; `connecting` returns the settings."""
     return click.option(
         "--command-config",
         type=file_type,
@@ -35,7 +36,8 @@ def command_config_option(command: C, file_type: click.ParamType[Any]) -> C:
 
 
 def _take_file(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
-    """Read the file before the other options. Its ``bootstrap.servers`` is the default of ``--bootstrap``. Raises `Refused`."""
+    """Read the file, before click parses the other options. Its ``bootstrap.servers`` is the default of ``--bootstrap``. Raises
+    `Refused`."""
     if path is None:
         return
     from ottla.client.security.client_config import SERVERS

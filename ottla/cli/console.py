@@ -36,7 +36,7 @@ history of clients are only in the console of an ottla broker itself (serve --co
     " (default: 127.0.0.1).",
 )
 @click.option("--port", type=PORT, default=0, metavar="PORT", help="Port of the console (default: a free port).")
-@click.option("--read-only", is_flag=True, help="Serve the console without anything that changes the cluster.")
+@click.option("--read-only", is_flag=True, help="Serve a console that cannot change the cluster.")
 @click.option(
     "--schema-registry",
     "--registry",
@@ -80,7 +80,8 @@ def command(host: str, port: int, read_only: bool, registry_url: str | None, boo
 
 
 def _registry(url: str | None) -> Registry | None:
-    """Return the schema registry. Prints one line if it cannot be reached; pages try again. Raises `Refused` for an invalid URL."""
+    """Return the schema registry. Prints a note if the registry cannot be reached; pages connect to it again. Raises `Refused` for
+    an invalid URL."""
     from ottla.client.errors import ClientError
 
     try:

@@ -114,7 +114,7 @@ def time_of(control_api: Remote | None) -> int:
 
 
 def _control_api_if_any(url: str | None, token: str | None, ready_file: Path | None) -> Remote | None:
-    """Return the control API that the options or the environment select."""
+    """Return the control API that the options or the environment select, if any."""
     from ottla.client.ready_line import NotReady, read_ready_file
     from ottla.control.remote import Remote
 

@@ -19,9 +19,9 @@ timestamps and partitions stay the same. Stop at the source's last stable offset
 
 Records and progress are committed together at the target. If the copy ends early, even by a kill, the same command continues it.
 
-If the topic does not exist at the target, it is created with the source's partition count and configuration. Progress is stored
-as committed offsets of a group. After seven days without a copy brokers delete them (offsets.retention.minutes), and the command
-is refused."""
+If the topic does not exist at the target, it is created with the source's partition count and configuration. Progress is stored as
+committed offsets of a group. If no copy runs for seven days (offsets.retention.minutes), brokers delete these offsets, and the
+command is refused."""
 
 
 @click.command("copy", help=HELP)
@@ -67,7 +67,7 @@ def command(
         ending = suppress(KeyboardInterrupt) if follow else nullcontext()
         with ending, progress(f"copying {topic} (offsets)", None if follow else left) as advance:
             if follow:
-                # With --follow, SIGTERM from a process manager is a regular end.
+                # With --follow, SIGTERM from a process manager ends the copy without an error.
                 interrupt_on_sigterm()
             for covered in copy.rounds(follow=follow):
                 advance(covered)

@@ -141,7 +141,7 @@ def document(said: dict[str, Any]) -> str:
 
 
 def _handed_over(plan: GraduationPlan) -> list[TopicBytes]:
-    """Return the topics that contain records and are not internal."""
+    """Return the topics, without internal topics that are empty."""
     topics = []
     for topic in sorted(plan.state.topics.values(), key=lambda t: t.name):
         size = sum(s for n, files in plan.directories.items() if n.rpartition("-")[0] == topic.name for _, s in files)
@@ -178,14 +178,14 @@ def _report(plan: GraduationPlan, say: Callable[[str], None]) -> None:
 
 def _advise(plan: GraduationPlan, directory: str, say: Callable[[str], None]) -> None:
     node_id = plan.identity.node_id
-    say("Start Apache Kafka on it with a server.properties that has, besides your listeners:")
+    say("Start Apache Kafka on this directory with a server.properties that has, besides your listeners:")
     say(f"  process.roles=broker,controller\n  node.id={node_id}\n  controller.quorum.voters={node_id}@localhost:9093")
     say(f"  log.dirs={directory}\n  offsets.topic.replication.factor=1\n  transaction.state.log.replication.factor=1")
-    say("Do not run kafka-storage format on it.")
+    say("Do not run kafka-storage format on the directory.")
     level = plan.state.features.get("metadata.version", 0)
     if level > LEVEL_OF_4_3:
         older = f"--feature metadata.version={LEVEL_OF_4_3} converts for 4.3"
-        say(f"It needs Apache Kafka 4.4 or newer (metadata.version {level}); {older}.")
+        say(f"The directory needs Apache Kafka 4.4 or newer (metadata.version {level}); {older}.")
 
 
 def adopt(
@@ -245,8 +245,8 @@ def adopt(
 
 
 def audit(directory: str, *, as_json: bool = False, say: Callable[[str], None] = print) -> int:
-    """Audit a directory. The exit code is 0 if every transaction is complete, 2 if a transaction is torn or unreadable, and 1 if
-    the directory cannot be read."""
+    """Audit a directory. The exit code is 0 if every transaction is complete, 2 if a transaction is incomplete or a file is
+    unreadable, and 1 if the directory cannot be read."""
     from ottla.operations.directory_audit import audit_directory, size_bytes
     from ottla.operations.guards import check_plain_logs, locked_for_reading
     from ottla.storage.real_filesystem import RealFilesystem

@@ -19,12 +19,12 @@ from ottla.cli.options import (
 )
 
 TIMEOUT_S: Final = 3.0
-HELP = """Find out why a client cannot connect: check name, TCP, TLS and SASL, the client's settings and the API versions of a
-broker, and then the listeners that all brokers advertise. Exit with 0 if a client on this machine can connect, else with 1.
+HELP = """Find out why a client cannot connect: check name resolution, TCP, TLS and SASL, the client's settings and the API versions
+of a broker, and then the listeners that all brokers advertise. Exit with 0 if a client on this machine can connect, else with 1.
 
-Give the address that the client has. Each address of a list is checked; exit with 1 if one of them fails or
-belongs to another cluster. Run the command where the client runs, with the client's settings in --command-config.
-Without HOST:PORT the address is bootstrap.servers of that file, else $OTTLA_BOOTSTRAP, else 127.0.0.1:9092."""
+Give the address that the client is configured with. Each address of a list is checked; exit with 1 if one of them fails or belongs
+to another cluster. Run the command where the client runs, with the client's settings in --command-config. Without HOST:PORT the
+address is bootstrap.servers of that file, else $OTTLA_BOOTSTRAP, else 127.0.0.1:9092."""
 
 
 @click.command("doctor", help=HELP)

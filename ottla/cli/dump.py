@@ -56,7 +56,6 @@ def command(files: tuple[Path, ...], no_records: bool, as_json: bool) -> int:
 
 
 def _wanted(files: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield the given files, and the files in given directories."""
     from ottla.dump.files import is_known
 
     for path in files:
@@ -77,7 +76,7 @@ def _wanted(files: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def line(entry: Entry) -> str:
-    """Format an entry for a person: its kind, then its fields by name."""
+    """Format a part of a file, such as a batch or a record, as a line: its kind, then its fields with their names."""
     kind, rest = entry["kind"], {name: value for name, value in entry.items() if name != "kind"}
     if kind == "line":
         return printable(rest["text"])

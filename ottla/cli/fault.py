@@ -71,7 +71,7 @@ def _row(one: dict[str, Any]) -> tuple[Any, ...]:
     return one["id"], one["hits"], one["matched"], fields, "spent" if one["is_spent"] else ""
 
 
-@command.command("remove", help="Remove a fault, or all faults with --all. Requests that it held continue.")
+@command.command("remove", help="Remove a fault, or all faults with --all. Requests that a removed fault holds continue.")
 @click.argument("number", type=click.IntRange(min=1), metavar="[ID]", required=False)
 @click.option("--all", "removes_all", is_flag=True, help="Remove all faults.")
 @steers

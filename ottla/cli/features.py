@@ -8,7 +8,7 @@ from ottla.cli.commands import Refused
 
 
 def feature_levels(texts: Iterable[str], exit_code: int) -> dict[str, int]:
-    """Parse ``NAME=LEVEL``. Raises `Refused`."""
+    """Parse feature levels, each as ``NAME=LEVEL``. Raises `Refused`."""
     from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
 
     levels: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Shows the findings of a doctor: as lines while they are found, or as one JSON document."""
+"""Shows the results of checks (``ottla doctor``): as lines during the checks, or as one JSON document."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 MIN_WIDTH: Final = 60
 CHECK_WIDTH: Final = 10
-"""Minimum width of the column of checks, in characters."""
+"""Minimum width, in characters, of the column with the names of checks."""
 STATUS_COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
 
 
 def show_findings(bootstrap: str, findings: Iterable[Finding], *, as_json: bool) -> list[str]:
-    """Show each finding as soon as the doctor reports it, and return the names of the failed checks."""
+    """Show each finding as soon as its check ends, and return the names of the failed checks."""
     found = []
     for finding in findings:
         found.append(finding)

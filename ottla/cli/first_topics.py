@@ -1,4 +1,5 @@
-"""Parses the topics that ``ottla serve`` creates when it starts: ``--topic`` and an environment variable of other Kafka images."""
+"""Parses the topics that ``ottla serve`` creates when it starts: ``--topic``, and ``KAFKA_CREATE_TOPICS`` of other container
+images."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from ottla.broker.config.first_topic import FirstTopic
 
 VARIABLE: Final = "KAFKA_CREATE_TOPICS"
 SEPARATOR_VARIABLE: Final = "KAFKA_CREATE_TOPICS_SEPARATOR"
-"""The variable with the separator of topics. In wurstmeister's image the value is a regular expression; here it is plain text with
-``\\n`` for a newline."""
+"""The variable with the separator of topics in `VARIABLE`. In wurstmeister's image its value is a regular expression, here plain
+text with ``\\n`` for a newline."""
 MAX_PARTITIONS_DIGITS: Final = 6
 WANTED: Final = "give NAME:PARTITIONS[:KEY=VALUE], as in orders:3:cleanup.policy=compact"
 
@@ -31,8 +32,8 @@ def first_topic(text: str) -> FirstTopic:
 
 
 def from_environment(environment: Mapping[str, str]) -> list[FirstTopic]:
-    """Parse topics like bitnami's and wurstmeister's images: ``NAME:PARTITIONS:REPLICATION[:CLEANUP]``, separated by commas or
-    newlines. The replication factor is ignored, because a single broker has one replica. Raises `BadArgument`."""
+    """Parse ``KAFKA_CREATE_TOPICS`` like bitnami's and wurstmeister's images: ``NAME:PARTITIONS:REPLICATION[:CLEANUP]``, separated
+    by commas or newlines. The replication factor is ignored, because a single broker has one replica. Raises `BadArgument`."""
     separator = environment.get(SEPARATOR_VARIABLE, ",").strip("$'").replace("\\n", "\n") or ","
     topics = []
     for said in (part.strip() for part in environment.get(VARIABLE, "").replace("\n", separator).split(separator)):

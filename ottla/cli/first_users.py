@@ -10,7 +10,7 @@ from ottla.arguments import BadArgument
 from ottla.broker.config.first_user import FirstUser
 
 COMMENT = "#"
-"""Lines that begin with this character are ignored."""
+"""Lines of ``--users-file`` that begin with this character are ignored."""
 
 
 def first_user(text: str) -> FirstUser:
@@ -22,12 +22,12 @@ def first_user(text: str) -> FirstUser:
 
 
 def users_of_file(path: Path | None) -> list[FirstUser]:
-    """Read a user from each line, except blank lines and lines that begin with ``#``. Spaces around a name are removed, those of a
-    password are kept. Raises `BadArgument` without showing passwords."""
+    """Read a user from each line, except blank lines and lines that begin with ``#``. Spaces around a name are removed; spaces
+    around a password belong to it. Raises `BadArgument` without showing passwords."""
     if path is None:
         return []
     try:
-        # Some editors begin a file with a byte order mark.
+        # `utf-8-sig` removes the byte order mark that some editors write.
         lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except OSError as error:
         raise BadArgument(f"--users-file: cannot read {path}: {error.strerror}") from None

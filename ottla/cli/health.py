@@ -31,8 +31,8 @@ HELP = """Exit with 0 if a broker answers requests, reaches its controller and h
 reason in one line. Each address of a list is checked and has a line of its own; exit with 1 if one of them fails. With --data-dir,
 exit with 0 if the directory of a stopped broker can be read.
 
-Warnings name directories that a broker has set aside, with the command that restores their records. Warnings do not change the
-exit code."""
+Warnings name directories that a broker has set aside because no topic has their id, with the command that restores their records.
+Warnings do not change the exit code."""
 
 
 @click.command(
@@ -73,7 +73,7 @@ def command(
 
         return check(data_dir, as_json=as_json)
     if ready_file is not None and click.get_current_context().get_parameter_source("bootstrap") is ParameterSource.DEFAULT_MAP:
-        # The default is from the --command-config file. --ready-file takes precedence over it.
+        # The address is from the --command-config file, and --ready-file takes precedence.
         bootstrap = None
     if bootstrap is not None and ready_file is not None:
         raise click.UsageError("--bootstrap and --ready-file exclude each other; give one of them")
@@ -121,7 +121,6 @@ def _addresses(bootstrap: str | None) -> list[str]:
 
 
 def _show_failure(bootstrap: str | None, failure: NotReady, *, as_json: bool) -> int:
-    """Print why the broker is not healthy as JSON and return the exit code, or raise `Refused`."""
     reason = failure
     if bootstrap is not None and not has_command_config():
         from ottla.cli.health_secured import reason_of

@@ -29,7 +29,8 @@ T = TypeVar("T")
 
 
 def checked_place(ready_file: Path) -> str:
-    """Return the path of the local socket of the broker that wrote the ready file, or its ``host:port``. Raises `NotReady`."""
+    """Return the path of the local socket of the broker that wrote the ready file, else the broker's ``host:port``. Raises
+    `NotReady`."""
     local = read_ready_file(ready_file).get("local")
     return local if isinstance(local, str) else listening_address(ready_file)
 
@@ -52,11 +53,11 @@ class HealthChannel(Protocol):
 
 
 Connect = Callable[[str, float], AbstractContextManager[HealthChannel]]
-"""Connects to a place within a number of seconds. Raises OSError, and `NotReady` with a reason for a person."""
+"""Connects to ``host:port`` or a local socket, with a timeout in seconds. Raises OSError, or `NotReady` with a reason."""
 
 
 def is_local(place: str) -> bool:
-    """Whether a place is the path of a local socket, whose clients need no credentials."""
+    """Whether an address is the path of a local socket, on which clients need no credentials."""
     return place.startswith("/")
 
 
@@ -132,8 +133,8 @@ def _offered_apis(connection: HealthChannel) -> set[int]:
 def _directories(connection: HealthChannel) -> tuple[list[str], list[str]]:
     """Return texts of the errors of the log directory and its logs, and the lines about stray directories.
 
-    For `CLIENT_ID` ottla adds a result per offline or damaged log, and one per stray directory, without error and with a text as
-    path.
+    For the client id `CLIENT_ID` an ottla broker adds results with a text as path: one with an error for each offline or damaged
+    log, and one without an error for each stray directory.
     """
     answer = _call(connection, DESCRIBE_LOG_DIRS, 1, struct.pack(">i", 0))
     _throttle_ms, count = struct.unpack_from(">ii", answer)
@@ -153,7 +154,8 @@ def _directories(connection: HealthChannel) -> tuple[list[str], list[str]]:
 
 
 def _has_controller(connection: HealthChannel) -> bool:
-    """Whether the metadata quorum has a leader. A broker that cannot reach the leader responds only after 30 s."""
+    """Whether the metadata quorum has a leader. A broker that cannot reach the leader responds only after 30 s, so a timeout means
+    no."""
     try:
         # DescribeQuorum for partition 0 of __cluster_metadata, with empty tagged fields in header, topic and partition.
         answer = _call(connection, DESCRIBE_QUORUM, 0, b"\0\2\x13__cluster_metadata\2\0\0\0\0\0\0\0")

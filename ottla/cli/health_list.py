@@ -15,7 +15,7 @@ from ottla.client.ready_line import NotReady
 
 @dataclass(slots=True)
 class BrokerHealth:
-    """The result for one broker. ``reason`` says why the broker is not healthy; None for a healthy broker."""
+    """The health of one broker. ``reason`` says why the broker is not healthy; None for a healthy broker."""
 
     place: str
     reason: str | None
@@ -24,12 +24,12 @@ class BrokerHealth:
 
 def check(places: Sequence[str], timeout_s: float, *, waits: bool, as_json: bool) -> int:
     """Print the result for each broker, and return exit code 0 if all are healthy, else 1."""
-    # The settings are read in this thread, which has click's context.
+    # Read the settings in this thread, because other threads have no click context.
     connects = [secured_by(connecting(place)) if has_command_config() else plain for place in places]
     explains = not has_command_config()
     found: list[BrokerHealth] = [BrokerHealth(place, f"{place} was not checked", []) for place in places]
     threads = [
-        # A thread that waits does not delay the end of the process after Ctrl-C.
+        # Daemon threads do not delay the end of the process after Ctrl-C.
         Thread(target=_check, args=(one, connect, timeout_s, waits, explains), daemon=True)
         for one, connect in zip(found, connects, strict=True)
     ]
@@ -52,7 +52,7 @@ def check(places: Sequence[str], timeout_s: float, *, waits: bool, as_json: bool
 
 
 def _check(checked: BrokerHealth, connect: Connect, timeout_s: float, waits: bool, explains: bool) -> None:
-    """Fill in the result for a broker. With ``explains`` a listener that needs credentials is probed for the reason."""
+    """Check a broker, and set the result. With ``explains``, find out whether the broker failed because it needs credentials."""
     place = checked.place
     try:
         if waits:

@@ -1,4 +1,4 @@
-"""Connects to secured brokers for ``ottla health``, and explains why a client without credentials cannot."""
+"""Connects to secured brokers for ``ottla health``, and explains why a client without credentials cannot connect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLIENT_ID = "ottla-health"
 
 
 class _Channel:
-    """The methods of a socket on an authenticated connection."""
+    """An authenticated connection with the methods of a socket."""
 
     def __init__(self, transport: SocketTransport) -> None:
         self.sendall = transport.send
@@ -58,7 +58,7 @@ def secured_by(settings: Connecting) -> Connect:
 
 
 def reason_of(place: str, failure: NotReady) -> NotReady:
-    """Return a better reason than ``failure`` if the listener needs credentials, else ``failure``."""
+    """Return which credentials the listener needs; ``failure`` if it needs none."""
     address = split_address(place)
     try:
         socket.create_connection(address, 1.0).close()

@@ -44,8 +44,8 @@ def import_bare(name: str, **members: str) -> None:
     """Put an empty package into `sys.modules`, so that a module of the package can be imported without the package's own imports.
 
     For aiokafka, of which a broker needs only the record codec, this saves 3 MiB and an eighth of the start time. Afterwards the
-    package has only ``members`` (name: module). Does nothing if the package is already imported, not installed, or lacks one of the
-    modules.
+    package has only ``members``, each from the module that the dictionary names. Does nothing if the package is already imported,
+    not installed, or lacks one of the modules.
     """
     spec = None if name in sys.modules else importlib.util.find_spec(name)
     if spec is None:

@@ -28,7 +28,7 @@ READY_FILE_VARIABLE = "OTTLA_READY_FILE"
 CLIENT_ID = "ottla-cli"
 """The client id of commands. With this client id, DescribeLogDirs of an ottla broker includes stray directories."""
 DEFAULT_TIMEOUT_S = 10.0
-LISTED_IN_PART = "If a broker does not answer, list those of the other brokers and exit with 2."
+LISTED_IN_PART = "If a broker does not answer, list what the other brokers return, and exit with 2."
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -90,7 +90,7 @@ def at_bootstrap(command: C) -> C:
 
 
 def with_command_config(command: C) -> C:
-    """Add the option for the client's credentials."""
+    """Add the option ``--command-config``, for the client's credentials."""
     from ottla.cli.command_config import command_config_option
 
     return command_config_option(command, PATH)
@@ -134,7 +134,7 @@ def cluster_at(bootstrap: str, timeout_s: float, config: Path | None = None) -> 
 
 
 def seen_by(cluster: KafkaClient, listed: Collection[object]) -> str:
-    """Return a suffix for "there are no topics", because a cluster with ACLs hides topics that the user may not describe."""
+    """Return a suffix for messages such as "there are no topics". It is empty unless ACLs may hide topics from the user."""
     from ottla.client.admin.acls import has_authorizer
 
     return " that this user may describe" if not listed and has_authorizer(cluster.brokers) else ""

@@ -57,7 +57,7 @@ def printable(value: bytes | str | None) -> str:
 
 
 def short(name: str) -> str:
-    """Shorten a name for a table. JSON has the whole name."""
+    """Shorten a name for a table. JSON output is not shortened."""
     shown = printable(name)
     return shown if len(shown) <= MAX_NAME_CHARACTERS else f"{shown[: MAX_NAME_CHARACTERS - 3]}..."
 

@@ -97,7 +97,7 @@ def _stream(name: str, options: dict[str, Any]) -> int:
 
 
 @command.command(
-    "export", help="Write committed records to Parquet, each once. An interrupted export continues when it is run again."
+    "export", help="Write committed records to Parquet, each record once. An interrupted export continues when it is run again."
 )
 @placed
 @click.option("--topic", default=PURCHASES, metavar="TOPIC", help=f"Topic to export (default: {PURCHASES}).")

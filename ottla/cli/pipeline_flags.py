@@ -118,7 +118,7 @@ def streaming(name: str) -> Callable[[C], C]:
             "--run-id",
             type=RUN_ID,
             metavar="ID",
-            help="Run id in the headers of all records that are written (default: a new one).",
+            help="Run id in the headers of all records that are written (default: a new id).",
         ),
         click.option(
             "--sink",

@@ -1,4 +1,4 @@
-"""The parameter type of places in a topic: ``beginning``, ``end``, an offset, or a time."""
+"""The parameter type of positions in a topic: ``beginning``, ``end``, an offset, or a time."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ BAR_STEP_BYTES: Final = 64 << 10
 HELP = """Write records to a topic, one for each --value, else one for each line of FILE or of stdin, and wait until all are
 acknowledged. Records with a key go to the partition that the Java producer would choose.
 
-With --key-field each line is a JSON object (JSON Lines). The record's value is the line as it is; blank lines are skipped."""
+With --key-field each line is a JSON object (JSON Lines). The record's value is the whole line; blank lines are skipped."""
 
 
 @click.command("produce", help=HELP)
@@ -99,7 +99,7 @@ def command(
 
 
 class _LineRefused(Exception):
-    """A line has no key. The message is one line."""
+    """A line of the input has no key."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
@@ -183,7 +183,6 @@ def _key_of(line: bytes, field: str, where: str) -> bytes:
 
 
 def _lines(file: Path | None) -> Iterator[bytes]:
-    """Yield the lines of a file or of stdin without line ends."""
     if file is None:
         if sys.stdin.isatty():
             note("type one record per line; Ctrl-D ends the input")

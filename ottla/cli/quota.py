@@ -13,8 +13,8 @@ from ottla.cli.commands import CommandGroup, Refused
 from ottla.cli.options import Checked, asks, cluster_at, key_value
 from ottla.cli.output import note, short, show_json, show_line, show_table
 
-ENTITY_HELP = """Give a user, a client id, both, or an address; or the defaults of all that have no quotas of their own. The most
-specific quota applies to a client."""
+ENTITY_HELP = """Give a user, a client id, both, or an address; or the defaults for all users, client ids or addresses without
+quotas of their own. The most specific quota applies to a client."""
 KEYS_HELP = """Keys: producer_byte_rate and consumer_byte_rate (bytes per second), request_percentage (percent of a thread),
 controller_mutation_rate (partitions created or deleted per second), and for an address connection_creation_rate (per second)."""
 
@@ -89,8 +89,8 @@ def _number(value: float) -> str:
 
 
 def _json_number(value: float) -> float | str:
-    """Return the value, or its name in Kafka's commands for infinity, and for NaN, which only Apache Kafka stores: JSON has
-    neither."""
+    """Return the value, or its name in Kafka's commands if it is infinite or NaN, which JSON lacks. Only Apache Kafka stores
+    NaN."""
     return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity"
 
 
@@ -115,7 +115,9 @@ def set_(quotas: tuple[tuple[str, float], ...], bootstrap: str, timeout_s: float
         show_line(f"{entity_text(entity)}: {_text(values)}")
 
 
-@command.command("list", help="List quotas, of all entities or of those with the given names. Names are null in JSON for defaults.")
+@command.command(
+    "list", help="List the quotas of all entities, or of those with the given names. In JSON the name of defaults is null."
+)
 @_of_entity
 @asks
 def list_(bootstrap: str, timeout_s: float, as_json: bool, **entity_options: Any) -> None:

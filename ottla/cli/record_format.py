@@ -1,4 +1,4 @@
-r"""Prints records by a format text with kcat's letters, as in ``%t [%p] at %o: %k %s\n``."""
+r"""Formats records by a text with kcat's letters, as in ``%t [%p] at %o: %k %s\n``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LETTERS: Final[dict[str, Part]] = {
     "p": lambda record: b"%d" % record.partition,
     "o": lambda record: b"%d" % record.offset,
 }
-"""kcat's letters, and ``v`` for the value, as in rpk."""
+"""The letters after ``%``: kcat's, and rpk's ``v`` for the value."""
 _ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{1,2}|[0-9]{1,3}|.)", re.DOTALL)
 _NAMED: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
@@ -57,7 +57,7 @@ class RecordFormat:
                 self._parts.append(LETTERS[following[0]])
                 self._add(following[1:])
             elif at + 1 < len(literals):
-                # ``%%`` leaves an empty part, which prints one percent sign.
+                # The text is split at each ``%``. An empty text is from ``%%``, which prints one percent sign.
                 at += 1
                 self._add("%" + literals[at])
             else:

@@ -73,7 +73,7 @@ def decoded_records(records: Iterable[ConsumedRecord], registry: str | None, *, 
 
 
 def record_filter(conditions: tuple[Condition, ...], registry: str | None, *, decodes: bool) -> RecordFilter:
-    """Return the filter of all conditions, whose paths lead into decoded values if the records are decoded."""
+    """Return the filter of all conditions. With ``decodes``, paths of conditions apply to decoded values."""
     from ottla.client.records.record_filter import RecordFilter, json_document
 
     if not decodes:
@@ -130,7 +130,7 @@ def registry_of(url: str | None, properties: Mapping[str, str]) -> Registry | No
     def given(name: str) -> str:
         return properties.get(f"schema.registry.{name}") or properties.get(name) or ""
 
-    # Of several URLs the first is used.
+    # The property may list several URLs; the first is used.
     url = url or properties.get("schema.registry.url", "").partition(",")[0].strip()
     if not url:
         return None
@@ -142,7 +142,8 @@ def registry_of(url: str | None, properties: Mapping[str, str]) -> Registry | No
 
 
 def _of_ready_file() -> tuple[str, str | None]:
-    """Return URL and token of the registry in the ready file that the environment names; the default URL without either."""
+    """Return URL and token of the registry in the ready file that the environment names; the default URL if the ready file has no
+    registry."""
     from ottla.client.ready_line import NotReady, read_ready_file
 
     path = os.environ.get(READY_FILE_VARIABLE)

@@ -142,18 +142,18 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     is_flag=True,
     help="With --brokers, restart nodes that end unexpectedly, after a delay that grows from 1 s to 60 s.",
 )
-# `ottla.Broker` passes these options to the broker that it starts.
+# `ottla.Broker` passes the next three options to the broker that it starts.
 @click.option("--owner-pid", type=int, hidden=True)
 @click.option("--takes-commands", is_flag=True, hidden=True)
 @click.option("--owned-directory", type=PATH, hidden=True)
-# The container image passes lines for the broker to print after its ready line.
+# The container image passes lines for the broker to print after its JSON line.
 @click.option("--started-line", "started_lines", multiple=True, hidden=True)
 @click.option(
     "--ready-file",
     type=PATH,
     envvar=READY_FILE_VARIABLE,
     metavar="FILE",
-    help=f"File with the JSON line, which exists while the broker answers requests (default: ${READY_FILE_VARIABLE}).",
+    help=f"File that has the JSON line, and exists while the broker answers requests (default: ${READY_FILE_VARIABLE}).",
 )
 @click.option(
     "--log-format",
@@ -246,10 +246,10 @@ def _configuration(
 
 
 def _without_effect(names: Collection[str]) -> list[str]:
-    """Return the settings that have no effect. All settings of flags have one."""
+    """Return the settings that have no effect."""
     if not names:
         return []
-    # Imported here because a start without settings needs no module for it.
+    # Imported here, because most brokers start without settings.
     from ottla.broker.config.effects import without_effect
     from ottla.coordinator.metadata.cluster import BROKER_RESOURCE
 

@@ -91,7 +91,7 @@ class _NodeRun:
         )
 
     def steering(self, parent: OwnerProcess | None, *, has_registry: bool = False) -> Steering:
-        """Return the control API of a broker, with its first faults. Raises `Refused` for an invalid file of faults."""
+        """Return the control API, first faults and schema registry of a broker. Raises `Refused` for an invalid file of faults."""
         has_control_api = self.start.config.settings.has_control_server
         return steering(MACHINE, self.start.faults_file, parent, has_control_api=has_control_api, has_registry=has_registry)
 

@@ -1,5 +1,5 @@
-"""The parts that ``ottla serve`` starts beside a broker: the control API, a manual clock, faults, the check of the owner, and the
-schema registry."""
+"""The parts that ``ottla serve`` starts beside a broker: the control API, a manual clock, faults, the schema registry, and the
+check whether the broker's parent process still runs."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def with_still_defaults(config: BrokerConfig) -> BrokerConfig:
 def steering(
     clock: str, faults_file: Path | None, owner: OwnerProcess | None, *, has_control_api: bool, has_registry: bool = False
 ) -> Steering:
-    """Create the parts of the control API that the options select, and the schema registry, without importing other parts. Raises
-    `Refused`."""
+    """Create the control API, clock, faults and schema registry that the options select. Modules of other parts are not imported.
+    Raises `Refused`."""
     from ottla.broker.process.steering import Steering
 
     manual = _clock(clock)
@@ -111,7 +111,7 @@ def steering(
 
 
 def _registered_values(opened: list[SchemaRegistry]) -> RegistryValues:
-    """Return the decoder of a registry that opens after the console."""
+    """Return a decoder that looks up the registry's URL later, because the registry opens after the console."""
     from ottla.client.schema_registry.registry_client import Registry
     from ottla.client.security.client_config import Secret
     from ottla.console.registered_values import RegistryValues

@@ -45,7 +45,7 @@ def command(interval_s: float, once: bool, internal: bool, bootstrap: str, timeo
 
 
 def _views(cluster: KafkaClient, interval_s: float, *, internal: bool) -> Iterator[TopView]:
-    """Yield a view after each interval, from the samples at its start and end."""
+    """Yield a comparison of the samples at the start and end of each interval."""
     from ottla.client.admin.activity import sample
 
     before = sample(cluster.brokers)
@@ -69,7 +69,7 @@ def _print(view: TopView) -> None:
 
 
 def _watch(cluster: KafkaClient, interval_s: float, *, internal: bool) -> None:
-    """Redraw the view on the terminal's alternate screen until q is pressed."""
+    """Redraw the tables on the terminal's alternate screen until q is pressed."""
     from rich.console import Console
     from rich.live import Live
 
@@ -122,7 +122,7 @@ def _keys() -> Iterator[Any]:
         return False
 
     try:
-        # Ctrl-C still raises KeyboardInterrupt.
+        # In this mode Ctrl-C still raises KeyboardInterrupt.
         tty.setcbreak(descriptor)
         yield pressed
     finally:

@@ -1,4 +1,4 @@
-"""The view of ``ottla top``: two samples of a cluster compared, as tables for a terminal or as a JSON document."""
+"""Compares two samples of a cluster for ``ottla top``, as tables for a terminal or as a JSON document."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class TopView:
         }
 
     def drawn(self, rows: int | None, problem: str = "") -> RenderableType:
-        """Return the view for a terminal with this number of rows, or everything for None."""
+        """Return the tables for a terminal with this number of rows, or complete tables for None."""
         from rich.console import Group
         from rich.text import Text
 
@@ -117,7 +117,7 @@ class TopView:
 
 
 def compared(before: Sample, now: Sample, *, internal: bool) -> TopView:
-    """Compare two samples. The same sample twice gives a view without rates."""
+    """Compare two samples. Rates are 0 if both are the same sample."""
     elapsed_s = now.taken_s - before.taken_s
 
     def per_s(change: int) -> float:
@@ -127,7 +127,7 @@ def compared(before: Sample, now: Sample, *, internal: bool) -> TopView:
     totals: dict[str, int] = {}
     for (topic, index), end in now.ends.items():
         totals[topic] = totals.get(topic, 0) + end
-        # A recreated partition begins at offset 0, so its end may decrease.
+        # The partitions of a recreated topic begin at offset 0, so their ends may decrease.
         written[topic] = written.get(topic, 0) + max(0, end - before.ends.get((topic, index), end))
     topics = [
         TopicRow(name=name, partitions=count, end=totals.get(name, 0), written_per_s=per_s(written.get(name, 0)))
@@ -192,7 +192,6 @@ def _header(now: Sample, topics: list[TopicRow]) -> RenderableType:
 
 
 def _table(columns: list[str], rows: Sequence[tuple[str, ...]], most: int) -> list[RenderableType]:
-    """Return a table of the first ``most`` rows, and a line that counts the omitted rows."""
     from rich.table import Table
     from rich.text import Text
 

@@ -115,7 +115,9 @@ def describe(name: str, all_configs: bool, bootstrap: str, timeout_s: float, as_
         note(f"{leaderless} of {len(topic.partitions)} partitions have no leader; ottla cluster says why, and what to do")
     waiting = [p for p in topic.partitions if p.last_stable_offset != p.high_watermark]
     if waiting:
-        note(f"open transactions block read_committed consumers in {len(waiting)} of them; ottla txn list shows the transactions")
+        note(
+            f"open transactions block read_committed consumers in {len(waiting)} partitions; ottla txn list shows the transactions"
+        )
 
 
 def _document(topic: TopicDescription, configs: list[Config]) -> dict[str, Any]:
@@ -220,7 +222,6 @@ def elect(
 
 
 def _elected(cluster: KafkaClient, topic: str, partition: int, *, is_unclean: bool, to: int | None) -> int:
-    """Elect a leader of the partition and return its broker id. Raises `KafkaAnswered`."""
     from ottla.client.admin.leadership import described, elect_leader, move_leader, wait_for_leader
 
     if to is None:

@@ -1,4 +1,4 @@
-"""``ottla txn``: lists, describes and aborts transactions. Other modules have ``timeline`` and ``why``."""
+"""``ottla txn``: lists, describes and aborts transactions. The subcommands ``timeline`` and ``why`` have modules of their own."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def find_hanging(
                 for h in hanging
             ],
         )
-        note("ottla txn abort --partition PARTITION --start-offset OFFSET aborts one")
+        note("ottla txn abort --partition PARTITION --start-offset OFFSET aborts a hanging transaction")
         if may_be_hidden:
             note("transactions whose transactional id this user may not describe are listed here too; do not abort them")
     else:

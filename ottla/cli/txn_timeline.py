@@ -98,7 +98,7 @@ def producer_text(event: TimelineEvent) -> str:
 
 
 def description(event: TimelineEvent) -> str:
-    """Return what happened, with the partitions that were added."""
+    """Return the event's text, with the partitions that were added to the transaction."""
     if event.kind not in ("begin", "add"):
         return event.what
     return f"{event.what}: {' '.join(f'{topic}:{index}' for topic, index in event.partitions)}"

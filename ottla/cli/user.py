@@ -67,7 +67,6 @@ def add(
 
 
 def _password(name: str, file: Path | None) -> str:
-    """Read a password from the terminal, stdin or a file. Raises `Refused`."""
     if file is None and sys.stdin.isatty():
         return str(click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True))
     try:

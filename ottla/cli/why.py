@@ -34,7 +34,7 @@ def command(
 
 
 def _explain_principal(principal: str, nodes: Sequence[Remote], *, as_json: bool) -> None:
-    """Explain the denials of all nodes. The first node is a broker, whose clock may be manual."""
+    """Explain the denied requests of a principal on all nodes. The first node is a broker, whose clock may be manual."""
     from ottla.client.explain.denials import denied_to, merged, why_denied
 
     denials = merged(denied_to(_denials(node), principal) for node in nodes)

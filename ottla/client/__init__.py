@@ -1,4 +1,4 @@
-"""A small blocking client for any Kafka cluster, for the command line and the test handle.
+"""A small blocking client for any Kafka cluster, for the command line and `ottla.testing`.
 
 Calls wait for the response, and retry after retriable errors until a deadline. `KafkaClient` is the interface; the packages
 below contain functions that take a `cluster.BrokerConnections`.
@@ -8,9 +8,9 @@ below contain functions that take a `cluster.BrokerConnections`.
 - `durations`: formats durations for people.
 - `errors`: the client's exceptions.
 - `explain`: explains why consumers and groups do not advance.
-- `finding`: the result of one check of ``ottla doctor``.
+- `finding`: a result of ``ottla doctor``.
 - `kafka_client`: `KafkaClient`, the interface: all operations on one cluster.
-- `ready_line`: reads the file that ``ottla serve --ready-file`` writes, for programs that look for that broker.
+- `ready_line`: reads the file with a broker's addresses that ``ottla serve --ready-file`` writes.
 - `real_time`: the machine's clocks, which work even if a test has frozen Python's time functions.
 - `records`: writes and reads records.
 - `wire`: connections to brokers.

@@ -52,10 +52,10 @@ class BrokerNode:
 
 
 class BrokerConnections:
-    """Keeps a connection to each used broker. ``clock`` returns seconds, and ``pause`` sleeps for seconds.
+    """Keeps a connection to each broker that a request was sent to. ``clock`` returns seconds, and ``pause`` sleeps for seconds.
 
-    ``connecting`` has the settings of TLS and SASL. ``oldest`` is passed to each `BrokerConnection`. ``longest_pause_s`` limits the
-    pause between two attempts. With ``waits`` connecting is retried until the timeout even if no broker has responded yet.
+    ``connecting`` has the settings of TLS and SASL. ``oldest`` has minimum request versions by API name. ``longest_pause_s`` limits
+    the pause between two attempts. With ``waits`` connecting is retried until the timeout even if no broker has responded yet.
 
     Raises `ClientError` if ``bootstrap`` is not a list of addresses.
     """
@@ -90,7 +90,7 @@ class BrokerConnections:
         self._pause = pause
         self._connections: dict[Address, BrokerConnection] = {}
         self._coordinators: dict[tuple[int, str], BrokerNode] = {}
-        """Coordinators by type and key; cleared when a request fails."""
+        """Coordinators by coordinator type and key; cleared when a request fails."""
         self._leaders: dict[str, dict[int, BrokerNode]] = {}
         """The last results of `leader_nodes`, by topic."""
         self._has_answered = False
@@ -101,14 +101,14 @@ class BrokerConnections:
         for address in list(self._connections):
             self._drop(address)
 
-    # requests
+    # sending requests
 
     def ask(self, connection: BrokerConnection, request: Any, at_most: int | None = None) -> Any:
         """Send a request to a broker and return the response. Raises OSError when the connection breaks."""
         try:
             answer = connection.call(request, at_most)
         except (OSError, ClientError):
-            # After an error the response may still arrive, and would be read as the response to the next request.
+            # Close the connection: a late response would be read as the response to the next request.
             self._drop(connection.address)
             raise
         self._has_answered = True
@@ -132,9 +132,9 @@ class BrokerConnections:
         return self.until_final(what, attempt)
 
     def until_final(self, what: str, attempt: Callable[[], T], also: Iterable[Code] = ()) -> T:
-        """Call ``attempt`` until it succeeds. Retriable errors and the codes in ``also`` are retried until the timeout.
-
-        After the timeout the last error is raised; a failed connection raises `Unreachable` or `TimedOut`.
+        """Call ``attempt`` until it succeeds or the timeout passes. Retriable error codes and those in ``also`` are retried; failed
+        connections if a broker has responded before, or with ``waits``. Raises the last error, and for connections `Unreachable` or
+        `TimedOut`.
         """
         passing = RETRIABLE | {int(code) for code in also}
         deadline, pause_s = self._clock() + self.timeout_s, FIRST_PAUSE_S
@@ -162,8 +162,8 @@ class BrokerConnections:
     ) -> list[T]:
         """Call ``ask`` for each broker in turn, with retries as in `until_final`, and join the results.
 
-        Without ``silent`` an unreachable broker is an error. Otherwise such errors are added to ``silent``, and raised only if no
-        broker responds.
+        Raises `Unreachable` or `TimedOut` for a broker that does not respond. With ``silent`` these errors are appended to the list
+        instead, except in a cluster of one broker.
         """
         given: list[T] = []
         nodes = self.nodes()
@@ -197,11 +197,11 @@ class BrokerConnections:
             try:
                 return self._connected(self._bootstrap[0])
             except OSError as error:
-                # Try this address last from now on, because noticing a dead broker takes time.
+                # Try this address last from now on, because connecting to a dead broker may take long.
                 self._bootstrap.append(self._bootstrap.pop(0))
                 last = error
         assert last is not None
-        # All addresses failed, so the error does not name only the last address.
+        # All addresses failed, so the error names no single address.
         raise OSError(last.errno, last.strerror or str(last))
 
     def node(self, node: BrokerNode) -> BrokerConnection:
@@ -276,12 +276,12 @@ class BrokerConnections:
     def _coordinator(self, kind: int, key: str) -> BrokerNode:
         request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
         answer = self.ask(self.anyone(), request)
-        # Before version 4 FindCoordinator has one key, and its response no list (KIP-699).
+        # Before version 4 FindCoordinator looks up one key, and its response has no list of coordinators (KIP-699).
         coordinator = answer.coordinators[0] if answer.coordinators else answer
         check(f"the coordinator of {key!r}", coordinator.error_code, coordinator.error_message)
         return BrokerNode(node_id=coordinator.node_id, host=coordinator.host, port=coordinator.port)
 
-    # metadata
+    # requesting metadata
 
     def metadata(self, topics: list[str] | None) -> MetadataResponse:
         """Request the metadata of ``topics``, or of all topics for None. Raises OSError, and `KafkaAnswered` for the response's
@@ -301,7 +301,7 @@ class BrokerConnections:
         return self.until_final("asking for features", lambda: self.anyone().features)
 
     def cluster_id(self) -> str | None:
-        """Return the cluster id; None if the brokers are too old to have a cluster id."""
+        """Return the cluster id; None for brokers that are too old to have one."""
         return self.until_final("asking for the cluster's id", lambda: self.metadata([])).cluster_id
 
     def topic_of(self, metadata: MetadataResponse, topic: str) -> MetadataResponseTopic:
@@ -310,7 +310,7 @@ class BrokerConnections:
         if described is None or described.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             message = f"create it first: ottla topic create {quote(topic)}"
             raise UnknownTopic(f"unknown topic {topic!r} at {self.bootstrap}", Code.UNKNOWN_TOPIC_OR_PARTITION, message)
-        # In old versions of Metadata LEADER_NOT_AVAILABLE is the topic's error code, in newer versions the partition's.
+        # Old versions of Metadata have LEADER_NOT_AVAILABLE as the topic's error code, newer versions as the partition's.
         if described.error_code != Code.LEADER_NOT_AVAILABLE:
             check(f"topic {topic!r}", described.error_code)
         return described
@@ -320,7 +320,7 @@ class BrokerConnections:
         metadata = self.until_final(f"looking for topic {topic!r}", lambda: self.metadata([topic]))
         return sorted(p.partition_index for p in self.topic_of(metadata, topic).partitions)
 
-    # connections
+    # opening and closing connections
 
     def _connected(self, address: Address) -> BrokerConnection:
         connection = self._connections.get(address)

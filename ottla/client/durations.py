@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 SKEW_MS: Final = 2_000
-"""Maximum difference, in ms, of two synchronized clocks. A start time further ahead means that the clocks differ."""
+"""Maximum difference, in ms, of two synchronized clocks. A start time that is further in the future means that the clocks
+differ."""
 
 
 def duration_text(ms: int) -> str:
@@ -19,5 +20,5 @@ def duration_text(ms: int) -> str:
 
 
 def elapsed_ms(since_ms: int, now_ms: int) -> int | None:
-    """Return the time in ms since the broker's time ``since_ms``, at least 0. Returns None if the broker's clock is ahead."""
+    """Return the ms since ``since_ms``, a time of the broker's clock, at least 0; None if that clock is ahead by over `SKEW_MS`."""
     return max(0, now_ms - since_ms) if now_ms >= since_ms - SKEW_MS else None

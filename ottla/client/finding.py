@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 Status = Literal["ok", "warning", "failed"]
-"""The states of a checked thing: it works, it may not work, or it does not work."""
+"""``ok``: what was checked works; ``warning``: it may not work; ``failed``: it does not work."""
 
 
 @dataclass(slots=True, frozen=True)
 class Finding:
-    """The result of one check: what was found, and what to do. ``remedy`` is empty for a check without a problem."""
+    """The result of one check: what was found, and what to do. ``remedy`` is empty if the check found no problem."""
 
     check: str
     status: Status

@@ -60,7 +60,7 @@ class KafkaClient:
     def __repr__(self) -> str:
         return f"KafkaClient({self.brokers.bootstrap!r})"
 
-    # topics
+    # operations on topics
 
     def create_topic(
         self,
@@ -81,7 +81,7 @@ class KafkaClient:
     def topic(self, name: str) -> TopicDescription:
         return describe_topic(self.brokers, name)
 
-    # records
+    # operations on records
 
     def produce(self, topic: str, records: Iterable[NewRecord]) -> dict[int, int]:
         """Write records and wait until they are acknowledged. Returns the number of records by partition."""
@@ -142,7 +142,7 @@ class KafkaClient:
             allowance=allowance,
         )
 
-    # groups
+    # operations on groups
 
     def groups(self, silent: list[ClientError] | None = None) -> list[GroupListing]:
         return list_groups(self.brokers, silent)
@@ -154,7 +154,7 @@ class KafkaClient:
         """Return the lag of a group by partition; see `ottla.client.admin.groups.lag`."""
         return lag_of(self.brokers, group)
 
-    # transactions
+    # operations on transactions
 
     def transactions(self, *, states: Iterable[str] = (), silent: list[ClientError] | None = None) -> list[TransactionListing]:
         return list_transactions(self.brokers, states=states, silent=silent)

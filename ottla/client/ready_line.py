@@ -1,4 +1,4 @@
-"""Reads the file that ``ottla serve --ready-file`` writes, in which programs find the broker's addresses."""
+"""Reads the file that ``ottla serve --ready-file`` writes, which contains the broker's addresses."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The machine's clocks, which advance even if a test has frozen Python's time functions.
 
 freezegun and similar libraries replace `time.monotonic` and `time.time` in every module, so that deadlines never pass. They do not
-replace `time.clock_gettime`. Windows has only the functions that they replace.
+replace `time.clock_gettime`, which Windows lacks, so deadlines may not pass there.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from shlex import quote
 
 
 def counted(count: int, noun: str) -> str:
-    """Format a count with its noun, which takes an s in the plural."""
+    """Format a count with its noun; the plural ends with s."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 

@@ -1,4 +1,4 @@
-"""Converts values of `ottla.client` to values of the read model, in which pages show the state of a cluster."""
+"""Converts results of `ottla.client` to the types of `ottla.broker.view`, which the console's pages show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of any Kafka cluster, ottla or Apache Kafka, from the responses to a client's requests."""
+"""Reads the state of any Kafka cluster, ottla or Apache Kafka, with a Kafka client."""
 
 from __future__ import annotations
 
@@ -33,14 +33,13 @@ from ottla.protocol.messages.metadata import MetadataResponse
 from ottla.protocol.topic_partition import TopicPartition
 
 PROBLEMS_SHOWN: Final = 20
-"""Maximum number of problems of log directories that are shown."""
 
 
 class ClientView:
-    """Implements `ClusterView`. One instance serves one reading of a page, and requests the list of topics at most once.
+    """Reads the state of a cluster for one update of a page. The list of topics is requested at most once.
 
-    ``client`` returns the page's client. ``kept`` caches values of the whole cluster for all pages of the console. Sizes are those
-    of the largest replica of each partition, and 0 if the user may not see sizes.
+    ``client`` returns the page's client. ``kept`` caches lists for all pages of the console. The size of a partition is that of its
+    largest replica, or 0 if no broker returned it.
     """
 
     def __init__(self, client: Callable[[], KafkaClient], kept: KeptReads) -> None:
@@ -155,8 +154,8 @@ class ClientView:
             place, part = (topic, index), described[index]
             detail = None
             if place in starts and place in stable and place in ends:
-                # No response to a client contains a leader's log end offset. Only Fetch responses contain markers and aborted
-                # transactions.
+                # No response to a client contains a leader's log end offset, so the page shows the high watermark. Markers and
+                # aborted transactions are omitted: only Fetch responses contain them.
                 detail = LogDetail(
                     log_start_offset=starts[place],
                     last_stable_offset=min(stable[place], ends[place]),
@@ -178,8 +177,8 @@ class ClientView:
         return details
 
     def log_states(self, of: Sequence[TopicPartition]) -> list[LogState | None]:
-        """Return high watermarks as log end offsets, and sizes of 0, because neither value affects the records that a client
-        reads."""
+        """Return the offsets of logs. Log end offsets are the high watermarks, beyond which a client cannot read, and sizes are
+        0."""
         try:
             starts, stable, ends = self._offsets(self._metadata_of(sorted({topic for topic, _ in of})))
         except KafkaAnswered:
@@ -211,8 +210,8 @@ class ClientView:
         return Listed(rows=rows, missing=[str(error) for error in silent])
 
     def lags(self, group_ids: Sequence[str]) -> list[GroupLag]:
-        """Sum the lag of partitions with a committed offset. Members are requested only for groups without committed offsets:
-        describing each group of a list would take long."""
+        """Return the lag of each group: the sum over its partitions with a committed offset. Describing every group would take
+        long, so only share groups, and active groups without committed offsets, are described."""
         wanted = set(group_ids)
         listings = {one.group_id: one for one in self._groups[0] if one.group_id in wanted}
         committed = committed_offsets(self._brokers, listings.values())
@@ -223,7 +222,7 @@ class ClientView:
         lags = []
         for group_id in (one for one in group_ids if one in committed):
             offsets = {where: offset for where, offset in committed[group_id].items() if where in existing}
-            # The lag of a share group also depends on the records that its members have finished.
+            # The lag of a share group also depends on the records that its members have acknowledged.
             is_share = listings[group_id].group_type.lower() == groups.SHARE
             if is_share or (not offsets and listings[group_id].state not in groups.RESTING):
                 total = total_lag(groups.positions(self._brokers, listings[group_id]))
@@ -265,5 +264,5 @@ class ClientView:
 
 
 if TYPE_CHECKING:
-    # Let mypy check the protocol.
+    # mypy checks here that `ClientView` implements `ClusterView`.
     _PORT: type[ClusterView] = ClientView

@@ -1,6 +1,6 @@
 """The interface through which pages read the state of a cluster, as values of `ottla.broker.view`.
 
-`own_broker` implements the interface with the read model of this process's broker, `client_view` with requests to any cluster.
+`own_broker` implements the interface for the broker in this process, `client_view` for any cluster with a Kafka client.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ClusterView(Protocol):
     def health(self) -> Health: ...
 
     def reported_strays(self) -> list[Stray]:
-        """Return the lines in which brokers elsewhere report stray directories. Those of this process's broker are in `health`."""
+        """Return the stray directories that brokers of other processes report. `health` has those of this process's broker."""
         ...
 
     def brokers(self) -> list[ViewedBroker]: ...
@@ -34,19 +34,20 @@ class ClusterView(Protocol):
     def topics(self) -> list[TopicListing]: ...
 
     def topic(self, name: str) -> TopicListing:
-        """Return a topic. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """Return a topic. Raises UNKNOWN_TOPIC_OR_PARTITION as a `KafkaError` or `ClientError`."""
         ...
 
     def sizes(self, listings: Sequence[TopicListing]) -> list[TopicSize]: ...
 
     def totals(self, most: int) -> Totals:
-        """Sum up all partitions, and list at most ``most`` partitions whose readers wait for an open transaction."""
+        """Return the total size of all partitions, and at most ``most`` of the partitions whose readers wait for an open
+        transaction."""
         ...
 
     def partitions(self, topic: str, indexes: Sequence[int]) -> list[PartitionDetail]: ...
 
     def log_states(self, of: Sequence[TopicPartition]) -> list[LogState | None]:
-        """Return the state of each log; None if this broker has no replica of it."""
+        """Return the state of each log; None if it is unknown, for instance because this broker has no replica."""
         ...
 
     def groups(self) -> Listed[GroupListing]: ...

@@ -16,7 +16,8 @@ INTERVAL_S: Final = 5.0
 
 
 def configs(asked: Asked) -> dict[str, Any]:
-    """Return the configs of the resource ``name``. With an empty name, return the configs that apply to all brokers."""
+    """Return the configs of the resource that the query's ``kind`` and ``name`` select. A broker without a name selects the configs
+    that are set for all brokers."""
     kind, name = asked.query.get("kind", ""), asked.query.get("name", "")
     if kind not in KINDS:
         raise CommandRefused(400, f"kind must be one of {', '.join(KINDS)}")

@@ -1,4 +1,4 @@
-"""The deadline for reading a page's values, and a client that observes the deadline."""
+"""The time limit for reading a page's values, and a Kafka client that stops at it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READING_TIMEOUT_S: Final = 10.0
 
 
 _RECORDS: Final = threading.Lock()
-"""Ensures that only one page reads records at a time."""
+"""Held by the page that reads records; see `Deadline.alone`."""
 _CHECK_S: Final = 0.1
 """Interval, in seconds, at which a page checks its deadline while another page reads records."""
 
@@ -44,7 +44,7 @@ class Deadline:
         self.begin()
 
     def begin(self) -> None:
-        """Restart the deadline, because the page begins to read its values again."""
+        """Restart the time limit, before the page reads its values again."""
         self._end_s = time.monotonic() + READING_TIMEOUT_S
 
     def check(self) -> None:
@@ -54,8 +54,8 @@ class Deadline:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Exclude other pages from reading records in the block, because a batch of a few KiB may inflate to `MAX_INFLATED_BYTES`.
-        Raises `Late`."""
+        """Ensure that no other page reads records during the ``with`` block, because each batch may inflate to
+        `MAX_INFLATED_BYTES`. Raises `Late`."""
         while not _RECORDS.acquire(timeout=_CHECK_S):
             self.check()
         try:
@@ -65,7 +65,7 @@ class Deadline:
 
 
 class _Transport(SocketTransport):
-    """Calls ``check`` before each request, so that no request is sent after the deadline."""
+    """A connection that calls ``check`` before each request, so that no request is sent after the deadline."""
 
     def __init__(
         self,
@@ -96,7 +96,8 @@ def new_client(reach: Reach, check: Callable[[], None]) -> KafkaClient:
 
 
 def secured_client(connecting: Connecting, reach: Reach, check: Callable[[], None]) -> KafkaClient:
-    """Return a client as `new_client` does, which connects to a cluster elsewhere with the TLS and SASL settings ``connecting``."""
+    """Return a client like `new_client`, but for a cluster outside of this process, with the TLS and SASL settings
+    ``connecting``."""
 
     def connect(address: Address, timeout_s: float) -> SocketTransport:
         return _Transport(address, timeout_s, check, connecting=connecting)

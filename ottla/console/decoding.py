@@ -1,6 +1,6 @@
 """Decodes keys, values and headers for display: recognises the format of bytes, or uses the format that the user has chosen.
 
-All input may be hostile, so every decoder has a limit of bytes, and its errors become a text on the page.
+Input may be hostile: every decoder has a size limit, and an error of a decoder becomes a text on the page.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INSPECTED_BYTES: Final = 1 << 20
 """Maximum size, in bytes, of a value that is decoded. The beginning of a larger value is shown as text or in hexadecimal."""
 INT_BYTES: Final = (1, 2, 4, 8)
 PLAUSIBLE_INT_BYTES: Final = (4, 8)
-"""Sizes of integers that are recognised: those that the serializers of Kafka's clients for int and long write."""
+"""Sizes, in bytes, of integers that are recognised: those that Kafka's IntegerSerializer and LongSerializer write."""
 MAX_CONTROL_RATIO: Final = 0.1
 """Maximum share of control characters in bytes that are recognised as text."""
 PROBLEM_CHARACTERS: Final = 200
@@ -28,7 +28,7 @@ AUTO: Final = "auto"
 
 
 class Decoded(msgspec.Struct, frozen=True, kw_only=True):
-    """A decoded value. ``kind`` is its format, such as ``json`` or ``hex``; ``text`` is JSON for formats with a structure."""
+    """A decoded value. ``kind`` is its format, such as ``json`` or ``hex``; ``text`` is JSON for structured formats."""
 
     kind: str
     text: str
@@ -37,14 +37,15 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RegisteredValues(Protocol):
-    """Decodes values with the schemas of a registry. Returns None for bytes without a schema id, or with an unknown id. Raises
-    `ClientError` if the registry fails."""
+    """Decodes values with the schemas of a schema registry. `decode` returns None for bytes without a schema id, or with an unknown
+    id, and raises `ClientError` if the registry fails."""
 
     def decode(self, data: bytes) -> Decoded | None: ...
 
 
 def decode(data: bytes, form: str = AUTO, registered: RegisteredValues | None = None) -> Decoded:
-    """Decode bytes. If they do not have the format ``form``, the result is hexadecimal and names the problem."""
+    """Decode bytes in the format ``form``, or in a recognised format for `AUTO`. Bytes in another format than ``form`` become
+    hexadecimal, with a ``problem``."""
     if form in (AUTO, "schema"):
         problem = ""
         try:
@@ -54,7 +55,7 @@ def decode(data: bytes, form: str = AUTO, registered: RegisteredValues | None = 
         if found is not None:
             return found
         if form == "schema":
-            return _hex(data, problem or "no schema of a registry decodes this")
+            return _hex(data, problem or "no registry has a schema for this value")
         return msgspec.structs.replace(_recognised(data), problem=problem[:PROBLEM_CHARACTERS])
     if len(data) > INSPECTED_BYTES and form not in ("text", "hex"):
         return _hex(data, f"more than {INSPECTED_BYTES:,} bytes are not decoded")
@@ -77,7 +78,7 @@ def decode_internal(topic: str, key: bytes | None, value: bytes | None) -> dict[
 
 
 def json_text(value: Any) -> str:
-    """Encode a decoded value as JSON. Bytes become UTF-8 text or hexadecimal digits, and keys become texts."""
+    """Encode a decoded value as JSON. Bytes become UTF-8 text or hexadecimal digits, and the keys of objects become strings."""
     return msgspec.json.encode(_plain(value)).decode()
 
 
@@ -121,12 +122,12 @@ def _recognised(data: bytes) -> Decoded:
 def _tried(form: Callable[[bytes], Decoded], data: bytes) -> Decoded | None:
     try:
         return form(data)
-    except Exception:  # see `decode`
+    except Exception:  # each library has exceptions of its own
         return None
 
 
 def _text_or(data: bytes, otherwise: Callable[[bytes], Decoded]) -> Decoded:
-    """Return the bytes as text if they are UTF-8 with few control characters."""
+    """Return the bytes as text if they are UTF-8 with few control characters, else the result of ``otherwise``."""
     text = _tried(_text, data)
     if text is None:
         return otherwise(data)
@@ -135,7 +136,7 @@ def _text_or(data: bytes, otherwise: Callable[[bytes], Decoded]) -> Decoded:
 
 
 def _json(data: bytes) -> Decoded:
-    # `Raw` checks the JSON without building its values. The text is the producer's, so numbers keep all their digits.
+    # `Raw` checks the JSON without decoding it. The producer's own text is shown, in which numbers keep all their digits.
     msgspec.json.decode(data, type=msgspec.Raw)
     return Decoded(kind="json", text=data.decode(), is_json=True)
 
@@ -178,4 +179,3 @@ FORMS: Final[Mapping[str, Callable[[bytes], Decoded]]] = {
     "hex": _hex,
 }
 CHOICES: Final = (AUTO, *FORMS, "schema")
-"""The formats that a user may choose."""

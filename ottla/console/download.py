@@ -1,7 +1,7 @@
-"""Downloads: the records that a page's query selects, as JSON lines or CSV, in server-sent events that the page puts together.
+"""Downloads the records that a page's query selects, as JSON lines or CSV, in server-sent events that the browser joins to a file.
 
-An event has some lines of the file, so that neither the server nor the network holds the whole file. The last event has the number
-of records, and whether a limit ended the download.
+Each event has some lines of the file, so that the server never holds the whole file. The last event has the number of records, and
+the limit that ended the download, if any.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ from ottla.control.command import CommandRefused
 from ottla.protocol.errors import KafkaError
 
 DOWNLOAD_RECORDS: Final = 100_000
-"""Maximum number of records of a download."""
 DOWNLOAD_BYTES: Final = 128 << 20
 """Size, in bytes, after which a download ends: the browser holds the file in memory until it is complete."""
 DOWNLOAD_OFFSETS: Final = 2_000_000
 """Maximum number of offsets that a download searches, because few records may match."""
 RECORDS_AT_ONCE: Final = 2_000
-"""Maximum number of records of an event. A batch with more records is decoded again for each event."""
+"""Maximum number of records in one event. A batch with more records is decoded again for each event."""
 FORMATS: Final = ("jsonl", "csv")
 DECODED: Final = ("json", "text", "hex")
-"""Formats of `decoding` for which a download contains the bytes as they are."""
+"""Formats of `decoding` for which a download contains the record's bytes unchanged."""
 
 
 def download(asked: Asked) -> Iterator[bytes]:
-    """Yield the events ``part`` and ``done``, or ``refused``."""
+    """Yield the events of a download: ``part`` with lines of the file, then ``done``, or ``refused`` after an error."""
     try:
         yield from _events(asked)
     except (CommandRefused, ClientError, KafkaError) as error:
@@ -88,7 +87,7 @@ def _line(record: ConsumedRecord, form: str, asked: Asked, as_key: str, as_value
         return csv_line(csv_row(record, key, value))
     found = document(record)
     for name, part in (("key", key), ("value", value)):
-        # Text that was decoded from another format replaces the record's bytes, so the format is named.
+        # Decoded text replaces the record's bytes in the line, so the line also names the format.
         if record.control is None and part.format not in ("", "text", "base64"):
             found[name] = part.text
             found[f"{name}_format"] = part.format
@@ -96,7 +95,7 @@ def _line(record: ConsumedRecord, form: str, asked: Asked, as_key: str, as_value
 
 
 def _formatted(data: bytes | None, form: str, asked: Asked) -> Formatted:
-    """Return a key or value as the page decodes it, if its format is structured, else its bytes."""
+    """Return a key or value decoded as on the page if its format is structured, else its bytes."""
     if data is not None and 0 < len(data) <= INSPECTED_BYTES:
         found = decode(data, form, asked.registered)
         if found.is_json and found.kind not in DECODED:

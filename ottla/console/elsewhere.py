@@ -35,9 +35,8 @@ def console_server(
     of_cluster: Sequence[str] = (),
     registry: Registry | None = None,
 ) -> PageServer:
-    """Return the server of a cluster's console. The first page connects to the cluster. ``of_cluster`` are options of the
-    equivalent commands besides ``--bootstrap``. ``registry`` has the schemas of values. Raises OSError if the port cannot be
-    bound."""
+    """Return the HTTP server of a cluster's console. ``of_cluster`` has the connection options, besides ``--bootstrap``, of the
+    ``ottla`` commands that pages show. ``registry`` is the schema registry. Raises OSError if the port cannot be bound."""
     kept = KeptReads()
     console = Console(
         partial(secured_client, connecting),
@@ -73,7 +72,7 @@ class _MachineClock:
 
 
 class _Parts:
-    """Replaces the broker in `Steered`, for a console that belongs to no broker. Pages read only its clock."""
+    """Replaces the broker in `Steered` for a console that belongs to no broker. Pages read only the broker's clock."""
 
     clock = _MachineClock()
 

@@ -1,4 +1,4 @@
-"""The values ``found``: topics, groups and transactional ids whose name contains a text, for the search of all pages."""
+"""The values ``found`` of the search dialog: topics, groups and transactional ids whose name contains a text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Final
 from ottla.console.page_request import Asked
 
 FOUND_SHOWN: Final = 10
-"""Maximum number of names of each kind that are found."""
+"""Maximum number of topics, of groups and of transactional ids in a result."""
 
 
 def found(asked: Asked) -> dict[str, Any]:
-    """Return the best names of each kind: those that begin with the text, and short names, come first."""
+    """Return the names that contain the text. Names that begin with it come first, then short names."""
     match = asked.query.get("match", "").lower()
     groups, transactions = asked.view.groups(), asked.view.transactions()
     return {

@@ -1,5 +1,5 @@
-"""Explains why a group does not advance. Converts values of the read model to values of `ottla.client` to use the texts of
-``ottla why``."""
+"""Explains why a group has lag. Converts values of `ottla.broker.view` to those of `ottla.client`, to use the texts of ``ottla
+why``."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from ottla.client.wording import counted
 
 
 def why_group_waits(detail: GroupDetail, now_ms: int, clients: Mapping[str, str]) -> list[str]:
-    """Describe why a group does not reach the end of its partitions, and what to do. ``clients`` has the names of clients by
-    transactional id."""
+    """Return lines that say why a group has lag, and what to do. ``clients`` maps transactional ids to names of clients."""
     known = [position for position in detail.positions if position.end is not None]
     described = GroupDescription(
         group_id=detail.group_id,

@@ -15,15 +15,14 @@ from ottla.console.page_request import Asked, clients_of, now_of
 from ottla.console.paging import first_of, matching, part_of
 
 LINES_SHOWN: Final = 40
-"""Maximum number of lines that explain why a group waits."""
 HOLDERS_SHOWN: Final = 20
-"""Maximum number of links to transactions that hold back a group."""
+"""Maximum number of links to open transactions whose end a group's consumers wait for."""
 MEMBERS_SHOWN: Final = 100
 ASSIGNED_SHOWN: Final = 50
 """Maximum number of partitions shown for each member."""
 METADATA_SHOWN: Final = 200
 """Maximum number of characters shown for a commit's metadata."""
-GONE: Final = "it has ended, or has another coordinator"
+GONE: Final = "the group no longer exists, or has another coordinator"
 
 
 def groups(asked: Asked) -> dict[str, Any]:
@@ -36,7 +35,6 @@ def groups(asked: Asked) -> dict[str, Any]:
 
 
 def _row(listing: GroupListing, lag: GroupLag | None) -> dict[str, Any]:
-    """Return the row of a group. ``problem`` is the reason why the lag of some or all partitions is unknown."""
     problem = ""
     if lag is None:
         problem = GONE
@@ -85,8 +83,8 @@ def _member(member: GroupMember) -> dict[str, Any]:
 
 
 def _assignment(assignment: Mapping[str, Sequence[int]]) -> dict[str, list[int | str]]:
-    """Return the first partitions of an assignment, and the number of further topics. A topic without partitions counts as one
-    partition."""
+    """Return the first `ASSIGNED_SHOWN` partitions of an assignment by topic, and the number of omitted topics. A topic without
+    partitions counts as one partition."""
     shown: dict[str, list[int | str]] = {}
     left = ASSIGNED_SHOWN
     for topic, indexes in assignment.items():

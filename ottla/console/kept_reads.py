@@ -11,13 +11,12 @@ ITEMS_PER_S: Final = 1_000
 """Number of topics, partitions or groups that a console requests per second on average, however many pages are open: the list of
 10,000 topics, a response of about 1 MB, is requested every 10 seconds."""
 LONGEST_S: Final = 30.0
-"""Maximum time, in seconds, for which a value is kept."""
 
 T = TypeVar("T")
 
 
 class KeptReads:
-    """The values that the pages of one console share. The values of small clusters are read each time."""
+    """A cache that the pages of one console share. Values of small clusters expire almost at once."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
@@ -26,8 +25,8 @@ class KeptReads:
         self._changes = 0
 
     def get(self, name: str, read: Callable[[], T], items: Callable[[T], int]) -> T:
-        """Return the cached value, or call ``read``. ``items`` returns how many topics, partitions or groups a value was read
-        from."""
+        """Return the cached value, or call ``read``. ``items`` returns how many topics, partitions or groups a value was read from,
+        which decides how long the value is cached."""
         with self._lock:
             until_s, value = self._kept.get(name, (0.0, None))
             if self._now_s() < until_s:
@@ -35,13 +34,13 @@ class KeptReads:
             changes = self._changes
         found = read()
         with self._lock:
-            # A value whose reading began before an action may lack the action's change.
+            # If an action ended during the read, the value may lack the action's change, and is not cached.
             if changes == self._changes:
                 self._kept[name] = self._now_s() + min(items(found) / ITEMS_PER_S, LONGEST_S), found
         return found
 
     def clear(self) -> None:
-        """Forget all values, because an action has changed the cluster."""
+        """Discard all values, because an action has changed the cluster."""
         with self._lock:
             self._changes += 1
             self._kept.clear()

@@ -1,4 +1,4 @@
-"""The filter of a page of records, from the fields of its form."""
+"""Builds the filter of the page ``messages`` from the fields of its form."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from ottla.console.shown_record import formats_of
 from ottla.control.command import CommandRefused
 
 MAX_PROBLEMS: Final = 100
-"""Maximum number of stored messages about records that a filter could not read."""
+"""Maximum number of messages about records that a filter could not examine."""
 MAX_CONDITIONS: Final = 10
-"""Maximum number of lines of the field ``filter``."""
 
 
 def filter_of(asked: Asked, from_ms: int | None, to_ms: int | None, problems: list[str]) -> Callable[[ConsumedRecord], bool]:
-    """Return the filter of a query. The fields ``text``, ``key``, ``value`` and ``header`` are texts that a record contains,
-    ``producer`` is a producer id, and ``filter`` has conditions as in ``ottla consume --filter``, one per line.
+    """Return the filter of a query. The fields ``text``, ``key``, ``value`` and ``header`` have texts that a record must contain,
+    ``producer`` has a producer id, and ``filter`` has conditions as in ``ottla consume --filter``, one per line.
 
-    Paths lead into keys and values as the page decodes them, for instance into MessagePack, or Avro with a registry's schema.
-    Records for which a JSONPath needs too much work are omitted and added to ``problems``. Raises `CommandRefused`.
+    Paths of conditions apply to keys and values as the page decodes them, for instance from MessagePack, or from Avro with a
+    registry's schema. Records for which a JSONPath needs too much work are omitted, with a message in ``problems``. Raises
+    `CommandRefused`.
     """
     conditions = [*_written(asked), *_texts(asked)]
     if asked.query.get("producer"):

@@ -19,7 +19,7 @@ from ottla.protocol.topic_partition import MAX_PARTITION
 
 MESSAGES_SHOWN: Final = 100
 PARTITIONS_READ: Final = 1_000
-"""Maximum number of partitions that a page reads. The position of each is in the address of the next page."""
+"""Maximum number of partitions that a page reads. The link to the next page has a position for each partition."""
 ORDERS: Final = ("newest", "oldest")
 PROBLEMS_SHOWN: Final = 10
 
@@ -27,8 +27,8 @@ PROBLEMS_SHOWN: Final = 10
 def messages(asked: Asked) -> dict[str, Any]:
     """Return the records of a topic that the query selects, by default the newest of all partitions.
 
-    A client fetches the records, because the leader may be another broker, and so that batches are inflated in the page's thread.
-    The records are read again only if the logs on this broker have changed.
+    Records are fetched with a Kafka client, because the leader may be another broker, and so that the page's thread inflates
+    batches. Records of unchanged logs are not read again.
     """
     topic = asked.required("topic")
     _isolation_and_order(asked)
@@ -61,7 +61,8 @@ def partitions_of(asked: Asked, count: int) -> list[int]:
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """The offsets of each partition from which a query selects records, and the filter. ``ranges`` are first and end offsets."""
+    """The records that a query selects. By partition, ``first`` has the log start offset, ``stable`` the last stable offset,
+    ``end`` the high watermark, and ``ranges`` the first selected offset and the offset after the last."""
 
     topic: str
     isolation: Isolation
@@ -72,7 +73,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     ranges: dict[int, tuple[int, int]]
     matches: Matches
     unfiltered: list[str]
-    """Reasons why the filter omitted records, because they need too much work."""
+    """Messages about records that were omitted because the filter needs too much work for them."""
 
     def search(self, asked: Asked, ranges: dict[int, tuple[int, int]]) -> Search:
         return Search(
@@ -86,8 +87,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def continued(self, ranges: dict[int, tuple[int, int]], at: dict[int, int]) -> dict[int, tuple[int, int]]:
-        """Return what remains of ``ranges`` after a page that ended at a position in each partition. A partition without a position
-        has been read to its end."""
+        """Return the part of ``ranges`` that a page has not read. ``at`` has the position where the page ended by partition,
+        without the partitions that were read completely."""
         if self.is_newest_first:
             return {index: (low, min(high, at.get(index, low))) for index, (low, high) in ranges.items()}
         return {index: (max(low, at.get(index, high)), high) for index, (low, high) in ranges.items()}
@@ -159,8 +160,8 @@ def _read(asked: Asked, indexes: Sequence[int], count: int) -> dict[str, Any]:
 def _place(
     asked: Asked, name: str, topic: str, indexes: Sequence[int], default: dict[int, int]
 ) -> tuple[dict[int, int], int | None]:
-    """Return the offset in each partition for an offset or a time in the query, and the time in ms. ``-N`` selects the last N
-    offsets of each partition. Raises `CommandRefused`."""
+    """Return the offset in each partition that the query's parameter ``name`` selects, and the time in ms if the parameter is a
+    time. ``-N`` selects the last N offsets of each partition. Raises `CommandRefused`."""
     text = asked.query.get(name, "").strip()
     if not text:
         return default, None
@@ -181,7 +182,8 @@ def _place(
 
 
 def _cursor(asked: Asked) -> dict[int, int] | None:
-    """Return the position of a page in each partition, from the link of the previous page. Raises `CommandRefused`."""
+    """Return the position in each partition where a page begins, from the link of the previous page; None on the first page. Raises
+    `CommandRefused`."""
     text = asked.query.get("at", "")
     if not text:
         return None

@@ -1,4 +1,4 @@
-"""The page ``overview``: the broker as a whole."""
+"""The page ``overview``: a summary of the broker or cluster."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from ottla.control.command import Steered
 NEWEST_SHOWN: Final = 20
 """Maximum number of transactional ids shown: those with the newest events."""
 HELD_SHOWN: Final = 20
-"""Maximum number of partitions shown whose readers are held back by an open transaction."""
 
 STRAYS_SHOWN: Final = 20
-"""Maximum number of stray directories shown that brokers elsewhere report."""
 
 
 def overview(asked: Asked) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The state of the cluster from the read model of this process's broker."""
+"""Reads the state of the cluster from this process's broker (`ottla.broker.view`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ottla.protocol.topic_partition import TopicPartition
 
 
 class OwnBroker:
-    """Implements `ClusterView`. ``loop`` reads on the broker's event loop."""
+    """Reads the state of the cluster from this process's broker. ``loop`` calls functions on the broker's event loop."""
 
     def __init__(self, loop: LoopReader) -> None:
         self._loop = loop
@@ -72,5 +72,5 @@ class OwnBroker:
 
 
 if TYPE_CHECKING:
-    # Let mypy check the protocol.
+    # mypy checks here that `OwnBroker` implements `ClusterView`.
     _PORT: type[ClusterView] = OwnBroker

@@ -25,14 +25,15 @@ T = TypeVar("T")
 
 
 class LastRead:
-    """Caches the values that an open page read through its client, until the key of the values changes."""
+    """Caches the values that an open page has read with its client, until their key changes."""
 
     def __init__(self) -> None:
         self._key: object = None
         self._values: object = None
 
     def get(self, key: object, read: Callable[[], T]) -> T:
-        """Return the cached result if ``key`` is the last key, else call ``read``. With the key None, ``read`` is always called."""
+        """Return the cached values if ``key`` equals the key of the previous call, else call ``read``. For the key None ``read`` is
+        always called."""
         if key is None or key != self._key:
             self._key = None
             self._values = read()
@@ -57,7 +58,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Decodes values with the schemas of a registry, if the console has one."""
 
     def number(self, name: str, default: int = 0) -> int:
-        """Return the number in a parameter. Raises `CommandRefused`."""
+        """Return a query parameter as a number. Raises `CommandRefused` if it is not a number."""
         text = self.query.get(name, "")
         if not text:
             return default
@@ -66,7 +67,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return int(text)
 
     def required(self, name: str) -> str:
-        """Return a required parameter. Raises `CommandRefused`."""
+        """Return a query parameter. Raises `CommandRefused` if it is missing."""
         if not self.query.get(name):
             raise CommandRefused(400, f"{name} is missing")
         return self.query[name]
@@ -84,6 +85,6 @@ def now_of(steered: Steered) -> int:
 
 
 def clients_of(steered: Steered, transactional_ids: Iterable[str]) -> dict[str, str]:
-    """Describe the client that owns each transactional id, if the history shows the owner."""
+    """Return a text for the current owner of each transactional id whose owner is in the history."""
     holders = {one: steered.history.holder(one) for one in transactional_ids}
     return {one: client_text(holder.client_id, holder.client_host) for one, holder in holders.items() if holder is not None}

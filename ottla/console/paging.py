@@ -1,4 +1,4 @@
-"""Returns part of a long list, to limit the size of a page."""
+"""Selects the rows of a long list that one page shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def first_of(listed: Sequence[T], most: int) -> list[T | str]:
 
 
 class PageRows(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of one page, from row ``start`` of ``total`` rows on."""
+    """The rows of one page: at most ``limit`` of ``total`` rows, from row ``start`` on."""
 
     start: int
     limit: int
@@ -39,6 +39,6 @@ def part_of(listed: Sequence[T], asked: Asked) -> PageRows:
     """Return the rows from the query's ``start`` on. Raises `CommandRefused`."""
     start = asked.number("start")
     if start >= len(listed):
-        # The list has become shorter. Show its beginning.
+        # The list has become shorter since the user's last request, so show its beginning.
         start = 0
     return PageRows(start=start, limit=ROWS_SHOWN, total=len(listed), rows=list(listed[start : start + ROWS_SHOWN]))

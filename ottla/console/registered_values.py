@@ -1,4 +1,4 @@
-"""Decodes values with the schemas of the broker's schema registry, for the message pages."""
+"""Decodes values with the schemas of the broker's schema registry, for the pages ``messages`` and ``record``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from ottla.console.decoding import Decoded
 FAILURE_S: Final = 5.0
 """Time, in seconds, after which a schema that could not be read is requested again."""
 SLOW_S: Final = 1.0
-"""A failed request of at least this time, in seconds, counts for all schemas, because a page may have values of many schemas."""
+"""If a request fails after at least this time, in seconds, no schema is requested for `FAILURE_S`, because a page may have values
+of many schemas."""
 ALL: Final = -1
-"""The key of failures that count for all schemas."""
+"""Replaces the schema id of a failure that applies to all schemas."""
 
 
 class RegistryValues:
-    """Implements `decoding.RegisteredValues`. Open pages share an instance, which caches at most `MAX_SCHEMAS` schemas.
+    """Decodes values with schemas that it requests from the registry. Open pages share an instance, which caches at most
+    `MAX_SCHEMAS` schemas.
 
     ``registry`` is called for the first value, because the console opens before the registry.
     """
@@ -36,7 +38,7 @@ class RegistryValues:
         self._lock = threading.Lock()
         self._decoder: RegistryDecoder | None = None
         self._failures: dict[int, tuple[float, str]] = {}
-        """The time, in seconds, until which a failure counts, and its reason, by schema id."""
+        """By schema id: the time, in seconds, until which a failed request is not repeated, and why it failed."""
 
     def decode(self, data: bytes) -> Decoded | None:
         split = unframed(data)
@@ -65,5 +67,5 @@ def _json(value: Any) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (OverflowError, ValueError):
-        # msgspec encodes neither integers of more than 64 bits nor texts that are not UTF-8.
+        # Unlike `json`, msgspec encodes neither integers of more than 64 bits nor texts that are not UTF-8.
         return json.dumps(value)

@@ -1,8 +1,8 @@
 """Searches partitions of a topic for records, newest first or oldest first, within a budget of offsets and bytes.
 
-The partitions are merged by timestamp. Each partition is read in chunks of offsets, and the batches of a chunk are decoded one by
-one in the direction of the search, so that the memory of a search is limited too. A search that ends early, and a full page, leave
-a position in each partition, from which the next search continues.
+Records of the partitions are merged by timestamp. Each partition is read in chunks of offsets, and the batches of a chunk are
+decoded one by one in the direction of the search, which limits the memory of a search. The next page continues from the position
+that the search has reached in each partition.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ time the page reads it."""
 BYTES_FETCHED: Final = 64 << 20
 """Maximum size, in bytes, of the responses of one page. The last response may exceed it."""
 FIRST_CHUNK: Final = 32
-"""Number of offsets of a partition's first chunk. Often the first chunk has enough records."""
+"""Number of offsets of a partition's first chunk. It often has enough records."""
 LARGEST_CHUNK: Final = 2_000
 CHUNK_BYTES: Final = 8 << 20
-"""Size, in bytes, from which a chunk is made smaller. A chunk has at least one batch."""
+"""Size, in bytes, at which a chunk ends early, after at least one batch."""
 BATCH_RECORDS: Final = 500_000
 """Maximum number of records of a batch that a search decodes: decoding half a million takes about a second."""
 
@@ -39,7 +39,7 @@ Matches = Callable[[ConsumedRecord], bool]
 
 class SearchedPartition:
     """The state of a search in one partition: the offsets [``low``, ``high``) are not read yet. ``found`` has matching records that
-    are not on the page yet, the next one first."""
+    are not on the page yet, in the direction of the search."""
 
     def __init__(self, index: int, low: int, high: int, *, newest_first: bool) -> None:
         self.index = index
@@ -62,13 +62,14 @@ class SearchedPartition:
 
     @property
     def next_bound(self) -> int:
-        """The offset at which the next page continues: its first record's offset, or with newest first that offset plus one."""
+        """The offset at which the next page continues: the offset of its first record, plus one if the newest records come
+        first."""
         if self.found:
             return self.found[0].offset + int(self.newest_first)
         if not self._batches:
             return self.high if self.newest_first else self.low
         header = self._batches[0][0]
-        # A page may begin inside of a batch.
+        # A batch may extend beyond `limits`, because a page may begin inside of it.
         return min(header.next_offset, self.limits[1]) if self.newest_first else max(header.base_offset, self.limits[0])
 
     def begin_chunk(self) -> int:
@@ -79,7 +80,8 @@ class SearchedPartition:
         return self._chunk[0]
 
     def take(self, topic: str, isolation: Isolation, data: PartitionData, at: int) -> int | None:
-        """Add a response for offset ``at`` to the chunk. Returns the offset to fetch next; None if the chunk is complete."""
+        """Add the batches of a response to the chunk. ``at`` is the requested offset. Returns the offset to fetch next; None if the
+        chunk is complete."""
         low, high = self._chunk
         for batch, header, is_visible in classified(topic, data, isolation):
             if header.base_offset >= high:
@@ -93,7 +95,7 @@ class SearchedPartition:
                 self._batches.append((header, batch))
         self._read_bytes += len(data.records or b"")
         if at < high and self._read_bytes >= CHUNK_BYTES and self.newest_first and high - low > 1:
-            # The chunk exceeds `CHUNK_BYTES` before its newest records, so begin again with the last batch alone.
+            # The batches exceed `CHUNK_BYTES` before the newest records, which come first, so fetch the chunk's last batch alone.
             self._batches.clear()
             self._size = 1
             return self.begin_chunk()
@@ -105,7 +107,7 @@ class SearchedPartition:
     def _end_chunk(self, reached: int) -> None:
         if self.newest_first:
             self._batches.reverse()
-            # The first batch may begin before the chunk, and is not read again for the next chunk.
+            # The first batch may begin before the chunk. The next chunk ends at that batch, to read it only once.
             self.high = min(reached, self._batches[-1][0].base_offset) if self._batches else reached
             self.high = max(self.low, self.high)
         else:
@@ -116,7 +118,8 @@ class SearchedPartition:
     def decode_next(self, topic: str, matches: Matches, most: int, allowance: Allowance) -> str | None:
         """Decode the next batch and collect its first ``most`` matching records in the direction of the search.
 
-        Returns why the batch was omitted. Raises `BatchTooLarge` if the allowance is spent; the batch is decoded by the next page.
+        Returns the reason if the batch was omitted. Raises `BatchTooLarge` if the batch inflates to more than the rest of
+        ``allowance``: the next page decodes it.
         """
         header, batch = self._batches[0]
         where = f"the batch at offset {header.base_offset:,} of {topic}-{self.index}"
@@ -144,10 +147,10 @@ class SearchedPartition:
 
 
 class Search:
-    """One search for at most ``most`` records in the offsets ``ranges`` (first, end) of each partition.
+    """One search in ``ranges``: the first offset of each partition, and the offset after the last.
 
-    After `run`, ``problems`` names omitted batches, and ``searched`` counts offsets. ``next_bounds`` has the position of each
-    partition whose search is not complete. ``check`` raises an error if the page must stop.
+    After `run`, ``problems`` names omitted batches, ``searched`` is the number of searched offsets, and ``next_bounds`` has the
+    position of each partition whose search is not complete. ``check`` raises an error if the page must stop.
     """
 
     def __init__(
@@ -180,7 +183,7 @@ class Search:
         return {part.index: part.next_bound for part in self._parts if part.found or not part.is_done}
 
     def run(self, most: int) -> list[ConsumedRecord]:
-        """Return the next records. Raises `ClientError`."""
+        """Return the next records, at most ``most``. Raises `ClientError`."""
         page: list[ConsumedRecord] = []
         while len(page) < most:
             try:
@@ -193,7 +196,8 @@ class Search:
                 if not self.is_spent:
                     self._fill(hungry)
                     continue
-            # After the end of the budget, the records that were found are shown, although other partitions may have earlier ones.
+            # If the budget is spent, the records found so far are shown, although other partitions may have records that come
+            # before them.
             heads = [part for part in self._parts if part.found]
             if not heads:
                 break
@@ -209,7 +213,7 @@ class Search:
         for part in parts:
             while part.has_batches and not part.found and not self.is_spent:
                 self._check()
-                # Collect one more record than the page shows: the next page continues from its offset.
+                # Collect one more record than the page shows: the next page continues from that record's offset.
                 problem = part.decode_next(self._topic, self._matches, most + 1, self._inflated)
                 if problem is not None:
                     self.problems.append(problem)
@@ -235,5 +239,7 @@ class Search:
                     wanted[index] = following
             fruitless = 0 if has_data else fruitless + 1
             if fruitless == FRUITLESS_ROUNDS:
-                raise ClientError(f"the broker returned no records of {self._topic}, although it has more; read another offset")
+                raise ClientError(
+                    f"the broker returned no records of {self._topic}, although the topic has more; read another offset"
+                )
         self.searched += max(1, before - sum(part.high - part.low for part in parts.values()))

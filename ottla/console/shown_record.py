@@ -21,12 +21,13 @@ CHARACTERS_SHOWN: Final = 1_000
 HEADERS_SHOWN: Final = 20
 HEADER_CHARACTERS_SHOWN: Final = 200
 RECORD_CHARACTERS_SHOWN: Final = 300_000
-"""Maximum number of characters of a value on the page of one record. JSON may need six bytes for each character."""
+"""Maximum number of characters of a value on the page of one record. JSON may need six bytes for each character, and
+`MAX_EVENT_BYTES` limits the page."""
 RECORD_HEADERS_SHOWN: Final = 100
 
 
 def formats_of(asked: Asked) -> tuple[str, str]:
-    """Return the formats of keys and values in the query. Raises `CommandRefused`."""
+    """Return the formats that the query selects for keys and values. Raises `CommandRefused`."""
     forms = asked.query.get("as_key") or AUTO, asked.query.get("as_value") or AUTO
     for form in forms:
         if form not in CHOICES:
@@ -35,7 +36,7 @@ def formats_of(asked: Asked) -> tuple[str, str]:
 
 
 def record(asked: Asked) -> dict[str, Any]:
-    """Return one record, with its value as a whole up to `RECORD_CHARACTERS_SHOWN`. Raises `CommandRefused`."""
+    """Return one record, with up to `RECORD_CHARACTERS_SHOWN` characters of its value. Raises `CommandRefused`."""
     topic, index, offset = asked.required("topic"), asked.number("partition"), asked.number("offset")
     forms = formats_of(asked)
     if index > MAX_PARTITION or index >= asked.view.topic(topic).partitions:
@@ -72,13 +73,12 @@ def record(asked: Asked) -> dict[str, Any]:
             "command_problem": problem,
         }
 
-    # The record of an offset changes only if the topic is created again, or if a new leader has another record there. Retention may
-    # remove it.
+    # The cache key includes the log start offset, because retention may remove the record.
     return asked.last_read.get((identity, first), read)
 
 
 def _log_identity(brokers: BrokerConnections, topic: str, index: int) -> tuple[bytes, int]:
-    """Return topic id and leader epoch. While both stay the same, the records of a log do not change."""
+    """Return topic id and leader epoch. While both stay the same, the record at an offset cannot change."""
     metadata = brokers.until_final(f"asking for topic {topic!r}", lambda: brokers.metadata([topic]))
     described = brokers.topic_of(metadata, topic)
     return described.topic_id, next((p.leader_epoch for p in described.partitions if p.partition_index == index), -1)
@@ -127,7 +127,7 @@ def _bytes(data: bytes | None, form: str, most: int, registered: RegisteredValue
     if data is None:
         return None
     if len(data) > INSPECTED_BYTES:
-        # Remove an incomplete character at the end, because of which the text would be shown in hexadecimal.
+        # Remove an incomplete character at the end, with which the text would be shown in hexadecimal.
         beginning = data[:most].decode("utf-8", "ignore").encode() if _is_text(data[:most]) else data[:most]
         found = decode(beginning, "hex" if form == "hex" else AUTO)
         return {**_cut(found, len(data), most), "is_cut": True, "is_json": False}

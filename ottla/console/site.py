@@ -41,9 +41,10 @@ host; commands need other connections."""
 INTERVAL_S: Final = 0.25
 """Delay, in seconds, after which a page reads its values again."""
 CLUSTER_INTERVAL_S: Final = 1.0
-"""The delay, in seconds, for a cluster elsewhere, whose brokers answer several requests for each update."""
+"""Delay, in seconds, after which a page reads its values again from a cluster outside of this process. Each update needs several
+requests."""
 PLACE_TIMEOUT_S: Final = 2 * INTERVAL_S
-"""Maximum time, in seconds, that a new page waits for another page to close."""
+"""Maximum time, in seconds, that a new page waits for another page to close if `MAX_PAGES` are open."""
 REST: Final = 3.0
 """Minimum ratio of the delay between two updates of a page to the time that the last update took, so that a slow page is updated
 less often."""
@@ -51,14 +52,14 @@ LONGEST_INTERVAL_S: Final = 10.0
 MAX_EVENT_BYTES: Final = 4 << 20
 """Maximum size of a page's values, in bytes. Each page limits the number of its rows, but not the length of all names."""
 SILENCE_S: Final = 5.0
-"""Time without a change, in seconds, after which an empty comment is sent to detect a closed page."""
+"""Time without a change, in seconds, after which a comment is sent to detect a closed page."""
 KINDS: Final = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 
 log = structlog.get_logger()
 NewClient = Callable[[Reach, Callable[[], None]], KafkaClient]
-"""Creates a client that calls the function before each request; see `deadline.new_client`."""
+"""Creates a client that calls the given function before each request; see `deadline.new_client`."""
 NewView = Callable[[Callable[[], KafkaClient]], ClusterView]
-"""Creates the view of a cluster for one reading of a page, with a function that returns the page's client."""
+"""Creates the `ClusterView` for one update of a page. The argument returns the page's client."""
 
 
 @cache
@@ -69,7 +70,7 @@ def all_files() -> Mapping[str, PageFile]:
 
 
 def _nothing(asked: Asked) -> None:
-    """Read nothing: a download has no values that are read again."""
+    """Placeholder for a download, which has no values that are read again."""
 
 
 def _is_missing(error: ClientError) -> bool:
@@ -80,7 +81,7 @@ def _is_missing(error: ClientError) -> bool:
 
 
 class OpenPage:
-    """The server-sent events of one open page. Each event has the page's changed values, or an error."""
+    """The server-sent events of one open page. Each event has the page's new values, or an error."""
 
     def __init__(
         self,
@@ -135,7 +136,7 @@ class OpenPage:
         return not self._reach.is_closed.is_set()
 
     def asked(self) -> Asked:
-        """Return the arguments for one reading of the page's values."""
+        """Return the arguments with which the page reads its values once."""
         return Asked(
             query=self._query,
             view=self._view_of(self._connected),
@@ -170,7 +171,6 @@ class OpenPage:
         return b"event: refused\ndata: " + msgspec.json.encode({"status": refused.status, "error": str(refused)}) + b"\n\n"
 
     def _connected(self) -> KafkaClient:
-        """Return the page's client. It is created when a page first needs it, for records."""
         if self._client is None:
             self._client = self._client_of(self._reach, self._deadline.check)
         return self._client
@@ -188,7 +188,7 @@ class OpenPage:
 
 
 class OpenDownload:
-    """The events of one download, which ends by itself."""
+    """The server-sent events of one download."""
 
     def __init__(self, page: OpenPage) -> None:
         # Imported here, because most pages download nothing.
@@ -215,8 +215,8 @@ class OpenDownload:
 
 
 class Console:
-    """Implements `control.pages.Pages`. Each open page reads its values in the thread of its request. ``registered`` decodes
-    values with the schemas of a registry."""
+    """The console's files, pages and actions, which an HTTP server of `ottla.control` serves. Each open page reads its values in
+    the thread of its request. ``registered`` decodes values with the schemas of a registry."""
 
     prefix = PREFIX
 
@@ -230,8 +230,9 @@ class Console:
         view_of: NewView | None = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """``of_cluster`` are options of the equivalent commands besides ``--bootstrap``. ``view_of`` creates the view of a cluster
-        elsewhere, without the pages that only this process's broker has. ``changed`` is called after each action."""
+        """``of_cluster`` has the connection options, besides ``--bootstrap``, of the ``ottla`` commands that pages show.
+        ``view_of`` is given for a cluster outside of this process, and excludes the pages `OF_OWN_BROKER`. ``changed`` is called
+        after each action."""
         self._registered = registered
         self._client_of = client_of
         self.is_read_only = is_read_only
@@ -245,7 +246,7 @@ class Console:
         name = path.removeprefix(PREFIX) or "index.html"
         if name != MODE:
             return all_files().get(name)
-        # Pages hide faults, the clock and the history of clients for a cluster elsewhere, which has none.
+        # Only this process's broker has faults, a clock and a history of clients; pages hide them for other clusters.
         mode = {"isReadOnly": self.is_read_only, "isElsewhere": self._view_of is not None}
         lines = [f"export const {variable} = {json.dumps(is_set)};\n" for variable, is_set in mode.items()]
         return PageFile(kind=KINDS["js"], content="".join(lines).encode())
@@ -289,7 +290,7 @@ class Console:
         if read is None:
             known = ", ".join(VALUES_PREFIX + name for name in (*self._values, DOWNLOAD))
             raise CommandRefused(404, f"unknown path {path}; the console has {known}")
-        # A page that the user has just closed is removed within `INTERVAL_S`.
+        # Wait, because a page that the user has just closed is removed only within `INTERVAL_S`.
         if not self._places.acquire(timeout=PLACE_TIMEOUT_S):
             raise CommandRefused(409, f"{MAX_PAGES} pages of the console are already open; close one of them")
         page = OpenPage(name, read, query, reach, self._client_of, self._places.release, self._registered, self._view_of)
@@ -301,5 +302,5 @@ class Console:
 
 
 if TYPE_CHECKING:
-    # Let mypy check the protocol.
+    # mypy checks here that `Console` implements `Pages`.
     _PORT: type[Pages] = Console

@@ -21,7 +21,6 @@ from ottla.protocol.java_hash import partition_for
 from ottla.protocol.topic_partition import TopicPartition
 
 EVENTS_SHOWN: Final = 100
-"""Number of newest events shown for a transactional id."""
 PARTITIONS_SHOWN: Final = 40
 """Maximum number of partitions shown for a transaction, and for each event."""
 LIMITS: Final = TimelineLimits(log_offsets=20_000, data_records=20_000, data_bytes=32 << 20)
@@ -82,7 +81,7 @@ def _logged(asked: Asked, transactional_id: str) -> Timeline:
 
 
 def _key(asked: Asked, transactional_id: str, described: TransactionDescription | None) -> object:
-    """Return a cache key that changes with the logs that contain the events of an id. Returns None if a log is not on this
+    """Return a cache key that changes when a log with events of the transactional id changes. Returns None if a log is not on this
     broker."""
     try:
         count = asked.view.topic(TRANSACTION_TOPIC).partitions
@@ -94,7 +93,6 @@ def _key(asked: Asked, transactional_id: str, described: TransactionDescription 
 
 
 def _expired(transactional_id: str, events: Sequence[TimelineEvent]) -> TransactionDescription:
-    """Describe a transactional id that has events, but has expired."""
     producer_id, producer_epoch = next((event.producer for event in reversed(events) if event.producer[0] >= 0), (-1, -1))
     return TransactionDescription(
         transactional_id=transactional_id,

@@ -1,4 +1,4 @@
-"""The functions that read the values of each page, by name.
+"""Maps each page's name to the function that reads its values.
 
 State is read through `cluster_view`. Records, and a transactional id's events in the logs, are read with `ottla.client`.
 """
@@ -34,4 +34,4 @@ VALUES: Final[Mapping[str, Callable[[Asked], Any]]] = {
     "found": found,
 }
 OF_OWN_BROKER: Final = frozenset({"steering"})
-"""Pages that only the broker of this process has."""
+"""Pages that exist only for a broker in this process."""

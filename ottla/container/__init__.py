@@ -2,8 +2,8 @@
 
 - `image`: converts the variables of Kafka's images to settings, and starts a broker with them.
 - `secrets`: converts the variables with which apache/kafka configures TLS and SASL.
-- `volumes`: chooses the log directory, by the volume that is mounted.
+- `volumes`: chooses the log directory by the mounted volume.
 - `kafka_tools`: runs the calls of Kafka's command line tools that health checks make, with ottla's commands.
 - `ports`: tests whether a port is open.
-- `links`: creates the names of the tools in the image.
+- `links`: creates a link for each tool in the image.
 """

@@ -6,7 +6,7 @@ import sys
 def main(arguments: list[str]) -> int:
     name, *rest = arguments or [""]
     name = name.removesuffix(".sh")
-    # Imports take longer than most tools run, so each part is imported only when it is called.
+    # Imports take longer than most tools run, so only the module of the called tool is imported.
     if name in ("", "launch", "kafka-storage", "zookeeper-server-start"):
         from ottla.container.image import main as run
 

@@ -1,7 +1,8 @@
 """Converts the variables of Kafka's images to settings, and starts a broker with them.
 
 In the image, the scripts of ``container/`` have the paths of scripts of apache/kafka and confluentinc/cp-kafka, and call this
-module, so that programs for Kafka's images (Testcontainers, compose files, CI services) can start this image (docs/containers.md).
+module. Programs for Kafka's images (Testcontainers, compose files, CI services) can therefore start this image
+(docs/containers.md).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _REGISTRY_PORT: Final = "KAFKA_OTTLA_SCHEMA_REGISTRY_PORT"
 _REGISTRY_HOST: Final = "KAFKA_OTTLA_SCHEMA_REGISTRY_HOST"
 LISTENERS: Final = "PLAINTEXT://0.0.0.0:9092"
 ADVERTISED_LISTENERS: Final = "PLAINTEXT://localhost:9092"
-"""Default listeners of apache/kafka. Clients on the container's host can connect if port 9092 is published."""
+"""Default advertised listener, as in apache/kafka. Clients on the container's host can connect if port 9092 is published."""
 STARTED_LINES: Final = (
     "INFO [BrokerLifecycleManager id={node_id}] The broker has been unfenced. Transitioning from RECOVERY to RUNNING."
     " (kafka.server.BrokerLifecycleManager)",
@@ -73,7 +74,7 @@ def prepared(environment: Mapping[str, str], properties: Mapping[str, str], data
         if advertised is None and "advertised.listeners" not in properties:
             prepared["KAFKA_ADVERTISED_LISTENERS"] = ADVERTISED_LISTENERS
     if prepared.get(_REGISTRY_PORT):
-        # Only published ports can be reached from outside of the container.
+        # The registry may listen on all interfaces: from outside of the container only published ports can be reached.
         prepared.setdefault(_REGISTRY_HOST, "0.0.0.0")
     if not has_log_directory(prepared, properties):
         prepared["KAFKA_LOG_DIRS"] = data_directory
@@ -87,7 +88,7 @@ def has_log_directory(environment: Mapping[str, str], properties: Mapping[str, s
 
 
 def _with_kafkas_names(environment: Mapping[str, str]) -> dict[str, str]:
-    """Convert the names of variables from bitnami/kafka to apache/kafka. A variable with an unknown setting keeps its name."""
+    """Rename the variables of bitnami/kafka to those of apache/kafka. A variable with an unknown setting keeps its name."""
     renamed = dict(environment)
     for name in environment:
         if name.startswith(LONG_PREFIX) and from_environment({name: ""})[0]:
@@ -108,14 +109,14 @@ def _on_every_interface(advertised: str) -> str:
 
 
 def checked_cluster_id(text: str) -> str:
-    """Check a cluster id, which Kafka generates as a base64 UUID: printable ASCII without spaces. Raises `ContainerRefused`."""
+    """Check that a cluster id is printable ASCII without spaces. Raises `ContainerRefused`."""
     if not (text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= MAX_CLUSTER_ID_CHARACTERS):
         raise ContainerRefused(f"{text[:MAX_CLUSTER_ID_CHARACTERS]!r} is not a cluster id; kafka-storage random-uuid prints one")
     return text
 
 
 def format_directory(fs: Filesystem, config: BrokerConfig, cluster_id: str, *, ignore_formatted: bool) -> str:
-    """Format a new log directory for the cluster, like ``kafka-storage format``. Returns a line for a person.
+    """Format a new log directory for the cluster, like ``kafka-storage format``. Returns a message for people.
 
     Raises `ContainerRefused`, also for a formatted directory, unless ``ignore_formatted`` is set.
     """
@@ -163,14 +164,16 @@ def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -
         said = format_directory(RealFilesystem(), config, checked_cluster_id(cluster_id), ignore_formatted=True)
         print(said, flush=True)
     arguments = ["serve"] if file is None else ["serve", str(file)]
-    # Libraries such as Testcontainers wait for these lines of Kafka's log. They start brokers, so controllers print no such lines.
+    # Libraries such as Testcontainers, which start only brokers, wait for these lines of Kafka's log. Controllers do not print
+    # them.
     for line in STARTED_LINES if "broker" in config.settings.process_roles else ():
         arguments += ["--started-line", line.format(node_id=config.settings.node_id)]
     return arguments, serving
 
 
 def storage(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Return the output of ``kafka-storage``. Options for a quorum of controllers have no effect. Raises the errors of `launch`."""
+    """Carry out ``kafka-storage``, and return its output. Options for a quorum of controllers have no effect. Raises the errors of
+    `launch`."""
     if [*arguments] == ["random-uuid"]:
         return uuid_text(random_uuid())
     if not arguments or arguments[0] != "format":
@@ -196,7 +199,6 @@ _FLAGS: Final = frozenset({"--ignore-formatted", "-g", "--standalone", "-s", "--
 
 
 def _options(arguments: Sequence[str]) -> dict[str, str]:
-    """Parse options ``--name value``, ``--name=value`` and flags."""
     options: dict[str, str] = {}
     remaining = list(arguments)
     while remaining:

@@ -1,7 +1,7 @@
 """Kafka's command line tools in the image, for the calls of health checks and of containers that create topics.
 
-Each name in `ottla.container.links` calls `main`, which runs the ottla command that does the same, and prints its result in Kafka's
-format, because scripts search it with grep and awk. Any other call fails with one line that names the ottla command.
+Each name in `ottla.container.links` calls `main`, which runs the equivalent ottla command, and prints its result in Kafka's format,
+because scripts search the output with grep and awk. An unsupported call fails with one line that names the ottla command.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ INSTEAD: Final = {
     "nc": NC_USAGE,
     "ub": "ottla health",
 }
-"""The ottla command to use instead, by tool."""
+"""The command that the error for an unsupported call suggests, by tool."""
 
 
 class NotSupported(Exception):
-    """The call is none of those that health checks make. The message says which part of it."""
+    """The tool does not support the call. The message names the unsupported or missing argument."""
 
 
 class Failed(Exception):
-    """The tool failed. The message is one line for a person; it is empty if the ottla command has printed one."""
+    """The tool failed. The message is one line for a person; it is empty if the ottla command has already printed the error."""
 
 
 def main(name: str, arguments: Sequence[str]) -> int:
-    """Run a tool and return its exit code: 1 after a failure, because health checks may not exit with 2."""
+    """Run a tool and return its exit code: 1 after a failure, because Docker reserves exit code 2 of health checks."""
     try:
         tool = _TOOLS.get(name)
         if tool is None:
@@ -83,7 +83,7 @@ def main(name: str, arguments: Sequence[str]) -> int:
 
 
 class _Call:
-    """The parsed options of a call, and its other words."""
+    """The parsed arguments of a call: flags, options with values, other words."""
 
     def __init__(self, arguments: Sequence[str], flags: Sequence[str], values: Sequence[str]) -> None:
         """Parse ``--name value``, ``--name=value`` and flags. Raises `NotSupported` for an unknown option."""
@@ -111,7 +111,8 @@ class _Call:
 
 
 def _ottla(call: _Call, *command: str, timeout_s: float | None = None) -> Any:
-    """Run an ottla command against the call's brokers, and return its JSON document. Raises `Failed` after it printed an error."""
+    """Run an ottla command with the call's ``--bootstrap-server``, and return its JSON output. Raises `Failed` if the command has
+    printed an error."""
     from ottla.cli import main as run
 
     bootstrap = call.one("--bootstrap-server", "-b")
@@ -124,7 +125,7 @@ def _ottla(call: _Call, *command: str, timeout_s: float | None = None) -> Any:
         options += ["--command-config", config]
     if config is None or Path(config).exists():
         with suppress(PortClosed):
-            # The command fails at once if no broker answers, and reports it; Kafka's tools wait for a broker.
+            # Wait as Kafka's tools do: the ottla command reports an error at once if no broker responds.
             wait_for_port(_addresses(bootstrap), wait_s)
     printed = io.StringIO()
     with redirect_stdout(printed):
@@ -152,7 +153,7 @@ def _topics(arguments: list[str]) -> list[str]:
     wanted = [action for action in actions if action in call.flags]
     if len(wanted) != 1:
         raise NotSupported("give one of --list, --create and --describe")
-    # --config is an option of the topic here; `_ottla` would take it for the file with credentials.
+    # This --config sets a config of the topic. `_ottla` would use its value as the file with credentials.
     configs = call.values.pop("--config", [])
     return actions[wanted[0]](call, configs)
 
@@ -162,7 +163,7 @@ def _list(call: _Call, configs: list[str]) -> list[str]:
 
 
 def _matching(call: _Call) -> list[str]:
-    """Return the names of topics, sorted as in Kafka. ``--topic`` is a regular expression, or several after commas."""
+    """Return the sorted names of the topics that match ``--topic``: a regular expression, or several separated by commas."""
     internal = () if "--exclude-internal" in call.flags else ("--internal",)
     names = sorted(topic["topic"] for topic in _ottla(call, "topic", "list", *internal))
     pattern = call.one("--topic")
@@ -224,7 +225,7 @@ def _described(topic: dict[str, Any]) -> list[str]:
 
 
 def _broker_api_versions(arguments: list[str]) -> list[str]:
-    """Return the line of each broker, without the versions of its APIs, which follow in Kafka."""
+    """Return the first line that Kafka prints for each broker, without the lines about versions of APIs."""
     call = _Call(arguments, (), CLIENT_OPTIONS)
     brokers = _ottla(call, "cluster")["brokers"]
     return [
@@ -259,7 +260,7 @@ def _consumer_groups(arguments: list[str]) -> list[str]:
 
 
 def _ready(arguments: list[str]) -> list[str]:
-    """``cub kafka-ready``, which waits for a number of brokers, and ``cub zk-ready``, which waits for a port."""
+    """Carry out ``cub kafka-ready``, which waits for a number of brokers, or ``cub zk-ready``, which waits for a port."""
     call = _Call(arguments, (), ("-b", "--bootstrap-server", "--bootstrap-servers", "-c", "--config", "-s", "--security"))
     for value in call.values.pop("--bootstrap-servers", []):
         call.values.setdefault("-b", []).append(value)
@@ -272,7 +273,7 @@ def _ready(arguments: list[str]) -> list[str]:
                 if len(brokers) >= int(count):
                     return []
                 if time.monotonic() >= deadline:
-                    raise Failed(f"{len(brokers)} of {count} brokers are ready after {timeout} s")
+                    raise Failed(f"{len(brokers)} of {count} brokers are ready after {_seconds(timeout)} s")
                 time.sleep(POLL_S)
         case ["zk-ready", address, timeout] if _seconds(timeout):
             wait_for_port(_addresses(address), _seconds(timeout))
@@ -282,7 +283,7 @@ def _ready(arguments: list[str]) -> list[str]:
 
 
 def _seconds(text: str) -> int:
-    """Return a timeout in seconds, such as 60 or 60s; 0 for anything else."""
+    """Parse a timeout in seconds, such as 60 or 60s. Returns 0 for an invalid text."""
     digits = text.removesuffix("s")
     return int(digits) if digits.isascii() and digits.isdecimal() else 0
 

@@ -1,4 +1,5 @@
-"""Creates the names of Kafka's command line tools, with the paths that they have in the three images."""
+"""Creates links to ottla's tool script, at the paths of Kafka's command line tools in the images of Kafka, Confluent and
+Bitnami."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Final
 from ottla.container.kafka_tools import INSTEAD
 
 TARGET: Final = "/usr/local/bin/kafka-tool"
-"""The script that every name is a link to; it calls ``python -m ottla.container NAME``."""
+"""The script to which all links point; it calls ``python -m ottla.container NAME``."""
 TOOLS: Final = (*INSTEAD, "kafka-storage", "zookeeper-server-start")
 SCRIPTS: Final = tuple(name for name in TOOLS if "-" in name)
 """The tools that are scripts of Kafka. In Kafka's archive their names end in ``.sh``, in Confluent's packages they do not."""
@@ -18,11 +19,11 @@ NAMES: Final = {
     "/opt/kafka/bin": tuple(f"{name}.sh" for name in SCRIPTS),
     "/opt/bitnami/kafka/bin": tuple(f"{name}.sh" for name in SCRIPTS),
 }
-"""Names by directory: on the PATH, and where confluentinc/cp-kafka, apache/kafka and bitnami/kafka have them."""
+"""Names of links by directory: on the PATH, and in the directories of confluentinc/cp-kafka, apache/kafka and bitnami/kafka."""
 
 
 def create_links(root: Path = Path("/")) -> None:
-    """Create a link for every name in the image with this root directory. The Dockerfile calls this."""
+    """Create all links below ``root``."""
     for directory, names in NAMES.items():
         place = root / directory.lstrip("/")
         place.mkdir(parents=True, exist_ok=True)

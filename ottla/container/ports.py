@@ -1,4 +1,4 @@
-"""``nc -z HOST PORT``, with which health checks test whether a port is open. The base image has no netcat."""
+"""``nc -z HOST PORT``, with which health checks test whether a port is open, because the base image has no netcat."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from ottla.arguments import BadArgument
 NC_USAGE: Final = "nc -z [-v] [-w SECONDS] HOST PORT"
 CONNECT_TIMEOUT_S: Final = 10.0
 POLL_S: Final = 0.25
-"""Time between two attempts to connect, in seconds."""
 NETCATS: Final = ("/usr/bin/nc", "/usr/bin/ncat")
-"""Paths at which an image that is built from ottla's may have installed netcat."""
+"""Paths of netcat, which an image that is built from ottla's may contain."""
 
 
 class PortClosed(Exception):
@@ -24,7 +23,8 @@ class PortClosed(Exception):
 
 
 def nc(arguments: Sequence[str]) -> list[str]:
-    """Connect once. Returns the lines to print. Raises `PortClosed`. A call without ``-z`` runs netcat if it is installed."""
+    """Connect to the port once, and return the lines to print. Raises `PortClosed`. A call without ``-z`` runs netcat if it is
+    installed."""
     flags, timeout_s, words = "", CONNECT_TIMEOUT_S, []
     remaining = list(arguments)
     try:
@@ -52,7 +52,7 @@ def nc(arguments: Sequence[str]) -> list[str]:
 
 
 def wait_for_port(addresses: Sequence[Address], timeout_s: float) -> None:
-    """Connect to the addresses in turn, until one accepts the connection. Raises `PortClosed` after the timeout."""
+    """Connect to the addresses in turn, until a connection is accepted. Raises `PortClosed` after the timeout."""
     deadline = time.monotonic() + timeout_s
     while True:
         for host, number in addresses:

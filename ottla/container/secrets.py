@@ -1,7 +1,7 @@
 """Converts the variables with which apache/kafka configures TLS and SASL: names of files in a mounted directory, and a JAAS file.
 
-The script ``configure`` of apache/kafka converts the variables to settings: ``KAFKA_SSL_KEYSTORE_FILENAME`` and so on become
-locations in ``/etc/kafka/secrets``, and files with passwords become passwords. ``KAFKA_OPTS`` names the file of login modules.
+The script ``configure`` of apache/kafka converts them in the same way: a name such as ``KAFKA_SSL_KEYSTORE_FILENAME`` becomes a
+path in ``/etc/kafka/secrets``, and a password is read from the named file. ``KAFKA_OPTS`` contains the path of the JAAS file.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def with_secrets(environment: Mapping[str, str], directory: Path = SECRETS) -> d
         if option.startswith(LOGIN_FILE):
             path = Path(option.removeprefix(LOGIN_FILE))
             sections = _sections(_text("KAFKA_OPTS", path))
-            # A section for one listener takes precedence over the section for all listeners.
+            # A JAAS section for one listener takes precedence over the section for all listeners.
             for name, modules in sorted(sections.items(), key=lambda section: section[0] == _SERVER):
                 for listener in _listeners(converted, name):
                     for variable, module in _modules(listener, modules).items():
@@ -74,7 +74,7 @@ def _sections(text: str) -> dict[str, str]:
 
 
 def _listeners(environment: Mapping[str, str], section: str) -> list[str]:
-    """Return the names of the listeners with SASL to which a section applies: ``KafkaServer``, or ``sasl_ssl.KafkaServer``."""
+    """Return the SASL listeners to which a JAAS section applies: all for ``KafkaServer``, one for ``sasl_ssl.KafkaServer``."""
     prefix, _, last = section.rpartition(".")
     if last != _SERVER:
         return []

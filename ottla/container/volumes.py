@@ -1,7 +1,7 @@
 """Chooses the log directory: the volume that a compose file mounts at a path of Kafka's images, or the image's own volume.
 
-Kafka's images store records at different paths. A compose file that was written for one of them mounts its volume there, while the
-image's volume ``/data`` is then an anonymous volume that ``docker compose down`` does not keep.
+Kafka's images store records at different paths. A compose file for one of these images mounts its volume at that image's path. The
+volume ``/data`` of ottla's image is then anonymous, and ``docker compose down`` does not keep it.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ VOLUMES: Final = {
     "/bitnami/kafka": "/bitnami/kafka/data",
     "/bitnami": "/bitnami/kafka/data",
 }
-"""Log directories by mount point: those of confluentinc/cp-kafka and apache/kafka, the defaults of ``log.dirs`` in Kafka's files of
-settings, and those of bitnami/kafka. The Dockerfile creates them, because a new volume gets the owner of the image's directory."""
+"""Log directories by mount point: those of confluentinc/cp-kafka and apache/kafka, the defaults of ``log.dirs`` in Kafka's sample
+settings, and those of bitnami/kafka. The Dockerfile creates the directories, because a new volume gets their owner."""
 _MOUNT_POINT_FIELD: Final = 4
 
 
 class ChosenDirectory(NamedTuple):
-    """The log directory, and lines for a person: which directories are not used, and why this directory is."""
+    """The log directory, and lines for people: why it was chosen, and why other volumes are not used."""
 
     path: str
     lines: list[str]
 
 
 def mount_points(table: Path = Path("/proc/self/mountinfo")) -> frozenset[str]:
-    """Return the mount points of this process; none on a system without the table (proc_pid_mountinfo(5))."""
+    """Return the mount points of this process (proc_pid_mountinfo(5)), or none if ``table`` cannot be read."""
     try:
         lines = table.read_text(errors="replace").splitlines()
     except OSError:
@@ -46,10 +46,11 @@ def mount_points(table: Path = Path("/proc/self/mountinfo")) -> frozenset[str]:
 
 
 def log_directory(mounted: Collection[str], root: str = "") -> ChosenDirectory:
-    """Return the directory of the first mounted volume that can be used, else `DATA_DIRECTORY`. ``root`` precedes all paths.
+    """Return the directory of the first mounted volume that can be used, else `DATA_DIRECTORY`. ``root`` is the prefix of all
+    paths.
 
     A volume is not used if this user cannot write to it, if Apache Kafka has run on it, or if it is new although `DATA_DIRECTORY`
-    has records: containers that compose creates again keep their anonymous volumes.
+    has records: compose keeps the anonymous volume of a container that it recreates.
     """
     own = root + DATA_DIRECTORY
     lines = []
@@ -70,7 +71,7 @@ def log_directory(mounted: Collection[str], root: str = "") -> ChosenDirectory:
 
 
 def _is_formatted(directory: str) -> bool:
-    # `os.access` is False instead of an exception for a directory that this user may not search.
+    # `os.access` returns False for a directory that this user may not search; `Path.exists` may raise PermissionError.
     return os.access(f"{directory}/{META_FILE}", os.F_OK)
 
 

@@ -1,6 +1,6 @@
-"""Checks the types of arguments of public methods, for the handles of tests: an error says in one line what was expected.
+"""Checks the types of arguments of public methods that tests call: a TypeError says in one line which type was expected.
 
-The types are those of the annotations. Only plain types are checked; records, faults and settings have checks of their own.
+The types are read from the annotations. Only plain types are checked; records, faults and settings have checks of their own.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ C = TypeVar("C")
 
 
 class _Expected(NamedTuple):
-    """A plain type: its name in messages, and a check whether a value has the type."""
+    """A plain type: its name in error messages, and a function that checks whether a value has the type."""
 
     text: str
     has: Callable[[Any], bool]
 
 
 _PLAIN = {
-    # numpy's numbers are accepted too. A bool is refused, although it is an int for Python.
+    # numpy's numbers are accepted too. A bool is refused, although `bool` is a subclass of `int`.
     "int": _Expected("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
     "float": _Expected("a number", lambda value: isinstance(value, Real) and not isinstance(value, bool)),
     "str": _Expected("a text", lambda value: isinstance(value, str)),
-    # 0, 1 and numpy's bools are accepted too.
+    # Whole numbers and numpy's bools are accepted too.
     "bool": _Expected("True or False", lambda value: isinstance(value, Integral) or type(value).__name__ in ("bool", "bool_")),
     "Path": _Expected("a Path", lambda value: hasattr(value, "__fspath__")),
     "None": _Expected("None", lambda value: value is None),
@@ -38,7 +38,7 @@ _PLAIN = {
 
 
 def _is_pairs(value: Any) -> bool:
-    """Whether `dict` accepts the value: a list or tuple of pairs."""
+    """Whether the value is a list or tuple of pairs, which `dict` accepts."""
     return isinstance(value, list | tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
 
 
@@ -74,7 +74,7 @@ def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _expected(annotation: Any) -> tuple[_Expected, ...]:
-    """Return the types in the text of an annotation, or nothing if not all are plain."""
+    """Return the types in an annotation's text, or an empty tuple if one of the types is not plain."""
     if not isinstance(annotation, str):
         return ()
     names = _names(ast.parse(annotation, mode="eval").body)

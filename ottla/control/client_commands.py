@@ -1,4 +1,4 @@
-"""The commands that end the connections and the SASL sessions of some clients, selected by user and client id."""
+"""The commands that end connections and SASL sessions of clients, selected by user and client id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.control.command import Command, CommandRefused, Steered
 from ottla.control.faults.matching import OWN_CLIENT_IDS, is_like
 
 CLOSED = "the control API has ended the connection"
-"""The reason in log lines about closed connections."""
+"""The reason in the log event of each closed connection."""
 
 
 class ClientParameters(msgspec.Struct, forbid_unknown_fields=True):
@@ -24,7 +24,8 @@ class ClientParameters(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _selected(steered: Steered, clients: ClientParameters) -> Iterator[Accepted]:
-    """Yield the connections of the selected clients. As for faults, ottla's own clients match only by their exact client id."""
+    """Yield the connections of the selected clients. As with faults, ottla's own clients, such as the console, are selected only by
+    their exact client id."""
     if clients.user is None and clients.client_id is None:
         raise CommandRefused(400, 'give user, client_id or both, as in {"user": "alice"}; * selects every user')
     for connection in steered.serving.broker.connections.all():

@@ -1,7 +1,7 @@
 """A clock that advances only on command, so that a test can let transactions, sessions and records expire.
 
-Waits for a client or for the disk use the machine's clock instead (`broker.loop.env.Timers`). They end although this clock stands
-still: long polls return, and refused markers are sent again.
+Waits for a client or for the disk use the machine's clock (`broker.loop.env.Timers`). Long polls therefore return, and refused
+markers are sent again, while this clock does not advance.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Callable
 from ottla.broker.loop.timed_calls import TimedCall, TimedCalls
 
 STEPS_PER_ADVANCE = 500
-"""Maximum number of steps in which the clock is advanced. A timer that repeats within a step is called once per step."""
+"""An advance has about this many steps at most. A timer that repeats more often is called once per step."""
 MAX_ADVANCE_MS = 10 * 365 * 86_400_000
 SETTLE_POLL_S = 0.0005
 SETTLE_POLLS = 20_000
-"""Maximum number of checks, after each step, whether the work that it started has ended. All checks take about ten seconds."""
+"""Maximum number of checks, after each step, whether the work that the step started has ended: about ten seconds in total."""
 
 
 class ManualClock:
@@ -38,7 +38,7 @@ class ManualClock:
         return self._calls.add(self._now_ms + delay_ms, callback)
 
     async def advance(self, by_ms: int, is_busy: Callable[[], bool]) -> None:
-        """Advance the clock by ``by_ms``, and call due timers in the order of their times, then of their creation.
+        """Advance the clock by ``by_ms`` in steps, and call due timers in the order of their times, then of their creation.
 
         After each step the clock waits until ``is_busy`` returns False, so that the work of one timeout is complete before the next
         timeout. Raises ValueError for a time below 0 or above `MAX_ADVANCE_MS`.
@@ -56,8 +56,8 @@ class ManualClock:
         await _wait_while(is_busy)
 
     def _call_due(self) -> None:
-        """Call the timers that are due now. A timer that is set by such a call waits for the next step, so that two timers that set
-        each other do not loop for ever."""
+        """Call the due timers. Timers that these calls create wait for the next step: otherwise two timers that create each other
+        would be called for ever."""
         due = []
         while (at_ms := self._calls.next_ms) is not None and at_ms <= self._now_ms:
             due.append(self._calls.take())
@@ -66,7 +66,7 @@ class ManualClock:
 
 
 async def _wait_while(is_busy: Callable[[], bool]) -> None:
-    """Wait until no work is pending, at most `SETTLE_POLLS` polls."""
+    """Wait until ``is_busy`` returns False, for at most `SETTLE_POLLS` checks."""
     await asyncio.sleep(0)
     for _ in range(SETTLE_POLLS):
         if not is_busy():

@@ -21,7 +21,7 @@ _DIGITS = re.compile("[0-9]{1,9}", re.ASCII)
 
 
 class CommandRefused(Exception):
-    """A command cannot be carried out. ``status`` is the HTTP status."""
+    """A command cannot be carried out. ``status`` is the status code of the HTTP response."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -29,28 +29,27 @@ class CommandRefused(Exception):
 
 
 class NoParameters(msgspec.Struct, forbid_unknown_fields=True):
-    """The value of a command without parameters."""
+    """The parameters of a command that accepts none."""
 
 
 class Steered(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of the broker and of this package that commands use. Commands read the broker through the read model, ``broker``;
-    only commands that replace the broker's data use ``serving``."""
+    """The objects that commands use: ``broker`` to read the broker's state, ``serving`` to change the broker."""
 
     serving: Serving
     faults: Faults
     history: EventHistory
     clock: ManualClock | None = None
-    """None if the broker uses the machine's clock."""
+    """The clock that commands advance. None if the broker uses the machine's clock."""
 
     @property
     def broker(self) -> Viewed:
-        """The current broker, for the functions of `ottla.broker.view`. A reset or a restore replaces it."""
+        """The current broker, which the functions of `ottla.broker.view` read. A reset or a restore replaces this object."""
         return self.serving.broker
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """A command of the control API. ``run`` is called on the broker's event loop with the parameters, and its result is sent as
-    JSON.
+    """A command of the control API. ``run`` is called on the broker's event loop with the `Steered` object and the parameters; its
+    result is sent as JSON.
 
     If ``path`` contains ``{number}`` or ``{name}``, ``run`` gets the number or name as its third argument. ``run`` raises
     `CommandRefused`, `DirectoryError` and other errors with messages for people.
@@ -61,13 +60,13 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     run: Callable[..., Awaitable[Any]]
     parameters: type[Any] = NoParameters
     parse: Callable[[bytes], Any] | None = None
-    """Parses the body instead of ``parameters``. Raises `CommandRefused`."""
+    """Parses the request's body, instead of the type ``parameters``. Raises `CommandRefused`."""
     waits: bool = False
-    """Whether the command may wait. If so, other commands must run meanwhile."""
+    """Whether the command may wait, such as for hits of a fault. Other commands then run meanwhile."""
 
     def named_in(self, path: str) -> tuple[int | str, ...] | None:
-        """Match a request's path. Returns a tuple with the number or name in the path, if any, or None if the path is another
-        command's."""
+        """Return the number or name in a request's path as a tuple, which is empty if ``path`` has no placeholder. Returns None for
+        the path of another command."""
         place = next((place for place in (_NUMBER, _NAME) if place in self.path), None)
         if place is None:
             return () if path == self.path else None

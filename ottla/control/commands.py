@@ -20,7 +20,7 @@ from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
 
 IDS_SHOWN = 1_000
-"""Maximum number of listed transactional ids: those with the newest events."""
+"""Maximum number of transactional ids in a response. Ids with older events are omitted."""
 
 
 class SnapshotParameters(msgspec.Struct, forbid_unknown_fields=True):
@@ -76,7 +76,8 @@ async def _restore(steered: Steered, parameters: SnapshotParameters) -> None:
 
 @contextmanager
 def _data_kept(steered: Steered, done: str) -> Iterator[None]:
-    """Convert an error of a reset or restore to `CommandRefused` with a line about the state of the data."""
+    """Convert an error of a reset or restore to `CommandRefused`. The message says whether the broker keeps its data or has
+    stopped."""
     try:
         yield
     except (OSError, DirectoryError, ConfigError) as error:
@@ -85,8 +86,8 @@ def _data_kept(steered: Steered, done: str) -> Iterator[None]:
 
 
 def _check_outside(steered: Steered, path: str) -> None:
-    """Raise `CommandRefused` for a path in the data directory, even through a link: a reset or restore could delete a copy
-    there."""
+    """Raise `CommandRefused` for a snapshot's path in the data directory, also through a symbolic link: a reset or restore could
+    delete the snapshot there."""
     if PurePosixPath(realpath(path)).is_relative_to(realpath(steered.serving.directory)):
         raise CommandRefused(400, f"{path} is in the broker's data directory; give a path outside it")
 
@@ -136,4 +137,4 @@ COMMANDS = (
     *CLIENT_COMMANDS,
     *FAULT_COMMANDS,
 )
-"""All commands except pause and resume, which `http_api` carries out, because a paused event loop runs no command."""
+"""All commands that run on the event loop. `http_api` carries out pause and resume, because a paused event loop runs no command."""

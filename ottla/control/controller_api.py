@@ -1,7 +1,6 @@
 """The control API of a controller in another process than its brokers. Its only command lists requests that ACLs have denied: the
-controller decides about requests that brokers forward, so only it knows their denials. Faults, the clock and the history belong to
-brokers.
-"""
+controller authorizes requests that brokers forward, so only the controller knows which it denied. Only the brokers' control APIs
+have commands for faults, the clock and the history."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ class Authorizer(Protocol):
 
 
 class Controller(Protocol):
-    """The part of a controller that the API shows."""
+    """The attributes of a controller that its control API uses."""
 
     @property
     def authorizer(self) -> Authorizer: ...
@@ -48,9 +47,10 @@ class Controller(Protocol):
 
 
 class ControllerApi:
-    """The HTTP server of the API, on a free port. It responds after `serve`. Raises `ConfigError` if it cannot be bound.
+    """The HTTP server of a controller's control API, on a free port. It responds after `serve`. Raises `ConfigError` if no port can
+    be bound.
 
-    ``own_names``: the advertised names of the cluster's brokers, see `listener.advertised_hosts`.
+    ``own_names`` are the brokers' advertised host names (`listener.advertised_hosts`), which the header Host may contain.
     """
 
     pages_url: str | None = None

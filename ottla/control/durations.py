@@ -12,7 +12,7 @@ MAX_TEXT = 50
 
 
 def duration_ms(text: str | timedelta) -> int:
-    """Return the duration in ms. Raises ValueError."""
+    """Return the duration in ms. Raises ValueError for an invalid text."""
     if isinstance(text, timedelta):
         return int(text / timedelta(milliseconds=1))
     compact = text.replace(" ", "")

@@ -11,10 +11,10 @@ from ottla.control.command import Command, CommandRefused, NoParameters, Steered
 from ottla.control.faults.registry import AddedFault, Fault, FaultError, parse_faults
 
 MAX_WAIT_MS = 30_000
-"""Maximum time, in ms, that one request waits for hits. To wait longer a client sends further requests."""
+"""Maximum time, in ms, that one request waits for hits of a fault. To wait longer a client sends further requests."""
 
 MAX_NAMED = 10
-"""Maximum number of existing faults that the error for an unknown fault lists."""
+"""Maximum number of fault ids in the error for an unknown fault."""
 
 
 class WaitParameters(msgspec.Struct, forbid_unknown_fields=True):
@@ -30,7 +30,6 @@ def _fault(steered: Steered, number: int) -> AddedFault:
 
 
 def _those_that_there_are(steered: Steered) -> str:
-    """Describe the existing faults for the error message."""
     numbers = [str(added.id) for added in steered.faults.all()]
     if not numbers:
         return "there are no faults"

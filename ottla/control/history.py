@@ -19,14 +19,14 @@ from ottla.protocol.errors import Code
 
 EVENTS_OF_ONE_ID = 500
 UNSORTED_EVENTS = 12
-"""Maximum number of queued events, which are not in the rings yet. The number is small because of `MAX_WAITING_BYTES`."""
+"""Maximum number of queued events, which are not yet stored by id. This number keeps the queue below `MAX_WAITING_BYTES`."""
 MAX_WAITING_BYTES = 2 << 20
-"""Upper bound on the size of the queued events, in bytes. An id may have 32,767 characters, and Python may store four bytes for
-each."""
+"""Upper bound on the size of the queued events, in bytes. A transactional id may have 32,767 characters, and Python may store four
+bytes for each character."""
 MAX_BYTES = 6 << 20
-"""Upper bound, in estimated bytes, on the events in the rings."""
+"""Upper bound, in estimated bytes, on the stored events of all ids."""
 EVENT_BYTES, PARTITION_BYTES, ID_BYTES = 600, 400, 1_500
-"""Estimated size of an event, of a partition of an event, and of an id without its text, in bytes."""
+"""Estimated sizes in bytes: of an event without its partitions, of a partition in an event, of an id without its text."""
 COORDINATORS_APIS = frozenset(("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"))
 """The requests that the transactional id's coordinator handles. TxnOffsetCommit is handled by the group's coordinator."""
 _PARTITIONS = attrgetter("partitions")
@@ -49,7 +49,7 @@ class KnownId(msgspec.Struct, frozen=True, kw_only=True):
 class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str
     holder: Holder | None
-    """None if no stored request shows the current owner."""
+    """None if the current owner is unknown."""
     forgotten: int
     """The number of older events that were dropped."""
     events: list[dict[str, Any]]
@@ -62,7 +62,6 @@ class _Ring:
         text_bytes = getsizeof(transactional_id)
         self.events: list[Happened] = []
         self.event_bytes = EVENT_BYTES + text_bytes
-        """The estimated bytes of each event without its partitions."""
         self.holder: Happened | None = None
         """The request that shows the id's current owner."""
         self.forgotten = 0
@@ -70,7 +69,7 @@ class _Ring:
 
     def add(self, newer: list[Happened]) -> None:
         if self.holder is None:
-            # No InitProducerId is stored. A request that the coordinator accepted also shows the current owner.
+            # Without a stored InitProducerId, another request that the coordinator accepted shows the current owner.
             self.holder = next(filter(_shows_holder, newer), None)
         self.size_bytes += self._bytes_of(newer)
         self.events += newer
@@ -89,8 +88,8 @@ class _Ring:
 class EventHistory:
     """A `broker.hooks.transaction_history.TransactionListener`, owned by the broker's event loop.
 
-    New events are queued in one list, a whole transaction as one tuple (`Ended`). When the list has `UNSORTED_EVENTS` events, or
-    when the history is read, the events are converted and moved to the rings of their ids.
+    New events are queued in one list, in which one tuple (`Ended`) represents a whole transaction. When the list has
+    `UNSORTED_EVENTS` events, or when the history is read, the events are converted and moved to the rings of their ids.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
@@ -108,7 +107,7 @@ class EventHistory:
         if len(unsorted) >= UNSORTED_EVENTS:
             self._sort()
 
-    # An alias, because a call would cost time in each transaction.
+    # An alias of `keep`, because another call would cost time in each transaction.
     ended = keep
 
     def taken(self, event: Happened) -> None:
@@ -120,7 +119,7 @@ class EventHistory:
     def is_held_by(self, transactional_id: str, asker: Asker) -> bool:
         ring = self._rings.get(transactional_id)
         if ring is None or ring.holder is None:
-            # Move queued events to the rings, because an event may show the current owner.
+            # Store queued events by id, because a queued event may show the current owner.
             self._sort()
             ring = self._rings.get(transactional_id)
         if ring is None or ring.holder is None or (holder := ring.holder.asker) is None:
@@ -139,7 +138,7 @@ class EventHistory:
         by_id: defaultdict[str, list[Happened]] = defaultdict(list)
         for event in reversed(events):
             by_id[event.transactional_id].append(event)
-        # Rings are ordered by their last event, oldest first, so ids are added in this order.
+        # Ids are ordered by their last event, oldest first, so they are added in this order.
         for transactional_id, newest_first in reversed(by_id.items()):
             ring = self._rings.pop(transactional_id, None)
             if ring is None:
@@ -168,13 +167,13 @@ class EventHistory:
         self._sorted_bytes = 0
 
     def newest(self, count: int) -> list[KnownId]:
-        """Return the ids with the newest events, newest first."""
+        """Return the ``count`` ids with the newest events, newest first."""
         self._sort()
         newest = islice(reversed(self._rings.items()), count)
         return [KnownId(transactional_id=name, newest_ms=ring.events[-1].time_ms) for name, ring in newest if ring.events]
 
     def holder(self, transactional_id: str) -> Holder | None:
-        """Return the current owner of an id, or None if it is unknown."""
+        """Return the current owner of an id, or None for an unknown owner."""
         self._sort()
         ring = self._rings.get(transactional_id)
         return None if ring is None else _holder(ring.holder)
@@ -228,5 +227,5 @@ def _shown_asker(asker: Asker) -> dict[str, Any]:
 
 
 if TYPE_CHECKING:
-    # Let mypy check the protocol.
+    # Let mypy check the class against the protocol.
     _PORT: type[TransactionListener] = EventHistory

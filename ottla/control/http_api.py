@@ -1,6 +1,6 @@
 """The HTTP server of the control API. Requests contain a token; requests and responses are JSON.
 
-The server has its own threads, so that it responds while `LoopPause` holds the event loop. Commands run on the event loop.
+The server has its own threads, so that it responds while `LoopPause` blocks the event loop. Commands run on the event loop.
 """
 
 from __future__ import annotations
@@ -43,15 +43,13 @@ if TYPE_CHECKING:
 
 
 COMMAND_TIMEOUT_S = 60.0
-"""Timeout of a command on the event loop, in seconds."""
 READ_TIMEOUT_S = 3.0
-"""Timeout, in seconds, of a request that reads state on the event loop, which may be busy or paused. The console tries again."""
+"""Timeout, in seconds, of a read for pages or metrics on the event loop, which may be busy. The console tries again."""
 PAUSE_TIMEOUT_S = 5.0
-"""Timeout, in seconds, until a busy event loop begins a pause."""
+"""Maximum time, in seconds, until a busy event loop pauses."""
 SIGNAL_CHECK_S = 0.1
-"""Time between checks for signals during a pause, in seconds."""
 MAX_WAITING = MAX_CONNECTIONS // 2
-"""Maximum number of waiting requests. Half of the connections are reserved for requests that return at once and may end a wait."""
+"""Maximum number of requests that wait. The other half of the connections is reserved for requests that may end a wait."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 PAUSE, RESUME = "/v1/pause", "/v1/resume"
 """The paths of the commands that do not run on the event loop."""
@@ -60,7 +58,7 @@ T = TypeVar("T")
 
 
 class LoopPause:
-    """Holds the event loop, so that the whole broker pauses, as if the machine were suspended."""
+    """Blocks the event loop, so that the whole broker pauses, as if the machine were suspended."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -72,7 +70,7 @@ class LoopPause:
         return self._let_go is not None
 
     def hold(self) -> None:
-        """Hold the event loop, and return when the loop has stopped. Raises `CommandRefused`."""
+        """Block the event loop, and return when it is blocked. Raises `CommandRefused` after `PAUSE_TIMEOUT_S`."""
         if self._let_go is not None:
             return
         held, let_go = threading.Event(), SimpleQueue[None]()
@@ -99,7 +97,7 @@ class LoopPause:
 def _wait_for_item(queue: SimpleQueue[None]) -> None:
     """Wait until the queue has an item, which a signal handler may put.
 
-    A signal that arrives just before `get` blocks does not interrupt it: Python calls the handler only after `get` has returned.
+    `get` has a timeout, because Python calls the handler of a signal that arrives just before `get` only after `get` has returned.
     """
     while True:
         with suppress(Empty):
@@ -108,7 +106,7 @@ def _wait_for_item(queue: SimpleQueue[None]) -> None:
 
 @contextmanager
 def _fed_by_signals(queue: SimpleQueue[None]) -> Iterator[None]:
-    """In the block, a signal that stops the process puts an item into ``queue``, which releases the held event loop.
+    """In the ``with`` block, a signal that stops the process puts an item into ``queue``, which ends the pause of the event loop.
 
     Afterwards the loop handles the signal, because Python also writes each signal to the loop's wakeup descriptor.
     """
@@ -132,7 +130,7 @@ class ControlServer:
         self._own_names = advertised_hosts(settings)
         kept: Access | None = None
         if pages is not NO_PAGES:
-            # Imported here, because a control API without pages does not store its port and token.
+            # Imported only here, because a control API without pages does not store its port and token.
             from ottla.control import kept_access
 
             kept = kept_access.read_access(steered.serving.directory)
@@ -143,7 +141,7 @@ class ControlServer:
         self._loop = asyncio.get_running_loop()
         self._pause = LoopPause(self._loop)
         self._own: dict[str, Callable[[], None]] = {PAUSE: self._pause.hold, RESUME: self._pause.let_go}
-        # Commands run one at a time, so that no command runs during a pause that another request has just started.
+        # Commands and pauses run one at a time, so that no command starts while another request begins a pause.
         self._turn = threading.Lock()
         self._is_closed = threading.Event()
         self._metrics_app: WSGIApplication | None = None
@@ -160,7 +158,8 @@ class ControlServer:
         self.pages_url = None if pages is NO_PAGES else f"{self.url}{pages.prefix}#token={quote(self._pages_token, safe='')}"
 
     def _bound(self, where: Endpoint, kept: Access | None) -> BoundedHttpServer:
-        """Return a server at an address, or at the port of the previous start if that port is free. Raises `ConfigError`."""
+        """Return a server at the port of the previous start (``kept``) if that port is free, otherwise at ``where``. Raises
+        `ConfigError`."""
         if kept is not None:
             with suppress(OSError, ValueError):
                 return BoundedHttpServer(where.host, kept.port, self._answer, self._count_bug, own_names=self._own_names)
@@ -198,7 +197,6 @@ class ControlServer:
         count_from_thread(self._loop, lambda: self._steered.serving.broker.lifecycle)
 
     def _metrics(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Return the broker's metrics in Prometheus format. Raises `CommandRefused` without the token."""
         self._check_token(environ)
         # Imported at the first request, because the import of prometheus_client takes long.
         from ottla.broker.metrics.exposition import collect
@@ -226,7 +224,6 @@ class ControlServer:
         )
 
     def _asked(self, environ: WSGIEnvironment) -> Any:
-        """Carry out a request. Raises `CommandRefused`, and the errors of `Command.run`."""
         self._check_token(environ)
         method, path = str(environ["REQUEST_METHOD"]), path_of(environ)
         raw: bytes = environ["wsgi.input"].read()
@@ -259,12 +256,11 @@ class ControlServer:
         check_token(environ, self.token)
 
     def _check_page_token(self, environ: WSGIEnvironment) -> None:
-        """Raise `CommandRefused` without the token of the pages or of the control API."""
         if not has_token(environ, self._pages_token):
             check_token(environ, self.token)
 
     def read(self, read: Callable[[Steered], T]) -> T:
-        """Implements `LoopReader`."""
+        """Return the result of a function that runs on the event loop. See `LoopReader`."""
 
         async def reading() -> T:
             return read(self._steered)
@@ -272,7 +268,7 @@ class ControlServer:
         return self._read(reading)
 
     def in_steps(self, read: Callable[[Steered], Steps[T]]) -> T:
-        """Implements `LoopReader`."""
+        """Return the result of a coroutine whose steps run on the event loop. See `LoopReader`."""
         return self._read(lambda: _stepped(self._steered, read))
 
     def _read(self, reading: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -305,9 +301,9 @@ async def _run(command: Command, steered: Steered, parameters: Any, named: tuple
 
 
 async def _stepped(steered: Steered, read: Callable[[Steered], Steps[T]]) -> T:
-    """Run each step of a coroutine in its own turn of the event loop, while the broker is serving.
+    """Run each step of a coroutine in its own iteration of the event loop, while the broker is serving.
 
-    `Stepping` does not run these steps, because a manual clock waits for work in `Stepping`.
+    The scheduler (`Stepping`) does not run these steps, because a manual clock waits until the scheduler has no work.
     """
     loop, broker, steps = asyncio.get_running_loop(), steered.serving.broker, read(steered)
     failure: Exception | None = None
@@ -328,7 +324,6 @@ async def _stepped(steered: Steered, read: Callable[[Steered], Steps[T]]) -> T:
 
 
 def _command(method: str, path: str) -> tuple[Command, tuple[int | str, ...]]:
-    """Return the command of a method and path, and the number or name in the path."""
     at_path = [(command, named) for command in COMMANDS if (named := command.named_in(path)) is not None]
     for command, named in at_path:
         if command.method == method:

@@ -1,6 +1,6 @@
-"""The port and the token of the console in a file of the data directory, so that an open page still works after a restart.
+"""Stores the console's port and token in a file of the data directory, so that an open page still works after a restart.
 
-Only the user of the broker can read the file. Apache Kafka ignores it.
+Only the broker's operating system user can read the file. Apache Kafka ignores the file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 FILE: Final = "ottla-console.json"
 USER_ONLY: Final = 0o600
 MAX_BYTES: Final = 1_000
-"""Maximum size of a file that is read, in bytes. The broker writes less than a hundred."""
+"""Maximum size of the file, in bytes; a larger file is ignored. The broker writes less than 100 bytes."""
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,10 +23,10 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_access(directory: str) -> Access | None:
-    """Return port and token of the last start; None without a readable file, because new ones do little harm."""
+    """Return port and token of the last start, or None without a valid file: the broker then chooses new values."""
     try:
         file = Path(directory, FILE)
-        # A file that other users may have written or read is not used.
+        # Ignore a file that other users could have written or read.
         if file.is_symlink() or file.stat().st_mode & 0o077 or file.stat().st_size > MAX_BYTES:
             return None
         return msgspec.json.decode(file.read_bytes(), type=Access)

@@ -1,6 +1,6 @@
-"""Answers the requests of browsers for pages; checks tokens and formats errors for both servers of pages.
+"""Answers browsers' requests for pages, checks tokens and formats errors, for both servers that have pages.
 
-The control API serves the pages of its broker (`http_api`); `page_server` serves pages without a broker in the process.
+The control API (`http_api`) serves the pages of its broker; `page_server` serves pages in a process without a broker.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ REASONS: Final = {
 class PageRequests(msgspec.Struct, frozen=True, kw_only=True):
     """Answers requests for ``pages``. ``check_access`` raises `CommandRefused` for a request without a token.
 
-    ``reach`` returns the means by which a page reads from the broker (`Reach`). Its argument is a function that returns whether the
-    browser has closed the connection.
+    ``reach`` creates the `Reach` object through which a page reads from the broker. Its argument is a function that returns whether
+    the browser has closed the connection.
     """
 
     pages: Pages
@@ -79,7 +79,7 @@ def check_token(environ: WSGIEnvironment, token: str) -> None:
     if not has_token(environ, token):
         raise CommandRefused(
             401,
-            f"the token is missing or wrong; send the header Authorization: {SCHEME}TOKEN with the token in the ready line",
+            f"the token is missing or wrong; send the header Authorization: {SCHEME}TOKEN with the token printed at the start",
         )
 
 

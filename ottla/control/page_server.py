@@ -1,7 +1,7 @@
-"""An HTTP server for pages alone, without a broker in the process: the console of a cluster elsewhere.
+"""An HTTP server for pages in a process without a broker, such as the console of a remote cluster.
 
-It has the protection of the control API's pages: a token in each request, in the fragment of the address; a check of the host name
-and of the site that sends a change; and a bounded number of connections.
+It is protected like the control API's pages: requests for data need the token in the fragment of the page's address, the headers
+Host and Origin are checked, and the number of connections is bounded.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ HOST: Final = "127.0.0.1"
 
 
 class PageServer:
-    """Serves ``pages`` on a port of ``host`` from `serve` until `close`, with a token of its own.
+    """Serves ``pages`` on a port of ``host`` from `serve` until `close`, with its own token.
 
     ``reach`` creates a page's `Reach` from the event that is set when the server closes, and a function that returns whether the
-    browser has left. Raises OSError if the port cannot be bound.
+    browser has closed the connection. Raises OSError if the port cannot be bound.
 
     `url` is the address for a browser on this machine, also if the server listens on all interfaces.
     """

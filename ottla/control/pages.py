@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MAX_FIELDS: Final = 20
-"""Maximum number of parameters of a query."""
 TOKEN_DIGITS: Final = 32
 """Number of hexadecimal digits of the token of read-only pages."""
 POLICY: Final = (
@@ -84,9 +83,10 @@ class Events(Protocol):
 
 
 class Pages(Protocol):
-    """The pages below ``prefix``: files, which need no token, events, which a page receives when its values change, and commands.
+    """The pages whose paths begin with ``prefix``. Files need no token. Events send a page its changed values. Commands are POST
+    requests.
 
-    If ``is_read_only`` the pages refuse commands, and their token is not accepted by the control API.
+    If ``is_read_only`` is set, the pages refuse commands, and the control API does not accept their token.
     """
 
     prefix: str
@@ -126,7 +126,7 @@ NO_PAGES: Final = _NoPages()
 def check_origin(origin: str, host: str) -> None:
     """Raise `CommandRefused` if a page of another site sends the request. Browsers name the page's site in the header Origin."""
     if origin and urlsplit(origin).netloc.lower() != host.lower():
-        raise CommandRefused(403, "pages of other sites may not change anything here")
+        raise CommandRefused(403, "a page of another site may not send commands to this server")
 
 
 def read_only_token(token: str) -> str:
@@ -135,7 +135,7 @@ def read_only_token(token: str) -> str:
 
 
 def query_of(text: str) -> dict[str, str]:
-    """Parse the parameters of a query. Raises `CommandRefused`."""
+    """Parse the query of a URL. Raises `CommandRefused` for too many parameters."""
     try:
         return dict(parse_qsl(text, max_num_fields=MAX_FIELDS))
     except ValueError:

@@ -19,7 +19,7 @@ class ControlError(Exception):
 
 
 class Remote:
-    """The control API at ``url``, with the ``token`` of the broker's ready line."""
+    """The control API at ``url``. The broker prints the ``token`` when it is ready."""
 
     def __init__(self, url: str, token: str) -> None:
         self.url = url
@@ -58,10 +58,9 @@ class Remote:
         return self._ask("DELETE", path, None)
 
     def _connection(self) -> http.client.HTTPConnection:
-        """Return a connection, which opens with the first request. Raises `ControlError` for an invalid URL."""
         try:
             where = urlsplit(self.url)
-            # In an address without a scheme, `urlsplit` takes the host before the colon for the scheme.
+            # For an address without a scheme, such as localhost:9095, `urlsplit` returns the host as the scheme.
             if where.scheme == "http" and where.hostname:
                 return http.client.HTTPConnection(where.hostname, where.port, timeout=TIMEOUT_S)
         except (ValueError, http.client.HTTPException):
@@ -69,9 +68,9 @@ class Remote:
         raise ControlError(f"{self.url!r} is not the address of a control API; give one such as http://127.0.0.1:9095")
 
     def _ask(self, method: str, path: str, parameters: Any) -> Any:
-        # An HTTP header cannot contain other characters.
+        # An HTTP header can contain only printable ASCII characters.
         if not (self._token.isascii() and self._token.isprintable()):
-            raise ControlError(f"{self._token!r} is not a token; use the one in the broker's ready line")
+            raise ControlError(f"{self._token!r} is not a token; use the token that the broker prints when it is ready")
         with closing(self._connection()) as connection:
             try:
                 connection.request(method, path, None if parameters is None else json.dumps(parameters), self._headers)

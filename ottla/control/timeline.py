@@ -36,7 +36,7 @@ def merged(events: list[TimelineEvent], known: dict[str, Any] | None) -> list[Ti
 
 
 def _with_fences_behind(added: list[TimelineEvent]) -> list[TimelineEvent]:
-    """Move each fencing after the request that caused it, because the control API records the fencing first."""
+    """Move each fencing after the InitProducerId request that caused it, because the history records the fencing first."""
     ordered: list[TimelineEvent] = []
     fences: list[TimelineEvent] = []
     for event in added:

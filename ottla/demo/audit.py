@@ -1,4 +1,4 @@
-"""Reads the shop's topics with ottla's own client, and counts missing and wrong records."""
+"""Reads the shop's topics with aiokafka, and counts missing and wrong records."""
 
 from __future__ import annotations
 

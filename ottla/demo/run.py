@@ -33,7 +33,7 @@ class DemoFailed(Exception):
 
 
 class Shop:
-    """Runs workers one after another and counts the events that they print."""
+    """Runs the shop's workers, causes failures, and counts the events that workers print."""
 
     def __init__(self, broker: Broker, purchases: int, progress: Progress, task: TaskID) -> None:
         self._broker = broker

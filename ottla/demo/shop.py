@@ -1,7 +1,7 @@
 """The shop's worker: reads purchases, writes an invoice and a shipment for each, and commits the offsets in the same transaction.
 
 The worker runs in its own process, so that it can be killed, stopped and fenced: ``python -m ottla.demo.shop BOOTSTRAP
-TRANSACTIONAL_ID PLAN``. It prints a line for each ended transaction.
+TRANSACTIONAL_ID PLAN``. It prints a line of JSON for each event, such as a committed transaction.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ BATCH = 50
 FENCED_EXIT = 3
 CALL_TIMEOUT_S = 30.0
 IDLE_S = 1.5
-# If librdkafka 2.x re-bootstraps while its only broker restarts, it may never connect again.
+# Bootstrapping again is disabled: if librdkafka 2.x does so while its only broker restarts, it may never connect again.
 COMMON = {"metadata.recovery.strategy": "none", "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "log_level": 0}
 
 
 @dataclass(slots=True, frozen=True)
 class ShopPlan:
-    """The planned failures; -1 means never.
+    """The failures of a worker, by the number of the transaction; -1 means never.
 
-    Every ``abort_every``-th transaction is aborted and repeated. In transaction ``die_at`` the worker waits to be killed. In
-    transaction ``sleep_at`` the worker waits to be paused, and later continues.
+    Every ``abort_every``-th transaction is aborted and repeated (0: none). In transaction ``die_at`` the worker waits to be killed.
+    In transaction ``sleep_at`` the worker waits to be paused, and later continues.
     """
 
     abort_every: int = 0
@@ -105,7 +105,7 @@ class Worker:
             self._producer.produce(INVOICES, purchase.value(), purchase.key())
             self._producer.produce(SHIPMENTS, purchase.value(), purchase.key())
             if at == len(batch) // 2 and number in (self._plan.die_at, self._plan.sleep_at):
-                # Half of the transaction is written. Wait for the failure.
+                # Half of the transaction is written. Wait for the planned failure.
                 self._producer.flush(CALL_TIMEOUT_S)
                 say("in_the_middle", at)
                 time.sleep(3600 if number == self._plan.die_at else 0)

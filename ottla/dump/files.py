@@ -57,7 +57,7 @@ def entries(fs: Filesystem, path: str, *, with_records: bool = True) -> Iterator
     file = fs.open(path)
     try:
         if snapshot_of_metadata is not None:
-            # Offsets in a snapshot begin at 0. The number in the file's name is the snapshot's end offset, not its base offset.
+            # Offsets in a metadata snapshot begin at 0. The number in the file's name is the end offset, not the base offset.
             yield from log_entries(file, topic, partition, 0, with_records=with_records)
         elif name.endswith(LOG_SUFFIX):
             yield from log_entries(file, topic, partition, _base_offset(file, name), with_records=with_records)
@@ -72,7 +72,7 @@ def entries(fs: Filesystem, path: str, *, with_records: bool = True) -> Iterator
 
 
 def partition_of(directory: str) -> TopicPartition:
-    """Return the partition of a directory, even if the directory is marked as deleted; ("", 0) if it is no partition directory."""
+    """Return the partition of a directory, even if the directory is marked as deleted or stray; ("", 0) for other directories."""
     return parse_directory_name(_DELETED_DIRECTORY.sub("", directory)) or ("", 0)
 
 
@@ -85,7 +85,6 @@ def _base_offset(file: File, name: str) -> int:
 
 
 def _unpacked(file: File, form: Struct) -> Iterator[tuple[Any, ...]]:
-    """Unpack fixed-size entries of a file, `PIECE_ENTRIES` per read."""
     whole = file.size - file.size % form.size
     for at in range(0, whole, PIECE_ENTRIES * form.size):
         yield from form.iter_unpack(file.read(min(PIECE_ENTRIES * form.size, whole - at), at))
@@ -112,8 +111,8 @@ def _txn_index(file: File, base_offset: int) -> Iterator[Entry]:
 
 
 def _ascending(file: File, form: Struct, shown: Callable[[tuple[Any, ...]], Entry], by: int) -> Iterator[Entry]:
-    """Yield entries, and report an entry whose field number ``by`` is not larger than the previous entry's. Zeros at the end, which
-    a running Apache Kafka preallocates, are ignored."""
+    """Yield the entries of an index. An entry whose field number ``by`` is not larger than the previous entry's is reported as
+    unsound, and ends the output. Zeros at the end, which a running Apache Kafka preallocates, are reported as padding."""
     last, nothing = -1, form.unpack(bytes(form.size))
     for number, raw in enumerate(_unpacked(file, form)):
         if raw == nothing and (number or file.size > form.size):

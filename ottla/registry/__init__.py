@@ -1,10 +1,11 @@
 """The schema registry: Confluent's REST API over the topic ``_schemas`` of the registry's broker.
 
-State is replayed from the topic; a command checks a request against the state and returns records, which are appended, then
-replayed. The room is imported only for ``ottla serve --schema-registry``, and needs the libraries of the extra ``ottla[registry]``.
+The state is a replay of the topic. A command checks a request against the state and returns records, which are appended and then
+replayed. The package is imported only for ``ottla serve --schema-registry``, and needs the libraries of the extra
+``ottla[registry]``.
 
-- `commands`: the changes of the registry, as functions from state and request to records.
-- `comparison`: compares a schema with versions of its subject.
+- `commands`: functions that turn a request for a change into records.
+- `comparison`: compares a new schema with versions of its subject.
 - `compatibility`: compatibility levels.
 - `errors`: the errors of the API.
 - `formats`: the schema types Avro, JSON Schema and Protobuf.
@@ -13,7 +14,7 @@ replayed. The room is imported only for ``ottla serve --schema-registry``, and n
 - `request`: a request, and the schemas in its body.
 - `routes`: the paths of the API.
 - `schema_log`: reads and writes the topic.
-- `schema_text`: a schema as it is stored.
+- `schema_text`: a schema's type, text and references.
 - `server`: the HTTP server.
 - `state`: subjects, versions, levels and modes.
 """

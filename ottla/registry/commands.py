@@ -1,5 +1,5 @@
-"""The changes of the registry. Each command checks a request against the state and returns records; the command itself changes
-nothing."""
+"""The commands that change the registry. Each command checks a request against the state and returns records, whose replay changes
+the state."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from ottla.registry.schema_text import MAX_NUMBER, SchemaText, Version
 from ottla.registry.state import CONTEXT_PREFIX, MODES, RegistryState
 
 MAX_SCHEMAS_BYTES: Final = 256 << 20
-"""Maximum size of all schemas together, in bytes, because they are kept in memory."""
+"""Maximum size of all schemas together, in bytes, because all are in memory."""
 MAX_SUBJECT_CHARS: Final = 1_000
 
 
 class RegistryChange(msgspec.Struct, frozen=True, kw_only=True):
-    """The records to append, and the response after they are replayed."""
+    """The records to append, and the response to send after they are replayed."""
 
     records: list[RegistryRecord] = []
     response: Any
 
 
 def check_subject(subject: str) -> str:
-    """Return the subject's name in the default context. Raises `RegistryError`."""
+    """Return a subject's name without the prefix ``:.:`` of the default context. Raises `RegistryError`."""
     if subject.startswith(CONTEXT_PREFIX):
         context, _, name = subject[len(CONTEXT_PREFIX) - 1 :].partition(":")
         if context != ".":
@@ -58,7 +58,7 @@ def _check_writable(state: RegistryState, subject: str | None) -> None:
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    """A schema to register. ``schema_id`` and ``version`` are set in mode IMPORT only."""
+    """A schema to register. ``schema_id`` is set in mode IMPORT only. ``version`` is None unless the request has a version."""
 
     subject: str
     schema: SchemaText
@@ -67,14 +67,14 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckedSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """A comparison, and the reasons that it has found against the new schema."""
+    """A finished comparison. ``reasons`` says why the new schema is incompatible; empty if compatible."""
 
     comparison: Comparison
     reasons: list[str]
 
 
 class NotChecked(Exception):
-    """The schema can only be registered after ``comparison``, which was not carried out yet."""
+    """Raised before a schema is registered, if the caller must first carry out ``comparison``."""
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class NotChecked(Exception):
 
 
 def register(state: RegistryState, wanted: Registration, checked: CheckedSchema | None) -> RegistryChange:
-    """Register a schema, and respond with its id; an equal schema of the subject keeps its id.
+    """Register a schema, and respond with its id. If the subject already has an equal schema, respond with that schema's id.
 
     Raises `RegistryError`, and `NotChecked` if ``checked`` is not the comparison that the current state requires.
     """
@@ -144,7 +144,7 @@ def _id_of(state: RegistryState, wanted: Registration, identity: bytes) -> int:
 
 
 def delete_subject(state: RegistryState, subject: str, *, is_permanent: bool) -> RegistryChange:
-    """Delete all versions of a subject: hide them, or remove hidden versions. Raises `RegistryError`."""
+    """Soft-delete all versions of a subject, or permanently delete its soft-deleted versions. Raises `RegistryError`."""
     _check_writable(state, subject)
     everything = found_versions(state, subject, deleted=True)
     if is_permanent:
@@ -163,7 +163,7 @@ def delete_subject(state: RegistryState, subject: str, *, is_permanent: bool) ->
         _check_unreferenced(state, version)
     numbers = [version.version for version in wanted]
     if is_permanent:
-        # Keep the record DELETE_SUBJECT, because Confluent's registry fails at a tombstone of this key.
+        # Write no tombstone for the record DELETE_SUBJECT, because Confluent's registry fails at it.
         records = [version_tombstone(subject, number) for number in numbers]
     else:
         records = [subject_record(DELETE_SUBJECT, subject, {"subject": subject, "version": numbers[-1]})]
@@ -176,7 +176,7 @@ def delete_subject(state: RegistryState, subject: str, *, is_permanent: bool) ->
 
 
 def delete_version(state: RegistryState, subject: str, text: str, *, is_permanent: bool) -> RegistryChange:
-    """Hide a version, or remove a hidden version. Raises `RegistryError`."""
+    """Soft-delete a version, or permanently delete a soft-deleted version. Raises `RegistryError`."""
     _check_writable(state, subject)
     version = found_version(state, subject, text, deleted=True)
     if is_permanent and not version.is_deleted:
@@ -239,7 +239,7 @@ def set_config(state: RegistryState, subject: str | None, given: Any) -> Registr
 
 
 def delete_config(state: RegistryState, subject: str | None) -> RegistryChange:
-    """Remove a level, so that the default applies. Responds with the removed config. Raises `RegistryError`."""
+    """Remove a subject's config or the global config, and respond with it. Raises `RegistryError`."""
     _check_writable(state, subject)
     stored = state.levels.get(subject)
     if stored is None and subject is not None:
@@ -251,7 +251,8 @@ def delete_config(state: RegistryState, subject: str | None) -> RegistryChange:
 
 
 def set_mode(state: RegistryState, subject: str | None, given: Any, *, is_forced: bool) -> RegistryChange:
-    """Set a mode. IMPORT needs an empty subject or registry, unless it is forced. Raises `RegistryError`."""
+    """Set the mode of a subject or the registry. Unless ``is_forced``, IMPORT is refused if undeleted versions exist there. Raises
+    `RegistryError`."""
     mode = str(given.get("mode", "")).upper() if isinstance(given, dict) else ""
     if mode not in MODES:
         raise RegistryError(RegistryCode.INVALID_MODE, f"Invalid mode {mode[:40]!r}. Valid values are {', '.join(MODES)}")

@@ -16,7 +16,6 @@ from ottla.registry.schema_text import NamedText, SchemaText, Version
 from ottla.registry.state import RegistryState
 
 ParseText = Callable[[str, str, Sequence[NamedText]], Parsed]
-"""Parses a schema (`formats.types.parse`)."""
 
 
 class CompleteSchema(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +26,7 @@ class CompleteSchema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """A new schema, and by number, oldest first, the versions with which the compatibility level compares the schema."""
+    """A new schema, and the versions to compare it with: their numbers and schemas, oldest first."""
 
     level: str
     new: CompleteSchema
@@ -45,7 +44,7 @@ def comparison_of(state: RegistryState, schema: SchemaText, versions: Sequence[V
 
 @contextmanager
 def _errors_of_version(number: int) -> Iterator[None]:
-    """Say in errors that the stored version is invalid, which another program has written, and not the new schema."""
+    """Let errors name the stored version, which another program may have written, instead of the new schema."""
     try:
         yield
     except RegistryError as error:
@@ -58,8 +57,8 @@ def _complete(state: RegistryState, schema: SchemaText) -> CompleteSchema:
 
 
 def incompatible(comparison: Comparison, parse: ParseText) -> list[str]:
-    """Return why the level does not allow the new schema after the old schemas. Compares with the newest schema first. Raises
-    `RegistryError`."""
+    """Return why the compatibility level does not allow the new schema after the old schemas, which are compared newest first.
+    Raises `RegistryError`."""
 
     def parsed(complete: CompleteSchema) -> Parsed:
         return parse(complete.schema.kind, complete.schema.text, complete.references)

@@ -13,15 +13,15 @@ LEVELS: Final = (NONE, "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TR
 
 
 def compared(level: str, versions: Sequence[Version]) -> Sequence[Version]:
-    """Return those of the undeleted versions with which a new schema is compared."""
+    """Return the versions with which the level compares a new schema, of a subject's undeleted ``versions``."""
     if level == NONE:
         return ()
     return versions if level.endswith("_TRANSITIVE") else versions[-1:]
 
 
 def reasons(level: str, new: Parsed, old: Parsed) -> list[str]:
-    """Return why a level does not allow ``new`` after ``old``. BACKWARD: programs with the new schema read data of the old schema;
-    FORWARD: programs with the old schema read data of the new schema; FULL: both."""
+    """Return why a level does not allow the schema ``new`` after ``old``. BACKWARD: programs with the new schema read data of the
+    old schema; FORWARD: programs with the old schema read data of the new schema; FULL: both."""
     found: list[str] = []
     if type(new) is not type(old):
         return ["the schema has another type than the earlier one"]

@@ -1,4 +1,4 @@
-"""The errors of the schema registry's API: Confluent's error codes, each with one line for a person."""
+"""The errors of the schema registry's API: Confluent's error codes, each with a message of one line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RegistryCode(IntEnum):
 
 
 _CODES_WITH_STATUS: Final = 10_000
-"""Error codes from this number on begin with the HTTP status; smaller codes are HTTP statuses."""
+"""Error codes of at least this number begin with the HTTP status, such as 40401; smaller codes are HTTP statuses."""
 
 
 class RegistryError(Exception):

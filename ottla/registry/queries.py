@@ -28,7 +28,7 @@ def found_versions(state: RegistryState, subject: str, *, deleted: bool) -> list
 
 
 def found_version(state: RegistryState, subject: str, text: str, *, deleted: bool) -> Version:
-    """Return a version by number, or the latest one. Raises `RegistryError`."""
+    """Return the version that ``text`` names, a number or ``latest``. Raises `RegistryError`."""
     is_latest = text in LATEST
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else 0
     if not is_latest and not 0 < number <= MAX_NUMBER:
@@ -79,7 +79,7 @@ def found_by_schema(state: RegistryState, subject: str, schema: SchemaText, *, d
 
 
 def schema_fields(schema: SchemaText) -> dict[str, Any]:
-    """Return a schema as a response. As in Confluent's registry the type of Avro schemas is omitted."""
+    """Return a schema's fields for a response. As in Confluent's registry the type is omitted for Avro schemas."""
     fields: dict[str, Any] = {} if schema.kind == AVRO else {"schemaType": schema.kind}
     if schema.references:
         fields["references"] = schema.references

@@ -1,6 +1,6 @@
 """The records of the topic ``_schemas``, in the format of Confluent's registry, so that either registry can read the other's topic.
 
-Keys and values are JSON. A tombstone deletes its key.
+Keys and values are JSON. A record without a value (tombstone) deletes its key's state.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ottla.registry.schema_text import AVRO, Reference, SchemaText, Version
 
 TOPIC: Final = "_schemas"
 _MAGIC_OF_SCHEMAS: Final = 1
-"""The field ``magic`` of a schema's key in Confluent's format. Other keys have 0."""
+"""The field ``magic`` of the keys of schema records in Confluent's format. Keys of other records have 0."""
 SCHEMA: Final = "SCHEMA"
 CONFIG: Final = "CONFIG"
 MODE: Final = "MODE"
@@ -23,7 +23,7 @@ CLEAR_SUBJECT: Final = "CLEAR_SUBJECT"
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """The key of a record. ``subject`` is None for the global level and mode, ``version`` is None except for schemas."""
+    """The key of a record. ``subject`` is None for the global config and mode; ``version`` is set for schemas only."""
 
     keytype: str
     subject: str | None = None
@@ -43,7 +43,7 @@ class _SchemaValue(msgspec.Struct, kw_only=True):
 
 
 class RegistryRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record of the topic; without a value it is a tombstone."""
+    """A record for the topic ``_schemas``; a tombstone if ``value`` is None."""
 
     key: bytes
     value: bytes | None
@@ -74,7 +74,7 @@ def decoded_version(value: bytes) -> Version | None:
 
 
 def decoded_fields(value: bytes) -> dict[str, Any] | None:
-    """Decode the value of a record that is not a schema's; None if the value is malformed."""
+    """Decode the value of a config, mode or deletion record; None if the value is malformed."""
     try:
         found = msgspec.json.decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -88,7 +88,7 @@ def opaque(value: Any) -> str | None:
 
 
 def version_record(version: Version) -> RegistryRecord:
-    """Encode a version as Confluent's registry does: with the same order of fields, without the type AVRO and empty references."""
+    """Encode a version as Confluent's registry does: fields in the same order, the type AVRO and empty references omitted."""
     schema = version.schema
     value: dict[str, Any] = {"subject": version.subject, "version": version.version, "id": version.schema_id}
     if schema.kind != AVRO:
@@ -111,7 +111,7 @@ def _version_key(subject: str, version: int) -> bytes:
 
 
 def subject_record(keytype: str, subject: str | None, value: dict[str, Any] | None) -> RegistryRecord:
-    """Encode a level (`CONFIG`), a mode (`MODE`) or the soft deletion of a subject (`DELETE_SUBJECT`); a tombstone if ``value`` is
+    """Encode a config (`CONFIG`), a mode (`MODE`) or the soft deletion of a subject (`DELETE_SUBJECT`); a tombstone if ``value`` is
     None."""
     key = msgspec.json.encode({"keytype": keytype, "subject": subject, "magic": 0})
     return RegistryRecord(key=key, value=None if value is None else msgspec.json.encode(value))

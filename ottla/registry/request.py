@@ -18,7 +18,7 @@ _REFUSED_FIELDS: Final = ("schemaTagsToAdd", "schemaTagsToRemove", "propagateSch
 
 
 class RegistryRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request. ``path`` has the unescaped parts of the path, so a part may contain a slash."""
+    """An HTTP request. ``path`` has the segments of the path after unescaping, so a segment may contain a slash."""
 
     method: str
     path: tuple[str, ...]
@@ -26,7 +26,7 @@ class RegistryRequest(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
     def flag(self, name: str) -> bool:
-        """Return whether a query parameter is true."""
+        """Whether a query parameter is true."""
         return self.query.get(name, "").lower() in _TRUE
 
     def number(self, name: str, default: int) -> int:
@@ -57,8 +57,6 @@ def parsed_target(target: str) -> tuple[tuple[str, ...], dict[str, str]]:
 
 
 class _Body(msgspec.Struct, kw_only=True):
-    """The body of a request with a schema."""
-
     schema: str
     kind: str | None = msgspec.field(default=None, name="schemaType")
     references: list[Reference] | None = None
@@ -69,7 +67,7 @@ class _Body(msgspec.Struct, kw_only=True):
 
 
 class SubmittedSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """A schema as a client has sent it. Ids and versions of 0 or less mean that the registry chooses them."""
+    """The schema in a request. Ids and versions below 1 become None: the registry chooses them."""
 
     schema: SchemaText
     schema_id: int | None

@@ -1,8 +1,8 @@
 """The paths of the API, which are those of Confluent's registry, and their handlers.
 
-A request that changes something holds the log's lock from the check to the append, so that no other request runs between them. No
-schema is parsed or compared with the lock held, because a compiler may need a second: a registration compares before it takes the
-lock, and repeats this if the subject has changed meanwhile.
+A request that changes something holds the `SchemaLog`'s lock from the check to the append, so that no other request runs between
+them. Schemas are parsed and compared without the lock, because a compiler may need a second. A registration compares again if the
+subject changed before it took the lock.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from ottla.registry.schema_text import KINDS, SchemaText, Version
 from ottla.registry.state import RegistryState
 
 API_VERSION: Final = "7.9.0"
-"""The release of Confluent Platform whose API the registry implements, as the response to requests for the version."""
+"""The version that the registry reports: the release of Confluent Platform whose API it implements."""
 SERIALIZED: Final = "serialized"
 MAX_COMPARISONS: Final = 100
 """Maximum number of comparisons for one registration. A comparison is repeated if another request has changed the subject
@@ -60,7 +60,7 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Routes:
-    """Answers requests with the state of a `SchemaLog`. Several threads call this object."""
+    """Handles requests with the state of a `SchemaLog`. Threads may share an instance."""
 
     def __init__(self, log: SchemaLog) -> None:
         self._log = log
@@ -94,7 +94,7 @@ class Routes:
         return KINDS
 
     def schemas(self, request: RegistryRequest) -> Any:
-        """Return the versions that the query parameters select."""
+        """Return the versions of all subjects that match the query parameters."""
         prefix, deleted = request.query.get("subjectPrefix", ""), request.flag("deleted")
         offset, limit = max(request.number("offset", 0), 0), request.number("limit", -1)
 
@@ -141,7 +141,7 @@ class Routes:
         return found
 
     def _formatted(self, request: RegistryRequest, schema: SchemaText) -> SchemaText:
-        """Return the schema's text in the format of the query parameter: for Protobuf, ``serialized`` is a file descriptor in
+        """Return a schema with its text in the requested ``format``: for Protobuf, ``serialized`` is a file descriptor in
         base64."""
         if request.query.get("format") != SERIALIZED:
             return schema
@@ -205,7 +205,7 @@ class Routes:
             except NotChecked as needed:
                 checked = CheckedSchema(comparison=needed.comparison, reasons=incompatible(needed.comparison, parse))
         raise RegistryError(
-            RegistryCode.STORE_FAILED, f"subject {subject!r} has changed {MAX_COMPARISONS} times meanwhile; try again"
+            RegistryCode.STORE_FAILED, f"subject {subject!r} changed {MAX_COMPARISONS} times during the registration; try again"
         )
 
     def lookup(self, request: RegistryRequest) -> Any:

@@ -1,8 +1,8 @@
 """Reads and writes the topic ``_schemas`` through a connection to the broker.
 
-Each request of the registry first reads the records that were appended since the last request, by a Fetch that does not wait. So
-the registry notices records of other programs, and a deleted, truncated or restored topic, without a background reader. An append
-is a Produce with acks=all, which waits for the high watermark; the state changes when the record is read.
+Each request to the registry first fetches the records that were appended since the previous request. So the registry notices
+records of other programs, and a deleted, truncated or restored topic, without a background reader. An append is a Produce with
+acks=all; the state changes when the appended record is read.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from ottla.registry.records import TOPIC, RegistryRecord
 from ottla.registry.state import Identity, RegistryState
 
 REPLICAS: Final = 3
-"""Replication factor of a new topic, as in Confluent's registry; with fewer brokers, the number of brokers."""
+"""Replication factor of a new topic, as in Confluent's registry; lower if the cluster has fewer brokers."""
 FETCH_BYTES: Final = 4 << 20
 """Maximum size of a Fetch response in bytes; a single batch may be larger."""
 ALL_IN_SYNC: Final = -1
 _NO_SESSION: Final = -1
 MAX_IGNORED_LOGGED: Final = 100
-"""Maximum number of log lines about ignored records, so that a program that writes many of them does not fill the log."""
+"""Maximum number of log lines about ignored records, so that a program that writes many such records does not fill the log."""
 _PARTITION: Final = 0
-"""The only partition that is read and written, even if the topic gets further partitions."""
+"""The registry uses only this partition, even if the topic has more."""
 _WRONG_POSITION: Final = frozenset({KafkaCode.OFFSET_OUT_OF_RANGE, KafkaCode.UNKNOWN_TOPIC_ID, KafkaCode.INCONSISTENT_TOPIC_ID})
 """Errors of a Fetch that mean that the topic was replaced or truncated since the last Fetch."""
 
@@ -52,11 +52,11 @@ log = structlog.get_logger("schema-registry")
 
 
 class SchemaLog:
-    """Owns the registry's state and the client. Inside `current`, one thread at a time has the state up to the topic's high
-    watermark."""
+    """Owns the registry's state and its Kafka client. Inside a block of `current` one thread at a time has the state up to the
+    topic's high watermark."""
 
     def __init__(self, new_client: Callable[[], KafkaClient], identity: Identity, node_id: int) -> None:
-        """``node_id`` is the broker that leads the topic if the registry creates the topic."""
+        """``node_id`` is the preferred leader of the topic, if the registry creates the topic."""
         self._new_client = new_client
         self._node_id = node_id
         self._identity = identity
@@ -65,18 +65,19 @@ class SchemaLog:
         self._topic_id: bytes | None = None
         self._position = 0
         self._ignored = 0
-        """Number of log lines about ignored records."""
+        """Number of ignored records that were logged."""
         self._state = RegistryState(identity)
 
     @contextmanager
     def current(self) -> Iterator[RegistryState]:
-        """Hold the lock in the block, and return the current state. Raises `RegistryError` if the topic cannot be read."""
+        """Read the topic to its end and yield the state; hold the lock during the block. Raises `RegistryError` if the topic cannot
+        be read."""
         with self._lock, self._failures("read"):
             self._read()
             yield self._state
 
     def append(self, records: Sequence[RegistryRecord]) -> None:
-        """Write records and replay them. Must be called inside a block of `current`. Raises `RegistryError`."""
+        """Write records and replay them. Call it inside a block of `current`. Raises `RegistryError`."""
         with self._failures("written"):
             brokers = self._brokers()
             if self._topic_id is None:
@@ -95,7 +96,7 @@ class SchemaLog:
 
     @contextmanager
     def _failures(self, done: str) -> Iterator[None]:
-        """Convert errors of the client to `RegistryError`, and close the client, because the broker may have been replaced."""
+        """Convert errors of the Kafka client to `RegistryError`. Close the client, because a test may have replaced the broker."""
         try:
             yield
         except (ClientError, OSError) as error:
@@ -169,7 +170,6 @@ class SchemaLog:
             log.warning("schema_record_ignored", topic=TOPIC, offset=record.offset, reason=ignored)
 
     def _restart(self, topic_id: bytes | None, position: int = 0) -> None:
-        """Forget the state, and read the topic from ``position`` on."""
         self._topic_id, self._position, self._state = topic_id, position, RegistryState(self._identity)
 
     def _create(self, brokers: BrokerConnections) -> None:
@@ -203,7 +203,7 @@ class SchemaLog:
             try:
                 leader = brokers.leader(TOPIC, _PARTITION)
             except UnknownTopic as unknown:
-                # The broker does not know the new topic yet. Raise another error, because `until_final` does not retry
+                # The broker does not know the new topic yet. Convert the error, because `until_final` does not retry
                 # `UnknownTopic`.
                 raise KafkaAnswered(f"writing to {TOPIC}", unknown.number) from None
             response = brokers.ask(leader, request).responses[0].partition_responses[0]
@@ -213,7 +213,7 @@ class SchemaLog:
 
 
 def _check_compacted(brokers: BrokerConnections) -> None:
-    """Raise `ClientError` if retention would delete schemas."""
+    """Raise `ClientError` if the topic's cleanup.policy deletes schemas."""
     policy = next((one.value for one in get_configs(brokers, ConfigKind.TOPIC, TOPIC) if one.name == "cleanup.policy"), "compact")
     if policy != "compact":
         change = f"ottla config set topic {TOPIC} cleanup.policy=compact"

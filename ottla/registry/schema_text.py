@@ -1,4 +1,4 @@
-"""A schema as it is stored: its type, its text, and references to schemas of other subjects."""
+"""The stored form of a schema: its type, its text, and references to schemas of other subjects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROTOBUF: Final = "PROTOBUF"
 KINDS: Final = (JSON, PROTOBUF, AVRO)
 """The schema types, in the order in which Confluent's registry lists them."""
 MAX_NUMBER: Final = (1 << 31) - 1
-"""Maximum schema id and version. Serialised values contain the id in four bytes, which clients read as a signed integer."""
+"""Maximum schema id and version. Serialized values contain the id in four bytes, which clients decode as a signed integer."""
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class SchemaText(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size_bytes(self) -> int:
-        """Return the approximate size in memory."""
+        """Approximate size in memory, in bytes."""
         return len(self.text) + len(self.metadata or "") + len(self.rules or "")
 
 
@@ -56,4 +56,4 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     schema: SchemaText
     is_deleted: bool = False
     identity: bytes = b""
-    """The digest that equal schemas have in common (`formats.types.identity`). Replay sets the digest once."""
+    """A digest that is the same for equal schemas (`formats.types.identity`), computed at replay."""

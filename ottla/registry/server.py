@@ -1,7 +1,7 @@
 """The schema registry of a broker: an HTTP server with Confluent's REST API, over the topic ``_schemas`` of the same broker.
 
-The server has its own threads. Its client is connected inside the broker's process and has all rights, whatever the listeners and
-ACLs require. If they require credentials, clients of the registry need the registry's token.
+The server has its own threads. Its Kafka client connects inside the broker's process and has all rights. If the broker requires
+credentials, clients of the registry need the registry's token.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ottla.broker.process.serving import Serving
 
 MAX_CONNECTIONS: Final = 64
-"""Maximum number of open connections. The many tasks of a job may register their schemas at the same time."""
+"""Maximum number of open connections. Many tasks of a Spark job may register schemas at the same time."""
 TIMEOUT_S: Final = 10.0
 """Timeout of a request to the broker, in seconds."""
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -62,7 +62,7 @@ _REASONS: Final = {
 
 
 def check_libraries() -> None:
-    """Raise `ConfigError` if a library of the extra is not installed."""
+    """Raise `ConfigError` if a library of the extra ``ottla[registry]`` is not installed."""
     for name in LIBRARIES:
         try:
             is_installed = find_spec(name) is not None
@@ -75,8 +75,8 @@ def check_libraries() -> None:
 class SchemaRegistry:
     """The HTTP server. It answers requests once `serve` was called. Raises `ConfigError` if the address cannot be bound.
 
-    Clients send the token as the password of HTTP Basic authentication with any user, which all stock clients can do, or as a
-    bearer token. If no token is configured and the broker's clients need no credentials, the registry requires no token.
+    Clients send the token as a bearer token, or as the password of HTTP Basic authentication with any user, which all stock clients
+    support. If no token is configured and the broker's clients need no credentials, the registry requires no token.
     """
 
     def __init__(self, serving: Serving) -> None:
@@ -113,7 +113,7 @@ class SchemaRegistry:
         self._log.close()
 
     def _new_client(self) -> KafkaClient:
-        """Return a client of the current broker, which a test may have replaced."""
+        """Return a Kafka client of the current broker, which a test may have replaced."""
         broker = self._serving.broker
 
         def connect(address: Address, timeout_s: float) -> SocketTransport:
@@ -153,7 +153,8 @@ class SchemaRegistry:
         return answer.text.encode() if isinstance(answer, Text) else msgspec.json.encode(answer)
 
     def _request(self, environ: WSGIEnvironment) -> RegistryRequest:
-        """Return the request of a WSGI environment. Raises `RegistryError` without the token, and for requests from web pages."""
+        """Return the request of a WSGI environment. Raises `RegistryError` if the token is missing or wrong, and for requests from
+        web pages."""
         if self.token is not None and not _shows(str(environ.get("HTTP_AUTHORIZATION", "")), self.token):
             raise RegistryError(
                 RegistryCode.UNAUTHORIZED,

@@ -27,16 +27,16 @@ DEFAULT_LEVEL: Final = "BACKWARD"
 DEFAULT_MODE: Final = "READWRITE"
 MODES: Final = (DEFAULT_MODE, "READONLY", "READONLY_OVERRIDE", "IMPORT")
 MAX_QUOTED_CHARS: Final = 40
-"""Maximum length of a record's value in a log line."""
+"""Maximum length of a record's text that is quoted in a log line."""
 CONTEXT_PREFIX: Final = ":."
-"""Prefix of subjects of a context other than the default. The registry has no contexts and ignores such records."""
+"""Prefix of subjects with a context, such as ``:.dev:orders``. The registry has no contexts and ignores their records."""
 
 Identity = Callable[[SchemaText], bytes]
-"""Returns a digest that equal schemas have in common; see `formats.types.identity`."""
+"""Returns a digest that is the same for equal schemas; see `formats.types.identity`."""
 
 
 class RegistryState:
-    """The state of the registry. A `SchemaLog` owns it, and the log's lock protects it. ``identity`` decides which schemas are
+    """The state of the registry. A `SchemaLog` owns the state and protects it by a lock. Schemas with the same ``identity`` are
     equal."""
 
     def __init__(self, identity: Identity) -> None:
@@ -51,7 +51,7 @@ class RegistryState:
         """Approximate size of all versions in memory."""
         self._ids: dict[bytes, int] = {}
         self._users: dict[int, dict[tuple[str, int], Version]] = {}
-        """The versions that use a schema, by schema id."""
+        """The versions that have each schema id, by subject and version number."""
 
     def schema(self, schema_id: int) -> SchemaText | None:
         return next((version.schema for version in self._users.get(schema_id, {}).values()), None)
@@ -84,15 +84,15 @@ class RegistryState:
         return common if common == "READONLY_OVERRIDE" else self.modes.get(subject, common)
 
     def referring(self, subject: str, number: int) -> Iterator[Version]:
-        """Yield the versions that refer to this version."""
+        """Yield the versions whose schemas refer to version ``number`` of ``subject``."""
         for versions in self.subjects.values():
             for version in versions.values():
                 if any((one.subject, one.version) == (subject, number) for one in version.schema.references):
                     yield version
 
     def replay(self, key_bytes: bytes | None, value: bytes | None) -> str | None:
-        """Apply a record. Ignores records of other formats and contexts. Returns text for the log if a record of this format is
-        malformed and therefore ignored; else None."""
+        """Apply a record. Ignores records of other formats and contexts. Returns text for the log if a record is malformed and
+        therefore ignored; else None."""
         key = decoded_key(key_bytes)
         if key is None or (key.subject or "").startswith(CONTEXT_PREFIX):
             return None

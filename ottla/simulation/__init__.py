@@ -1,29 +1,29 @@
-"""Brokers, clock, clients, network and disks in one process, driven by a seed. Only tests and tools import this package.
+"""Brokers, clients, clock, network and disks in one process, repeatable by a random seed. Only tests and tools import this package.
 
-- `broker`: a broker without sockets, disk or real clock: requests are bytes, and a test advances the time.
-- `checker`: checks exactly-once: compares the attempts of clients and their responses with the final state.
+- `broker`: a broker without sockets, disk or real clock.
+- `checker`: checks exactly-once semantics: compares the history with the final state.
 - `client`: a client of a simulated broker.
 - `committed_transactions`: checks the transactions of several brokers by committed records, batches and markers.
-- `controller`: a controller without sockets, disk or real clock, like `simulation.broker`.
-- `coroutines`: runs the start and the stop of a server, which are coroutines, in simulated time.
-- `disk`: the disk of a simulated broker.
-- `env`: the environment of a simulated broker: simulated time, the given files, randomness from a seed, and no sockets.
-- `faults`: carries out the faults of a plan in its world.
-- `faulty_filesystem`: files in memory, on a disk that fails single operations or, until a test ends the fault, all operations.
-- `history`: the attempts of clients and their responses, for `simulation.checker`.
-- `judging`: plays a plan and judges it: compares the history with the final state that clients and the files show.
-- `links`: a network driven by a seed: delays, split writes, cuts of one or both directions, machines without power.
-- `machines`: the machines of a world: one broker that is its own controller, or several brokers and their controller.
-- `memory_filesystem`: files in memory, for simulations and tests without a disk.
-- `network`: connections between simulated brokers: data goes from protocol to protocol in turns of a simulated world.
-- `node`: one machine of a simulated world: its environment, its disk, and the processes of its server, one after the other.
-- `plan`: the plan of a world: its actors, and the faults with their times.
-- `replicas`: checks invariants between the replicas of several brokers while a world runs.
-- `running`: plays many seeds on all cores: collects findings and rare states, and shrinks failing plans.
+- `controller`: a controller without sockets, disk or real clock.
+- `coroutines`: runs a server's start and stop in simulated time.
+- `disk`: a machine's disk, which may be full, fail a sync, and lose unsynced data.
+- `env`: the environment (`Env`) of a simulated broker.
+- `faults`: injects the faults of a plan into a simulation.
+- `faulty_filesystem`: files in memory whose operations may fail.
+- `history`: the requests of clients and their responses, for `simulation.checker`.
+- `judging`: simulates a plan, and checks the result.
+- `links`: the network between hosts: delays, split writes, cuts, and machines without power.
+- `machines`: the brokers and the controller of a simulation.
+- `memory_filesystem`: files in memory.
+- `network`: in-memory connections that pass data from one asyncio protocol to another.
+- `node`: one machine: its disk, and the successive processes of its server.
+- `plan`: the plan of a simulation: its clients, and its faults with their times.
+- `replicas`: checks invariants between the replicas of several brokers during a simulation.
+- `running`: simulates many seeds on all cores: collects errors and rare states, and shrinks failing plans.
 - `scheduler`: simulated time: pending calls and when they are due.
-- `tasks`: actors as generators.
-- `torn_disk`: the states in which a power cut, a kill or a torn write may leave the files of a `TracingFilesystem`.
-- `tracing_filesystem`: files in memory with a trace of all operations, for `simulation.torn_disk`.
-- `watch`: checks the coordinators' states in memory after each step of a world.
-- `world`: a world driven by a seed: brokers, clients, network and disks on one scheduler in one process.
+- `tasks`: simulated clients as generators that the scheduler resumes.
+- `torn_disk`: the states in which a kill or a power cut may leave files.
+- `tracing_filesystem`: files in memory with a trace of all operations.
+- `watch`: checks the transaction coordinators' states in memory after each step of a simulation.
+- `world`: a simulation: brokers, clients, network and disks on one scheduler.
 """

@@ -1,4 +1,4 @@
-"""``python -m ottla.simulation --seeds 1-1000``: plays seeds on all cores, and reports findings and the rare states reached."""
+"""``python -m ottla.simulation --seeds 1-1000``: simulates brokers with each seed; reports errors and rare states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.simulation.running import Report, rare, run, shrink
 
 SHOWN_FAILED = 5
 SHOWN_LINES = 60
-"""Number of history lines shown for a failing seed. `--replay` shows all."""
+"""Number of history lines shown for a failing seed. `--replay` shows all lines."""
 
 
 def seeds_of(text: str) -> range:
@@ -57,7 +57,7 @@ def _replay(console: Console, path: Path) -> int:
 
 
 def shrunk(plan: Plan) -> Plan:
-    """Return the smallest plan derived from ``plan`` that still has any findings."""
+    """Return the smallest plan derived from ``plan`` whose simulation still finds an error."""
     return shrink(plan, lambda smaller: bool(judge(smaller).findings))
 
 
@@ -65,10 +65,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m ottla.simulation", description=__doc__)
     parser.add_argument("--seeds", type=seeds_of, default=range(1, 101), help="range of seeds such as 1-1000, or a number of seeds")
     parser.add_argument("--transactions", type=int, default=100, help="number of transactions for each seed")
-    parser.add_argument("--brokers", type=int, default=1, help="number of brokers: 1 is its own controller, several have one")
+    parser.add_argument("--brokers", type=int, default=1, help="number of brokers; several brokers have a separate controller")
     parser.add_argument("--processes", type=int, default=cpu_count())
-    parser.add_argument("--replay", type=Path, help="play the plan in this file, and show its history")
-    parser.add_argument("--shrink-to", type=Path, help="write the first failing plan, made smaller, to this directory")
+    parser.add_argument("--replay", type=Path, help="simulate the plan in this file, and show its history")
+    parser.add_argument("--shrink-to", type=Path, help="shrink the first failing plan, and write it to this directory")
     parser.add_argument("--must-reach", action="store_true", help="fail if a rare state is not reached")
     options = parser.parse_args()
     console = Console(soft_wrap=True)

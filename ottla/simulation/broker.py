@@ -25,7 +25,7 @@ DATA_DIR = "/data"
 
 
 class AuthenticatedUser:
-    """A client whose identity the broker knows from the start (`dispatch.Secured`)."""
+    """Makes a connection authenticated as ``user`` from its beginning (`dispatch.Secured`)."""
 
     def __init__(self, broker: BrokerServer, user: str) -> None:
         self._broker = broker
@@ -73,7 +73,7 @@ class SimulatedBroker:
         return self
 
     def with_coordinators(self) -> SimulatedBroker:
-        """Create the topics of both coordinators, as FindCoordinator does for the first client."""
+        """Create the internal topics of both coordinators, which otherwise the first FindCoordinator request creates."""
         for topic in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
             self.broker.cluster.ensure_internal(topic)
         return self
@@ -87,12 +87,12 @@ class SimulatedBroker:
         if crashed is not None:
             crashed()
         else:
-            # The operating system closes a killed process's files, and releases its lock.
+            # Simulate the operating system, which closes a killed process's files and releases its lock.
             self.broker.directory.abandon()
         self._gone()
 
     def _gone(self) -> None:
-        # The environment of a killed broker is no longer used, so its timers never fire and its coroutines never continue.
+        # The next start creates another environment, so timers and coroutines of the ended broker never run again.
         self.broker.stepping.stop()
         self.bugs += self.broker.unexpected_errors
 
@@ -107,7 +107,7 @@ class SimulatedBroker:
         self.stop()
 
     def abandon(self) -> None:
-        """Kill the broker for good."""
+        """Kill the broker without a restart."""
         self.kill()
 
     def connection(self, secured: Secured | None = None) -> Connection:

@@ -1,6 +1,6 @@
-"""Checks exactly-once: compares the attempts of clients and their responses with the final state.
+"""Checks exactly-once semantics: compares what clients sent and received with the final state of the brokers.
 
-Pure: `check` takes a history and an observation, and returns findings, one line each.
+`check` is a pure function of a `History` and an `Observation`, and returns one line for each error.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.history import ABORTED, COMMITTED, Attempt, History
 
 MAX_FINDINGS = 50
-"""Maximum number of findings of each rule, because one fault may affect many records."""
+"""Maximum number of errors reported per rule, because one error may affect many records."""
 
 Shown = dict[TopicPartition, list[tuple[int, str]]]
-"""Offsets and values by partition, in the order of reading."""
+"""Records that a consumer has read: offsets and values by partition, in the order of reading."""
 
 
 @dataclass(slots=True)
 class Stored:
-    """A batch in a partition's files. ``commit`` is a marker's outcome, None for data. ``values`` are the records' values."""
+    """A batch in a partition's files. ``commit`` is the outcome in a transaction marker, None in other batches."""
 
     base_offset: int
     next_offset: int
@@ -33,12 +33,12 @@ class Stored:
 
 @dataclass(slots=True)
 class Observation:
-    """The final state.
+    """The state of the brokers at the end of a simulation or test.
 
-    ``committed`` and ``uncommitted`` are read by one client library, ``others`` by other libraries with read_committed. ``ends``
-    are the last stable offset and the high watermark, as clients see them. ``offsets`` are the committed offsets by group.
-    ``starts`` are log start offsets other than 0. ``unfinished`` are transactional ids that are open or prepared in the
-    coordinator's log. ``audit`` and ``errors`` are unexpected lines of ``ottla audit`` and of the broker's log.
+    ``committed`` and ``uncommitted`` are the records that one client library reads with either isolation level. ``others`` are
+    those that other libraries read with read_committed. ``ends`` are each partition's last stable offset and high watermark.
+    ``offsets`` are committed offsets by group. ``starts`` are log start offsets other than 0. ``unfinished`` are transactional ids
+    with an open or prepared transaction. ``audit`` are unexpected lines of ``ottla audit``, ``errors`` of the broker's log.
     """
 
     committed: Shown
@@ -84,7 +84,7 @@ def _committed_places(seen: Observation) -> dict[str, list[TopicPartition]]:
 
 
 def acknowledged_once(history: History, seen: Observation) -> Iterator[str]:
-    """Check that records of a committed transaction exist exactly once, in their partition, and that no record exists twice."""
+    """Check that each record of a committed transaction is visible once, in its partition, and that no record is visible twice."""
     places = _committed_places(seen)
     for attempt in history.attempts:
         for record in attempt.records:
@@ -94,11 +94,11 @@ def acknowledged_once(history: History, seen: Observation) -> Iterator[str]:
             elif attempt.outcome == COMMITTED and not shown and record.offset >= seen.starts.get(record.where, -1):
                 yield f"lost: {record.value} for {record.where} of {attempt.name}, whose commit was acknowledged"
             elif shown and shown[0] != record.where:
-                yield f"elsewhere: {record.value} for {record.where} is in {shown[0]}"
+                yield f"wrong partition: {record.value} for {record.where} is in {shown[0]}"
 
 
 def nothing_else(history: History, seen: Observation) -> Iterator[str]:
-    """Check that all visible records were sent by a client."""
+    """Check that consumers see only records that a client sent."""
     known = {record.value for attempt in history.attempts for record in attempt.records}
     for view in (seen.committed, seen.uncommitted):
         for where, records in view.items():
@@ -117,7 +117,7 @@ def no_duplicates_stored(history: History, seen: Observation) -> Iterator[str]:
 
 
 def no_aborted_visible(history: History, seen: Observation) -> Iterator[str]:
-    """Check that records of a transaction without a commit request are not visible."""
+    """Check that records of a transaction are not visible if its producer requested no commit."""
     places = _committed_places(seen)
     for attempt in history.attempts:
         if attempt.outcome == ABORTED:
@@ -127,12 +127,12 @@ def no_aborted_visible(history: History, seen: Observation) -> Iterator[str]:
 
 
 def in_order(history: History, seen: Observation) -> Iterator[str]:
-    """Check that within a partition the records of a transactional id are in the order of sending, over all of its sessions."""
+    """Check that the records of a transactional id are in the order of sending within a partition, also across its producers."""
     order: dict[str, tuple[str, tuple[int, int, int]]] = {}
     sessions = sorted(history.sessions, key=lambda s: (s.identity or (0, 0), s.initialised_s))
     rank = {(s.actor, s.session): at for at, s in enumerate(sessions)}
     for attempt in history.attempts:
-        # A producer without a transactional id does not fence its predecessor, so each of its sessions has an order of its own.
+        # Without a transactional id, a producer does not fence its predecessor. Only the order within each producer is checked.
         name = attempt.transactional_id if attempt.is_transaction else f"{attempt.actor}/{attempt.session}"
         for at, record in enumerate(attempt.records):
             place = (rank[attempt.actor, attempt.session], attempt.number, at)
@@ -151,17 +151,17 @@ def in_order(history: History, seen: Observation) -> Iterator[str]:
 
 
 def atomic(history: History, seen: Observation) -> Iterator[str]:
-    """Check that a transaction is visible in all of its partitions or in none, with all of its records."""
+    """Check that either all records of a transaction are visible or none."""
     places = _committed_places(seen)
     for attempt in history.attempts:
         missing = [record for record in attempt.records if record.value not in places and attempt.is_transaction]
         if missing and len(missing) < len(attempt.records):
             lacks = f"lacks {len(missing)} of {len(attempt.records)}: {missing[0].value} in {missing[0].where}"
-            yield f"torn: {attempt.name} ({attempt.outcome}) {lacks}"
+            yield f"incomplete: {attempt.name} ({attempt.outcome}) {lacks}"
 
 
 def zombies_fenced(history: History, seen: Observation) -> Iterator[str]:
-    """Check that a producer has committed nothing after a newer producer initialized its transactional id."""
+    """Check that no producer commits a transaction after a newer producer has initialized the same transactional id."""
     places = _committed_places(seen)
     sessions = defaultdict(list)
     for session in history.sessions:
@@ -183,7 +183,7 @@ def zombies_fenced(history: History, seen: Observation) -> Iterator[str]:
 
 
 def output_matches_offsets(history: History, seen: Observation) -> Iterator[str]:
-    """Check that exactly the committed input records below a group's committed offset have a visible output, one each."""
+    """Check that an input record has one visible output record if it is below its group's committed offset, otherwise none."""
     places = _committed_places(seen)
     made: dict[str, Counter[tuple[str, int, int]]] = defaultdict(Counter)
     for attempt in history.attempts:
@@ -207,7 +207,7 @@ def output_matches_offsets(history: History, seen: Observation) -> Iterator[str]
 
 
 def offsets_never_return(history: History, seen: Observation) -> Iterator[str]:
-    """Check that committed offsets do not decrease after a commit response, and that a client sent each offset that is read."""
+    """Check that a group's offset never falls below an acknowledged commit, and that a client has sent each offset returned."""
     sent = defaultdict(set)
     commits_by_partition: dict[tuple[str, TopicPartition], list[tuple[float, int, Attempt]]] = defaultdict(list)
     for attempt in history.attempts:
@@ -230,7 +230,7 @@ def offsets_never_return(history: History, seen: Observation) -> Iterator[str]:
 
 
 def views_agree(history: History, seen: Observation) -> Iterator[str]:
-    """Check that consumers see the records in the files, and that the files have no gaps."""
+    """Check that consumers see exactly the records in the log files, and that the files have no gaps between offsets."""
     del history
     for where, batches in seen.stored.items():
         at = batches[0].base_offset if batches else 0
@@ -238,7 +238,7 @@ def views_agree(history: History, seen: Observation) -> Iterator[str]:
         uncommitted: list[tuple[int, str]] = []
         outcome_of = _outcomes_by_batch(batches)
         if where[0].startswith("__"):
-            # This topic is compacted, so it may have gaps.
+            # Compaction removes records of internal topics, which leaves gaps.
             continue
         for number, batch in enumerate(batches):
             if batch.base_offset != at:
@@ -267,7 +267,7 @@ def views_agree(history: History, seen: Observation) -> Iterator[str]:
 
 
 def _outcomes_by_batch(batches: list[Stored]) -> dict[int, bool]:
-    """Return the outcomes of transactional batches, by index in ``batches``. Batches of open transactions have no outcome."""
+    """Return whether each transactional batch is committed, by index in ``batches``, without batches of open transactions."""
     opened: dict[int, list[int]] = defaultdict(list)
     outcomes: dict[int, bool] = {}
     for number, batch in enumerate(batches):
@@ -280,9 +280,9 @@ def _outcomes_by_batch(batches: list[Stored]) -> dict[int, bool]:
 
 
 def committed_from_the_first(history: History, seen: Observation) -> Iterator[str]:
-    """Check that no record that a consumer reads disappears: a consumer must read consecutive records of the final log.
+    """Check that the records that a consumer has read are consecutive records of the final log.
 
-    A consumer may restart at the first record, if its group has lost the position.
+    A consumer may return to the first record.
     """
     for watched in history.watched:
         view = seen.committed if watched.is_committed else seen.uncommitted
@@ -301,7 +301,7 @@ def committed_from_the_first(history: History, seen: Observation) -> Iterator[st
 
 
 def deletions_hold(history: History, seen: Observation) -> Iterator[str]:
-    """Check that a log starts at the highest confirmed deletion, or at a later requested deletion, or at 0 without a deletion."""
+    """Check that a log starts at 0 or an offset of a DeleteRecords request, and not below that of an acknowledged request."""
     asked: dict[TopicPartition, set[int]] = defaultdict(set)
     deleted: dict[TopicPartition, int] = {}
     for deletion in history.deletions:
@@ -317,7 +317,7 @@ def deletions_hold(history: History, seen: Observation) -> Iterator[str]:
 
 
 def all_settled(history: History, seen: Observation) -> Iterator[str]:
-    """Check that no transaction is open: every last stable offset is the high watermark, and no transactional id is unfinished."""
+    """Check that no transaction is unfinished, and that each last stable offset equals the high watermark."""
     del history
     for where, (stable, end) in seen.ends.items():
         if stable != end:
@@ -327,7 +327,7 @@ def all_settled(history: History, seen: Observation) -> Iterator[str]:
 
 
 def nobody_complains(history: History, seen: Observation) -> Iterator[str]:
-    """Check that the audit finds no torn transaction, and that the broker has no unexpected error."""
+    """Check that ``ottla audit`` finds no error, and that the broker has logged no unexpected error."""
     del history
     yield from (f"audit: {line}" for line in seen.audit)
     yield from (f"broker's log: {line}" for line in seen.errors)

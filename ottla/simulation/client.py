@@ -32,7 +32,7 @@ def newest(request: Any) -> int:
 
 
 class _Transport:
-    """The client's end of a connection, which keeps the broker's frames. ``on_closed`` replaces asyncio's connection_lost."""
+    """Collects the broker's responses in place of a socket. ``on_closed`` is called when the connection closes."""
 
     def __init__(self, on_closed: Callable[[], None]) -> None:
         self._on_closed = on_closed
@@ -70,7 +70,7 @@ class _Transport:
         self.is_paused = False
 
     def next_frame(self) -> bytes | None:
-        # Join the written parts here and not in `write`, which the broker calls.
+        # Join the parts here, because `write` runs inside the broker's code, whose work tests measure.
         written, self._written = self._written, []
         for part in written:
             self._bytes += part
@@ -93,13 +93,13 @@ class SimulatedServer(Protocol):
 
 
 class SimulatedClient:
-    """One connection. ``call(request, version)`` sends a message of `protocol.messages`, and returns the response."""
+    """A client with one connection. ``call(request, version)`` sends a message of `protocol.messages`, and returns the response."""
 
     def __init__(self, broker: SimulatedServer, client_id: str, connection: Connection | None = None) -> None:
         self._broker = broker
         self.client_id = client_id
         self._connection = connection = connection or broker.connection()
-        # The broker's current environment: a killed broker does nothing more, whatever its clients do.
+        # Keep this environment: after a restart `broker.env` is another, but closing must not run code in the new process.
         env = broker.env
         self._transport = _Transport(lambda: env.call_soon(lambda: connection.connection_lost(None)))
         self._connection.connection_made(cast(Any, self._transport))

@@ -1,7 +1,7 @@
 """Checks the transactions of several brokers by committed data: the coordinators' records, the batches, and the markers.
 
-`simulation.replicas` passes each batch to `note` once, when the first replica's high watermark is above the batch. The brokers' own
-memory is not used, because a coordinator may be wrong.
+`simulation.replicas` passes each batch to `note` once, when the high watermark of the first replica passes the batch. The
+brokers' memory is not used, because it may be wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMPLETED = (TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT)
 
 @dataclass(slots=True)
 class _Decision:
-    """The last decided transaction of a producer. ``leader_epoch`` is the coordinator's leader epoch at the decision."""
+    """A producer's last decided transaction. ``leader_epoch`` is the leader epoch of the coordinator that decided it."""
 
     commit: bool
     leader_epoch: int
@@ -43,12 +43,14 @@ class _Partition:
     markers: Counter[Identity] = field(default_factory=Counter)
     completed: Counter[Identity] = field(default_factory=Counter)
     has_gap: bool = False
-    """Whether records were deleted before they were checked. Then the partition's transactions are unknown."""
+    """Whether records were deleted before they were checked, so that the partition's transactions are unknown."""
 
 
 class CommittedTransactions:
-    """Checks that a batch belongs to a transaction that its coordinator knows, that a marker follows a matching decision, that a
-    transaction is complete only when all its markers are written, and that read_committed stops before the first open transaction.
+    """Checks the order of committed batches.
+
+    A coordinator must add a partition to a transaction before its batches. A marker must match a decision made before. A completed
+    transaction must have all of its markers.
     """
 
     def __init__(
@@ -63,11 +65,11 @@ class CommittedTransactions:
         self._note_transaction = note_transaction
         self._decisions: dict[Identity, _Decision] = {}
         self._outcomes: dict[Identity, bool] = {}
-        """All decided or completed transactions, even without a partition."""
+        """Whether each decided or completed transaction is a commit, even if it has no partition."""
         self._added: set[tuple[Identity, TopicPartition]] = set()
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._to_check: list[tuple[Identity, TopicPartition]] = []
-        """Partitions of complete transactions, to be checked for their markers once all batches were passed."""
+        """Partitions of complete transactions whose markers `check_completed` must find."""
 
     def _of(self, where: TopicPartition) -> _Partition:
         return self._partitions.setdefault(where, _Partition())
@@ -89,7 +91,7 @@ class CommittedTransactions:
             self._of(where).open.setdefault(header.producer_id, header.base_offset)
 
     def skipped(self, where: TopicPartition) -> None:
-        """Mark a partition whose records were deleted before they were checked."""
+        """Record that committed records of a partition were deleted before they were checked."""
         self._of(where).has_gap = True
 
     def _note_state(self, metadata: TxnMetadata, leader_epoch: int) -> None:
@@ -138,7 +140,7 @@ class CommittedTransactions:
         self._to_check.clear()
 
     def check_acknowledged(self, acknowledged: list[tuple[Identity, bool]]) -> None:
-        """Check that outcomes in responses to clients are committed. Empties ``acknowledged``."""
+        """Check that each outcome that a client received is in the committed log. Empties ``acknowledged``."""
         for identity, commit in acknowledged:
             decided = self._outcomes.get(identity)
             if decided is not commit:
@@ -147,7 +149,7 @@ class CommittedTransactions:
         acknowledged.clear()
 
     def stable_offset(self, where: TopicPartition, high_watermark: int, log_start_offset: int) -> int | None:
-        """Return the last stable offset of a replica with all committed records, or None if it is unknown."""
+        """Return the last stable offset of a replica that has all committed records, or None if `skipped` was called."""
         partition = self._of(where)
         if partition.has_gap:
             return None

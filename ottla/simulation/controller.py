@@ -1,4 +1,4 @@
-"""A controller without sockets, disk or real clock, like `simulation.broker`."""
+"""A controller without sockets, disk or real clock: requests are passed as bytes, and a test advances the time."""
 
 from __future__ import annotations
 

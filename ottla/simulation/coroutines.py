@@ -1,4 +1,4 @@
-"""Runs the start and the stop of a server, which are coroutines, in simulated time. They may only wait for a `Promise`."""
+"""Runs the start and the stop of a server, which are coroutines, in simulated time. They may only await a `Promise`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Work = Coroutine[Any, Any, None]
 
 
 def drive(work: Work, call_soon: Callable[[Callable[[], None]], None], ended: Callable[[Exception | None], None]) -> None:
-    """Run a coroutine up to its next wait. At its end ``ended`` is called with the exception that it raised, or None."""
+    """Run a coroutine, resuming it after each awaited `Promise`. At its end call ``ended`` with its exception or None."""
     try:
         promise: Promise = work.send(None)
     except StopIteration:
@@ -28,7 +28,7 @@ def drive(work: Work, call_soon: Callable[[Callable[[], None]], None], ended: Ca
 
 
 def run(work: Work, env: SimulatedEnv) -> None:
-    """Let time pass until the coroutine has ended. Raises its exception."""
+    """Let simulated time pass until the coroutine has ended. Raises the coroutine's exception."""
     outcome: list[Exception | None] = []
     drive(work, env.call_soon, outcome.append)
     waited_ms = 0

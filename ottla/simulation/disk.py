@@ -15,7 +15,7 @@ KILLED = "kept"
 
 
 class Disk:
-    """Keeps the files over crashes. ``fs`` is the file system of the broker's current process."""
+    """Keeps a machine's files across crashes. ``fs`` is the file system of the current process."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -33,17 +33,17 @@ class Disk:
         self._cut, self._cut_in, self._fails_sync = None, None, False
         self._ended_at: int | None = None
         self.has_failed_sync = False
-        """Whether a sync has failed in this process. Then partitions, or the whole directory, stay offline until the next start."""
+        """Whether a sync has failed in this process, so that partitions or the directory are offline until the next start."""
         self._faulty = files
         self.fs = TracingFilesystem(files)
         files.refuses = self._verdict
 
     def cut_power_in(self, operations: int, within: str = "") -> None:
-        """Crash in an operation whose path contains ``within``, after ``operations`` other such operations."""
+        """Crash in a disk operation on a path that contains ``within``, after ``operations`` other operations on such paths."""
         self._cut_in, self._cut_within = operations, within
 
     def disarm(self) -> None:
-        """Cancel all faults that were not triggered yet."""
+        """Cancel a planned crash and a planned sync failure."""
         self._cut_in, self._fails_sync = None, False
 
     def fail_next_sync(self) -> None:
@@ -61,8 +61,8 @@ class Disk:
             if self._cut_in <= 0:
                 self._cut = PowerCut(self._rng.random())
                 self.cut_operation = f"{kind} {path}"
-                # Operations after the crash, such as the broker's clean-up, do not reach the disk. A part of the crashed append
-                # does.
+                # Operations after the crash, such as the broker's clean-up, do not reach the disk, but a part of the interrupted
+                # append does.
                 self._ended_at = len(self.fs.trace) + (kind == "append")
                 raise self._cut
             self._cut_in -= 1
@@ -74,7 +74,7 @@ class Disk:
         return self.is_full and kind in ("append", "write", "make_dir")
 
     def crash(self, *, power_cut: bool) -> str:
-        """End the process, and keep the files that a kill or a power cut may leave. Returns the name of that state."""
+        """End the process, and keep the files in a state that a kill or a power cut may leave. Returns the state's name."""
         disk = self._torn()
         states = list(disk.states(self._rng))
         name, self._image = self._rng.choice(states[1:]) if power_cut else states[0]

@@ -1,4 +1,4 @@
-"""The environment of a simulated broker: simulated time, the given files, randomness from a seed, and no sockets."""
+"""The environment (`Env`) of a simulated broker: simulated time, seeded random numbers, and no sockets."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ottla.storage.filesystem import Filesystem
 START_MS = 1_700_000_000_000
 OPEN_FILE_LIMIT = 1 << 20
 FREE_PORT = 9092
-"""The port that a listener on port 0 gets."""
+"""Port of a listener that is configured with port 0."""
 
 
 class SimulatedEnv:
-    """`broker.loop.env.Env` on a scheduler. ``wall_jump_ms`` is the difference by which the wall clock was set forward or back."""
+    """Implements `broker.loop.env.Env` in simulated time. ``wall_jump_ms`` is how far a test has set the wall clock forward."""
 
     def __init__(self, fs: Filesystem, rng: random.Random, now_ms: int) -> None:
         self.fs = fs
@@ -60,7 +60,7 @@ class SimulatedEnv:
         self.call_soon(lambda: done(failure))
 
     def finish_aside(self) -> None:
-        """Do nothing, because a simulated broker has no threads."""
+        """Do nothing, because `run_aside` has executed its work at once, without a thread."""
 
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> SimulatedListening:
         return self.network.listen(host, port or FREE_PORT, factory)
@@ -92,5 +92,5 @@ class SimulatedEnv:
         self.scheduler.settle()
 
     def advance(self, by_ms: float) -> None:
-        """Let time pass. Timers fire in order."""
+        """Let this much simulated time pass. Timers fire in order."""
         self.scheduler.advance(by_ms, self.settle)

@@ -1,4 +1,4 @@
-"""Carries out the faults of a plan in its world."""
+"""Injects the faults of a plan into a simulation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ottla.simulation.scheduler import Scheduler
 from ottla.simulation.tasks import Task
 
 RESTART_MS = 100
-"""Delay, in ms, before a broker restarts after a crash in a disk operation. Other faults have their own times."""
+"""Delay, in ms, before a node restarts after a failed sync, or after a crash for which ``down_ms`` has no downtime."""
 
 
 class FaultyWorld(Protocol):
-    """The part of a world that faults change (`simulation.world`)."""
+    """The attributes of `simulation.world.World` that faults change."""
 
     setting: Setting
     reached: Counter[str]
@@ -30,21 +30,21 @@ class FaultyWorld(Protocol):
     actors: dict[int, tuple[Actor, Task]]
     retired: list[Task]
     down_ms: dict[int, int]
-    """Node id -> downtime after its next crash, in ms."""
+    """Node id -> downtime after the node's next crash, in ms."""
     start_cut: dict[int, int]
-    """Node id -> disk operation in which its next start crashes."""
+    """Node id -> number of disk operations after which the node's next start crashes."""
     disk_has_refused: bool
     clock_was_set_back: bool
 
     def say(self, line: str) -> None: ...
 
     def spawn(self, place: int) -> None:
-        """Start the actor at this index of the plan, as another process."""
+        """Start the client at this index of the plan's actors as a new process."""
         ...
 
 
 class InjectedFaults:
-    """Injects the faults. Each fault ends after its time, or with `World.heal`."""
+    """Injects faults, and ends each after its duration. `World.heal` ends all."""
 
     def __init__(self, world: FaultyWorld) -> None:
         self._world = world
@@ -106,8 +106,8 @@ class InjectedFaults:
             node.disk.fail_next_sync()
 
             def start_again() -> None:
-                # Simulates an operator who restarts the node after a failed sync. Another fault may already have restarted the
-                # node, or the time of faults may be over (`heal`).
+                # Simulates an operator who restarts the node after a failed sync. By then another fault may have restarted
+                # the node, or `World.heal` may have ended all faults.
                 if self._world.setting.is_over:
                     return
                 if node.disk.has_failed_sync:

@@ -1,4 +1,4 @@
-"""Files in memory, on a disk that fails single operations or, until a test ends the fault, all operations."""
+"""Files in memory whose operations fail, once or until a test ends the fault."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _TEXTS = {errno.ENOSPC: "No space left on device", errno.EIO: "Input/output erro
 
 
 class PowerCut(BaseException):
-    """A crash in the middle of an operation. ``kept`` is the share of an append that still reaches the disk.
+    """A crash during a disk operation. ``kept`` is the share of an append that still reaches the disk.
 
-    It is a BaseException, so that no ``except Exception`` of the broker continues after it. Each further operation raises it again.
+    It is a BaseException, so that no ``except Exception`` of the broker catches it. `Disk` raises it again for later operations.
     """
 
     def __init__(self, kept: float = 0.0) -> None:
@@ -45,8 +45,8 @@ class FaultyFile(MemoryFile):
 
 
 class FaultyFilesystem(MemoryFilesystem):
-    """Files in memory whose operations may fail. ``writes`` counts operations. ``refuses`` decides by an operation's number, kind
-    and path whether it fails."""
+    """Files in memory whose changes may fail. ``writes`` counts changes and syncs. ``refuses`` returns whether an operation fails,
+    given its number, kind and path."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class FaultyFilesystem(MemoryFilesystem):
         self.refuses = lambda number, kind, path: kind in ("append", "write", "make_dir")
 
     def refuse_the(self, nth: int) -> None:
-        """Fail only the operation after ``nth`` other operations."""
+        """Fail a single operation, after ``nth`` more operations have succeeded."""
         wanted = self.writes + nth + 1
         self.refuses = lambda number, kind, path: number == wanted
 

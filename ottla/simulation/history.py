@@ -1,4 +1,4 @@
-"""The attempts of clients and their responses, for `simulation.checker`. Times only order events."""
+"""The requests of clients and their responses, for `simulation.checker`. Times serve only to order events."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 
 @dataclass(slots=True)
 class TriedRecord:
-    """A record that a client tried to write. ``source`` is the input record from which a pipe made the record.
+    """A record that a client tried to write.
 
-    ``offset`` is the offset in the response to its producer, if known.
+    ``source`` is topic, partition and offset of the input record that a client processed into this record. ``offset`` is the
+    offset in the Produce response, or -1.
     """
 
     where: TopicPartition
@@ -26,8 +27,9 @@ class TriedRecord:
 class Attempt:
     """A transaction as its producer saw it, or with ``is_transaction`` False, records that an idempotent producer sent together.
 
-    ``session`` counts the initializations of an actor's producer. ``offsets`` were sent to the transaction. The outcome is unknown
-    if a commit was requested without a successful response. For records without a transaction, sending counts as the request.
+    ``session`` numbers the producers of a client. ``offsets`` are input offsets that the transaction commits for ``group``. The
+    outcome is unknown if a commit was requested without a successful response. Without a transaction, sending records counts as
+    the request.
     """
 
     transactional_id: str
@@ -55,10 +57,9 @@ class Attempt:
 
 @dataclass(slots=True)
 class ProducerSession:
-    """A producer that got its identity at ``initialised_s``.
+    """A producer that received its ``identity`` (producer id and epoch) at ``initialised_s``.
 
-    ``identity`` is producer id and epoch, if known. Two sessions of a transactional id are ordered by their identities, because the
-    responses may arrive in another order.
+    Producers of a transactional id are ordered by identity, if known, because their responses may arrive in another order.
     """
 
     transactional_id: str
@@ -70,7 +71,7 @@ class ProducerSession:
 
 @dataclass(slots=True)
 class OffsetsRead:
-    """Committed offsets that a consumer has fetched by a request at ``asked_s``."""
+    """Committed offsets in the response to an OffsetFetch request that was sent at ``asked_s``."""
 
     group: str
     asked_s: float
@@ -89,7 +90,7 @@ class Watched:
 
 @dataclass(slots=True)
 class RecordDeletion:
-    """A request to delete records below ``before``. ``was_confirmed``: the response was successful."""
+    """A DeleteRecords request for offsets below ``before``. ``was_confirmed``: the response was successful."""
 
     where: TopicPartition
     before: int

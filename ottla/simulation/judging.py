@@ -1,4 +1,4 @@
-"""Plays a plan and judges it: compares the history with the final state that clients and the files show."""
+"""Simulates a plan, and compares the history with the final state that clients and the files show."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ottla.simulation.world import READERS, World
 from ottla.storage.names import parse_directory_name
 
 WRITING_MS = 240_000
-"""Simulated time for the actors, in ms, including faults."""
+"""Simulated time, in ms, within which all writing clients must finish."""
 SETTLING_MS = 40_000
 READING_MS = 60_000
 EVENTS = {
@@ -64,7 +64,7 @@ EVENTS = {
     "request_not_forwarded": "a request cannot be forwarded to the controller",
     "peer_disconnected": "a broker loses its connection to another",
 }
-"""Broker log event -> the rare state that it shows."""
+"""Broker's log event -> rare state that the event shows."""
 TORN = ("transaction_torn", "transactions_torn")
 REFUSED_BY_DISK = frozenset(
     (
@@ -79,12 +79,12 @@ REFUSED_BY_DISK = frozenset(
         "transaction_timeout_delayed",
     )
 )
-"""Errors that a broker logs if its disk fails a write. They are findings only in a world whose disks never failed."""
+"""Errors that a broker logs if its disk fails a write. They are unexpected only if no disk was made to fail."""
 
 
 @dataclass(slots=True)
 class Judgement:
-    """The result of a plan. ``findings`` is empty for a correct run. ``lines`` are the history for a person."""
+    """The result of simulating a plan. ``findings`` are the errors found. ``lines`` are the history as text."""
 
     plan: Plan
     findings: list[str]
@@ -97,7 +97,7 @@ class Judgement:
 
 @contextmanager
 def listening(world: World, complaints: list[str], *, whole_states: bool) -> Iterator[None]:
-    """Count log events, collect errors, and check states after each change."""
+    """Count the brokers' log events, collect unexpected errors, and set `CHECKED.whole_states` until the end."""
 
     def note(logger: Any, method: str, event: MutableMapping[str, Any]) -> Any:
         name = event["event"]
@@ -105,7 +105,7 @@ def listening(world: World, complaints: list[str], *, whole_states: bool) -> Ite
             world.reached[EVENTS[name]] += 1
         is_error = method in ("error", "exception", "critical")
         is_expected = world.disk_has_refused and name in REFUSED_BY_DISK and not event.get("exception")
-        # The audit after a crash compares wall clock times. After the clock was set back it may report correct transactions.
+        # The audit after a crash compares wall clock times, so it may report correct transactions if the clock was set back.
         is_torn = name in TORN and not world.clock_was_set_back
         if (is_error and not is_expected) or is_torn:
             complaints.append(" ".join(f"{key}={value}" for key, value in event.items()))
@@ -124,7 +124,7 @@ def listening(world: World, complaints: list[str], *, whole_states: bool) -> Ite
 
 
 def judge(plan: Plan, *, whole_states: bool = True) -> Judgement:
-    """Play a plan to its end. Never raises: an exception becomes a finding."""
+    """Simulate a plan to its end. An exception is not raised, but added to the findings."""
     world = World(plan)
     complaints: list[str] = []
     findings: list[str] = []
@@ -233,10 +233,9 @@ def _observe(world: World, findings: list[str]) -> Observation:
 
 
 def _starts(world: World, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the log start offsets other than 0.
+    """Return each partition's highest log start offset of all replicas, without zeros.
 
-    With several brokers they are the highest of all replicas: a deletion may be known only to a replaced leader, which may lead
-    again while the final state is read.
+    The leader may not know a deletion by a former leader, which may lead again while the final state is read.
     """
     starts: Counter[TopicPartition] = Counter()
     for node in world.nodes:
@@ -248,12 +247,12 @@ def _starts(world: World, partitions: list[TopicPartition]) -> dict[TopicPartiti
 
 
 def led(node: Node[BrokerServer]) -> list[Partition]:
-    """Return the partitions that a broker leads, as far as it knows."""
+    """Return the partitions that a broker leads according to its own metadata."""
     return [] if node.server is None else [partition for partition in node.server.partitions if partition.is_led]
 
 
 def _read_to_the_end(reader: Reader, records: Shown) -> Steps[None]:
-    """Read until two consecutive polls return nothing. The last poll has waited for more data."""
+    """Read until two consecutive polls move no position. A single poll may have failed."""
     quiet = 0
     while quiet < 2:
         before = dict(reader.positions)
@@ -269,7 +268,7 @@ def _offsets(client: Any, inputs: list[TopicPartition], offsets: dict[TopicParti
 
 
 def stored(files: Mapping[str, bytearray]) -> dict[TopicPartition, list[Stored]]:
-    """Return all batches of partitions with clients' records or offsets. Raises AssertionError for a damaged batch."""
+    """Return all batches in the files of client topics and ``__consumer_offsets``. Raises AssertionError for a damaged batch."""
     stored_batches: dict[TopicPartition, list[Stored]] = defaultdict(list)
     for path in sorted(files):
         directory, _, name = path.rpartition("/")

@@ -1,6 +1,6 @@
-"""A network driven by a seed: delays, split writes, cuts of one or both directions, machines without power.
+"""The network between hosts: random delays, split writes, cuts of one or both directions, machines without power.
 
-Each connection keeps its order.
+Each direction of a connection delivers data in the order of sending.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ SLOW_MS = 60.0
 PIECES_SHARE = 0.03
 """The share of writes that arrive in two pieces."""
 RETRANSMISSION_MS = (20.0, 250.0)
-"""Minimum and maximum delay, in ms, of data that a cut has held back, after the end of the cut."""
+"""Minimum and maximum time, in ms, from the end of a cut until data that was held back arrives."""
 
 WOKEN_MS = (0.0, 0.1)
-"""Delay, in ms, before a resumed process receives the data that arrived during its pause."""
+"""Minimum and maximum delay, in ms, before a resumed process receives the data that arrived during its pause."""
 
 Accept = Callable[[], asyncio.BaseProtocol]
 
 
 class _Channel:
-    """One direction of a connection. Data that arrives during a cut is held, because TCP retransmits it."""
+    """One direction of a connection. A cut only delays data, because TCP retransmits it."""
 
     __slots__ = ("_at_ms", "_held", "_links", "_waiting", "_way")
 
@@ -71,21 +71,21 @@ class _Channel:
 
 
 class Links:
-    """All listeners, and the network between hosts, which are names. A cut blocks one direction between two hosts."""
+    """The listeners of all hosts, and the network between them. A host is a name. A cut blocks one direction between two hosts."""
 
     def __init__(self, scheduler: Scheduler, rng: random.Random) -> None:
         self.scheduler = scheduler
         self.rng = rng
         self.slowness = 1.0
-        """The current factor of all delays."""
+        """Factor by which all delays are currently multiplied."""
         self._listening: dict[tuple[str, int], Accept] = {}
         self._cuts: dict[tuple[str, str], int] = {}
         self._holding: dict[_Channel, None] = {}
         self._ends: dict[str, list[End]] = {}
         self.is_down: set[str] = set()
-        """Machines without power, to which all data is lost. A set is safe here, because it is never iterated."""
+        """Hosts without power, to which all data is lost. Never iterated, because the order of a set is not repeatable."""
         self._is_frozen: set[str] = set()
-        """Hosts whose process is paused. This set is never iterated either."""
+        """Hosts whose process is paused. Never iterated, like `is_down`."""
         self.refused = 0
 
     def delay_ms(self) -> float:
@@ -95,13 +95,13 @@ class Links:
             delay_ms += rng.random() * SLOW_MS
         return delay_ms * self.slowness
 
-    # cuts
+    # cuts between hosts
 
     def is_cut(self, source: str, target: str) -> bool:
         return (source, target) in self._cuts or target in self.is_down or target in self._is_frozen
 
     def cut(self, source: str, target: str) -> None:
-        """Cut one direction. Several cuts of the same direction are counted."""
+        """Cut one direction between two hosts. Each `cut` needs its own `heal`."""
         self._cuts[source, target] = self._cuts.get((source, target), 0) + 1
 
     def heal(self, source: str, target: str) -> None:
@@ -113,31 +113,31 @@ class Links:
             self.release()
 
     def cuts(self) -> list[tuple[str, str]]:
-        """Return all cuts, each as often as it was made."""
+        """Return each cut direction as often as it was cut."""
         return [way for way, count in self._cuts.items() for _ in range(count)]
 
     def hold(self, channel: _Channel) -> None:
         self._holding[channel] = None
 
     def release(self) -> None:
-        """Deliver all data that cuts have held back. A cut that remains holds its data back again."""
+        """Retry the delivery of all data that was held back. Directions that are still cut hold back their data again."""
         holding, self._holding = self._holding, {}
         for channel in holding:
             channel.release()
 
     def freeze(self, host: str) -> None:
-        """Hold all data for the process on a host."""
+        """Hold back all data to a host whose process is paused."""
         self._is_frozen.add(host)
 
     def thaw(self, host: str) -> None:
-        """Deliver the data that arrived for the process on a host during its pause."""
+        """Deliver the data that was held back while the host's process was paused."""
         self._is_frozen.discard(host)
         if host not in self.is_down:
             for channel in [channel for channel in self._holding if channel.target == host]:
                 del self._holding[channel]
                 channel.release(WOKEN_MS)
 
-    # machines
+    # listeners and connections of hosts
 
     def listen(self, host: str, port: int, accept: Accept) -> Callable[[], object]:
         """Start listening. Returns a function that stops listening."""
@@ -145,7 +145,7 @@ class Links:
         return lambda: self._listening.pop((host, port), None)
 
     def close_host(self, host: str, *, without_a_word: bool) -> None:
-        """Close the connections of a process that has ended or, ``without_a_word``, drop them because its machine lost power."""
+        """Close a host's connections when its process has ended. ``without_a_word``, after a power cut, peers are not notified."""
         for key in [key for key in self._listening if key[0] == host]:
             del self._listening[key]
         for end in self._ends.pop(host, []):
@@ -162,7 +162,7 @@ class Links:
         factory: Callable[[], asyncio.BaseProtocol],
         refused: Callable[[], None],
     ) -> None:
-        """Connect. While either direction is cut nothing happens, and the client must time out by itself."""
+        """Connect to a listener. If a direction is cut, no function is called, and the caller must time out by itself."""
 
         def arrived() -> None:
             if self.is_cut(source, host) or self.is_cut(host, source):

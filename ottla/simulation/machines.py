@@ -1,4 +1,4 @@
-"""The machines of a world: one broker that is its own controller, or several brokers and their controller."""
+"""The machines of a simulation: one broker that is its own controller, or several brokers and their controller."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ MEMBER_SETTINGS = {
     "initial.broker.registration.timeout.ms": "20000",
     "leader.imbalance.check.interval.seconds": "2",
 }
-"""Times are shorter than Kafka's defaults, because faults last for seconds."""
+"""Settings of several brokers. Timeouts are shorter than Kafka's defaults, because faults last for seconds."""
 
 Gone = Callable[[Node[Any]], None]
-"""A function that is called when the process of a server has ended."""
+"""A function that is called with the node whose server has crashed, stopped or started."""
 
 
 def _new_controller(env: Env, config: BrokerConfig, features: Mapping[str, int]) -> ControllerServer:
@@ -44,7 +44,7 @@ def _new_controller(env: Env, config: BrokerConfig, features: Mapping[str, int])
 
 
 class Machines:
-    """``brokers`` are in the order of their ids. ``controller`` is None if there is only one broker."""
+    """The nodes of a simulation. ``brokers`` are ordered by id. A single broker is its own controller: ``controller`` is None."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Machines:
         return node
 
     def in_sync(self, where: TopicPartition) -> Sequence[int]:
-        """Return a partition's in-sync brokers as the controller knows them, or no brokers while the controller is down."""
+        """Return the ids of a partition's in-sync brokers as the controller knows them, or none while the controller is down."""
         server = None if self.controller is None else self.controller.server
         topic = None if server is None or self.controller is None else server.controller.state.topics.get(where[0])
         return () if topic is None else topic.partitions[where[1]].isr
@@ -117,7 +117,7 @@ class Machines:
             cluster_id = format_directory(node.disk.fs, DATA_DIR, node.node_id, lambda: rng.randbytes(16), cluster_id)
 
     def __iter__(self) -> Iterator[Node[Any]]:
-        """Yield all machines, the controller first, because the brokers wait for it."""
+        """Yield all nodes, the controller first, because brokers that start wait for it."""
         if self.controller is not None:
             yield self.controller
         yield from self.brokers

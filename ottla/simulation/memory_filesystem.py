@@ -53,13 +53,13 @@ class MemoryFile:
 
 
 class MemoryFilesystem:
-    """`storage.filesystem.Filesystem` without an operating system. ``files`` are initial contents by path."""
+    """Implements `storage.filesystem.Filesystem` in memory. ``files`` are initial contents by path."""
 
     def __init__(self, files: Mapping[str, Buffer] | None = None) -> None:
         self.max_open_files = 0
         self._files: dict[str, bytearray] = {}
         self._names: dict[str, set[str]] = {"": set()}
-        """The names in each directory. Keys are paths of directories only."""
+        """Path of each directory -> names of its files and directories."""
         self._locks: set[str] = set()
         for path, data in (files or {}).items():
             self.write_file(path, data)
@@ -75,7 +75,7 @@ class MemoryFilesystem:
         return 0
 
     def made(self, path: str) -> bytearray:
-        """Return the content of the file, which is created if it does not exist."""
+        """Return the content of the file. Creates the file if it does not exist."""
         content = self._files.get(path)
         if content is None:
             content = self._files[path] = bytearray()

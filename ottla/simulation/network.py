@@ -1,4 +1,4 @@
-"""Connections between simulated brokers: data goes from protocol to protocol in turns of a simulated world."""
+"""In-memory connections: data goes from one asyncio protocol to another in later turns of a simulated event loop."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, cast
 CLIENT_HOST = "simulated"
 
 Send = Callable[[Callable[[], None]], None]
-"""A function that calls another function on the other side of a connection. Calls stay in order."""
+"""A function that makes a call later, as if a network delivered data to the peer. Calls stay in order."""
 
 
 class End:
-    """One side's transport, with the methods that protocols use here. Written data arrives on the other side in a later turn."""
+    """The asyncio transport at one end of a connection. Written data arrives at the peer in a later turn of the event loop."""
 
     def __init__(self, protocol: asyncio.BaseProtocol, call_soon: Send, send: Send, peer: str = CLIENT_HOST) -> None:
         self._protocol = protocol
@@ -34,7 +34,7 @@ class End:
     def open(self) -> None:
         self._protocol.connection_made(cast(Any, self))
 
-    # called by the protocol
+    # methods that the protocol calls
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._other is not None and not self.is_closed:
@@ -48,7 +48,7 @@ class End:
             self.is_closed = True
             self._call_soon(self._lost)
             if self._other is not None:
-                # The other side closes after the data that was written before.
+                # The peer closes only after the data that was written before has arrived.
                 self._send(self._other.close)
 
     abort = close
@@ -72,10 +72,10 @@ class End:
         return (self._peer, 1)
 
     def vanish(self) -> None:
-        """Cut the power of this side's machine: nothing is sent, and data that still arrives is answered with a reset."""
+        """Cut the power of this end's machine: the peer is not notified, and its later data is answered with a reset."""
         self.is_closed = self.is_gone = True
 
-    # methods that the other side calls
+    # methods that the peer calls
 
     def arrive(self, data: bytes) -> None:
         if self.is_gone and self._other is not None:
@@ -129,7 +129,7 @@ class Network:
 
 
 class SimulatedListening:
-    """The `broker.loop.env.Listening` of a simulated broker."""
+    """Implements `broker.loop.env.Listening` in memory."""
 
     def __init__(self, port: int, on_close: Callable[[], object]) -> None:
         self.port = port

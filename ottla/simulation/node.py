@@ -1,4 +1,4 @@
-"""One machine of a simulated world: its environment, its disk, and the processes of its server, one after the other."""
+"""One simulated machine: its disk, and the successive processes of its server with their environments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OPEN_FILE_LIMIT = 1 << 20
 
 
 class Server(Protocol):
-    """The server on a machine: a broker or a controller."""
+    """A broker or a controller."""
 
     lifecycle: Lifecycle
 
@@ -42,12 +42,12 @@ S = TypeVar("S", bound=Server)
 MakeServer = Callable[[Env, BrokerConfig, Mapping[str, int]], S]
 
 ASIDE_MS = 2.0
-"""Maximum time, in ms, of work in a thread on a disk that is not slow."""
+"""Maximum delay, in ms, before a thread begins its work, and again before its result arrives. Slow disks multiply it."""
 
 
 class NodeEnv:
-    """`broker.loop.env.Env` for one process of a server. After the process has ended, its pending calls do nothing. The calls of a
-    paused process are made when it resumes, all at once and in order.
+    """Implements `broker.loop.env.Env` for one process of a server. After the process has ended, its pending calls do nothing.
+    Calls that are due while the process is paused are made in order when it resumes.
     """
 
     def __init__(self, node: Node[Any]) -> None:
@@ -68,7 +68,7 @@ class NodeEnv:
         return float(self._scheduler.now_ms)
 
     def steady_ms(self) -> int:
-        # The wall clock at the start of the process, plus the time since.
+        # The wall clock at the process's start plus the elapsed time: later clock jumps have no effect.
         return self._scheduler.now_ms + self._skew_ms
 
     def random_uuid(self) -> bytes:
@@ -95,7 +95,7 @@ class NodeEnv:
             self.call_soon(callback)
 
     def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """Run ``work`` after a random delay, and ``done`` after another delay."""
+        """Simulate a thread: run ``work`` after a random delay, and call ``done`` after another delay."""
         failure: BaseException | None = None
 
         def run() -> None:
@@ -178,7 +178,7 @@ class NodeAttempt:
 
 
 class Unwanted(asyncio.Protocol):
-    """A connection that opens after its attempt was cancelled."""
+    """Closes a connection that opens after its attempt was cancelled."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         cast(asyncio.Transport, transport).close()
@@ -209,7 +209,7 @@ class _Guarded(asyncio.BufferedProtocol):
 
 
 class _AtWork:
-    """Surrounds calls of the server's code, because the server may crash there in a disk operation."""
+    """Context manager for each call into the server's code: a `PowerCut` that a disk operation raises ends the process."""
 
     __slots__ = ("_node",)
 
@@ -227,7 +227,7 @@ class _AtWork:
 
 
 class Node(Generic[S]):
-    """A server that may be killed, lose power, be paused, be stopped, and be started again."""
+    """A machine whose server may be killed, lose power, be paused, stopped and started again."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class Node(Generic[S]):
         make_server: MakeServer[S],
         on_served: Callable[[Node[S]], None] = lambda node: None,
     ) -> None:
-        """``make_server`` creates the server of each process. ``on_served`` is called when the server's start has ended."""
+        """``make_server`` creates the server of each process. ``on_served`` is called when a server has started."""
         self.node_id = node_id
         self.host = host
         self.scheduler = scheduler
@@ -260,16 +260,16 @@ class Node(Generic[S]):
         self._make_server = make_server
         self._guard = _AtWork(self)
         self.server: S | None = None
-        """The server from its first step on, even while its start or stop waits for other servers."""
+        """The server of the current process, also while it starts or stops."""
         self.env: NodeEnv | None = None
         self.is_starting = False
         self.is_stopping = False
         self.is_paused = False
         self._work: Work | None = None
         self.loses_power = False
-        """Whether a crash in a disk operation is a power cut instead of a kill."""
+        """Whether crashes are power cuts, which lose unsynced data, instead of kills."""
         self.has_worked = False
-        """Whether the server's code has run since `Watch.check` reset this."""
+        """Whether the server's code has run since `Watch` or `ReplicaChecker` reset this."""
         self.bugs = 0
         self.lives = 0
         self.reached: Counter[str] = Counter()
@@ -302,7 +302,7 @@ class Node(Generic[S]):
 
     def _started(self, server: S, error: Exception | None) -> None:
         if isinstance(error, OSError | ConfigError):
-            # The disk is full, or the controller rejected the broker. Simulate an operator: restart it later.
+            # The disk is full, or the controller rejected the broker. Simulate an operator, who restarts the server later.
             is_disk = isinstance(error, OSError)
             self.reached["a start that a full disk refused" if is_disk else "a start that waits in vain for its controller"] += 1
             self.crash(power_cut=False)
@@ -318,7 +318,7 @@ class Node(Generic[S]):
         self.crash(power_cut=self.loses_power, within=self.disk.cut_operation)
 
     def crash(self, *, power_cut: bool, within: str = "") -> None:
-        """End the process by SIGKILL or a power cut. ``within`` is the disk operation in which this happens, if any."""
+        """End the process by SIGKILL or a power cut. ``within`` is the interrupted disk operation, if any."""
         env = self.env
         if env is None:
             return
@@ -341,7 +341,7 @@ class Node(Generic[S]):
             self.links.is_down.add(self.host)
 
     def stop(self) -> None:
-        """Stop the server as by SIGTERM. A broker with a remote controller runs until the controller lets it shut down."""
+        """Stop the server, as by SIGTERM. A broker with a separate controller runs until the controller allows the shutdown."""
         env = self.env
         if self.server is None or env is None or not self.is_up:
             return
@@ -356,7 +356,7 @@ class Node(Generic[S]):
             raise error
         self.reached["a clean stop"] += 1
         self._on_crash(self)
-        # All written data is kept, because the operating system survives the process.
+        # Without a power cut the disk keeps all written data.
         self.disk.crash(power_cut=False)
         self._end_life()
         self.links.close_host(self.host, without_a_word=False)
@@ -384,6 +384,6 @@ class Node(Generic[S]):
         self.wake()
         work, self._work = self._work, None
         if work is not None:
-            # The server's remaining work reaches neither disk nor network.
+            # The coroutine's ``finally`` blocks run now, but reach neither disk nor network.
             with suppress(PowerCut):
                 work.close()

@@ -1,4 +1,4 @@
-"""The plan of a world: its actors, and the faults with their times. Drawn from a seed, stored in a file, or made smaller."""
+"""The plan of a simulation: its clients (actors), and its faults with their times."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHARES = {
     KILL_CLIENT: 4,
     CLOCK: 1,
 }
-"""Relative frequency of each fault with one broker."""
+"""Relative frequency of each fault in simulations of one broker."""
 CLUSTER_SHARES = {
     **SHARES,
     KILL: 8,
@@ -46,12 +46,12 @@ CLUSTER_SHARES = {
     CUT_ONE_WAY: 7,
     KILL_ALL: 1,
 }
-"""Relative frequency of each fault with several brokers, which also have faults of one machine or between two machines."""
+"""Relative frequency of each fault in simulations of several brokers, which also have faults between machines."""
 WRITTEN = (
     *("", "", "/__transaction_state-", "/__transaction_state-", "/__consumer_offsets-", "/a-", "/b-", "/in-", "/out-"),
     *(".txnindex", ".snapshot", "checkpoint", "/__cluster_metadata-"),
 )
-"""The path of the write in which a crash happens must contain one of these texts. An empty text fits all paths."""
+"""Parts of paths. A crash in a write happens at a path that contains a random part; the empty part fits all paths."""
 READING = ("watch", "admin", "mover")
 """Prefixes of the roles of actors that write no records."""
 LONGEST_MS = 4_000
@@ -61,7 +61,7 @@ MAX_FAULTS = 8
 class PlannedFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One fault. ``actor`` is an index into the plan's actors, ``node`` an index into the brokers followed by the controller.
 
-    ``number`` is a number of operations, a factor, ms, or a second machine, depending on ``kind``.
+    ``number`` depends on ``kind``: disk operations before a crash, factor of slowness, clock jump in ms, or index of a second node.
     """
 
     kind: str
@@ -74,7 +74,7 @@ class PlannedFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """``actors`` are roles and transactional ids, such as ``feed:feed-0``. ``seed`` decides everything that is not in the plan."""
+    """``actors`` are clients: role and transactional id, such as ``feed:feed-0``. ``seed`` decides the rest, such as delays."""
 
     seed: int
     transactions: int
@@ -87,7 +87,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw(seed: int, transactions: int = 100, *, brokers: int = 1) -> Plan:
-    """Draw the plan of a seed. Several brokers have a separate controller."""
+    """Draw the seed's random plan. Several brokers have a separate controller."""
     rng = random.Random(seed)
     actors = ["feed:feed-0", "pipe:pipe-0", "plain:plain-0"]
     actors += rng.sample(
@@ -116,7 +116,7 @@ def _fault(rng: random.Random, actors: list[str], brokers: int) -> PlannedFault:
     writers = [at for at, actor in enumerate(sorted(actors)) if not actor.startswith(READING)]
     node, number, within = 0, 0, ""
     if brokers > 1:
-        # The controller has fewer faults than a broker.
+        # Each broker is drawn twice as often as the controller.
         node = rng.choice((*range(brokers), *range(brokers), brokers))
     if kind == CRASH_IN_WRITE:
         within = rng.choice(WRITTEN)

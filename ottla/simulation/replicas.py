@@ -1,4 +1,4 @@
-"""Checks invariants between the replicas of several brokers while a world runs: leaders, high watermarks, and committed records."""
+"""Checks invariants between the replicas of several brokers during a simulation: leaders, high watermarks, committed records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Seen = tuple[int, int, bool]
 
 @dataclass(slots=True)
 class _Partition:
-    """Committed batches by base offset: the first high watermark that passes a batch commits it. ``leaders`` are by epoch."""
+    """Committed batches by base offset. The first high watermark above a batch commits it. ``leaders`` are broker ids by epoch."""
 
     batches: dict[int, Committed] = field(default_factory=dict)
     end: int = 0
@@ -34,11 +34,11 @@ class _Partition:
 
 
 class ReplicaChecker:
-    """Checks that an epoch has at most one leader, which has all committed records, that high watermarks never decrease, and that
-    logs are equal below the high watermark.
+    """Checks the replicas of all partitions against these rules.
 
-    Committed records must be on the required number of in-sync brokers. Each replica must know the leader epochs of its batches,
-    and agree with `CommittedTransactions` about transactions.
+    A leader epoch has at most one leader, which has all committed records. High watermarks never decrease. Logs are equal below the
+    high watermark. Committed records are on ``min.insync.replicas`` brokers. Each replica knows the leader epochs of its batches,
+    and has the last stable offset that `CommittedTransactions` computes.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class ReplicaChecker:
         transactions: CommittedTransactions,
         in_sync: Callable[[TopicPartition], Sequence[int]],
     ) -> None:
-        """``transactions`` gets each committed batch, in the order of its log. ``in_sync`` returns the brokers that the controller
-        counts as in sync with a partition."""
+        """``transactions`` gets each committed batch, in the order of its log. ``in_sync`` returns the ids of a partition's in-sync
+        brokers, as the controller knows them."""
         self._finding = finding
         self._reached = reached
         self._transactions = transactions
@@ -58,11 +58,11 @@ class ReplicaChecker:
         self._seen: dict[str, dict[Partition, Seen]] = {}
         self._nodes: list[Node[BrokerServer]] = []
         self._ends: dict[tuple[str, TopicPartition], int] = {}
-        """The last log end offsets of the replicas of brokers that are down."""
+        """Log end offset of each replica when its broker last went down."""
 
     def check(self, nodes: list[Node[BrokerServer]]) -> None:
-        """Check all brokers whose code has run since the last check: first the coordinators' logs, because markers follow
-        decisions."""
+        """Check all brokers whose code has run since the last check. The coordinators' logs come first, because markers in other
+        logs must match decisions there."""
         self._nodes = nodes
         worked = [node for node in nodes if node.has_worked and node.server is not None]
         for is_transactions in (True, False):
@@ -96,8 +96,8 @@ class ReplicaChecker:
             return
         known[partition] = now
         if now[0] < before[0] and now[0] > log.log_start_offset:
-            # At the log start offset a lower high watermark is correct, because a log that restarts inside a batch begins with the
-            # whole batch.
+            # A lower high watermark is correct if it is the log start offset: a log that restarts inside a batch begins with
+            # the whole batch.
             self._finding(f"the high watermark of {where} on {node.host} goes back from {before[0]} to {now[0]}")
         if now[0] > before[0]:
             self._compare(node, log, state, before[0], now[0])
@@ -171,7 +171,7 @@ class ReplicaChecker:
         return self._ends.get((node.host, where), 0) if replica is None else replica.log.log_end_offset
 
     def _durable_end(self, node: Node[BrokerServer], where: TopicPartition) -> int:
-        """Return the log end offset that a power cut now would leave at least. A segment before the last counts as synced."""
+        """Return the lowest log end offset that a power cut may leave now. Only the last segment may be unsynced."""
         replica = None if node.server is None else node.server.partitions.known(*where)
         if replica is None or replica.log.is_offline or not replica.log.segments:
             return self._end(node, where)
@@ -197,7 +197,7 @@ class ReplicaChecker:
 
 
 def _knows_epoch(log: Log, header: BatchHeader) -> bool:
-    """Whether the log's leader epoch cache has the batch's epoch at the end of the batch."""
+    """Whether the log's leader epoch cache has the batch's epoch for its last offset."""
     epoch = -1
     for number, start_offset in log.epochs.entries:
         if start_offset >= header.next_offset:

@@ -1,4 +1,4 @@
-"""Plays many seeds on all cores: collects findings and rare states, and shrinks failing plans."""
+"""Simulates many seeds on all cores: collects errors and rare states, and shrinks failing plans."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ottla.simulation.judging import Judgement, judge
 from ottla.simulation.plan import CUT, CUT_FROM, CUT_TO, Plan, draw
 
 CHUNK = 10
-"""Number of seeds that a process plays before it reports."""
+"""Number of seeds that a process simulates before it reports."""
 MAX_FAILED = 20
-"""Number of failing seeds after which no further seeds are played."""
+"""Number of failing seeds after which no further seeds are simulated."""
 SHRINKING_RUNS = 400
 RARE = (
     "a batch after a lost batch is refused",
@@ -62,7 +62,7 @@ RARE = (
     "a new epoch after abandoned batches",
     "records are deleted",
 )
-"""States that a run over many seeds must reach."""
+"""Rare states that a run over many seeds must reach."""
 CLUSTER_RARE = (
     "a broker loses its connection to another",
     "a broker registers",
@@ -92,17 +92,17 @@ CLUSTER_RARE = (
     "another leader is elected",
     "markers cannot be sent",
 )
-"""States that a run over many seeds of several brokers must reach as well."""
+"""Rare states that a run with several brokers must reach as well."""
 
 
 def rare(brokers: int) -> tuple[str, ...]:
-    """Return the states that many seeds must reach."""
+    """Return the rare states that a run with this number of brokers must reach."""
     return RARE if brokers == 1 else tuple(sorted((*RARE, *CLUSTER_RARE)))
 
 
 @dataclass(slots=True)
 class Report:
-    """The result of many seeds. ``failed`` are the verdicts with findings, in the order of their seeds."""
+    """The results of many seeds. ``failed`` are the results with errors, by seed."""
 
     brokers: int = 1
     seeds: int = 0
@@ -149,7 +149,7 @@ def run(
     whole_states: bool = True,
     progress: Callable[[int], None] = lambda seeds: None,
 ) -> Report:
-    """Play seeds in several processes. ``progress`` gets the number of finished seeds.
+    """Simulate seeds in several processes. ``progress`` gets the number of finished seeds.
 
     The result of a seed does not depend on the number of processes.
     """
@@ -196,7 +196,6 @@ def shrink(plan: Plan, fails: Callable[[Plan], bool], *, runs: int = SHRINKING_R
 
 
 def _smaller(plan: Plan) -> Iterator[Plan]:
-    """Yield plans that are one step smaller, the largest reduction first."""
     replace = msgspec.structs.replace
     if len(plan.faults) > 2:
         half = len(plan.faults) // 2

@@ -15,7 +15,7 @@ class Scheduler:
         self.now_ms = now_ms
         self.timers = TimedCalls()
         self.soon: deque[Callable[[], None]] = deque()
-        """Calls that are due now, in order. A test may remove them and make them itself."""
+        """Calls that are due now, in order. `World.run_until` makes them one by one."""
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> TimedCall:
         return self.timers.add(self.now_ms + delay_ms, callback)
@@ -34,7 +34,7 @@ class Scheduler:
             self.soon.popleft()()
 
     def advance(self, by_ms: float, settle: Callable[[], None] | None = None) -> None:
-        """Let time pass. Timers fire in order, and ``settle``, which a test may replace, is called after each."""
+        """Let this much simulated time pass. Timers fire in order, and ``settle`` is called after each timer."""
         settle = self.settle if settle is None else settle
         end_ms = self.now_ms + by_ms
         while (at_ms := self.timers.next_ms) is not None and at_ms <= end_ms:

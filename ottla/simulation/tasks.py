@@ -1,4 +1,4 @@
-"""Actors as generators. An actor yields ms to sleep, or a `Promise` to wait for; the scheduler resumes it."""
+"""Simulated clients (actors) as generators. An actor yields ms to sleep, or a `Promise` to await; the scheduler resumes it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.simulation.scheduler import Scheduler
 
 T = TypeVar("T")
 Steps = Generator[Any, Any, T]
-"""The generator of an actor. `yield from` returns the result of inner steps."""
+"""The generator of an actor, or a part of it that ``yield from`` runs, with a result of type ``T``."""
 
 
 class Promise:
@@ -27,7 +27,7 @@ class Promise:
         return (yield self)
 
     def release(self) -> None:
-        """Implements `broker.loop.env.Waiter`."""
+        """Resume the coroutine that awaits this promise (`broker.loop.env.Waiter`)."""
         self.resolve(None)
 
     def resolve(self, value: Any) -> None:
@@ -50,7 +50,7 @@ class Promise:
 
 
 class Task:
-    """A running actor. While it is paused its code does not run, but the events that it waits for happen."""
+    """A running actor. While it is paused its code does not run; the result that it awaits is kept."""
 
     def __init__(self, scheduler: Scheduler, steps: Steps[None]) -> None:
         self._scheduler = scheduler

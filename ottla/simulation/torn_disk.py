@@ -1,4 +1,4 @@
-"""The states in which a power cut, a kill or a torn write may leave the files of a `TracingFilesystem`."""
+"""The states in which a kill or a power cut may leave the files of a `TracingFilesystem`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ottla.simulation.tracing_filesystem import Op
 
 SECTOR_BYTES = 512
-"""Size of a sector. A crash may tear a write between two sectors, never within one."""
+"""Size of a disk sector. A crash may leave only some sectors of a write, but never part of a sector."""
 
 
 @dataclass(slots=True)
@@ -21,10 +21,10 @@ class _Content:
 
 
 class TornDisk:
-    """Replays operations as the operating system sees them, and derives the states after a power cut."""
+    """Replays recorded file operations, and derives the states after a crash."""
 
     def __init__(self, image: Mapping[str, bytes] | None = None) -> None:
-        """``image`` are the initial files, which are durable, by path."""
+        """``image`` maps paths to contents of the initial files, which are synced."""
         self._files = {path: _Content(bytearray(data), len(data)) for path, data in (image or {}).items()}
         self._undo: dict[str, _Content | None] = {}
 
@@ -41,7 +41,7 @@ class TornDisk:
                 if op.path in self._files:
                     self._files[op.path].synced = len(self._files[op.path].data)
             case "write":
-                # A whole file is written under another name and renamed, so a crash leaves the old content or the new.
+                # A whole file is written under another name and renamed, so a crash leaves either the old or the new content.
                 self._undo = {op.path: self._files.get(op.path)}
                 self._files[op.path] = _Content(bytearray(op.data), len(op.data))
             case "rename":
@@ -62,7 +62,7 @@ class TornDisk:
         return sum(len(content.data) - content.synced for content in self._files.values())
 
     def states(self, rng: random.Random) -> Iterator[tuple[str, dict[str, bytes]]]:
-        """Yield the states that a crash at this point may leave, with their names. "kept" is a kill; other names are power cuts."""
+        """Yield the states that a crash may leave now, with their names. "kept" is left by a kill, the others by power cuts."""
         yield "kept", self._image(lambda path, c: bytes(c.data))
         yield "unsynced dropped", self._image(lambda path, c: bytes(c.data[: c.synced]))
         lucky = {path: rng.random() < 0.5 for path in self._files}

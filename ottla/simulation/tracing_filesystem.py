@@ -11,7 +11,7 @@ from ottla.simulation.memory_filesystem import MemoryFile, MemoryFilesystem
 
 @dataclass(slots=True, frozen=True)
 class Op:
-    """One operation: append, truncate, sync, write (of a whole file), rename, unlink, make_dir, remove_dir or sync_dir."""
+    """A file operation. Kinds: append, truncate, sync, write (a whole file), rename, unlink, make_dir, remove_dir, sync_dir."""
 
     kind: str
     path: str
@@ -75,7 +75,7 @@ class TracingFilesystem:
     open_files: int = 0
 
     def unsynced_bytes(self, path: str) -> int:
-        """Return the number of bytes appended to a file since its last sync. Data from before the trace is synced."""
+        """Return the number of bytes appended to a file since its last sync. Data older than the trace is synced."""
         size = 0
         for op in reversed(self.trace):
             if op.path == path:

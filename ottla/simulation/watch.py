@@ -1,4 +1,4 @@
-"""Checks the coordinators' states in memory after each step of a world."""
+"""Checks the transaction coordinators' states in memory after each step of a simulation."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def _identity(metadata: TxnMetadata) -> Identity:
 
 
 class Watch:
-    """Checks that the identity of a transactional id never decreases, and that a decision never changes, even over crashes.
+    """Checks that producer id and epoch of a transactional id never decrease, and that a decided outcome never changes.
 
-    A power cut may remove states that no client has seen. So after a power cut, only identities in responses to clients are
-    compared; decisions in responses are compared at the end (`simulation.checker`). With several brokers the same applies to
-    committed states (`simulation.replicas`), because states that are only in a coordinator's memory may be lost.
+    A power cut may remove states that no client has received in a response. So after a power cut, only producer ids and epochs in
+    responses are compared; `simulation.checker` compares outcomes at the end. With several brokers only committed states are
+    compared, because a new leader may lack others.
     """
 
     def __init__(self, finding: Callable[[str], None], reached: Counter[str], acknowledged: Mapping[str, Identity]) -> None:
-        """``acknowledged`` has, during the run, the newest producer id and epoch of each transactional id in responses."""
+        """``acknowledged`` has the newest producer id and epoch of each transactional id in a response so far."""
         self._finding = finding
         self._reached = reached
         self._acknowledged = acknowledged
         self._last: dict[str, TxnMetadata] = {}
 
     def check(self, nodes: list[Node[BrokerServer]]) -> None:
-        """Check all brokers whose code has run in the last step."""
+        """Check all brokers whose code has run since the last check."""
         last = self._last
         for node in nodes:
             if node.has_worked and node.server is not None:
@@ -54,7 +54,7 @@ class Watch:
                             self.note(name, metadata)
 
     def note(self, name: str, metadata: TxnMetadata) -> None:
-        """Add the next state of a transactional id."""
+        """Compare the next state of a transactional id with the state before."""
         before = self._last.get(name)
         if before is not None:
             self._compare(before, metadata)
@@ -63,14 +63,14 @@ class Watch:
         self._last[name] = metadata
 
     def note_committed(self, name: str, metadata: TxnMetadata) -> None:
-        """Add the next committed state of a transactional id. Several states may be committed at once."""
+        """Compare the next committed state with the state before. Responses may be newer: states may be committed together."""
         before = self._last.get(name)
         if before is not None:
             self._compare(before, metadata)
         self._last[name] = metadata
 
     def check_acknowledged(self) -> None:
-        """Check that identities in responses to clients are committed."""
+        """Check that each producer id and epoch that a client received is committed."""
         for name, acknowledged in self._acknowledged.items():
             last = self._last.get(name)
             if last is None or _identity(last) < acknowledged:
@@ -105,7 +105,7 @@ class Watch:
         ]
 
     def crashed(self, node: Node[BrokerServer], *, may_lose: bool) -> None:
-        """Record a crash. The broker's log has the state of its memory, unless power was cut: then drop the last states."""
+        """Count the rare states in which the broker crashed. If the log may lose records (power cut), forget the known states."""
         server = node.server
         if server is None:
             return

@@ -1,4 +1,4 @@
-"""A world driven by a seed: brokers, clients, network and disks on one scheduler in one process."""
+"""A simulation driven by a random seed: brokers, clients, network and disks on one scheduler."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TOPIC_CONFIGS = {"internal.segment.bytes": "3000"}
 START_AGAIN_MS = 500
 STOPPING_MS = 60_000
 STEPS_BETWEEN = 8
-"""Number of steps after which `run_until` checks whether it is finished."""
+"""Number of calls of the scheduler between two checks in `run_until`."""
 MOMENTS_MS = 400
 """All actors start within this time, in ms."""
 
 
 class World:
-    """Plays one plan. The plan and its seed determine everything that happens."""
+    """Simulates one plan, which determines everything that happens by its seed."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -48,7 +48,7 @@ class World:
         self.transactions = CommittedTransactions(self.notes.finding, self.reached, self.watch.note_committed)
         self.replicas = ReplicaChecker(self.notes.finding, self.reached, self.transactions, self.machines.in_sync)
         self.actors: dict[int, tuple[Actor, Task]] = {}
-        """The current actor and task at each index of the plan."""
+        """Index in the plan's actors -> the current process of the client, as actor and task."""
         self.retired: list[Task] = []
         self._instances = [0] * len(plan.actors)
         self.start_cut: dict[int, int] = {}
@@ -59,17 +59,17 @@ class World:
         self.steps = 0
 
     def _rng(self, name: str) -> random.Random:
-        # `random.Random` uses the characters of a string seed, not its hash, which differs between processes.
+        # A string is a repeatable seed: `random.Random` uses its characters, not its hash, which differs between processes.
         return random.Random(f"{self.plan.seed}/{name}")
 
     @property
     def is_cluster(self) -> bool:
         return self.machines.controller is not None
 
-    # time
+    # simulated time
 
     def run_until(self, is_over: Callable[[], bool], at_most_ms: float) -> bool:
-        """Run step by step until ``is_over``, at most for this time. Returns whether it is over."""
+        """Make due calls until ``is_over`` returns True, at most for this simulated time. Returns whether it did."""
         scheduler = self.scheduler
         end_ms = scheduler.now_ms + at_most_ms
         soon, timers = scheduler.soon, scheduler.timers
@@ -95,7 +95,7 @@ class World:
     def run_task(self, task: Task, at_most_ms: float) -> bool:
         return self.run_until(lambda: task.is_done, at_most_ms)
 
-    # brokers
+    # start and stop of servers
 
     def start(self, node: Node[Any]) -> None:
         if node.env is not None:
@@ -121,7 +121,7 @@ class World:
         self.scheduler.call_later(down_ms, lambda: self.start(node))
 
     def stop(self) -> bool:
-        """Stop all servers for good, the brokers first, because their shutdown needs the controller. Returns whether they stop."""
+        """Stop all servers, the brokers first, because their shutdown needs the controller. Returns whether all stop in time."""
         self.is_over = True
         for nodes in (self.machines.brokers, list(self.machines)):
             for node in nodes:
@@ -133,13 +133,13 @@ class World:
     def say(self, line: str) -> None:
         self.notes.say(self.scheduler.now_ms, line)
 
-    # clients
+    # clients and their start
 
     def client(self, name: str) -> Client:
         return Client(self.ground, name, self._rng(name))
 
     def begin(self) -> None:
-        """Start the brokers, create the topics, and schedule actors and faults. Raises AssertionError."""
+        """Start the nodes, create topics, schedule actors and faults. Raises AssertionError if topics cannot be created."""
         for node in self.machines:
             self.start(node)
         client = self.client("maker")
@@ -164,15 +164,15 @@ class World:
         self.actors[place] = (actor, Task(self.scheduler, actor.steps()))
 
     def are_written(self) -> bool:
-        """Whether all writers are finished."""
+        """Whether all writing clients have finished."""
         if len(self.actors) < len(self.plan.actors):
             return False
         return all(task.is_done or actor.role in READERS for actor, task in self.actors.values())
 
-    # faults
+    # end of all faults
 
     def heal(self) -> None:
-        """End all faults. Brokers that are down start again."""
+        """End all faults. Nodes that are down start at their planned time."""
         self.setting.is_over = True
         self.links.slowness = 1.0
         for source, target in self.links.cuts():
@@ -185,7 +185,7 @@ class World:
         self.start_cut.clear()
         for node in self.machines:
             if node.disk.has_failed_sync:
-                # Partitions that are offline after the failed sync remain so until the next start.
+                # After a failed sync partitions stay offline until the next start.
                 node.crash(power_cut=node.loses_power)
 
 

@@ -248,7 +248,6 @@ class ManyRound(several.ClusterRound):
         self.cluster.wait_for(attempt, PATIENCE_S)
 
     def _metadata(self) -> list[tuple[TopicPartition, int, list[int], list[int]]]:
-        """Return all partitions with their leader, replicas and in-sync replicas."""
         admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap, "log_level": 0})
         topics = admin.list_topics(timeout=30).topics
         return [((t, i), p.leader, p.replicas, p.isrs) for t, topic in topics.items() for i, p in topic.partitions.items()]

@@ -35,7 +35,7 @@ ENDING_POINTS = [
 ]
 ABORT_POINTS = [(ABORTED_INDEX, side) for side in (BEFORE, TORN, AFTER)]
 NEVER_TORN = {"file", "truncate"}
-"""Kinds of writes that are never torn. A small file is replaced atomically."""
+"""Kinds of writes that are never interrupted. A small file is replaced atomically."""
 SELDOM = {ABORTED_INDEX, FILE, GROUP, IDENTITY, INDEX, TRUNCATE}
 """Kinds of writes that not every transaction causes, so a fault at these writes needs a small countdown."""
 OTHER_POINTS = [

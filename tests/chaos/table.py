@@ -9,7 +9,8 @@ SIDES = ("before", "torn", "after")
 
 
 def table(report: Report) -> str:
-    """Return a table of the kills by write and side, the share of kills inside a commit, and the outcomes of transactions."""
+    """Return a table of kills by write and moment (before, within, after), the share of kills inside a commit, and transaction
+    outcomes."""
     lines = [f"seed {report.seed}", f"{'killed at':<18}" + "".join(f"{side:>8}" for side in SIDES)]
     for kind in (*STAGES, *OTHERS):
         counts = [report.kills[kind, side] for side in SIDES]

@@ -7,19 +7,19 @@ from tests.chaos.observe import differences
 WHERE = ("t", 0)
 
 
-def test_equal_replicas_have_no_difference() -> None:
+def test_replica_comparison_reports_nothing_for_equal_replicas() -> None:
     assert differences({1: {WHERE: {0: (2, 5, 77)}}, 2: {WHERE: {0: (2, 5, 77)}}}) == []
 
 
-def test_replicas_with_another_leader_epoch_are_reported_as_different() -> None:
+def test_replica_comparison_reports_another_leader_epoch() -> None:
     (line,) = differences({1: {WHERE: {0: (2, 5, 77)}}, 2: {WHERE: {0: (2, 6, 77)}}})
     assert line == "replicas differ: ('t', 0) in 1 batches, from offset 0 on: (2, 5, 77) on broker 1, (2, 6, 77) on broker 2"
 
 
-def test_batch_missing_in_a_replica_is_a_difference() -> None:
+def test_replica_comparison_reports_a_missing_batch() -> None:
     (line,) = differences({1: {WHERE: {0: (2, 5, 77)}}, 2: {WHERE: {0: (2, 5, 77), 2: (3, 5, 8)}}})
     assert "from offset 2 on: None on broker 1, (3, 5, 8) on broker 2" in line
 
 
-def test_broker_without_a_replica_is_not_compared() -> None:
+def test_replica_comparison_skips_a_broker_without_a_replica() -> None:
     assert differences({1: {WHERE: {0: (2, 5, 77)}}, 2: {}}) == []

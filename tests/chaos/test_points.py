@@ -42,7 +42,7 @@ def end_of_a_transaction(commands: list[str]) -> list[tuple[str, bool | None, tu
     return writes
 
 
-def test_all_writes_of_a_commit_are_classified() -> None:
+def test_all_file_writes_of_a_transaction_commit_are_classified() -> None:
     assert end_of_a_transaction(["produce A t", "produce A t/1", "offsets A g t=1", "commit A"]) == [
         ("prepare", True, (0, 0)),
         ("offsets marker", True, (0, 3)),
@@ -52,12 +52,12 @@ def test_all_writes_of_a_commit_are_classified() -> None:
     ]
 
 
-def test_writes_of_an_abort_include_the_transaction_index() -> None:
+def test_file_writes_of_a_transaction_abort_include_the_transaction_index() -> None:
     kinds = [kind for kind, commit, _ in end_of_a_transaction(["produce A t", "abort A"]) if commit is False]
     assert kinds == ["prepare", "aborted index", "marker", "complete"]
 
 
-def test_data_batch_writes_are_classified() -> None:
+def test_file_writes_of_data_batches_are_classified() -> None:
     assert [kind for kind, _, _ in end_of_a_transaction(["produce A t"])][-1] == "data"
     assert "ongoing" in [kind for kind, _, _ in end_of_a_transaction(["produce A t"])]
     assert [kind for kind, _, _ in end_of_a_transaction(["produce A t", "offsets A g t=1"])][-1] == "pending offsets"
@@ -73,7 +73,7 @@ def test_data_batch_writes_are_classified() -> None:
         ("data", AFTER, False),
     ],
 )
-def test_hit_is_inside_a_transaction_end_after_prepare_began(kind: str, side: str, inside: bool) -> None:
+def test_fault_hit_counts_as_inside_a_transaction_end_after_the_prepare_write_began(kind: str, side: str, inside: bool) -> None:
     assert Hit(kind, side, KILL).is_inside is inside
 
 
@@ -95,7 +95,7 @@ class Stopped(Exception):
 
 
 @pytest.mark.parametrize(("side", "left"), [(BEFORE, 1.0), (TORN, 1.5), (AFTER, 2.0)])
-def test_kill_preserves_the_bytes_written_before_it(
+def test_kill_at_a_file_write_preserves_the_bytes_written_before_it(
     disk: chaos.Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str, left: float
 ) -> None:
     def kill(pid: int, number: int) -> None:
@@ -114,7 +114,7 @@ def test_kill_preserves_the_bytes_written_before_it(
     assert hits_in(tmp_path / "hits") == [Hit(MARKER, side, KILL, True, 2 if side == AFTER else 1, 2 if side == AFTER else 1)]
 
 
-def test_pause_fault_stops_the_process_and_the_write_completes_after_it(
+def test_pause_at_a_file_write_stops_the_process_and_the_write_completes_afterwards(
     disk: chaos.Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[int] = []
@@ -127,7 +127,7 @@ def test_pause_fault_stops_the_process_and_the_write_completes_after_it(
     assert file.size == 1
 
 
-def test_full_disk_refuses_writes_until_space_is_free_again(disk: chaos.Disk, tmp_path: Path) -> None:
+def test_full_disk_fault_refuses_writes_until_space_is_free_again(disk: chaos.Disk, tmp_path: Path) -> None:
     fault = Fault("index", BEFORE, 2, FULL, room_bytes=3, for_ms=60_000)
     chaos.install(chaos.Faults([fault], str(tmp_path / "hits"), disk), disk)
     fs = RealFilesystem()

@@ -35,13 +35,13 @@ def offsets_of(request: ListOffsetsRequest, error_code: int = 0) -> ListOffsetsR
     return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=request.topics[0].name, partitions=partitions)])
 
 
-def test_every_leader_gets_one_request_for_all_its_partitions() -> None:
+def test_client_sends_each_leader_one_request_for_all_its_partitions() -> None:
     first, second = (ScriptedBroker(answers={"Metadata": [TWO], "ListOffsets": offsets_of}) for _ in range(2))
     assert list_offsets(ScriptedCluster(kafka=first, second=second).brokers(), "t", [0, 1, 2], EARLIEST) == {0: 0, 1: 10, 2: 20}
     assert (first.names().count("ListOffsets"), second.names().count("ListOffsets")) == (1, 1)
 
 
-def test_request_is_retried_at_the_new_leader() -> None:
+def test_client_retries_a_request_at_the_new_leader() -> None:
     moved = metadata(nodes={1: "kafka", 2: "second"}, leaders={"t": [2]})
     old = metadata(nodes={1: "kafka", 2: "second"}, leaders={"t": [1]})
     first = ScriptedBroker(
@@ -53,7 +53,7 @@ def test_request_is_retried_at_the_new_leader() -> None:
     assert world.pauses == [0.05]
 
 
-def test_persistent_error_is_reported_at_the_deadline() -> None:
+def test_client_reports_a_persistent_error_at_its_deadline() -> None:
     leaderless = metadata(nodes={1: "kafka"}, leaders={"t": [-1]})
     world = ScriptedCluster(kafka=ScriptedBroker(answers={"Metadata": [leaderless]}))
     with pytest.raises(KafkaAnswered, match="LEADER_NOT_AVAILABLE") as raised:
@@ -63,7 +63,7 @@ def test_persistent_error_is_reported_at_the_deadline() -> None:
     assert max(world.pauses) <= 1.0
 
 
-def test_unknown_topic_is_reported_at_once() -> None:
+def test_client_reports_an_unknown_topic_at_once() -> None:
     world = ScriptedCluster(kafka=ScriptedBroker(answers={"Metadata": [metadata(nodes={1: "kafka"}, leaders={}, missing=("no",))]}))
     with pytest.raises(KafkaAnswered, match=r"unknown topic 'no' at kafka:9092.*create it first") as raised:
         list_offsets(world.brokers(), "no", [0], EARLIEST)
@@ -71,7 +71,7 @@ def test_unknown_topic_is_reported_at_once() -> None:
     assert not world.pauses
 
 
-def test_unreachable_advertised_broker_is_reported() -> None:
+def test_client_reports_an_unreachable_advertised_broker() -> None:
     world = ScriptedCluster(kafka=ScriptedBroker(answers={"Metadata": [metadata(nodes={7: "inside"}, leaders={"t": [7]})]}))
     with pytest.raises(Unreachable, match=r"broker 7, which the cluster says is at inside:9092 \(advertised.listeners\)"):
         list_offsets(world.brokers(timeout_s=1), "t", [0], EARLIEST)
@@ -81,7 +81,7 @@ def created(code: int = 0) -> CreateTopicsResponse:
     return CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=code, error_message=None)])
 
 
-def test_topic_creation_waits_for_leaders() -> None:
+def test_topic_creation_waits_until_its_partitions_have_leaders() -> None:
     none = metadata(nodes={1: "kafka"}, leaders={}, missing=("t",))
     waiting = metadata(nodes={1: "kafka"}, leaders={"t": [-1]})
     ready = metadata(nodes={1: "kafka"}, leaders={"t": [1]})
@@ -90,7 +90,7 @@ def test_topic_creation_waits_for_leaders() -> None:
     assert broker.names().count("CreateTopics") == 2, "CreateTopics is retried when the broker is no longer the controller"
 
 
-def test_existing_topic_is_refused_with_a_remedy() -> None:
+def test_creation_of_an_existing_topic_is_refused_with_a_remedy() -> None:
     broker = ScriptedBroker(answers={"Metadata": [TWO], "CreateTopics": [created(36)]})
     with pytest.raises(KafkaAnswered, match=r"topic 't' already exists: TOPIC_ALREADY_EXISTS.*ottla topic describe t") as raised:
         topics.create(ScriptedCluster(kafka=broker).brokers(), "t", 1)
@@ -132,7 +132,7 @@ def test_groups_are_listed_although_one_broker_is_silent(name: str, error: OSErr
 
 
 @pytest.mark.parametrize("version", [0, 3, 6])
-def test_request_waits_for_a_loading_coordinator(version: int) -> None:
+def test_client_waits_for_a_loading_coordinator(version: int) -> None:
     found = FindCoordinatorResponse(
         node_id=1, host="kafka", port=9092, coordinators=[Coordinator(key="x", node_id=1, host="kafka", port=9092)]
     )

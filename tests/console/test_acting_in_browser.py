@@ -193,7 +193,7 @@ def test_configs_are_searched_edited_and_unset(opened: Browser, console_broker: 
     confirm(opened)
     opened.wait("document.body.dataset.draws > 0 && !document.querySelector(\"[aria-label='unset cleanup.policy']\")")
     opened.show("configs?kind=broker&name=1")
-    opened.wait_for_text("fixed at the start")
+    opened.wait_for_text("set only at the broker's start")
 
 
 def test_names_from_clients_are_shown_as_text_in_dialogs(opened: Browser, console_broker: Broker) -> None:

@@ -113,7 +113,7 @@ def empty_topic(user: User) -> None:
 
 def see_why_group_waits(user: User) -> None:
     user.find("billing", "group")
-    user.browser.wait(text("Why it has this lag"))
+    user.browser.wait(text("Why the group has this lag"))
 
 
 def reset_group(user: User) -> None:

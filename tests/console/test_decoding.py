@@ -66,7 +66,7 @@ def test_registry_schemas_take_precedence_and_can_be_requested() -> None:
 
     assert decode(b"\0\0\0\0\1x", registered=Registry()).kind == "avro"
     assert decode(b"text", registered=Registry()).kind == "text"
-    assert decode(b"text", "schema").problem == "no schema of a registry decodes this"
+    assert decode(b"text", "schema").problem == "no registry has a schema for this value"
 
 
 @given(st.binary(max_size=40), st.sampled_from(CHOICES))

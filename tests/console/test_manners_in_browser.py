@@ -123,7 +123,7 @@ def test_search_finds_topics_groups_and_transactional_ids(shown: Browser) -> Non
     shown.press("/")
     shown.wait("document.activeElement.id === 'match'")
     shown.write("#match", "no such name")
-    shown.wait(text("nothing has this name"))
+    shown.wait(text("no name contains this text"))
     shown.press("ESCAPE")
     shown.wait("!document.querySelector('dialog')")
 

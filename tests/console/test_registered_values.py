@@ -56,7 +56,7 @@ def test_value_that_no_schema_decodes_is_shown_in_its_own_format(registry: FakeR
     assert decode(b"text", registered=registry.values).kind == "text"
     assert decode((5).to_bytes(8, "big"), registered=registry.values).kind == "int64"
     assert decode(framed(b"{", 1), registered=registry.values).problem == ""
-    assert decode(framed(b"{}", 9), "schema", registry.values).problem == "no schema of a registry decodes this"
+    assert decode(framed(b"{}", 9), "schema", registry.values).problem == "no registry has a schema for this value"
 
 
 @pytest.mark.parametrize("payload", [b'"\\ud800"', b"[%d]" % 2**70, b"[NaN]", b"[1e999]", b"[" * 200 + b"]" * 200])

@@ -16,7 +16,7 @@ T0 = ("t", 0)
 
 @dataclass
 class Client:
-    """The client-side state of a group member."""
+    """The client-side state of a classic group member."""
 
     member_id: str = ""
     instance_id: str | None = None

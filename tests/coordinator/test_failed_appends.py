@@ -177,7 +177,7 @@ class RandomGroupsWorld(GroupShardWorld):
         refused: set[str] = set()
         for group_id, result in self.shard.membership.tick(self.now_ms):
             if result.records:
-                # The append of each of these results fails.
+                # The test lets the append of every result with records fail.
                 self.failed_appends += 1
                 refused.add(group_id)
             else:
@@ -190,7 +190,7 @@ class RandomGroupsWorld(GroupShardWorld):
 
 
 @pytest.mark.parametrize("seed", seeds(6, in_check=2))
-def test_group_commands_survive_failed_appends(seed: int) -> None:
+def test_group_coordinator_commands_survive_failed_appends(seed: int) -> None:
     world = RandomGroupsWorld(seed)
     for _ in range(STEPS):
         world.step()
@@ -201,7 +201,7 @@ def test_group_commands_survive_failed_appends(seed: int) -> None:
 @pytest.mark.smoke
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("seed", seeds(3, in_check=1))
-def test_transaction_commands_survive_failed_appends(seed: int, version: int) -> None:
+def test_transaction_coordinator_commands_survive_failed_appends(seed: int, version: int) -> None:
     rng, world = random.Random(seed), TransactionWorld(version=version)
     shard, new_id = world.shard, world.new_producer_id
     known: dict[str, ProducerIdAndEpoch] = {}
@@ -237,10 +237,10 @@ def test_transaction_commands_survive_failed_appends(seed: int, version: int) ->
 
 @pytest.mark.entry("INI-18")
 def test_fenced_producer_stays_fenced_after_a_failed_append() -> None:
-    """The epoch of a record whose append failed is assigned later. A producer with the previous epoch is fenced then."""
+    """The InitProducerId after a failed append fences a producer with the previous epoch."""
     world = TransactionWorld()
     first = world.init()
-    # The test does not append this result. Its record would have stored the previous epoch, with which a producer may retry.
+    # The record of this result is not appended. It would have stored the previous epoch, with which a producer may retry.
     world.shard.init_producer_id(ID, 60_000, first, world.now_ms, world.new_producer_id)
     second = world.init()
     assert (second.producer_id, second.epoch) == (first.producer_id, first.epoch + 1)

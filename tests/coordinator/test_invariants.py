@@ -16,7 +16,7 @@ from tests.coordinator.group_world import GROUP
 from tests.coordinator.transaction_world import ID, TransactionWorld
 
 
-def test_producer_epoch_never_decreases() -> None:
+def test_check_reports_a_producer_epoch_that_decreases() -> None:
     world = TransactionWorld()
     world.init()
     now = world.init()

@@ -71,7 +71,7 @@ def compacted_trace(seed: int) -> tuple[TracingFilesystem, list[tuple[int, int, 
 
 @pytest.mark.entry("STO-12", "STO-15")
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 5))])
-def test_interrupted_compaction_is_finished_or_undone(seed: int) -> None:
+def test_compaction_interrupted_by_a_crash_is_finished_or_undone(seed: int) -> None:
     fs, passes = compacted_trace(seed)
     rng, disk, states, done = random.Random(seed), TornDisk(), 0, 0
     for begin, finish, wanted in passes:

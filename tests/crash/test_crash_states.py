@@ -1,4 +1,4 @@
-"""Crash states of a broker's disk: all acknowledged writes are present, and no transaction is torn."""
+"""Crash states of a broker's disk: all acknowledged writes are present, and no transaction is torn (partly lost)."""
 
 from __future__ import annotations
 
@@ -130,7 +130,6 @@ def check_generation(story: Story, count: int, broker: SimulatedBroker, *, promi
 
 
 def values_by_partition(broker: SimulatedBroker) -> dict[str, list[str]]:
-    """Return the values of all records by partition."""
     world = World(broker, "ottla", "")
     by_partition = {}
     for where in TOPICS:
@@ -189,7 +188,7 @@ def check_audit(story: Story, broker: SimulatedBroker, accountable: set[str]) ->
 
 
 def check_promises(story: Story, count: int, broker: SimulatedBroker, seen: dict[str, list[str]]) -> None:
-    """Check that acknowledged records exist, that acknowledged outcomes hold, and that no transaction is torn."""
+    """Check that acknowledged records and outcomes exist, and that no transaction is torn (partly lost)."""
     for acknowledged_at, where, _, value in story.acknowledged:
         if acknowledged_at <= count:
             assert value in seen[where]
@@ -240,7 +239,7 @@ def run(durability: str, states: int, seed: int) -> int:
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
-def test_broker_recovers_from_crash_states(durability: str) -> None:
+def test_broker_recovers_from_crash_states_of_one_workload(durability: str) -> None:
     assert run(durability, STATES_IN_FAST, 1) >= STATES_IN_FAST
 
 

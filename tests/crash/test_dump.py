@@ -75,7 +75,7 @@ def written(filesystems: Iterator[MemoryFilesystem], root: Path) -> tuple[int, l
 
 
 @pytest.mark.parametrize(("filesystems", "at_least"), [(after_crashes, 50), (after_compactions, 10)])
-def test_dump_log_segments_accepts_every_file(filesystems: object, at_least: int, tmp_path: Path) -> None:
+def test_kafka_dump_log_accepts_every_file_of_a_crashed_broker(filesystems: object, at_least: int, tmp_path: Path) -> None:
     kafka.jars("all")
     states, paths = written(filesystems(), tmp_path)  # type: ignore[operator]
     assert states >= at_least

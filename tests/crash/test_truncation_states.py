@@ -38,7 +38,7 @@ def known(log: Log) -> tuple[object, ...]:
 @pytest.mark.parametrize("is_synced", [False, True])
 @pytest.mark.parametrize("anew", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_truncation_is_recovered_after_a_crash_at_any_point(seed: int, anew: bool, is_synced: bool) -> None:
+def test_log_truncation_is_recovered_after_a_crash_at_any_point(seed: int, anew: bool, is_synced: bool) -> None:
     rng, fs = random.Random(seed), TracingFilesystem()
     directory, log = directory_on(fs)
     for epoch in range(3):

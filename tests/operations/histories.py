@@ -1,4 +1,4 @@
-"""Random histories of transactions on a simulated broker, and an oracle of the torn transactions after a loss of data.
+"""Random histories of transactions on a simulated broker, and an oracle of the torn (partly lost) transactions after data loss.
 
 `History` runs transactions of both transaction versions and records the offsets of everything that they write. After the ends of
 some logs are removed, `Oracle` computes which transactions an audit must report.
@@ -226,7 +226,7 @@ class Left:
     is_whole: bool
     oldest_marker: int | None
     open_epochs: dict[int, int] = field(default_factory=dict)
-    """Producer epochs of open transactions by producer id: transactional batches without a marker after them."""
+    """Producer epochs of open transactions by producer id. A transaction is open if no marker follows its batches."""
 
 
 class Oracle:

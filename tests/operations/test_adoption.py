@@ -51,19 +51,19 @@ def test_adoption_plan_for_a_valid_log_truncates_no_batches(log: Log) -> None:
 
 
 @pytest.mark.parametrize("end", [b"\0" * 500, b"torn"])
-def test_invalid_bytes_at_the_end_are_reported(log: Log, end: bytes) -> None:
+def test_adoption_reports_invalid_bytes_at_the_log_end(log: Log, end: bytes) -> None:
     change(log, -1, end=end)
     assert any(f"{len(end)} bytes at the end are an incomplete batch and will be truncated" in note for note in planned(log))
 
 
 @pytest.mark.parametrize("end", [b"\0" * 500, b"torn"])
-def test_damage_before_later_segments_is_refused(log: Log, end: bytes) -> None:
+def test_adoption_of_a_log_with_damage_before_later_segments_is_refused(log: Log, end: bytes) -> None:
     change(log, 0, end=end)
     with pytest.raises(DirectoryError, match=r"0000\.log: damaged after offset"):
         planned(log)
 
 
-def test_overlapping_segments_are_refused(log: Log) -> None:
+def test_adoption_of_overlapping_segments_is_refused(log: Log) -> None:
     first, second = (Path(segment.path(LOG_SUFFIX)) for segment in log.segments[:2])
     second.write_bytes(first.read_bytes())
     with pytest.raises(DirectoryError, match="damaged after offset"):
@@ -71,7 +71,7 @@ def test_overlapping_segments_are_refused(log: Log) -> None:
 
 
 @pytest.mark.entry("STO-12")
-def test_log_without_records_continues_at_its_end_offset(tmp_path: Path) -> None:
+def test_adopted_log_without_records_continues_at_its_end_offset(tmp_path: Path) -> None:
     """After retention, the log has only an empty segment, whose name is its log end offset."""
     fs = RealFilesystem()
     emptied = Logs(fs, str(tmp_path / "source" / "t-0")).new()
@@ -152,7 +152,7 @@ def test_ctrl_c_during_an_adoption_adopts_no_topic(disk: FaultyFilesystem) -> No
     adopted_into(disk)
 
 
-def test_conflicting_topics_are_reported_before_any_write(disk: FaultyFilesystem) -> None:
+def test_adoption_reports_conflicting_topics_before_any_write(disk: FaultyFilesystem) -> None:
     disk.make_dir("/target/u-0")
     disk.write_file(f"/target/{CLEAN_FILE}", b"")
     with pytest.raises(DirectoryError, match="/target/u-0 already exists and belongs to no topic of /target; move it away"):
@@ -209,7 +209,7 @@ def test_adoption_reports_a_symlinked_partition(tmp_path: Path, capsys: pytest.C
 
 
 @pytest.mark.parametrize("damaged", [True, False])
-def test_lost_recovery_points_of_the_target_stay_lost(disk: FaultyFilesystem, *, damaged: bool) -> None:
+def test_adoption_does_not_invent_lost_recovery_points_of_the_target(disk: FaultyFilesystem, *, damaged: bool) -> None:
     """Adoption writes recovery point 0, which means "unknown". A missing entry would mean that the log was never written."""
     checkpoint = f"/target/{RECOVERY_POINTS}"
     if damaged:
@@ -221,7 +221,7 @@ def test_lost_recovery_points_of_the_target_stay_lost(disk: FaultyFilesystem, *,
     assert parse_offsets(disk.files[checkpoint]) == expected
 
 
-def test_known_recovery_points_of_the_target_are_kept(disk: FaultyFilesystem) -> None:
+def test_adoption_keeps_known_recovery_points_of_the_target(disk: FaultyFilesystem) -> None:
     checkpoint = f"/target/{RECOVERY_POINTS}"
     write_offsets(disk, checkpoint, {("v", 0): 1})
     adopted_into(disk)

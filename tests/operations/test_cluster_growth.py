@@ -144,7 +144,7 @@ def test_grown_cluster_keeps_topics_configs_records_and_offsets(*, kill: bool, n
     assert not [path for path in cluster.fs.files if "-stray" in path]
 
 
-def test_replicas_catch_up_and_leaders_are_spread() -> None:
+def test_replicas_of_a_grown_cluster_catch_up_and_leaders_are_spread() -> None:
     fs = MemoryFilesystem(written(kill=False))
     assert grown(fs, 3, 3).replication_factor == 3
     cluster = Cluster(fs, 3)
@@ -164,7 +164,7 @@ def test_replicas_catch_up_and_leaders_are_spread() -> None:
 
 
 @pytest.mark.parametrize(("brokers", "factor"), [(2, 2), (3, 2), (3, 3), (5, 3), (9, 3), (4, 4)])
-def test_replicas_are_spread_over_the_brokers(brokers: int, factor: int) -> None:
+def test_replicas_of_a_grown_cluster_are_spread_over_the_brokers(brokers: int, factor: int) -> None:
     placed = [replicas_of(number, brokers, factor) for number in range(brokers * (brokers - 1) * 6)]
     assert all(len(set(replicas)) == factor and 1 in replicas for replicas in placed)
     assert len(set(Counter(replicas[0] for replicas in placed).values())) == 1
@@ -173,7 +173,7 @@ def test_replicas_are_spread_over_the_brokers(brokers: int, factor: int) -> None
     assert max(others.values()) - min(others.values()) <= len(placed) // 10
 
 
-def test_producer_ids_lost_in_a_power_cut_are_not_allocated_again() -> None:
+def test_growth_does_not_allocate_producer_ids_lost_in_a_power_cut_again() -> None:
     fs = MemoryFilesystem(written(kill=True))
     log = f"{DATA_DIR}/__cluster_metadata-0/{0:020}.log"
     whole = bytes(fs.files[log])
@@ -213,7 +213,7 @@ def test_directories_that_cannot_become_a_cluster_are_refused_unchanged() -> Non
         refuses("of several", of_node)
 
 
-def test_growth_without_disk_space_for_the_replicas_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_growth_without_disk_space_for_the_replicas_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     fs = MemoryFilesystem(written(kill=False))
     monkeypatch.setattr(fs, "space", lambda path: (1_000, 1_000))
     with pytest.raises(DirectoryError, match="the new replicas need"):
@@ -240,7 +240,7 @@ def interrupted() -> Iterator[MemoryFilesystem]:
     yield fs
 
 
-def test_interrupted_growth_prevents_a_start_and_is_finished_by_the_next_call(interrupted: MemoryFilesystem) -> None:
+def test_interrupted_cluster_growth_prevents_a_start_and_is_finished_by_the_next_call(interrupted: MemoryFilesystem) -> None:
     broker = SimulatedBroker(SETTINGS, fs=interrupted)
     with pytest.raises(DirectoryError, match="cluster grow was interrupted"):
         broker.start()

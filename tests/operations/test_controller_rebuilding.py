@@ -86,7 +86,7 @@ def test_lost_controller_is_rebuilt_from_a_copy_of_its_log() -> None:
     lost.check_serves()
 
 
-def test_metadata_copy_with_the_highest_end_offset_is_used() -> None:
+def test_controller_is_rebuilt_from_the_metadata_copy_with_the_highest_end_offset() -> None:
     lost = Lost()
     path = f"/broker-1/{COPY}/{0:020}.log"
     whole = lost.fs.files[path]

@@ -39,14 +39,14 @@ def whole(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_empty_directory_passes_the_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_log_directory_passes_the_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     played(tmp_path)
     assert audit(str(tmp_path)) == 0
     assert "has no partitions yet, so no transaction can be incomplete" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["", "nowhere", "notes.txt"])
-def test_path_without_broker_data_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_of_a_path_without_broker_data_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     assert audit(str(tmp_path / name)) == 1
     out, err = capsys.readouterr()
@@ -55,7 +55,7 @@ def test_path_without_broker_data_is_refused(name: str, tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "link"])
-def test_log_that_is_not_a_regular_file_is_reported(kind: str, whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_reports_a_log_that_is_not_a_regular_file(kind: str, whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = whole / "t-0" / f"{0:020d}.log"
     elsewhere = whole / "elsewhere"
     log.rename(elsewhere)
@@ -71,7 +71,7 @@ def test_log_that_is_not_a_regular_file_is_reported(kind: str, whole: Path, caps
     assert err == f"ottla: {log} is not a regular file; a log is never a link, a pipe or a directory\n"
 
 
-def test_directory_of_a_running_broker_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_of_the_directory_of_a_running_broker_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broker = SimulatedBroker({"log.dirs": str(tmp_path)}, fs=RealFilesystem()).start()
     assert audit(str(tmp_path)) == 1
     assert "is in use by a broker; stop it first, or work on a copy" in capsys.readouterr().err
@@ -85,7 +85,7 @@ def test_audit_does_not_change_the_directory(whole: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in whole.rglob("*")} == before
 
 
-def test_invalid_bytes_in_a_log_are_reported(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_reports_invalid_bytes_in_a_log(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = whole / "t-0" / f"{0:020d}.log"
     size = log.stat().st_size
     log.write_bytes(log.read_bytes() + os.urandom(300))
@@ -94,7 +94,7 @@ def test_invalid_bytes_in_a_log_are_reported(whole: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("directory", ["t-0", "__cluster_metadata-0", "__transaction_state-0"])
-def test_truncated_log_is_reported(directory: str, whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_reports_a_truncated_log(directory: str, whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = whole / directory / f"{0:020d}.log"
     raw = log.read_bytes()
     log.write_bytes(raw[: [position for position, _ in batches(raw)][-1]])
@@ -118,7 +118,7 @@ def test_invalid_segment_name_prevents_graduation(whole: Path, capsys: pytest.Ca
     assert "t-0/00000000000000000000.copy.log: this is not the name of a segment" in capsys.readouterr().err
 
 
-def test_audit_findings_are_available_as_json(
+def test_audit_and_graduate_print_their_findings_as_json(
     whole: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path_factory.mktemp("kafka") / "data"

@@ -1,4 +1,5 @@
-"""`ottla graduate` hands a directory over to Apache Kafka: a torn end is left out and reported, other damage is refused."""
+"""`ottla graduate` hands a directory over to Apache Kafka: an incomplete last batch is left out and reported, other damage is
+refused."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def flip(raw: bytearray, number: int, field: int) -> None:
     raw[[position for position, _ in batches(bytes(raw))][number] + field] ^= 0x41
 
 
-def test_trailing_slashes_in_paths_are_ignored(tmp_path: Path) -> None:
+def test_graduate_ignores_trailing_slashes_in_paths(tmp_path: Path) -> None:
     for path, content in written(kill=False).items():
         file = tmp_path / f"data{path.removeprefix(DATA_DIR)}"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -68,12 +69,12 @@ def test_trailing_slashes_in_paths_are_ignored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_valid_directory_is_graduated(kill: bool) -> None:
+def test_valid_log_directory_is_graduated_to_kafka(kill: bool) -> None:
     assert notes_of(MemoryFilesystem(written(kill=kill))) == []
 
 
 @pytest.mark.parametrize(("features", "level"), [({}, 33), ({"metadata.version": 30}, 30)])
-def test_feature_levels_are_kept_or_set_as_requested(features: dict[str, int], level: int) -> None:
+def test_graduation_keeps_feature_levels_or_sets_them_as_requested(features: dict[str, int], level: int) -> None:
     plan = plan_graduation(MemoryFilesystem(written(kill=False)), DATA_DIR, features)
     records = [decode_body(feature_level_record.decode, r.value or b"", 3, 0) for r in plan.records if (r.value or b"")[1] == 12]
     levels = {record.name: record.feature_level for record in records}
@@ -84,7 +85,7 @@ def test_feature_levels_are_kept_or_set_as_requested(features: dict[str, int], l
 @pytest.mark.parametrize("kill", [False, True])
 @pytest.mark.parametrize("field", [3, 8, 16, 40])
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_damage_before_valid_batches_is_refused(directory: str, field: int, kill: bool) -> None:
+def test_graduation_of_a_log_with_damage_before_valid_batches_is_refused(directory: str, field: int, kill: bool) -> None:
     fs = MemoryFilesystem(written(kill=kill))
     flip(log_in(fs, directory), 1, field)
     with pytest.raises(DirectoryError, match=f"{directory}/{0:020d}.log: damaged after offset .* restore"):
@@ -93,7 +94,7 @@ def test_damage_before_valid_batches_is_refused(directory: str, field: int, kill
 
 @pytest.mark.parametrize("end", [b"\0" * 300, b"torn", None], ids=["zeros", "torn", "cut off"])
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_torn_end_is_accepted_after_a_kill_and_refused_after_a_stop(directory: str, end: bytes | None) -> None:
+def test_graduation_accepts_an_incomplete_last_batch_only_after_a_kill(directory: str, end: bytes | None) -> None:
     for kill in (True, False):
         fs = MemoryFilesystem(written(kill=kill))
         raw = log_in(fs, directory)
@@ -115,7 +116,7 @@ def test_torn_end_is_accepted_after_a_kill_and_refused_after_a_stop(directory: s
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_log_that_is_shorter_than_at_the_stop_is_refused(directory: str) -> None:
+def test_graduation_refuses_a_log_that_is_shorter_than_at_the_clean_shutdown(directory: str) -> None:
     fs = MemoryFilesystem(written(kill=False))
     raw = log_in(fs, directory)
     del raw[[position for position, _ in batches(bytes(raw))][-1] :]
@@ -126,8 +127,8 @@ def test_log_that_is_shorter_than_at_the_stop_is_refused(directory: str) -> None
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_log_with_an_outdated_recovery_point_is_handed_over(directory: str) -> None:
-    """An outdated recovery point is accepted, but a damaged base offset is refused, because it leaves a gap before it."""
+def test_log_with_an_outdated_recovery_point_is_graduated(directory: str) -> None:
+    """An outdated recovery point is accepted. A log whose last batch has a damaged base offset is refused."""
     fs = MemoryFilesystem(written(kill=False))
     path = f"{DATA_DIR}/{RECOVERY_POINTS}"
     points = read_offsets(fs, path)
@@ -143,7 +144,7 @@ def test_log_with_an_outdated_recovery_point_is_handed_over(directory: str) -> N
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_missing_log_is_refused(directory: str) -> None:
+def test_graduation_with_a_missing_log_is_refused(directory: str) -> None:
     fs = MemoryFilesystem(written(kill=False))
     fs.remove_dir(f"{DATA_DIR}/{directory}")
     with pytest.raises(DirectoryError, match=directory):
@@ -175,7 +176,7 @@ class Refusing(FaultyFilesystem):
         return {path: bytes(raw) for path, raw in self.files.items()}
 
 
-def test_failed_metadata_move_leaves_the_directory_unchanged() -> None:
+def test_failed_metadata_move_in_a_graduation_leaves_the_directory_unchanged() -> None:
     disk = Refusing()
     before = disk.content()
     with pytest.raises(DirectoryError) as refusal:
@@ -199,7 +200,7 @@ def test_metadata_of_an_earlier_graduation_is_not_overwritten() -> None:
 
 @pytest.mark.parametrize("kind", ["write", "sync"])
 @pytest.mark.parametrize("stale", [False, True])
-def test_full_disk_leaves_the_directory_unchanged(kind: str, stale: bool) -> None:
+def test_graduation_on_a_full_disk_leaves_the_directory_unchanged(kind: str, stale: bool) -> None:
     disk = Refusing(moves=True)
     if stale:
         disk.write_file(f"{DATA_DIR}/{BOOTSTRAP_FILE}", b"of an earlier attempt")
@@ -210,7 +211,7 @@ def test_full_disk_leaves_the_directory_unchanged(kind: str, stale: bool) -> Non
     assert disk.content() == before
 
 
-def test_handed_over_directory_survives_a_power_cut() -> None:
+def test_graduated_directory_survives_a_power_cut() -> None:
     """Every directory in which a file was created or renamed is synced before success is reported."""
     disk = TracingFilesystem(MemoryFilesystem(written(kill=False)))
     carry_out(disk, DATA_DIR, "/kafka", plan_graduation(disk, DATA_DIR, {}), lambda done, total: None)
@@ -226,7 +227,7 @@ def test_handed_over_directory_survives_a_power_cut() -> None:
     ]
 
 
-def test_failed_copy_leaves_no_target_directory() -> None:
+def test_failed_copy_in_a_graduation_leaves_no_target_directory() -> None:
     disk = Refusing(moves=True)
     before = disk.content()
     disk.refuses = lambda number, kind, path: path.endswith(BOOTSTRAP_FILE)

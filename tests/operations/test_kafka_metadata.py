@@ -94,10 +94,10 @@ class KafkaDirectory:
         self.fs.unlink(path)
 
 
-# a graduated directory on which Apache Kafka has not started yet
+# Tests with a graduated directory on which Apache Kafka has not started yet.
 
 
-def test_topics_without_a_directory_are_adopted_with_all_other_topics() -> None:
+def test_adoption_of_a_kafka_directory_includes_topics_without_a_partition_directory() -> None:
     fs = MemoryFilesystem(graduated())
     plan = planned(fs, DATA_DIR)
     assert partition_counts(plan) == {"t": 3, "empty": 2}
@@ -109,13 +109,13 @@ def test_topics_without_a_directory_are_adopted_with_all_other_topics() -> None:
     )
 
 
-def test_topic_without_a_directory_can_be_adopted_alone() -> None:
+def test_kafka_topic_without_a_partition_directory_can_be_adopted_alone() -> None:
     assert partition_counts(planned(MemoryFilesystem(graduated()), DATA_DIR, "empty")) == {"empty": 2}
     with pytest.raises(DirectoryError, match=f"{DATA_DIR} has no partition of ghost"):
         planned(MemoryFilesystem(graduated()), DATA_DIR, "ghost")
 
 
-def test_topic_with_a_missing_log_is_reported() -> None:
+def test_adoption_reports_a_kafka_topic_with_a_missing_log() -> None:
     fs = MemoryFilesystem(graduated())
     fs.remove_dir(f"{DATA_DIR}/t-0")
     plan = planned(fs, DATA_DIR)
@@ -124,24 +124,24 @@ def test_topic_with_a_missing_log_is_reported() -> None:
 
 
 @pytest.mark.parametrize("at", [30, -30])
-def test_damaged_bootstrap_snapshot_is_refused(at: int) -> None:
+def test_adoption_refuses_a_damaged_bootstrap_snapshot(at: int) -> None:
     fs = MemoryFilesystem(graduated())
     fs.files[f"{DATA_DIR}/{BOOTSTRAP_FILE}"][at] ^= 1
     with pytest.raises(DirectoryError, match=f"{BOOTSTRAP_FILE} is damaged; restore it, or move it away"):
         planned(fs, DATA_DIR)
 
 
-# a directory on which Apache Kafka has run
+# Tests with a directory on which Apache Kafka has run.
 
 
-def test_log_overrides_the_bootstrap_snapshot() -> None:
+def test_kafka_metadata_log_overrides_the_bootstrap_snapshot() -> None:
     kafka = KafkaDirectory()
     kafka.fs.write_file(f"/kafka/{BOOTSTRAP_FILE}", bootstrap(made(ClusterState(1), "long_gone", 1)))
     kafka.make_topic("t", 3)
     assert partition_counts(planned(kafka.fs)) == {"t": 3}
 
 
-def test_elections_in_the_kafka_log_raise_the_leader_epochs() -> None:
+def test_elections_in_the_kafka_metadata_log_raise_the_adopted_leader_epochs() -> None:
     """Clients may know the leader epoch of an election on another broker, so the adopted epoch must not be lower."""
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
@@ -160,7 +160,7 @@ def test_elections_in_the_kafka_log_raise_the_leader_epochs() -> None:
     )
 
 
-def test_snapshot_replaces_deleted_log_records() -> None:
+def test_kafka_metadata_snapshot_replaces_deleted_log_records() -> None:
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3, {"retention.ms": "77"})
     kafka.snapshot()
@@ -172,7 +172,7 @@ def test_snapshot_replaces_deleted_log_records() -> None:
     assert not plan.notes
 
 
-def test_log_records_before_a_snapshot_are_ignored() -> None:
+def test_kafka_metadata_records_before_a_snapshot_are_ignored() -> None:
     """Replaying a topic's first records over a newer snapshot would undo later changes of the topic."""
     kafka = KafkaDirectory()
     kafka.make_topic("t", 1)
@@ -191,7 +191,7 @@ def test_log_records_before_a_snapshot_are_ignored() -> None:
     assert plan.configs["t"] == {"retention.ms": "77"}
 
 
-def test_previous_snapshot_is_read_if_the_newest_snapshot_is_incomplete() -> None:
+def test_previous_kafka_metadata_snapshot_is_read_if_the_newest_is_incomplete() -> None:
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
     kafka.snapshot()
@@ -203,7 +203,7 @@ def test_previous_snapshot_is_read_if_the_newest_snapshot_is_incomplete() -> Non
     assert plan.notes == [f"{newest} is damaged and was skipped"]
 
 
-def test_missing_metadata_records_are_reported() -> None:
+def test_adoption_reports_missing_kafka_metadata_records() -> None:
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
     kafka.forget_log_before_now()
@@ -214,7 +214,7 @@ def test_missing_metadata_records_are_reported() -> None:
     assert plan.notes == [f"{METADATA} lacks offsets 0 to {first - 1}: topics may lack partitions, configs and ids"]
 
 
-def test_wrong_crc_in_the_log_is_reported() -> None:
+def test_adoption_reports_a_wrong_crc_in_the_kafka_metadata_log() -> None:
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
     kafka.make_topic("u", 2)
@@ -223,7 +223,7 @@ def test_wrong_crc_in_the_log_is_reported() -> None:
     assert planned(kafka.fs).notes == [f"{path}: 1 batches have a wrong CRC and were skipped"]
 
 
-def test_topics_on_other_brokers_are_not_adopted() -> None:
+def test_adoption_skips_kafka_topics_on_other_brokers() -> None:
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
     for name in "abcde":

@@ -126,7 +126,7 @@ def test_killed_adoption_adopts_each_topic_completely_or_not_at_all() -> None:
 
 
 @pytest.mark.smoke
-def test_killed_growth_leaves_one_broker_or_is_completed_by_the_next_call() -> None:
+def test_killed_cluster_growth_leaves_one_broker_or_is_completed_by_the_next_call() -> None:
     def work(fs: KillingFilesystem) -> None:
         uuids = (bytes([number]) * 16 for number in count(1))
         grow(fs, DATA_DIR, 3, 2, lambda: next(uuids), NOW_MS, lambda _: None)

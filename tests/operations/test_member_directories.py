@@ -78,7 +78,7 @@ def test_audit_ignores_partitions_of_other_brokers(fs: MemoryFilesystem) -> None
     assert (audit.partitions, audit.torn) == (1, [])
 
 
-def test_changing_a_log_with_replicas_on_other_brokers_is_refused(fs: MemoryFilesystem) -> None:
+def test_offline_change_of_a_log_with_replicas_on_other_brokers_is_refused(fs: MemoryFilesystem) -> None:
     check_only_replicas(fs, HERE, [("here", 0)])
     for where in (("both", 0), ("unknown", 0)):
         with pytest.raises(DirectoryError, match=f"replicas of {where[0]}-0"):

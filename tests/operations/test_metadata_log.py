@@ -18,7 +18,7 @@ from ottla.simulation.broker import SimulatedBroker
         ({"metadata.version": 30, "share.version": 0}, 0),
     ],
 )
-def test_directory_for_an_older_release_gets_a_supported_share_version(asked: dict[str, int], expected: int) -> None:
+def test_metadata_log_for_an_older_kafka_release_gets_a_supported_share_version(asked: dict[str, int], expected: int) -> None:
     assert levels_with(DEFAULT_FEATURES, asked)["share.version"] == expected
     broker = SimulatedBroker(features=asked).start()
     assert broker.broker.cluster.state.features["share.version"] == expected

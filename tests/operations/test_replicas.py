@@ -29,7 +29,7 @@ def world() -> Iterator[MemberWorld]:
     assert made.bugs == 0
 
 
-def test_change_of_a_replica_is_refused_without_a_metadata_copy(world: MemberWorld) -> None:
+def test_offline_change_of_a_replica_is_refused_without_a_metadata_copy(world: MemberWorld) -> None:
     """Directories of older releases have no metadata copy. Changes are refused then, as other replicas may exist."""
     fs = MemoryFilesystem({path: data for path, data in world.fs.files.items() if "/__cluster_metadata-0/" not in path})
     way = r"belongs to a broker with a remote controller, .* move /broker-1/two-0 away .* add --only-replica"
@@ -38,7 +38,7 @@ def test_change_of_a_replica_is_refused_without_a_metadata_copy(world: MemberWor
     check_only_replicas(fs, "/broker-1", [])
 
 
-def test_replicas_are_read_from_the_metadata_copy(world: MemberWorld) -> None:
+def test_replicas_of_a_stopped_broker_are_read_from_its_metadata_copy(world: MemberWorld) -> None:
     check_only_replicas(world.fs, "/controller", [("one", 0), ("deleted", 0), ("one", 7)])
     with pytest.raises(DirectoryError, match=r"^other brokers have replicas of two-0\. The repaired log"):
         check_only_replicas(world.fs, "/controller", [("one", 0), ("two", 0)])

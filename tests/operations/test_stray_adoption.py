@@ -41,7 +41,7 @@ def id_on(fs: MemoryFilesystem, topic: str) -> bytes:
     return topic_id
 
 
-def test_all_partitions_of_the_topic_are_restored_with_its_id(fs: MemoryFilesystem) -> None:
+def test_adoption_of_strays_restores_all_partitions_of_a_topic_with_its_topic_id(fs: MemoryFilesystem) -> None:
     topic_id = with_strays(fs)
     notes = adopt(fs)
     assert any("the stray directories stay" in note and stray(1) in note for note in notes)
@@ -57,7 +57,7 @@ def topics_on_memory(fs: MemoryFilesystem) -> dict[str, int]:
     return topics_on(killing, DATA_DIR)
 
 
-def test_recreated_topic_is_unchanged_and_strays_are_adopted_under_a_new_name(fs: MemoryFilesystem) -> None:
+def test_adoption_of_strays_under_a_new_name_leaves_a_recreated_topic_unchanged(fs: MemoryFilesystem) -> None:
     topic_id = with_strays(fs)
     broker = SimulatedBroker(fs=fs).start()
     new_id = make(broker, TOPIC)
@@ -73,7 +73,7 @@ def test_recreated_topic_is_unchanged_and_strays_are_adopted_under_a_new_name(fs
     assert read_partition_metadata(fs, f"{DATA_DIR}/{stray(0)}") == topic_id
 
 
-def test_strays_with_the_topic_id_of_an_existing_topic_are_refused(fs: MemoryFilesystem) -> None:
+def test_stray_partitions_with_the_topic_id_of_an_existing_topic_are_not_adopted(fs: MemoryFilesystem) -> None:
     with_strays(fs)
     adopt(fs, new_name="first")
     write_partition_metadata(fs, f"{DATA_DIR}/{stray(0)}", id_on(fs, "first"))
@@ -81,14 +81,14 @@ def test_strays_with_the_topic_id_of_an_existing_topic_are_refused(fs: MemoryFil
         adopt(fs)
 
 
-def test_strays_with_the_same_name_and_another_topic_id_are_not_adopted(fs: MemoryFilesystem) -> None:
+def test_stray_partitions_with_the_same_name_and_another_topic_id_are_not_adopted(fs: MemoryFilesystem) -> None:
     with_strays(fs)
     write_partition_metadata(fs, f"{DATA_DIR}/{stray(1)}", bytes(range(16)))
     adopt(fs)
     assert topics_on_memory(fs) == {"kept": 2 * RECORDS, TOPIC: RECORDS}
 
 
-def test_two_strays_of_one_partition_are_refused(fs: MemoryFilesystem) -> None:
+def test_adoption_of_two_strays_of_one_partition_is_refused(fs: MemoryFilesystem) -> None:
     topic_id = with_strays(fs)
     write_partition_metadata(fs, f"{DATA_DIR}/{stray(1, 'b')}", topic_id)
     with pytest.raises(DirectoryError, match=r"are both partition 1 of the topic id .*; move one of them away"):
@@ -100,7 +100,7 @@ def test_two_strays_of_one_partition_are_refused(fs: MemoryFilesystem) -> None:
     assert topics_on_memory(fs) == WHOLE
 
 
-def test_invalid_new_name_and_new_name_for_a_whole_directory_are_refused(fs: MemoryFilesystem) -> None:
+def test_adoption_refuses_an_invalid_new_name_and_a_new_name_for_a_whole_directory(fs: MemoryFilesystem) -> None:
     with_strays(fs)
     with pytest.raises(KafkaError) as refused:
         adopt(fs, new_name="a b")
@@ -110,7 +110,7 @@ def test_invalid_new_name_and_new_name_for_a_whole_directory_are_refused(fs: Mem
 
 
 @pytest.mark.heavy
-def test_killed_adoption_in_place_leaves_the_strays_or_the_whole_topic() -> None:
+def test_killed_adoption_of_strays_in_place_leaves_the_strays_or_the_whole_topic() -> None:
     before = KillingFilesystem()
     with_strays(before)
     seen = []

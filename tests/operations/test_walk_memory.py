@@ -107,7 +107,7 @@ WALKS = (
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("walk", WALKS)
-def test_large_segment_is_read_in_bounded_memory(walk: Callable[[Path], None], directory: Path) -> None:
+def test_offline_commands_read_a_large_segment_in_bounded_memory(walk: Callable[[Path], None], directory: Path) -> None:
     tracemalloc.start()
     try:
         walk(directory)

@@ -201,7 +201,7 @@ SPARK_PROGRAMS = (
 _CONTAINERS = "tests/container/test_testcontainers.py::test_testcontainers_class_starts_the_image"
 _FAULTS = "tests/control/faults/test_fault_texts.py::test_faults_in_the_documentation_are_valid"
 
-_SECURED = "tests/wire/test_secured_programs.py::test_documented_python_clients_commit_and_read"
+_SECURED = "tests/wire/test_secured_programs.py::test_documented_python_clients_commit_and_read_on_a_secured_broker"
 
 _FIRST_RUN = "tests/spark/sink/test_first_run.py"
 _OWN_SINK = f"{_FIRST_RUN}::test_stream_of_sparks_own_sink_continues_with_its_checkpoint"
@@ -210,7 +210,7 @@ ELSEWHERE = {
     (
         "docs/spark.md",
         "frames = ottla.spark.arranged(frame, options)",
-    ): f"{_FIRST_RUN}::test_frame_with_a_name_is_written_once_by_format",
+    ): f"{_FIRST_RUN}::test_frame_with_a_write_name_is_written_once_by_the_ottla_format",
     ("docs/spark.md", "with ottla.spark.sinks("): f"{_FIRST_RUN}::test_several_sinks_write_one_batch_at_the_same_time",
     ("docs/spark.md", 'source = {"kafka.bootstrap.servers": "broker:9092", "subscri'): (
         f"{_FIRST_RUN}::test_records_that_cannot_be_decoded_are_written_once_as_dead_letters"
@@ -219,7 +219,7 @@ ELSEWHERE = {
     ("docs/spark-from-kafka-sink.md", "import ottla.spark"): _OWN_SINK,
     ("docs/spark-from-kafka-sink.md", "listener = ottla.spark.listener(invoices, on_progress=print)"): _OWN_SINK,
     ("docs/spark-from-kafka-sink.md", "pip install 'ottla[spark]'"): (
-        "tests/spark/doctor/test_cluster_checks.py::test_healthy_cluster_passes_and_stays_unchanged"
+        "tests/spark/doctor/test_cluster_checks.py::test_spark_doctor_passes_a_healthy_cluster_and_changes_nothing"
     ),
     ("docs/security.md", "ottla serve --user alice:secret \\"): (
         "tests/broker/handlers/test_first_users.py::test_user_can_authenticate_by_every_mechanism"
@@ -234,32 +234,32 @@ ELSEWHERE = {
         "tests/broker/config/test_security.py::test_certificate_of_the_security_page_is_a_key_store"
     ),
     ("docs/security.md", "kafka-configs --bootstrap-server localhost:9092 --alter --en"): (
-        "tests/wire/test_reloaded_certificates.py::test_new_connections_get_the_new_certificate_and_old_connections_stay_open"
+        "tests/wire/test_reloaded_certificates.py::test_reloaded_certificate_applies_to_new_connections_and_closes_no_old_connection"
     ),
     ("docs/security.md", "listeners=SASL_SSL://broker1.example:9093"): (
         "tests/wire/test_secured_nodes.py::test_secured_cluster_of_ottla_survives_the_death_of_its_leader"
     ),
     ("docs/security.md", "ottla serve server.properties --brokers 3 --set listeners=SA"): (
-        "tests/wire/test_secured_cluster.py::test_nodes_use_no_plain_listener"
+        "tests/wire/test_secured_cluster.py::test_nodes_of_a_secured_cluster_use_no_plaintext_listener"
     ),
     ("docs/security.md", "ottla quota set --user alice --client-id app producer_byte_r"): (
-        "tests/wire/test_prompt.py::test_quotas_are_set_listed_and_removed"
+        "tests/wire/test_prompt.py::test_quota_commands_set_list_and_remove_quotas"
     ),
     ("docs/security.md", "listeners=SSL://0.0.0.0:9093"): "tests/broker/config/test_security.py::test_tls_keys_may_be_files",
     ("docs/security.md", "bootstrap.servers=broker.example:9093"): (
-        "tests/wire/test_secured_commands.py::test_each_command_connects_by_every_protocol"
+        "tests/wire/test_secured_commands.py::test_each_command_connects_by_every_security_protocol"
     ),
     ("docs/security.md", "ottla topic list --command-config client.properties"): (
-        "tests/wire/test_secured_commands.py::test_acls_are_added_listed_and_removed"
+        "tests/wire/test_secured_commands.py::test_acl_commands_add_list_and_remove_acls"
     ),
     ("docs/security-in-tests.md", "from confluent_kafka import Consumer, Producer"): _SECURED,
     ("docs/security-in-tests.md", "from kafka import KafkaConsumer, KafkaProducer"): _SECURED,
     ("docs/security-in-tests.md", "import asyncio"): _SECURED,
     ("docs/troubleshooting.md", "ottla health --data-dir .ottla/data"): (
-        "tests/wire/test_directories.py::test_stray_directory_is_named_and_its_records_are_read_again"
+        "tests/wire/test_directories.py::test_stray_partition_directory_is_reported_and_its_records_can_be_read_again"
     ),
     ("docs/brokers.md", "ottla cluster grow --data-dir data --brokers 3 --replication"): (
-        "tests/wire/test_cluster_growth.py::test_single_broker_grows_to_three_while_clients_continue"
+        "tests/wire/test_cluster_growth.py::test_single_broker_grows_to_a_cluster_of_three_while_clients_continue"
     ),
     (
         "examples/README.md",
@@ -276,10 +276,10 @@ ELSEWHERE = {
     ),
     ("examples/README.md", "cd examples/go && go test ./..."): "tests/wire/test_examples.py::test_go_example_passes",
     ("docs/client-faults.md", "from ottla import recipes"): (
-        "tests/wire/test_client_faults.py::test_kafka_python_sends_requests_to_the_new_coordinator"
+        "tests/wire/test_client_faults.py::test_kafka_python_sends_requests_to_the_new_coordinator_after_a_move"
     ),
     ("docs/client-faults.md", "producer.begin_transaction()"): (
-        "tests/wire/test_client_faults.py::test_librdkafka_does_not_return_from_send_offsets_after_a_restart"
+        "tests/wire/test_client_faults.py::test_librdkafka_send_offsets_to_transaction_does_not_return_after_a_broker_restart"
     ),
     ("docs/containers.md", 'new KafkaContainer(DockerImageName.parse("ottla:8.0.0").asCo'): _CONTAINERS,
     ("docs/containers.md", 'KafkaContainer("ottla:8.0.0").with_kraft()'): _CONTAINERS,
@@ -298,7 +298,7 @@ ELSEWHERE = {
     ("docs/pipeline.md", "PACKAGES=org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0,or"): (
         "tests/pipeline/kills/test_submit.py::test_killed_spark_submit_job_resumes"
     ),
-    ("docs/pytest.md", "[pytest]"): "tests/wire/test_plugin.py::test_ini_settings_apply_to_all_brokers",
+    ("docs/pytest.md", "[pytest]"): "tests/wire/test_plugin.py::test_pytest_ini_settings_apply_to_all_brokers",
 }
 """Blocks that another test covers, by reading the page or by equivalent code, with the name of this test."""
 

@@ -22,7 +22,7 @@ def test_array_elements_of_a_message_are_limited_in_total() -> None:
     assert message_elements() == 1_000
 
 
-def test_array_elements_are_counted_per_thread() -> None:
+def test_array_elements_of_messages_are_counted_per_thread() -> None:
     # A worker thread decodes large requests, and a page of the console responses, while the event loop decodes requests.
     def decode() -> None:
         begin_message()

@@ -36,7 +36,7 @@ def outcome(check: Check, raw: bytes) -> Code:
 
 
 @pytest.mark.parametrize("name", FRAMINGS)
-def test_one_shot_and_streaming_checks_agree_on_every_framing(name: str) -> None:
+def test_one_shot_and_streaming_record_checks_agree_on_every_compression_format(name: str) -> None:
     raw = framed(name)
     in_short = outcome(at_once, raw)
     if in_short is not Code.NONE or at_once(raw, ANY_TIME) is not None:
@@ -49,13 +49,13 @@ def test_error_for_linked_lz4_blocks_names_the_cause() -> None:
     assert "Java clients cannot read" in (error.message or "")
 
 
-def test_stored_linked_lz4_blocks_are_readable() -> None:
+def test_stored_batch_with_linked_lz4_blocks_is_readable() -> None:
     assert len(b"".join(pieces(memoryview(FRAMINGS["lz4/linked"][1]), LZ4))) == len(
         b"".join(pieces(memoryview(FRAMINGS["lz4/independent"][1]), LZ4))
     )
 
 
-def test_written_lz4_is_readable_by_java() -> None:
+def test_lz4_batch_written_by_ottla_is_readable_by_java() -> None:
     deflated = Deflated(LZ4)
     for _ in range(3):
         deflated.add(b"0123456789" * 10_000)
@@ -102,11 +102,10 @@ def headers(*pairs: tuple[bytes, bytes | None]) -> bytes:
 
 @BOTH
 @pytest.mark.parametrize("key", [LATIN_1, b"\xed\xa0\x80", b"\xff"])
-def test_header_keys_may_have_any_bytes(check: Check, key: bytes) -> None:
+def test_record_header_keys_may_have_any_bytes(check: Check, key: bytes) -> None:
     raw = batch(record() + record(delta=1, headers=headers((b"a", None), (key, b"x"))), count=2, timestamp_ms=NOW_MS)
     assert check(raw, rules()) in (NOW_MS, None)
     assert in_steps(raw, rules()) == NOW_MS
-    # The records after an invalid header key are still checked.
     bad = batch(record(headers=headers((key, b"x"))) + record(delta=1, key=None), count=2, timestamp_ms=NOW_MS)
     assert refused(in_steps, bad, rules(keys_wanted=True)).code is Code.INVALID_RECORD
 
@@ -126,7 +125,7 @@ def test_records_after_an_invalid_utf8_header_key_are_checked(records: bytes) ->
     assert refused(in_steps, batch(records, count=2, timestamp_ms=NOW_MS), rules()).code is Code.INVALID_RECORD
 
 
-def test_invalid_utf8_header_keys_are_decoded_like_in_java() -> None:
+def test_invalid_utf8_record_header_keys_are_decoded_like_in_java() -> None:
     pairs = ((b"a", b"1"), (LATIN_1, b"x"), (b"n" * 200, None))
     raw = batch(record() + record(delta=1, headers=headers(*pairs)) + record(delta=2, headers=headers(*pairs)), count=3)
     decoded = decode_batch("t", 0, raw, read_header(raw))
@@ -140,7 +139,7 @@ def test_records_with_valid_header_keys_are_unchanged() -> None:
     assert run(with_readable_headers(records, keeps_headers=True)) == records
 
 
-def test_many_invalid_header_keys_hold_the_loop_briefly(meter: Meter) -> None:
+def test_check_of_many_invalid_header_keys_blocks_the_event_loop_briefly(meter: Meter) -> None:
     pair = zigzag(1) + b"\xff" + zigzag(-1)
     raw = batch(record(headers=varint(20_000) + pair * 20_000), timestamp_ms=NOW_MS)
     header = read_header(raw)

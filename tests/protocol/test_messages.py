@@ -44,7 +44,7 @@ def encoded(encode: Any, message: Any, version: int) -> bytes:
 
 
 @pytest.mark.smoke
-def test_generated_modules_are_up_to_date() -> None:
+def test_generated_message_modules_are_up_to_date() -> None:
     directory = Path(messages.__file__).parent
     on_disk = {path.name: path.read_text() for path in directory.glob("*.py")}
     assert on_disk == sources(), "run `make generate`"
@@ -143,7 +143,7 @@ def test_encoded_messages_equal_those_of_kafka_python(schema: Schema, section: S
         assert bytes(message.encode(version=version)) == raw, f"version {version}"
 
 
-def test_unknown_tagged_field_is_skipped() -> None:
+def test_unknown_tagged_field_of_a_message_is_skipped() -> None:
     codec = api(26)
     raw = b"\x02t" + bytes(8) + b"\0\1" + b"\1" + b"\1\x63\2ab"
     request = decode_body(codec.decode_request, raw, 0, 5)
@@ -158,7 +158,7 @@ def test_unknown_tagged_field_is_skipped() -> None:
         pytest.param(b"\x01\xff\xff\xff\xff\x0f", id="millions of tags"),
     ],
 )
-def test_invalid_field_lengths_are_refused(raw: bytes) -> None:
+def test_message_with_invalid_field_lengths_is_refused(raw: bytes) -> None:
     codec = api(3)
     with pytest.raises(DecodeError):
         decode_body(codec.decode_request, raw, 0, 12)
@@ -180,7 +180,7 @@ def test_string_length_is_limited_to_32767_bytes_in_every_version(version: int, 
 
 
 @pytest.mark.parametrize("version", [8, 9], ids=["string", "compact"])
-def test_invalid_utf8_in_strings_is_replaced(version: int) -> None:
+def test_invalid_utf8_in_message_strings_is_replaced(version: int) -> None:
     """Invalid bytes become U+FFFD, as in Java.
 
     U+FFFD takes three bytes in UTF-8, so a string may become too long for a response. Such a string is refused.

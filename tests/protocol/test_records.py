@@ -39,7 +39,7 @@ def sealed(raw: bytearray) -> bytearray:
     return raw
 
 
-def test_valid_batch_is_accepted() -> None:
+def test_valid_record_batch_is_accepted() -> None:
     header = check_produced(batch(3, producer_id=7, producer_epoch=1, base_sequence=5))
     assert (header.record_count, header.last_offset_delta, header.producer_id, header.last_sequence) == (3, 2, 7, 7)
 
@@ -74,13 +74,13 @@ def changed(at: int, fmt: str, value: int) -> bytearray:
         pytest.param(changed(53, ">i", -5), Code.INVALID_RECORD, id="negative sequence"),
     ],
 )
-def test_invalid_batch_is_refused_with_its_code(raw: bytearray, code: Code) -> None:
+def test_invalid_record_batch_is_refused_with_its_error_code(raw: bytearray, code: Code) -> None:
     with pytest.raises(KafkaError) as refused:
         check_produced(raw)
     assert refused.value.code is code
 
 
-def test_wrong_crc_is_refused_as_corrupt_message() -> None:
+def test_batch_with_a_wrong_crc_is_refused_as_corrupt_message() -> None:
     raw = batch()
     raw[-1] ^= 1
     with pytest.raises(KafkaError) as refused:
@@ -88,7 +88,7 @@ def test_wrong_crc_is_refused_as_corrupt_message() -> None:
     assert refused.value.code is Code.CORRUPT_MESSAGE
 
 
-def test_zstd_is_refused_where_the_produce_version_does_not_allow_it() -> None:
+def test_zstd_batch_is_refused_where_the_produce_version_does_not_allow_zstd() -> None:
     raw = batch(compression=4)
     check_produced(raw)
     with pytest.raises(KafkaError) as refused:
@@ -96,7 +96,7 @@ def test_zstd_is_refused_where_the_produce_version_does_not_allow_it() -> None:
     assert refused.value.code is Code.UNSUPPORTED_COMPRESSION_TYPE
 
 
-def test_assigning_offset_and_leader_epoch_keeps_the_crc_valid() -> None:
+def test_assigning_offset_and_leader_epoch_keeps_the_batch_crc_valid() -> None:
     raw = batch()
     assign(raw, 1234, 5)
     header = read_header(raw)
@@ -104,7 +104,7 @@ def test_assigning_offset_and_leader_epoch_keeps_the_crc_valid() -> None:
     assert crc_is_valid(raw, header)
 
 
-def test_append_time_replaces_batch_timestamps_with_a_new_crc() -> None:
+def test_log_append_time_replaces_batch_timestamps_and_crc() -> None:
     raw = batch()
     stamp_append_time(raw, NOW_MS + 77)
     header = read_header(raw)
@@ -114,7 +114,7 @@ def test_append_time_replaces_batch_timestamps_with_a_new_crc() -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_marker_round_trips(commit: bool) -> None:
+def test_transaction_marker_round_trips(commit: bool) -> None:
     marker = EndTxnMarker(4242, 7, commit, 3)
     raw = build_marker(marker, NOW_MS)
     header = read_header(raw)
@@ -125,7 +125,7 @@ def test_marker_round_trips(commit: bool) -> None:
     assert (record.key, record.value) == (b"\0\0\0" + bytes([commit]), b"\0\0\0\0\0\3")
 
 
-def test_iteration_ends_before_an_incomplete_batch() -> None:
+def test_iteration_over_batches_ends_before_an_incomplete_batch() -> None:
     whole = bytes(batch(1) + batch(2))
     assert [h.record_count for _, h in batches(whole)] == [1, 2]
     assert [h.record_count for _, h in batches(whole[:-1])] == [1]
@@ -136,7 +136,7 @@ def test_producer_sequence_numbers_wrap_around(sequence: int, by: int, expected:
     assert advance_sequence(sequence, by) == expected
 
 
-def test_undecodable_payload_is_refused_as_corrupt_message() -> None:
+def test_batch_with_an_undecodable_payload_is_refused_as_corrupt_message() -> None:
     raw = batch(3, compression=1)
     raw[70:75] = b"\xff" * 5
     with pytest.raises(KafkaError) as refused:

@@ -6,7 +6,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.remedies import ABORTABLE, FENCED, RETRIABLE, code_of, name_of
 
 
-def test_error_categories_are_disjoint() -> None:
+def test_retriable_abortable_and_fencing_error_codes_are_disjoint() -> None:
     assert len(RETRIABLE | ABORTABLE | FENCED) == len(RETRIABLE) + len(ABORTABLE) + len(FENCED)
     assert Code.NONE not in RETRIABLE | ABORTABLE | FENCED
 

@@ -58,7 +58,7 @@ def log(directory: LogDirectory) -> Log:
     return made
 
 
-def test_error_in_a_thread_step_is_raised_in_the_generator() -> None:
+def test_error_in_a_thread_step_is_raised_in_the_awaiting_coroutine() -> None:
     def fails() -> None:
         raise OSError(errno.EIO, "no")
 
@@ -87,7 +87,7 @@ def leftovers(fs: MemoryFilesystem) -> list[str]:
     return [path for path in fs.files if path.endswith(".cleaned")]
 
 
-def test_interrupted_cleaning_leaves_no_file(fs: Faulty, directory: LogDirectory, log: Log) -> None:
+def test_interrupted_log_cleaning_leaves_no_file(fs: Faulty, directory: LogDirectory, log: Log) -> None:
     steps = cleaning(log)
     aside = next(step for step in steps.__await__() if step is not None)
     assert leftovers(fs)
@@ -106,7 +106,7 @@ def test_cleaned_segment_whose_sync_fails_leaves_no_file(fs: Faulty, log: Log) -
     assert log.first_dirty_offset == 0
 
 
-def test_failed_sync_is_raised_after_the_log_has_failed(fs: Faulty, log: Log) -> None:
+def test_failed_fsync_is_raised_after_the_log_has_failed(fs: Faulty, log: Log) -> None:
     steps = cleaning(log)
     next(step for step in steps.__await__() if step is not None)
     log.is_failed = True
@@ -116,7 +116,7 @@ def test_failed_sync_is_raised_after_the_log_has_failed(fs: Faulty, log: Log) ->
 
 
 @pytest.mark.parametrize("unsyncable", ["00.log", ".cleaned"])
-def test_cleaning_distinguishes_a_failed_sync_from_a_refused_write(
+def test_log_cleaning_distinguishes_a_failed_fsync_from_a_refused_write(
     fs: Faulty, directory: LogDirectory, log: Log, unsyncable: str
 ) -> None:
     fs.unsyncable = unsyncable
@@ -143,7 +143,7 @@ def result(steps: Steps[TimestampedOffset | None]) -> int | None:
 
 
 @pytest.mark.usefixtures("every_step")
-def test_lookup_finds_the_first_record_while_the_log_changes(log: Log) -> None:
+def test_timestamp_lookup_finds_the_first_record_while_the_log_changes(log: Log) -> None:
     """Retention deletes segments after each step of the lookup. They may be already searched, in use, or not yet reached."""
     wanted = 20
     in_all = sum(1 for _ in looked_up(log, NOW_MS + wanted).__await__())
@@ -162,7 +162,7 @@ def test_lookup_finds_the_first_record_while_the_log_changes(log: Log) -> None:
 
 
 @pytest.mark.usefixtures("every_step")
-def test_lookup_finds_the_first_record_while_segments_are_merged(log: Log) -> None:
+def test_timestamp_lookup_finds_the_first_record_while_segments_are_merged(log: Log) -> None:
     wanted, config = 20, LogConfig(segment_bytes=100_000, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
     for after in range(sum(1 for _ in looked_up(log, NOW_MS + wanted).__await__())):
         again = LogDirectory(MemoryFilesystem(), "d").create("t", 0, COMPACTED, bytes(16))
@@ -183,7 +183,7 @@ def put_keyed(log: Log, at: int) -> None:
 
 
 @pytest.mark.usefixtures("every_step")
-def test_lookup_in_a_deleted_log_fails_without_reading(directory: LogDirectory, log: Log) -> None:
+def test_timestamp_lookup_in_a_deleted_log_fails_without_reading(directory: LogDirectory, log: Log) -> None:
     in_all = sum(1 for _ in looked_up(log, NOW_MS + 20).__await__())
     for after in range(1, in_all):
         steps = looked_up(log, NOW_MS + 20)

@@ -70,7 +70,7 @@ def blamed(error: KafkaError) -> list[int]:
 
 @BOTH
 @CODECS
-def test_records_without_a_key_are_reported(check: Check, codec: int) -> None:
+def test_batch_with_records_without_a_key_is_refused_if_keys_are_required(check: Check, codec: int) -> None:
     raw = packed([record(delta=i, key=None if i in (1, 3) else b"k") for i in range(5)], codec)
     assert check(raw, rules()) == NOW_MS
     error = refused(check, raw, rules(keys_wanted=True))
@@ -81,7 +81,7 @@ def test_records_without_a_key_are_reported(check: Check, codec: int) -> None:
 
 @BOTH
 @CODECS
-def test_timestamps_out_of_range_are_reported(check: Check, codec: int) -> None:
+def test_record_timestamps_out_of_range_are_reported(check: Check, codec: int) -> None:
     """The timestamp of each record is checked, not the maximum timestamp in the batch header."""
     deltas = [0, -20_000, 5, 20_000, 10_000]
     raw = packed([record(delta=i, timestamp_delta_ms=d) for i, d in enumerate(deltas)], codec)
@@ -93,7 +93,7 @@ def test_timestamps_out_of_range_are_reported(check: Check, codec: int) -> None:
 
 
 @BOTH
-def test_invalid_timestamp_sets_the_code_and_missing_key_the_message(check: Check) -> None:
+def test_invalid_timestamp_decides_the_error_code_and_missing_key_the_error_message(check: Check) -> None:
     raw = packed([record(), record(delta=1, key=None, timestamp_delta_ms=20_000), record(delta=2, timestamp_delta_ms=20_000)])
     error = refused(check, raw, rules(keys_wanted=True))
     assert isinstance(error, RecordsRefused)
@@ -102,13 +102,13 @@ def test_invalid_timestamp_sets_the_code_and_missing_key_the_message(check: Chec
 
 
 @BOTH
-def test_missing_timestamp_is_never_out_of_range(check: Check) -> None:
+def test_missing_record_timestamp_is_never_out_of_range(check: Check) -> None:
     raw = batch(record() + record(delta=1), count=2, timestamp_ms=-1)
     assert check(raw, rules()) == -1
 
 
 @BOTH
-def test_append_time_set_by_a_client_is_refused(check: Check) -> None:
+def test_produced_batch_with_log_append_time_is_refused(check: Check) -> None:
     raw = packed([record(), record(delta=1)], attributes=TIMESTAMP_TYPE_BIT)
     assert check(raw, rules()) == NOW_MS
     error = refused(check, raw, rules(is_append_time=True))
@@ -116,7 +116,7 @@ def test_append_time_set_by_a_client_is_refused(check: Check) -> None:
 
 
 @CODECS
-def test_one_shot_and_streaming_checks_agree_on_random_batches(codec: int) -> None:
+def test_one_shot_and_streaming_record_checks_agree_on_random_batches(codec: int) -> None:
     random = Random(codec)
     for _ in range(100):
         size = random.choice([0, 3, 200, 70_000])
@@ -166,7 +166,7 @@ def test_large_records_are_checked_without_buffering_them(codec: int, key_bytes:
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_truncated_payload_is_refused_as_corrupt(codec: int) -> None:
+def test_truncated_batch_payload_is_refused_as_corrupt_message(codec: int) -> None:
     payload = compress(record(value=Random(1).randbytes(300_000)), codec)
     for cut in (1, 5, len(payload) // 2):
         raw = batch(payload[:-cut], attributes=codec, timestamp_ms=NOW_MS)
@@ -175,7 +175,7 @@ def test_truncated_payload_is_refused_as_corrupt(codec: int) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
-def test_payload_beyond_the_decompression_limit_is_refused_as_too_large(codec: int) -> None:
+def test_batch_payload_beyond_the_decompression_limit_is_refused_as_too_large(codec: int) -> None:
     raw = packed([record(value=bytes(20 * MIB))], codec)
     assert in_steps(raw, rules()) == NOW_MS
     error = refused(in_steps, raw, rules(), 10 * MIB)
@@ -184,7 +184,7 @@ def test_payload_beyond_the_decompression_limit_is_refused_as_too_large(codec: i
 
 
 @BOTH
-def test_impossible_record_count_is_refused_before_decoding(check: Check) -> None:
+def test_impossible_record_count_of_a_batch_is_refused_before_decoding(check: Check) -> None:
     assert refused(check, packed([record()], count=2**31 - 1), rules()).code is Code.INVALID_RECORD
     assert refused(check, packed([record()], ZSTD, count=2**31 - 1), rules()).code is Code.MESSAGE_TOO_LARGE
     assert refused(check, packed([record()], ZSTD, count=2), rules()).code is Code.INVALID_RECORD
@@ -203,7 +203,7 @@ def test_many_invalid_records_are_reported_in_steps(codec: int) -> None:
     assert check_records(raw, header, rules(), allowance) == NOW_MS
 
 
-def test_number_of_record_errors_per_batch_is_bounded() -> None:
+def test_number_of_reported_record_errors_per_batch_is_bounded() -> None:
     raw = packed([record(delta=i, key=None) for i in range(12_000)])
     error = refused(in_steps, raw, rules(keys_wanted=True))
     assert blamed(error) == list(range(10_000))
@@ -231,7 +231,7 @@ def check_steps(meter: Meter, raw: bytes, limit: Limit = STEP) -> None:
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_compressed_payload_is_decompressed_in_a_thread(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compressed_batch_payload_is_decompressed_in_a_thread(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
     is_on_loop, inflated = True, [0, 0]
 
     def counted(payload: memoryview, compression: int) -> Iterator[memoryview | bytes]:
@@ -251,14 +251,14 @@ def test_compressed_payload_is_decompressed_in_a_thread(codec: int, monkeypatch:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
-def test_decompression_bomb_uses_little_memory_and_holds_the_loop_briefly(meter: Meter, codec: int) -> None:
+def test_decompression_bomb_uses_little_memory_and_blocks_the_event_loop_briefly(meter: Meter, codec: int) -> None:
     raw = packed([record(value=bytes(40 * MIB))], codec)
     check_steps(meter, raw)
     assert peak_bytes(raw) < 8 * MIB
 
 
 @CODECS
-def test_many_tiny_records_use_little_memory_and_hold_the_loop_briefly(meter: Meter, codec: int) -> None:
+def test_many_tiny_records_use_little_memory_and_block_the_event_loop_briefly(meter: Meter, codec: int) -> None:
     count = 20_000
     raw = bytes(build_batch([(None, b"")] * count, NOW_MS, compression=codec))
     check_steps(meter, raw)
@@ -268,7 +268,9 @@ def test_many_tiny_records_use_little_memory_and_hold_the_loop_briefly(meter: Me
 @pytest.mark.smoke
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 @pytest.mark.parametrize(("count", "headers"), [(1, 500_000), (20, 25_000), (20_000, 25)])
-def test_records_with_many_headers_hold_the_loop_briefly(meter: Meter, codec: int, count: int, headers: int) -> None:
+def test_check_of_records_with_many_headers_blocks_the_event_loop_briefly(
+    meter: Meter, codec: int, count: int, headers: int
+) -> None:
     """A record header may have only two bytes, but decoding it takes more time than any other two bytes of a record."""
     headers = min(headers, max(150_000, meter.size(headers)))
     raw = packed([record(delta=i, headers=varint(headers) + b"\0\1" * headers) for i in range(count)], codec)
@@ -278,7 +280,7 @@ def test_records_with_many_headers_hold_the_loop_briefly(meter: Meter, codec: in
 
 @CODECS
 @pytest.mark.parametrize("sizes", [(10, 100), (100, 10), (10, 50_000), (10, 10 * MIB)])
-def test_record_up_to_the_topic_limit_is_accepted(codec: int, sizes: tuple[int, int]) -> None:
+def test_record_up_to_max_message_bytes_is_accepted(codec: int, sizes: tuple[int, int]) -> None:
     """The limit applies only to records of a compressed batch. A record's size includes its key, headers and varints."""
     raw = packed([record(delta=i, value=bytes(size)) for i, size in enumerate(sizes)], codec)
     largest = max(len(record(delta=i, value=bytes(size))) - len(varint(max(sizes))) for i, size in enumerate(sizes))

@@ -29,12 +29,12 @@ def _chain(length: int, *, is_closed: bool = False) -> RegistryState:
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_references_come_before_the_schemas_that_use_them(is_closed: bool) -> None:
+def test_schema_references_come_before_the_schemas_that_use_them(is_closed: bool) -> None:
     texts = references_of(_chain(MAX_REFERENCES, is_closed=is_closed), [_reference(0), _reference(5)])
     assert [text.name for text in texts] == [f"{number}.json" for number in reversed(range(MAX_REFERENCES))]
 
 
-def test_long_chain_of_references_is_refused() -> None:
+def test_long_chain_of_schema_references_is_refused() -> None:
     with pytest.raises(RegistryError, match="at most 1,000 schemas") as error:
         references_of(_chain(20 * MAX_REFERENCES), [_reference(0)])
     assert error.value.code == 42201

@@ -79,7 +79,7 @@ def test_malformed_registry_records_change_nothing(key: bytes | None, value: byt
     assert (state.subjects, state.levels, state.modes) == ({}, {}, {})
 
 
-def test_metadata_is_kept_as_it_was_sent() -> None:
+def test_schema_metadata_is_stored_as_it_was_sent() -> None:
     schema = SchemaText(kind="AVRO", text='"int"', metadata='{"properties":{"owner":"me"}}')
     value = version_record(Version(subject="a", version=1, schema_id=1, schema=schema)).value
     assert value is not None
@@ -87,7 +87,7 @@ def test_metadata_is_kept_as_it_was_sent() -> None:
 
 
 @pytest.mark.parametrize(("version", "schema_id"), [(1, 999_999_999_999), (1, 2**31), (1, 0), (1, -7), (-7, 1), (0, 1), (2**31, 1)])
-def test_record_with_an_out_of_range_number_is_ignored_with_a_reason(version: int, schema_id: int) -> None:
+def test_registry_record_with_an_out_of_range_number_is_ignored_and_logged(version: int, schema_id: int) -> None:
     state = RegistryState(identity)
     record = version_record(
         Version(subject="s", version=version, schema_id=schema_id, schema=SchemaText(kind="AVRO", text='"int"'))
@@ -116,7 +116,7 @@ def test_unknown_registry_mode_keeps_the_previous_mode(value: bytes) -> None:
     assert state.mode("s") == "READONLY"
 
 
-def test_logged_reason_for_an_ignored_record_is_short() -> None:
+def test_logged_reason_for_an_ignored_registry_record_is_short() -> None:
     record = subject_record(MODE, "s" * 10_000, {"mode": "\n" * 10_000})
     reason = str(RegistryState(identity).replay(record.key, record.value))
     assert len(reason) < 150

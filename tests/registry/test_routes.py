@@ -47,7 +47,7 @@ def test_subjects_share_schema_ids_but_not_versions(registry: StoredRegistry) ->
     assert [v["id"] for v in registry.ask("GET", "/schemas?offset=1&limit=1")] == [2]
 
 
-def test_schema_with_different_white_space_gets_the_same_id(registry: StoredRegistry) -> None:
+def test_schemas_that_differ_only_in_white_space_get_the_same_id(registry: StoredRegistry) -> None:
     assert registry.register("a", json.dumps(ONE, indent=4)) == 1
     assert registry.register("a", json.dumps(ONE, separators=(",", ":"))) == 1
     assert registry.ask("POST", "/subjects/a", {"schema": json.dumps(dict(reversed(ONE.items())))})["version"] == 1
@@ -55,7 +55,7 @@ def test_schema_with_different_white_space_gets_the_same_id(registry: StoredRegi
     assert len(registry.log.records) == 1
 
 
-def test_lookup_distinguishes_unknown_subject_and_unknown_schema(registry: StoredRegistry) -> None:
+def test_schema_lookup_distinguishes_unknown_subject_and_unknown_schema(registry: StoredRegistry) -> None:
     assert registry.code("POST", "/subjects/a", {"schema": '"int"'}) == 40401
     registry.register("a", ONE)
     assert registry.code("POST", "/subjects/a", {"schema": '"int"'}) == 40403
@@ -84,7 +84,7 @@ def test_incompatible_schema_is_refused_and_changes_nothing(registry: StoredRegi
         ("FULL_TRANSITIVE", False),
     ],
 )
-def test_transitive_levels_compare_with_all_versions(registry: StoredRegistry, level: str, allowed: bool) -> None:
+def test_transitive_compatibility_levels_compare_with_all_versions(registry: StoredRegistry, level: str, allowed: bool) -> None:
     registry.ask("PUT", "/config/a", {"compatibility": "NONE"})
     registry.register("a", record("A", "a:string"))
     registry.register("a", record("A", "a:int"))
@@ -93,7 +93,7 @@ def test_transitive_levels_compare_with_all_versions(registry: StoredRegistry, l
     assert registry.ask("POST", "/compatibility/subjects/a/versions", {"schema": wider})["is_compatible"] is allowed
 
 
-def test_no_schema_is_parsed_while_the_log_is_locked(registry: StoredRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_schema_is_parsed_while_the_registry_log_is_locked(registry: StoredRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
 
     def parse(kind: str, text: str, references: Sequence[NamedText]) -> Parsed:
@@ -110,7 +110,7 @@ def test_no_schema_is_parsed_while_the_log_is_locked(registry: StoredRegistry, m
     assert parsed
 
 
-def test_schema_is_compared_again_if_the_subject_has_changed_meanwhile(
+def test_schema_is_compared_again_if_its_subject_changed_during_the_comparison(
     registry: StoredRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry.register("a", ONE)
@@ -148,7 +148,7 @@ def test_schema_identity_is_computed_once_per_version_and_request(registry: Stor
     assert len(computed) <= 3 * 10 + 1
 
 
-def test_soft_deletion_hides_and_hard_deletion_removes(registry: StoredRegistry) -> None:
+def test_soft_deletion_hides_a_schema_version_and_hard_deletion_removes_it(registry: StoredRegistry) -> None:
     registry.register("a", ONE)
     registry.register("a", TWO)
     assert registry.code("DELETE", "/subjects/a?permanent=true") == 40405
@@ -169,7 +169,7 @@ def test_soft_deletion_hides_and_hard_deletion_removes(registry: StoredRegistry)
     assert registry.ask("GET", "/subjects/a/versions") == [1]
 
 
-def test_schema_that_was_deleted_gets_its_id_and_a_new_version(registry: StoredRegistry) -> None:
+def test_deleted_schema_that_is_registered_again_gets_its_id_and_a_new_version(registry: StoredRegistry) -> None:
     registry.register("a", ONE)
     registry.ask("DELETE", "/subjects/a")
     assert registry.register("a", ONE) == 1
@@ -177,7 +177,7 @@ def test_schema_that_was_deleted_gets_its_id_and_a_new_version(registry: StoredR
     assert registry.ask("GET", "/subjects/a/versions?deleted=true") == [1, 2]
 
 
-def test_deletion_of_a_subject_removes_its_level_and_mode(registry: StoredRegistry) -> None:
+def test_deletion_of_a_subject_removes_its_compatibility_level_and_mode(registry: StoredRegistry) -> None:
     registry.register("a", ONE)
     registry.ask("PUT", "/config/a", {"compatibility": "NONE"})
     registry.ask("DELETE", "/subjects/a")
@@ -200,7 +200,7 @@ def test_referenced_schema_cannot_be_deleted(registry: StoredRegistry) -> None:
     assert registry.ask("DELETE", "/subjects/address") == [1]
 
 
-def test_registry_modes_restrict_changes(registry: StoredRegistry) -> None:
+def test_readonly_mode_refuses_changes_and_import_mode_accepts_given_schema_ids(registry: StoredRegistry) -> None:
     registry.register("a", ONE)
     assert registry.ask("PUT", "/mode/a", {"mode": "READONLY"}) == {"mode": "READONLY"}
     assert registry.code("POST", "/subjects/a/versions", {"schema": json.dumps(TWO)}) == 42205
@@ -269,19 +269,19 @@ def test_refused_registry_requests_have_confluents_error_codes(
     assert len(registry.log.records) == 1
 
 
-def test_subject_may_contain_an_escaped_slash(registry: StoredRegistry) -> None:
+def test_registry_subject_may_contain_an_escaped_slash(registry: StoredRegistry) -> None:
     registry.register("google%2Ftype%2Fdate.proto", ONE)
     assert registry.ask("GET", "/subjects") == ["google/type/date.proto"]
     assert registry.ask("GET", "/subjects/:.:google%2Ftype%2Fdate.proto/versions") == [1]
 
 
-def test_total_size_of_all_schemas_is_limited(registry: StoredRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_total_size_of_all_registered_schemas_is_limited(registry: StoredRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.registry.commands.MAX_SCHEMAS_BYTES", 100)
     registry.register("a", ONE)
     assert registry.code("POST", "/subjects/b/versions", {"schema": json.dumps(record("B", "a:int", "b:int"))}) == 42209
 
 
-def test_registry_describes_itself(registry: StoredRegistry) -> None:
+def test_schema_registry_returns_its_contexts_schema_types_and_cluster_id(registry: StoredRegistry) -> None:
     assert registry.ask("GET", "/") == {}
     assert registry.ask("GET", "/contexts") == ["."]
     assert list(registry.ask("GET", "/schemas/types")) == ["JSON", "PROTOBUF", "AVRO"]
@@ -294,7 +294,7 @@ def _put(registry: StoredRegistry, subject: str, version: int, schema_id: int, t
     registry.log.append([version_record(Version(subject=subject, version=version, schema_id=schema_id, schema=schema))])
 
 
-def test_no_id_is_allocated_beyond_four_bytes(registry: StoredRegistry) -> None:
+def test_no_schema_id_is_allocated_beyond_four_bytes(registry: StoredRegistry) -> None:
     _put(registry, "foreign", 1, 2**31 - 1)
     assert registry.register("a", "int") == 2**31 - 1
     with pytest.raises(RegistryError, match="no schema id is left, because 2147483647 is used") as error:
@@ -306,13 +306,13 @@ def test_no_id_is_allocated_beyond_four_bytes(registry: StoredRegistry) -> None:
     assert registry.register("b", ONE, id=5) == 5
 
 
-def test_no_version_is_allocated_beyond_the_maximum(registry: StoredRegistry) -> None:
+def test_no_schema_version_is_allocated_beyond_the_maximum(registry: StoredRegistry) -> None:
     _put(registry, "a", 2**31 - 1, 1)
     with pytest.raises(RegistryError, match="subject 'a' has no version left"):
         registry.register("a", "long")
 
 
-def test_stored_schema_that_is_invalid_is_named(registry: StoredRegistry) -> None:
+def test_error_for_an_invalid_stored_schema_names_its_version(registry: StoredRegistry) -> None:
     registry.register("a", "int")
     _put(registry, "a", 2, 2, '{"type":"nonsense"}')
     with pytest.raises(RegistryError, match=r"the stored version 2, with which .* is not valid; delete that version"):
@@ -321,12 +321,12 @@ def test_stored_schema_that_is_invalid_is_named(registry: StoredRegistry) -> Non
     assert registry.register("a", "long") == 3
 
 
-def test_subject_that_is_not_utf8_is_refused(registry: StoredRegistry) -> None:
+def test_registry_subject_that_is_not_utf8_is_refused(registry: StoredRegistry) -> None:
     assert registry.code("POST", "/subjects/%ff/versions", {"schema": '"int"'}) == 42208
     assert registry.code("GET", "/config/a%c3") == 42208
 
 
-def test_too_deeply_nested_request_body_is_reported_as_such(registry: StoredRegistry) -> None:
+def test_too_deeply_nested_request_body_of_the_registry_is_refused(registry: StoredRegistry) -> None:
     path, query = parsed_target("/config")
     with pytest.raises(RegistryError, match="the body is nested too deeply"):
         registry.routes.answer(RegistryRequest(method="PUT", path=path, query=query, body=b"[" * 100_000))

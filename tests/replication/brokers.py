@@ -167,7 +167,7 @@ class ReplicaServer:
         self.env.call_later(interval_ms(self.live_config.settings), begin)
 
     def send(self, message: Any, then: Then) -> None:
-        """Implements `replication.in_sync_changes.Controller`."""
+        """Send a request to the controller (implements `replication.in_sync_changes.Controller`)."""
         self._world.asked(self, message, then)
 
     def learn(self, records: list[LogRecord]) -> None:
@@ -258,7 +258,7 @@ class ReplicaServer:
 
 
 class ReplicaBrokersWorld:
-    """Machines, a network, and the controller's state."""
+    """The brokers' machines, their network, and the controller's state."""
 
     def __init__(
         self,

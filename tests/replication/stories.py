@@ -19,7 +19,7 @@ POWER_EVERY = 4
 
 
 class Anomaly(AssertionError):
-    """A violation of a guarantee of replication."""
+    """Raised when a guarantee of replication is violated."""
 
 
 def held(condition: object, what: str) -> None:
@@ -153,7 +153,7 @@ class Story:
         scheduler = self.world.scheduler
         end_ms = scheduler.now_ms + ms
         while scheduler.now_ms < end_ms:
-            # The clock counts whole milliseconds.
+            # The simulated clock counts whole milliseconds, so each step takes at least one.
             scheduler.advance(max(1, min(5, int(end_ms - scheduler.now_ms))))
             self.check()
 

@@ -43,7 +43,7 @@ def values(world: ReplicaBrokersWorld, broker_id: int, *, committed: bool = Fals
     return [raw for header, raw in stored(log) if not committed or header.next_offset <= log.high_watermark]
 
 
-def test_acks_all_waits_for_all_in_sync_replicas(world: ReplicaBrokersWorld) -> None:
+def test_produce_with_acks_all_waits_for_all_in_sync_replicas(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     producer.send(1, b"a")
     assert producer.codes == {}
@@ -55,14 +55,14 @@ def test_acks_all_waits_for_all_in_sync_replicas(world: ReplicaBrokersWorld) -> 
     assert [world.partition(b).log.high_watermark for b in (1, 2, 3)] == [1, 1, 1]
 
 
-def test_acks_1_waits_for_the_leader_only(world: ReplicaBrokersWorld) -> None:
+def test_produce_with_acks_1_waits_for_the_leader_only(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     producer.send(1, b"a", acks=1)
     assert producer.codes == {b"a": Code.NONE}
     assert world.partition(1).log.high_watermark == 0
 
 
-def test_follower_refuses_produce(world: ReplicaBrokersWorld) -> None:
+def test_follower_refuses_produce_requests(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     producer.send(2, b"a")
     assert producer.codes == {b"a": Code.NOT_LEADER_OR_FOLLOWER}
@@ -146,7 +146,7 @@ def test_acks_all_below_min_insync_replicas_is_refused_and_acks_1_records_stay_u
     assert world.partition(1).log.high_watermark == 2
 
 
-def test_waiting_producer_gets_not_leader_or_follower_after_a_leader_change(world: ReplicaBrokersWorld) -> None:
+def test_parked_acks_all_produce_gets_not_leader_or_follower_after_a_leader_change(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     for other in ("broker-2", "broker-3"):
         world.links.cut("broker-1", other)
@@ -200,7 +200,7 @@ def test_follower_restarts_at_the_leaders_log_start(world: ReplicaBrokersWorld) 
     assert set(world.registration().isr) == {1, 2, 3}
 
 
-def test_start_uses_the_checkpointed_high_watermark(world: ReplicaBrokersWorld) -> None:
+def test_restarted_broker_uses_the_checkpointed_high_watermark(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     producer.send(1, b"a")
     world.wait(1_500)
@@ -217,7 +217,7 @@ def test_start_uses_the_checkpointed_high_watermark(world: ReplicaBrokersWorld) 
     assert (log.high_watermark, log.log_end_offset) == (1, 2), "the last record of the leader is not committed"
 
 
-def test_leader_refuses_fetches_of_an_earlier_incarnation(world: ReplicaBrokersWorld) -> None:
+def test_leader_refuses_fetches_of_an_earlier_broker_incarnation(world: ReplicaBrokersWorld) -> None:
     partition = world.partition(1)
     epoch = world.state.registrations.brokers[2].broker_epoch
     partition.replica_fetched(2, 0, 0, epoch)
@@ -229,7 +229,7 @@ def test_leader_refuses_fetches_of_an_earlier_incarnation(world: ReplicaBrokersW
         world.partition(2).replica_fetched(3, 0, 0, -1)
 
 
-def test_batch_is_synced_on_all_in_sync_replicas_before_the_response_with_durability_power() -> None:
+def test_acks_all_with_durability_power_waits_for_fsync_on_all_in_sync_replicas() -> None:
     world = ReplicaBrokersWorld(3, settings={"ottla.durability": "power"})
     world.settle()
     producer = Producer(world)
@@ -247,7 +247,7 @@ def test_batch_is_synced_on_all_in_sync_replicas_before_the_response_with_durabi
     assert [b"a" in b"".join(values(world, broker_id)) for broker_id in (1, 2, 3)] == [True] * 3
 
 
-def test_waiting_consumer_gets_a_batch_when_it_is_committed(world: ReplicaBrokersWorld) -> None:
+def test_parked_consumer_fetch_gets_a_batch_when_the_batch_is_committed(world: ReplicaBrokersWorld) -> None:
     answers: list[PartitionData] = []
     world.server(1).consume(answers.append)
     for other in ("broker-2", "broker-3"):
@@ -311,7 +311,7 @@ def test_new_leader_returns_no_latest_offset_before_its_high_watermark_is_known(
     assert server.last_offset(5).offset == 1
 
 
-def test_delete_records_waits_for_the_followers(world: ReplicaBrokersWorld) -> None:
+def test_delete_records_response_waits_for_the_followers(world: ReplicaBrokersWorld) -> None:
     for number in range(3):
         Producer(world).send(1, b"%d" % number)
     world.wait(600)
@@ -365,7 +365,7 @@ def test_follower_starts_a_new_fetch_session_when_the_leader_lost_the_old_sessio
     assert len(sessions) == 2
 
 
-def test_followers_without_a_session_send_full_fetches() -> None:
+def test_followers_without_a_fetch_session_send_full_fetches() -> None:
     world = ReplicaBrokersWorld(6, partitions=3)
     for server in world.up.values():
         server.fetch_sessions._slots = 0
@@ -404,7 +404,7 @@ def test_follower_with_a_full_disk_leaves_the_in_sync_replicas_and_rejoins(world
     assert values(world, 3) == values(world, 1)
 
 
-def test_damaged_follower_partition_stops_fetching(world: ReplicaBrokersWorld) -> None:
+def test_follower_stops_fetching_a_damaged_partition(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     producer.send(1, b"a")
     world.wait(500)

@@ -39,7 +39,7 @@ REACHED = (
 """States that at least one history must reach, because otherwise the test would cover too little."""
 
 
-def test_acknowledged_records_survive_and_logs_converge() -> None:
+def test_acknowledged_records_survive_and_replica_logs_converge_in_random_histories() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS):
         seen.update(Story(seed).play(STEPS).seen)
@@ -136,7 +136,7 @@ PLANTS = (
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
-def test_planted_fault_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_planted_in_replication_code_is_caught_by_random_histories(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     given = plant(monkeypatch)
     for seed in range(SEEDS_TO_CATCH):
         try:

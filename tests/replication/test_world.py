@@ -40,7 +40,7 @@ REACHED = (
 """States that at least one history must reach, because otherwise the test would cover too little."""
 
 
-def test_committed_records_survive_and_logs_converge() -> None:
+def test_committed_records_survive_and_replica_logs_converge_in_random_schedules() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS):
         seen.update(play(seed).seen)
@@ -112,7 +112,9 @@ def never_detects_diverging_logs(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     ],
     ids=lambda plant: plant.__name__,
 )
-def test_planted_fault_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_planted_in_replication_decisions_is_caught_by_random_schedules(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given = plant(monkeypatch)
     for seed in range(SEEDS_TO_CATCH):
         try:

@@ -50,7 +50,7 @@ NO_LEADER = -1
 
 
 class Anomaly(AssertionError):
-    """A violation of a guarantee of replication."""
+    """Raised when a guarantee of replication is violated."""
 
 
 def held(condition: object, what: str) -> None:

@@ -20,7 +20,7 @@ BATCHES = Path(__file__).with_name("batches.json")
 EPOCHS = SEQUENCES = (-1, -2, 0, 5)
 BITS = {"none": 0, "transactional": TRANSACTIONAL_BIT, "control": CONTROL_BIT, "both": TRANSACTIONAL_BIT | CONTROL_BIT}
 SPECIAL = {"latest": -1, "earliest": -2, "max": -3, "local": -4, "tiered": -5, "pending": -6}
-"""Special timestamps of ListOffsets."""
+"""Special timestamps of ListOffsets by name."""
 
 
 @cache

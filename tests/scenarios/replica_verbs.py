@@ -189,7 +189,7 @@ def epoch_end(world: World, words: Words) -> Ask:
     return Ask(request, words.version(4), show)
 
 
-# requests of a leader to the controller
+# Commands that send a leader's requests to the controller.
 
 
 @verb

@@ -120,7 +120,6 @@ def _acknowledged(words: Words, make: Any) -> list[Any]:
 
 
 def _named(world: World, words: Words) -> list[tuple[bytes, int, str]]:
-    """Return the partitions that a command names, with their topic ids."""
     names = [one for word in words.plain[2:3] if ":" not in word for one in word.split(",")]
     return [(topic_id_of(world, one), world.partition(one)[1], one) for one in names]
 

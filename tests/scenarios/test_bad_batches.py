@@ -88,20 +88,22 @@ STRICTER = {
 
 @pytest.mark.entry("BAD-15", "PRD-11", "PRD-15")
 @pytest.mark.parametrize("name", REFUSED_BY_BOTH)
-def test_records_contradicting_the_batch_header_are_refused(raw: RawClient, topic: str, name: str) -> None:
+def test_produced_records_that_contradict_the_batch_header_are_refused(raw: RawClient, topic: str, name: str) -> None:
     assert produce(raw, topic, REFUSED_BY_BOTH[name]) is Code.INVALID_RECORD
     assert end_offset(raw, topic) == 0
 
 
 @pytest.mark.entry("BAD-15")
 @pytest.mark.parametrize("lengths", [{"key": b"", "key_length": -2}, {"value": b"", "value_length": -3}], ids=["key", "value"])
-def test_record_lengths_below_minus_one_mean_null(raw: RawClient, topic: str, lengths: dict[str, Any]) -> None:
+def test_negative_record_key_or_value_lengths_mean_null(raw: RawClient, topic: str, lengths: dict[str, Any]) -> None:
     assert produce(raw, topic, batch(record(**lengths))) is Code.NONE
 
 
 @pytest.mark.entry("BAD-15")
 @pytest.mark.parametrize("name", STRICTER)
-def test_invalid_batches_accepted_by_kafka_are_refused_by_ottla(raw: RawClient, topic: str, name: str, target: str) -> None:
+def test_invalid_produced_batches_that_kafka_accepts_are_refused_by_ottla(
+    raw: RawClient, topic: str, name: str, target: str
+) -> None:
     raw_batch, of_kafka = STRICTER[name]
     code = produce(raw, topic, raw_batch)
     if target == "kafka":
@@ -143,7 +145,7 @@ def test_decompression_bomb_within_the_limits_is_stored_unchanged(
 @pytest.mark.parametrize(
     ("config", "age_ms"), [("message_timestamp_before_max_ms", 60_000), ("message_timestamp_after_max_ms", -60_000)]
 )
-def test_timestamps_out_of_bounds_are_refused(raw: RawClient, config: str, age_ms: int) -> None:
+def test_produced_timestamps_out_of_bounds_are_refused(raw: RawClient, config: str, age_ms: int) -> None:
     name = f"stamps-{config.split('_')[2]}-{time.time_ns()}"
     create(raw, name, **{config: "10000"})
     now_ms = time.time_ns() // 1_000_000
@@ -153,7 +155,7 @@ def test_timestamps_out_of_bounds_are_refused(raw: RawClient, config: str, age_m
 
 @pytest.mark.entry("PRD-14")
 @pytest.mark.parametrize("version", [3, 6, 7])
-def test_zstd_requires_produce_version_7(raw: RawClient, topic: str, version: int) -> None:
+def test_zstd_batch_requires_produce_version_7(raw: RawClient, topic: str, version: int) -> None:
     raw_batch = bytes(build_batch([(b"k", b"v")], 1, compression=ZSTD))
     code = Code.UNSUPPORTED_COMPRESSION_TYPE if version < 7 else Code.NONE
     assert produce(raw, topic, raw_batch, version=version) is code
@@ -191,7 +193,7 @@ def test_two_epochs_of_a_producer_in_one_request_are_refused(raw: RawClient, ver
 
 
 @pytest.mark.entry("BAD-09")
-def test_duplicate_partition_is_written_once(raw: RawClient, topic: str) -> None:
+def test_duplicate_partition_in_a_produce_request_is_written_once(raw: RawClient, topic: str) -> None:
     parts = [PartitionProduceData(index=0, records=bytes(build_batch([(None, value)], 1))) for value in (b"first", b"last")]
     answer = raw.call(
         ProduceRequest(
@@ -204,7 +206,7 @@ def test_duplicate_partition_is_written_once(raw: RawClient, topic: str) -> None
 
 
 @pytest.mark.entry("BAD-09")
-def test_duplicate_elements_are_refused_only_by_create_topics(raw: RawClient, topic: str) -> None:
+def test_duplicate_array_elements_are_refused_only_by_create_topics(raw: RawClient, topic: str) -> None:
     twice = CreateTopicsRequest(
         topics=[
             CreatableTopic(name="twin", num_partitions=1, replication_factor=1),
@@ -284,7 +286,7 @@ def test_describe_topic_partitions_returns_pages(raw: RawClient) -> None:
 
 
 @pytest.mark.entry("BAD-20")
-def test_pattern_with_catastrophic_backtracking_is_answered(raw: RawClient) -> None:
+def test_subscription_pattern_with_catastrophic_backtracking_is_answered(raw: RawClient) -> None:
     """With backtracking, matching this pattern would take longer than any client waits."""
     identity(raw, "a" * 40)
     answer = raw.call(ListTransactionsRequest(transactional_id_pattern="(a+)+$b"), 2)

@@ -77,7 +77,7 @@ def test_malformed_request_closes_the_connection(
 
 
 @pytest.mark.entry("BAD-08")
-def test_invalid_utf8_is_decoded_like_in_java(raw: RawClient, bystander: RawClient) -> None:
+def test_invalid_utf8_in_requests_is_decoded_like_in_java(raw: RawClient, bystander: RawClient) -> None:
     """confluent-kafka sends uninitialised bytes after an offset's metadata when it commits an offset that it has fetched."""
     raw.send_bytes(frame(HEADER + struct.pack(">ih", 1, 3) + b"a\xff\xfe"))
     answer = raw.receive_frame()
@@ -94,7 +94,7 @@ def test_trailing_bytes_of_a_request_are_ignored(raw: RawClient, bystander: RawC
 
 
 @pytest.mark.entry("BAD-08")
-def test_random_bytes_do_not_affect_other_clients(bootstrap: str, bystander: RawClient) -> None:
+def test_random_bytes_on_a_connection_do_not_affect_other_clients(bootstrap: str, bystander: RawClient) -> None:
     rng = random.Random(5)
     for _ in range(60):
         with RawClient(bootstrap) as client:
@@ -113,7 +113,7 @@ def test_unsupported_api_versions_request_is_answered_in_version_zero(raw: RawCl
 
 
 @pytest.mark.entry("BAD-07")
-def test_invalid_software_name_is_refused(raw: RawClient) -> None:
+def test_api_versions_with_an_invalid_client_software_name_is_refused(raw: RawClient) -> None:
     assert (
         raw.call(ApiVersionsRequest(client_software_name="bad name!", client_software_version="1"), 3).error_code
         == Code.INVALID_REQUEST
@@ -187,7 +187,9 @@ def end_offset(client: RawClient, topic: str) -> int:
 
 
 @pytest.mark.entry("PRD-14", "PRD-16", "IDM-16")
-def test_invalid_batches_are_refused_with_their_codes_and_not_stored(raw: RawClient, topic: str, target: str) -> None:
+def test_invalid_produced_batches_are_refused_with_their_error_codes_and_not_stored(
+    raw: RawClient, topic: str, target: str
+) -> None:
     good = bytes(build_batch([(b"k", b"v")], 1))
     wrong_crc = good[:-1] + bytes([good[-1] ^ 1])
     cases = [
@@ -292,7 +294,7 @@ def resident_bytes(pid: int) -> int:
 
 
 @pytest.mark.entry("BAD-03")
-def test_request_with_many_empty_elements_uses_little_memory() -> None:
+def test_request_with_many_empty_array_elements_uses_little_memory() -> None:
     """A Metadata request of thirty megabytes for thirty million topics without a name."""
     count = 30_000_000
     head = struct.pack(">hhihB", 3, 9, 7, -1, 0)
@@ -312,7 +314,7 @@ def test_request_with_many_empty_elements_uses_little_memory() -> None:
 
 
 @pytest.mark.entry("BAD-14")
-def test_more_connections_of_one_address_than_allowed_are_closed() -> None:
+def test_connections_beyond_max_connections_per_ip_are_closed() -> None:
     with Broker(settings={"max.connections.per.ip": 5}) as broker:
         held = [RawClient(broker.bootstrap) for _ in range(5)]
         assert held[0].call(MetadataRequest([])).brokers
@@ -335,7 +337,7 @@ def test_idle_connections_are_closed_so_that_new_clients_are_accepted() -> None:
 
 
 @pytest.mark.entry("BAD-14")
-def test_listener_resumes_when_descriptors_are_free() -> None:
+def test_listener_accepts_connections_again_when_file_descriptors_are_free() -> None:
     import resource
 
     with Broker() as broker:
@@ -355,7 +357,7 @@ def test_listener_resumes_when_descriptors_are_free() -> None:
 
 
 @pytest.mark.entry("NET-12")
-def test_half_open_slow_and_cut_connections_do_not_affect_other_clients(bootstrap: str, bystander: RawClient) -> None:
+def test_half_open_slow_and_interrupted_connections_do_not_affect_other_clients(bootstrap: str, bystander: RawClient) -> None:
     from ottla.protocol.codec import request_frame
 
     whole = request_frame(3, 9, 1, "slow", MetadataRequest([]))

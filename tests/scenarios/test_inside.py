@@ -84,7 +84,7 @@ def carry(broker: SimulatedBroker, answer: Callable[[int], Code | None] = lambda
         Code.KAFKA_STORAGE_ERROR,
     ],
 )
-def test_markers_with_a_retriable_error_are_sent_again(broker: SimulatedBroker, world: World, code: Code) -> None:
+def test_transaction_markers_with_a_retriable_error_are_sent_again(broker: SimulatedBroker, world: World, code: Code) -> None:
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
     transport = carry(broker, lambda n: code if n <= 3 else None)
@@ -102,7 +102,7 @@ def test_markers_with_a_retriable_error_are_sent_again(broker: SimulatedBroker, 
 @pytest.mark.parametrize(
     "code", [Code.INVALID_PRODUCER_EPOCH, Code.TRANSACTION_COORDINATOR_FENCED, Code.CLUSTER_AUTHORIZATION_FAILED]
 )
-def test_markers_with_a_final_error_are_not_sent_again(broker: SimulatedBroker, world: World, code: Code) -> None:
+def test_transaction_markers_with_a_final_error_are_not_sent_again(broker: SimulatedBroker, world: World, code: Code) -> None:
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
     transport = carry(broker, lambda n: code)
@@ -160,7 +160,7 @@ def test_expiry_of_a_million_producers_does_not_block_the_event_loop(meter: Mete
 
 
 @pytest.mark.entry("IDM-21")
-def test_expiry_of_an_old_epoch_keeps_the_new_epoch() -> None:
+def test_expiry_of_an_old_producer_epoch_keeps_the_new_epoch() -> None:
     state = ProducerState()
     for epoch, seen_ms in ((0, 1_000), (1, 2_000)):
         header = read_header(build_batch([(None, b"v")], 1, producer_id=7, producer_epoch=epoch, base_sequence=0))
@@ -172,11 +172,8 @@ def test_expiry_of_an_old_epoch_keeps_the_new_epoch() -> None:
 @pytest.mark.heavy
 @pytest.mark.entry("IDM-22")
 @pytest.mark.parametrize("age_ms", [10**10, -3_000_000])
-def test_producer_age_counts_from_its_last_batch(age_ms: int) -> None:
-    """Apache Kafka would use the record's timestamp instead.
-
-    It expires even an active producer if the producer's records have old timestamps.
-    """
+def test_producer_expiration_counts_from_the_last_batch_of_the_producer(age_ms: int) -> None:
+    """Apache Kafka uses record timestamps, so it expires even an active producer whose records have old timestamps."""
     broker = SimulatedBroker({"producer.id.expiration.ms": "7200000", "connections.max.idle.ms": "36000000"}).start()
     world = World(broker, "ottla", "inside-")
     for command in ("topic t", "A = init", f"produce A t age={age_ms}"):
@@ -208,7 +205,7 @@ def test_wall_clock_jumps_do_not_trigger_timeouts(broker: SimulatedBroker, world
 
 @pytest.mark.heavy
 @pytest.mark.entry("CRD-11")
-def test_many_transactional_ids_expire_in_batches_within_the_size_limit() -> None:
+def test_many_transactional_ids_expire_in_record_batches_within_the_size_limit() -> None:
     shard = TransactionShard(0, TxnConfig(id_expiration_ms=1_000), 2)
     for number in range(20_000):
         name = f"id-{number}" if number % 1_000 else "x" * 30_000 + str(number)
@@ -225,7 +222,7 @@ def test_many_transactional_ids_expire_in_batches_within_the_size_limit() -> Non
 
 
 @pytest.mark.entry("CRD-18")
-def test_many_inits_of_one_id_keep_the_state_small() -> None:
+def test_repeated_init_producer_id_of_one_transactional_id_keeps_the_state_small() -> None:
     shard = TransactionShard(0, TxnConfig(), 2)
     pids = iter(range(1_000))
     for _ in range(5_000):
@@ -237,7 +234,7 @@ def test_many_inits_of_one_id_keep_the_state_small() -> None:
 
 
 @pytest.mark.entry("CRD-22")
-def test_slow_periodic_task_never_runs_concurrently(broker: SimulatedBroker) -> None:
+def test_slow_periodic_broker_task_never_runs_concurrently_with_itself(broker: SimulatedBroker) -> None:
     running: list[int] = []
     runs = 0
 
@@ -272,13 +269,15 @@ def test_transactions_past_their_timeout_are_counted(broker: SimulatedBroker, wo
     assert late() == 0
     broker.sleep(2_000)
     assert late() == 1
-    world.forget_connection()  # The broker has closed the idle connection meanwhile.
+    world.forget_connection()  # The broker has closed the connection, which was idle for 20 minutes.
     assert perform(world, "marker A t abort") == "NONE"
     assert late() == 0
 
 
 @pytest.mark.entry("RDC-21")
-def test_fetch_over_many_aborted_transactions_holds_the_loop_briefly(meter: Meter, broker: SimulatedBroker, world: World) -> None:
+def test_fetch_over_many_aborted_transactions_blocks_the_event_loop_briefly(
+    meter: Meter, broker: SimulatedBroker, world: World
+) -> None:
     for command in ("topic t", "A = init x"):
         perform(world, command)
     shard = broker.broker.partitions.get("inside-t", 0)
@@ -296,7 +295,7 @@ def test_fetch_over_many_aborted_transactions_holds_the_loop_briefly(meter: Mete
 
 
 @pytest.mark.entry("PRD-19", "INI-05")
-def test_sequence_check_and_append_are_atomic(broker: SimulatedBroker, world: World) -> None:
+def test_producer_sequence_check_and_append_are_atomic(broker: SimulatedBroker, world: World) -> None:
     """Kafka verifies a batch asynchronously before the append.
 
     ottla does both without interruption, so pipelined requests do not interleave.

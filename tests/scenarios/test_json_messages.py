@@ -26,7 +26,7 @@ def writer() -> Writer:
     return Writer({TOPIC_ID: "t"}.__getitem__, lambda text: text.replace("secret", "masked"))
 
 
-def test_omitted_json_fields_have_their_defaults(reader: Reader) -> None:
+def test_omitted_fields_of_a_json_request_have_their_defaults(reader: Reader) -> None:
     read = reader.message(MetadataRequest, {"topics": [{"name": None, "topic_id": "t"}, {"name": "u"}]})
     assert read == MetadataRequest(topics=[MetadataRequestTopic(topic_id=TOPIC_ID, name=None), MetadataRequestTopic(name="u")])
 
@@ -36,7 +36,7 @@ def test_unknown_json_field_of_a_request_is_refused(reader: Reader) -> None:
         reader.message(HeartbeatRequest, {"generation": 1})
 
 
-def test_number_for_a_string_field_becomes_a_string(reader: Reader) -> None:
+def test_number_for_a_string_field_of_a_json_request_becomes_a_string(reader: Reader) -> None:
     assert reader.message(HeartbeatRequest, {"group_id": 1}).group_id == "1"
 
 
@@ -52,13 +52,15 @@ ASSIGNMENT = {"assignment": {"assigned_partitions": [{"topic": "t", "partitions"
         ("member_assignment", ASSIGNMENT, b"\0\1\0\0\0\1\0\1t\0\0\0\1\0\0\0\3\xff\xff\xff\xff"),
     ],
 )
-def test_bytes_are_shown_in_their_input_form(reader: Reader, writer: Writer, field: str, written: object, expected: bytes) -> None:
+def test_json_response_shows_bytes_in_the_form_used_in_requests(
+    reader: Reader, writer: Writer, field: str, written: object, expected: bytes
+) -> None:
     read = reader.message(DescribedGroupMember, {field: written})
     assert getattr(read, field) == expected
     assert writer.fields(read) == {field: written}
 
 
-def test_batch_has_the_given_records_and_producer(reader: Reader) -> None:
+def test_record_batch_of_a_json_request_has_the_given_records_and_producer(reader: Reader) -> None:
     content = {"batch": ["k=v", "w"], "times": 2, "producer_id": 7, "producer_epoch": 1, "base_sequence": 4, "compression": "gzip"}
     data = {"topic_data": [{"name": "t", "partition_data": [{"records": content}]}]}
     raw = reader.message(ProduceRequest, data).topic_data[0].partition_data[0].records
@@ -67,7 +69,7 @@ def test_batch_has_the_given_records_and_producer(reader: Reader) -> None:
     assert [(record.key, record.value) for record in read_records(raw)] == [(b"k", b"v"), (None, b"w")] * 2
 
 
-def test_batches_may_be_damaged_and_concatenated(reader: Reader) -> None:
+def test_json_request_may_damage_and_concatenate_record_batches(reader: Reader) -> None:
     content = [{"batch": ["v"]}, {"batch": ["v"], "byte": {"16": 9}, "cut": 1}]
     data = {"topic_data": [{"name": "t", "partition_data": [{"records": content}]}]}
     raw = reader.message(ProduceRequest, data).topic_data[0].partition_data[0].records
@@ -76,12 +78,12 @@ def test_batches_may_be_damaged_and_concatenated(reader: Reader) -> None:
     assert raw[len(good) :] == good[:16] + b"\x09" + good[17:-1]
 
 
-def test_response_text_begins_with_its_error(writer: Writer) -> None:
+def test_json_response_text_begins_with_the_error(writer: Writer) -> None:
     assert writer.response(HeartbeatResponse()) == "NONE"
     assert writer.response(HeartbeatResponse(error_code=25, throttle_time_ms=5)) == "UNKNOWN_MEMBER_ID"
 
 
-def test_broker_specific_fields_are_omitted_or_masked(writer: Writer) -> None:
+def test_json_response_omits_or_masks_broker_specific_fields(writer: Writer) -> None:
     members = [DescribedGroupMember(member_id="z", client_host="/10.0.0.1"), DescribedGroupMember(member_id="secret")]
     described = DescribedGroup(error_code=3, error_message="why", group_id="g", members=members)
     assert writer.response(DescribeGroupsResponse(groups=[described])) == (
@@ -90,7 +92,7 @@ def test_broker_specific_fields_are_omitted_or_masked(writer: Writer) -> None:
     )
 
 
-def test_records_are_shown_batch_by_batch(writer: Writer) -> None:
+def test_json_response_shows_records_batch_by_batch(writer: Writer) -> None:
     mine = build_batch([(b"k", b"v"), (None, b"w")], NOW_MS, producer_id=1, producer_epoch=2, base_sequence=3, transactional=True)
     whole = bytes(mine)
     data = PartitionData(high_watermark=2, records=whole + whole[:20])

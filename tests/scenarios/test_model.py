@@ -250,19 +250,19 @@ def simulated() -> SimulatedBroker:
     return SimulatedBroker(settings).start()
 
 
-def test_ottla_responds_as_the_model_expects() -> None:
+def test_ottla_responds_to_random_transaction_commands_as_the_model_expects() -> None:
     run("ottla", simulated, 30, 50)
 
 
 @pytest.mark.full
-def test_ottla_responds_as_the_model_expects_over_many_examples() -> None:
+def test_ottla_responds_to_many_random_transaction_commands_as_the_model_expects() -> None:
     run("ottla", simulated, 200, 50)
 
 
 @pytest.mark.full
 @pytest.mark.wire
 @pytest.mark.java
-def test_kafka_responds_as_the_model_expects() -> None:
+def test_kafka_responds_to_random_transaction_commands_as_the_model_expects() -> None:
     # This broker must never be restarted: the admin's markers have the epoch of the first coordinator.
     broker = Wire(shared_kafka())
     run("kafka", lambda: broker, 50, 50)

@@ -49,7 +49,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Sev
 
 @pytest.mark.transcript
 @pytest.mark.parametrize(("target", "scenario", "case"), list(_parameters()))
-def test_responses_equal_the_transcript(
+def test_cluster_responses_equal_those_of_the_transcript(
     target: str,
     scenario: Scenario,
     case: dict[str, str],

@@ -23,7 +23,7 @@ class Restarts:
         self.log.append("kill" if kill else "restart")
 
 
-def test_outcomes_are_returned_in_the_given_order() -> None:
+def test_concurrent_scenarios_return_their_outcomes_in_the_given_order() -> None:
     def fails() -> int:
         raise KeyError("of its own")
 
@@ -34,7 +34,7 @@ def test_outcomes_are_returned_in_the_given_order() -> None:
         two.result()
 
 
-def test_plays_run_concurrently_up_to_the_limit() -> None:
+def test_scenarios_run_concurrently_up_to_the_limit() -> None:
     met = threading.Barrier(3)
 
     def play() -> int:
@@ -44,7 +44,7 @@ def test_plays_run_concurrently_up_to_the_limit() -> None:
     assert sorted(outcome.result() for outcome in outcomes) == [0, 0, 1, 1, 2, 2]
 
 
-def test_concurrent_plays_do_not_exceed_the_limit() -> None:
+def test_number_of_concurrent_scenarios_does_not_exceed_the_limit() -> None:
     playing: list[int] = []
     most: list[int] = []
     met = threading.Barrier(2)
@@ -60,7 +60,7 @@ def test_concurrent_plays_do_not_exceed_the_limit() -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 8])
-def test_one_restart_serves_all_waiting_plays(at_once: int) -> None:
+def test_one_broker_restart_serves_all_scenarios_that_wait_for_a_restart(at_once: int) -> None:
     broker = Restarts()
     together = Together[None](broker.restart, at_once)
 
@@ -74,7 +74,7 @@ def test_one_restart_serves_all_waiting_plays(at_once: int) -> None:
     assert broker.log == ["before"] * 4 + ["restart"] + ["after"] * 4
 
 
-def test_play_without_restart_ends_before_the_restart() -> None:
+def test_scenario_without_restart_ends_before_the_broker_restarts() -> None:
     broker = Restarts()
     together = Together[None](broker.restart, at_once=2)
 
@@ -91,7 +91,7 @@ def test_play_without_restart_ends_before_the_restart() -> None:
     assert broker.log == ["0 times", "restart", "1 times", "restart", "2 times"]
 
 
-def test_kill_does_not_serve_plays_that_wait_for_a_stop() -> None:
+def test_broker_kill_does_not_serve_scenarios_that_wait_for_a_clean_restart() -> None:
     broker = Restarts()
     together = Together[None](broker.restart, at_once=1)
 
@@ -101,11 +101,11 @@ def test_kill_does_not_serve_plays_that_wait_for_a_stop() -> None:
 
     for outcome in together.play([Play(partial(play, kill)) for kill in (True, False, True)]):
         outcome.result()
-    # The plays that were killed end before the clean stop.
+    # The plays that requested a kill end before the clean stop.
     assert broker.log == ["kill", "after kill", "after kill", "restart", "after restart"]
 
 
-def test_failed_restart_fails_all_waiting_plays() -> None:
+def test_failed_broker_restart_fails_all_scenarios_that_wait_for_it() -> None:
     def fails(kill: bool) -> None:
         raise OSError("it did not start")
 
@@ -115,7 +115,7 @@ def test_failed_restart_fails_all_waiting_plays() -> None:
             outcome.result()
 
 
-def test_sequential_plays_run_in_order_and_switch_only_at_restarts() -> None:
+def test_sequential_scenarios_run_in_order_and_switch_only_at_restarts() -> None:
     broker = Restarts()
     together = Together[None](broker.restart, at_once=1)
 
@@ -131,7 +131,7 @@ def test_sequential_plays_run_in_order_and_switch_only_at_restarts() -> None:
     assert broker.log == ["a1", "a2", "b1", "b2", "restart", "a3", "a4", "b3", "b4"]
 
 
-def test_exclusive_play_runs_alone() -> None:
+def test_exclusive_scenario_runs_alone() -> None:
     broker = Restarts()
     together = Together[None](broker.restart, at_once=2)
     met = threading.Barrier(2)

@@ -24,11 +24,8 @@ STARTS = re.compile(r"(restart|kill)\b")
 def _marks(target: str, scenario: Scenario, case: dict[str, str]) -> list[pytest.MarkDecorator]:
     """Mark a case with its level.
 
-    On the simulated broker, the first and the last case of each scenario run in ``make check``, and all other cases in ``make
-    test-all``. Scenarios that restart a broker run in ``make test``, because a restart takes as long as ten other scenarios.
-
-    Cases on Apache Kafka are marked long, because the first test that requests a result runs all of these cases, which takes
-    minutes.
+    On the simulated broker, scenarios that restart a broker are marked smoke, because a restart takes as long as ten other
+    scenarios. Cases on Apache Kafka are marked long, because the first test that requests a result runs all of them in minutes.
     """
     if target == "simulated":
         if case not in (scenario.cases[0], scenario.cases[-1]):
@@ -60,7 +57,7 @@ def ahead(request: pytest.FixtureRequest, brokers: Brokers) -> Ahead:
 
 @pytest.mark.transcript
 @pytest.mark.parametrize(("target", "scenario", "case"), list(_parameters()))
-def test_responses_equal_the_transcript(
+def test_broker_responses_equal_those_of_the_transcript(
     target: str,
     scenario: Scenario,
     case: dict[str, str],
@@ -75,11 +72,11 @@ TOLD_APART = [s for s in SCENARIOS if any(tells_apart(step.expected or "") for s
 
 
 @pytest.mark.parametrize("differing", TOLD_APART, ids=lambda s: s.name)
-def test_every_difference_has_a_reason(differing: Scenario) -> None:
+def test_every_difference_from_kafka_in_a_transcript_has_a_reason(differing: Scenario) -> None:
     assert differing.differs
 
 
-def test_expected_response_may_be_specific_to_a_release() -> None:
+def test_expected_response_of_a_transcript_may_be_specific_to_a_release() -> None:
     newest = f"kafka-{ORACLE_VERSION}"
     for expected in (f"ottla kafka-1.0.0: NONE ; {newest}: LATE", f"ottla: NONE ; kafka-1.0.0 v=3: OTHER ; {newest} v=3: LATE"):
         assert tells_apart(expected)
@@ -89,7 +86,7 @@ def test_expected_response_may_be_specific_to_a_release() -> None:
     assert not tells_apart("v=3: NONE ; LATE")
 
 
-def test_command_may_be_limited_to_some_cases(tmp_path: Path) -> None:
+def test_transcript_command_may_be_limited_to_some_cases(tmp_path: Path) -> None:
     file = tmp_path / "transcript.txt"
     file.write_text("API Metadata: topics [v=0-2,9]\n  a\n  v=1-9: b -> v=1,2: ONE ; TWO\n  ottla: c\n")
     (scenario,) = load(file)
@@ -100,7 +97,7 @@ def test_command_may_be_limited_to_some_cases(tmp_path: Path) -> None:
     assert [step.command for step in steps_of(scenario, {"v": "0"}, "simulated")] == ["a", "c"]
 
 
-def test_responses_are_written_with_ranges_of_versions(tmp_path: Path) -> None:
+def test_transcript_responses_are_written_with_ranges_of_request_versions(tmp_path: Path) -> None:
     file = tmp_path / "transcript.txt"
     file.write_text("API Metadata: topics [v=0-7]\n  v=0-7: a -> ?\n")
     rewrite(file, {1: [({"v": str(v)}, "ONE" if v in (0, 1, 3, 4, 5) else "TWO") for v in range(8)]})
@@ -108,7 +105,7 @@ def test_responses_are_written_with_ranges_of_versions(tmp_path: Path) -> None:
     assert (command.strip(), answer) == ("v=0-7: a", "v=2,6,7: TWO ; ONE")
 
 
-def test_responses_of_an_older_release_are_written_next_to_the_newest(tmp_path: Path) -> None:
+def test_transcript_responses_of_an_older_release_are_written_next_to_the_newest(tmp_path: Path) -> None:
     file = tmp_path / "transcript.txt"
     file.write_text("GRP-01 who\n  a\n  b -> v=3: ONE ; TWO\n  c -> *\n  d -> ottla: ONE ; kafka: TWO\n")
     answers: dict[int, Answers] = {
@@ -126,7 +123,7 @@ def test_responses_of_an_older_release_are_written_next_to_the_newest(tmp_path: 
     ]
 
 
-def test_rule_may_require_a_newer_release() -> None:
+def test_transcript_may_require_a_newer_kafka_release() -> None:
     (known,) = load(FOLDER / "a_idempotence.txt")[:1]
     newer = replace(known, since="4.4.0, static members")
     assert all(known.is_of(release) for release in ("4.3.1", "4.4.0"))

@@ -48,14 +48,16 @@ def scenario(tmp_path: Path) -> Callable[..., Scenario]:
         (('ask DeleteGroups {"groups_names":["~g"]}',), Company()),
     ],
 )
-def test_commands_decide_which_scenarios_may_run_together(
+def test_commands_of_scenarios_decide_which_may_run_together(
     scenario: Callable[..., Scenario], commands: tuple[str, ...], expected: Company
 ) -> None:
     assert company(scenario(*commands), {}) == expected
 
 
 @pytest.mark.parametrize(("how", "expected"), [("restart", "restart"), ("kill", "kill"), ("commit", "")])
-def test_restart_command_may_come_from_a_case_parameter(scenario: Callable[..., Scenario], how: str, expected: str) -> None:
+def test_restart_command_of_a_scenario_may_come_from_a_case_parameter(
+    scenario: Callable[..., Scenario], how: str, expected: str
+) -> None:
     assert company(scenario("$how A"), {"how": how}).restart == expected
 
 
@@ -110,7 +112,7 @@ class Noting:
         return self.simulated.now_ms()
 
 
-def test_first_requested_case_plays_all_cases_of_its_broker(scenario: Callable[..., Scenario]) -> None:
+def test_first_requested_scenario_case_runs_all_cases_of_its_broker(scenario: Callable[..., Scenario]) -> None:
     started: list[Noting] = []
 
     def start(target: str, name: str) -> Target:
@@ -132,7 +134,7 @@ def test_first_requested_case_plays_all_cases_of_its_broker(scenario: Callable[.
     assert [(broker.restarts, broker.connections, broker.is_closed) for broker in started[1:]] == [(1, 2, True)]
 
 
-def test_simulated_case_runs_only_when_requested(scenario: Callable[..., Scenario]) -> None:
+def test_simulated_scenario_case_runs_only_when_requested(scenario: Callable[..., Scenario]) -> None:
     broker = Noting()
     parts = {name: Part("simulated", scenario("restart"), {}) for name in ("a", "b")}
     ahead = Ahead(parts, Brokers(lambda target, name: broker))

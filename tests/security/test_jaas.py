@@ -9,7 +9,7 @@ from ottla.security.jaas import PLAIN_MODULE, JaasError, login_module
 VALUE_MISSING = "Value not specified for key {} in JAAS config; give NAME=VALUE, with quotes"
 
 
-def test_users_of_a_plain_login_module_are_found() -> None:
+def test_jaas_users_of_a_plain_login_module_are_found() -> None:
     module = login_module(f'{PLAIN_MODULE} required username="broker" password="b" user_alice="secret" user_bob=\'se "cret\';')
     assert module.name == PLAIN_MODULE
     assert module.users == {"alice": "secret", "bob": 'se "cret'}
@@ -50,12 +50,12 @@ def test_jaas_options_are_split_like_by_javas_stream_tokenizer(text: str, option
         ("a.B required; c.D required;", "JAAS config property contains 2 login modules, should be 1 module"),
     ],
 )
-def test_malformed_config_is_refused_without_its_values(text: str, says: str) -> None:
+def test_malformed_jaas_config_is_refused_without_showing_its_values(text: str, says: str) -> None:
     with pytest.raises(JaasError) as caught:
         login_module(text)
     assert str(caught.value) == says
     assert "hush" not in str(caught.value)
 
 
-def test_repr_of_a_login_module_has_no_secret() -> None:
+def test_repr_of_a_jaas_login_module_has_no_secret() -> None:
     assert "hush" not in repr(login_module('a.B required password="hush" user_bob="hush";'))

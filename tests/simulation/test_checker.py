@@ -105,19 +105,19 @@ def seen() -> Observation:
     )
 
 
-def test_valid_history_has_no_findings(history: History, seen: Observation) -> None:
+def test_checker_reports_nothing_for_a_valid_transaction_history(history: History, seen: Observation) -> None:
     assert check(history, seen) == []
     assert outcomes(history, seen) == {"committed": 3, "aborted": 2, "unknown, committed": 1}
 
 
-def test_transaction_with_an_unknown_commit_outcome_may_be_aborted(history: History, seen: Observation) -> None:
+def test_checker_permits_that_a_transaction_with_an_unknown_commit_outcome_was_aborted(history: History, seen: Observation) -> None:
     seen.committed[LEFT].pop()
     seen.stored[LEFT][-1].commit = False
     seen.offsets[GROUP][INPUT] = 2
     assert check(history, seen) == []
 
 
-def test_non_transactional_records_may_be_partly_present(history: History, seen: Observation) -> None:
+def test_checker_permits_that_non_transactional_records_are_partly_present(history: History, seen: Observation) -> None:
     """Unacknowledged records of an idempotent producer may be missing; acknowledged records must all be present."""
     alone = attempt("solo", 1, [TriedRecord(RIGHT, "s1"), TriedRecord(RIGHT, "s2")], ended="unknown", at_s=7)
     alone.is_transaction = False
@@ -132,7 +132,7 @@ def test_non_transactional_records_may_be_partly_present(history: History, seen:
     assert check(history, seen) == ["lost: s2 for ('out', 1) of solo#1/1/1, whose commit was acknowledged"]
 
 
-def test_deleted_records_are_not_reported_as_lost(history: History, seen: Observation) -> None:
+def test_checker_does_not_report_deleted_records_as_lost(history: History, seen: Observation) -> None:
     """A record below the log start offset may be missing although it was acknowledged."""
     alone = attempt(
         "solo",
@@ -154,7 +154,7 @@ def test_deleted_records_are_not_reported_as_lost(history: History, seen: Observ
     assert "lost: s1 for ('gone', 0) of solo#1/1/1, whose commit was acknowledged" in check(history, seen)
 
 
-def test_producer_epochs_decide_which_session_fenced_the_other(history: History, seen: Observation) -> None:
+def test_checker_decides_by_producer_epochs_which_session_fenced_the_other(history: History, seen: Observation) -> None:
     """Two InitProducerId responses may arrive in a different order than the coordinator assigned the epochs."""
     for session in history.sessions:
         session.identity = (session.initialised_s > 5, int(session.initialised_s * 10))
@@ -289,14 +289,14 @@ def log_an_error(history: History, seen: Observation) -> None:
 FAULTS: list[tuple[Plant, str, str]] = [
     (lose_a_record, "acknowledged_once", "lost: f4"),
     (duplicate_a_record, "acknowledged_once", "twice: f4"),
-    (move_a_record_to_another_partition, "acknowledged_once", "elsewhere: p/2/0"),
+    (move_a_record_to_another_partition, "acknowledged_once", "wrong partition: p/2/0"),
     (store_a_record_twice, "no_duplicates_stored", "stored 2 times: f3"),
     (swap_two_records, "in_order", "out of order: f1"),
     (swap_two_transactions, "in_order", "out of order: p/2/0"),
     (show_an_aborted_record, "no_aborted_visible", "aborted, but visible: f3"),
     (show_an_unwritten_record, "nothing_else", "unknown record: 'garbage'"),
-    (commit_in_one_of_two_partitions, "atomic", "torn: pipe#1/1/2 (unknown) lacks 1 of 2"),
-    (commit_one_of_two_records, "atomic", "torn: feed#1/1/1"),
+    (commit_in_one_of_two_partitions, "atomic", "incomplete: pipe#1/1/2 (unknown) lacks 1 of 2"),
+    (commit_one_of_two_records, "atomic", "incomplete: feed#1/1/1"),
     (commit_offsets_without_output, "output_matches_offsets", "offsets without output: g has committed 6"),
     (output_without_offsets, "output_matches_offsets", "output without offsets: g processed ('in', 0, 5) beyond"),
     (process_an_input_twice, "output_matches_offsets", "output without offsets: g processed ('in', 0, 1) 2 times"),
@@ -319,18 +319,20 @@ FAULTS: list[tuple[Plant, str, str]] = [
 
 
 @pytest.mark.parametrize(("plant", "rule", "finding"), FAULTS, ids=[plant.__name__ for plant, _, _ in FAULTS])
-def test_planted_fault_is_reported(history: History, seen: Observation, plant: Plant, rule: str, finding: str) -> None:
+def test_checker_reports_each_fault_planted_in_a_transaction_history(
+    history: History, seen: Observation, plant: Plant, rule: str, finding: str
+) -> None:
     plant(history, seen)
     (judge,) = [one for one in RULES if one.__name__ == rule]
     assert [reported for reported in judge(history, seen) if reported.startswith(finding)]
     assert [reported for reported in check(history, seen) if reported.startswith(finding)]
 
 
-def test_every_rule_has_a_planted_fault() -> None:
+def test_every_rule_of_the_history_checker_has_a_planted_fault() -> None:
     assert {rule for _, rule, _ in FAULTS} == {rule.__name__ for rule in RULES}
 
 
-def test_history_of_a_killed_client_is_read_with_its_outcomes(tmp_path: Path) -> None:
+def test_history_file_of_a_killed_client_is_read_with_its_outcomes(tmp_path: Path) -> None:
     """A transaction without a commit request is aborted, and one without a response is unknown. An incomplete line is ignored."""
     scribe = Scribe(tmp_path / "history-x", "pipe#1", "pipe", GROUP)
     scribe.note("initialised", session=1)

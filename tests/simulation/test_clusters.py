@@ -31,7 +31,7 @@ def digest(seed: int) -> str:
 
 
 @pytest.mark.smoke
-def test_three_brokers_commit_what_clients_write() -> None:
+def test_simulated_cluster_of_three_brokers_commits_what_clients_write() -> None:
     verdict = judge(msgspec.structs.replace(draw(3, 30, brokers=3), faults=()))
     assert verdict.findings == []
     assert verdict.outcomes["committed"] > 20
@@ -39,14 +39,14 @@ def test_three_brokers_commit_what_clients_write() -> None:
 
 
 @pytest.mark.full
-def test_cluster_seed_is_reproducible() -> None:
+def test_simulated_cluster_of_a_seed_is_reproducible() -> None:
     assert digest(12) == digest(12)
     assert digest(12) != digest(13)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("first", (1, 11))
-def test_cluster_seeds_have_no_findings(first: int) -> None:
+def test_simulated_clusters_of_seeds_have_no_findings(first: int) -> None:
     report = play(range(first, first + 10), 20, brokers=3)
     assert failures(report) == []
     assert report.transactions >= 20 * 10
@@ -54,7 +54,7 @@ def test_cluster_seeds_have_no_findings(first: int) -> None:
 
 @pytest.mark.full
 @pytest.mark.long
-def test_many_cluster_seeds_have_no_findings(capsys: pytest.CaptureFixture[str], within_budget: WithinBudget) -> None:
+def test_simulated_clusters_of_many_seeds_have_no_findings(capsys: pytest.CaptureFixture[str], within_budget: WithinBudget) -> None:
     report = Report(brokers=3)
     for first in within_budget(range(1, SEEDS + 1, SEEDS_A_STEP), seconds=40, floor=1):
         report.add(run(range(first, min(first + SEEDS_A_STEP, SEEDS + 1)), brokers=3, processes=2))
@@ -65,7 +65,7 @@ def test_many_cluster_seeds_have_no_findings(capsys: pytest.CaptureFixture[str],
     assert report.seeds < SEEDS or [state for state in often if not report.reached[state]] == []
 
 
-def test_faults_affect_every_node() -> None:
+def test_simulated_faults_affect_every_broker_and_controller() -> None:
     faults = [fault for seed in range(300) for fault in draw(seed, brokers=3).faults]
     assert {fault.kind for fault in faults} == set(plans.CLUSTER_SHARES)
     assert {fault.node for fault in faults} == {0, 1, 2, 3}
@@ -83,7 +83,7 @@ def test_paused_leader_learns_that_it_was_replaced_when_resumed() -> None:
 
 
 @pytest.mark.full
-def test_cluster_seed_does_not_depend_on_the_hash_seed() -> None:
+def test_simulated_cluster_of_a_seed_does_not_depend_on_pythonhashseed() -> None:
     results = set()
     for hash_seed in ("1", "2"):
         command = [sys.executable, "-c", "from tests.simulation.test_clusters import digest; print([digest(s) for s in (1, 2, 3)])"]

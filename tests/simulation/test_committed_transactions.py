@@ -58,7 +58,7 @@ class Logs:
         self.state(TxnState.PREPARE_COMMIT, *partitions, leader_epoch=leader_epoch)
 
 
-def test_complete_transaction_has_no_findings() -> None:
+def test_marker_checker_reports_nothing_for_a_complete_transaction() -> None:
     logs = Logs()
     logs.decided(A, B)
     assert logs.judge.stable_offset(A, 2, 0) == 0
@@ -71,7 +71,7 @@ def test_complete_transaction_has_no_findings() -> None:
     assert logs.findings == []
 
 
-def test_batch_unknown_to_the_coordinator_is_reported() -> None:
+def test_marker_checker_reports_a_batch_unknown_to_the_coordinator() -> None:
     logs = Logs()
     logs.state(TxnState.ONGOING, A)
     logs.write(A)
@@ -83,7 +83,7 @@ def test_batch_unknown_to_the_coordinator_is_reported() -> None:
     ]
 
 
-def test_markers_without_a_matching_decision_are_reported() -> None:
+def test_marker_checker_reports_markers_without_a_matching_decision() -> None:
     logs = Logs()
     logs.state(TxnState.ONGOING, A)
     logs.write(A)
@@ -96,7 +96,7 @@ def test_markers_without_a_matching_decision_are_reported() -> None:
     ]
 
 
-def test_wrong_coordinator_epochs_are_reported() -> None:
+def test_marker_checker_reports_wrong_coordinator_epochs() -> None:
     logs = Logs()
     logs.decided(A, leader_epoch=5)
     logs.mark(A, coordinator_epoch=5)
@@ -109,7 +109,7 @@ def test_wrong_coordinator_epochs_are_reported() -> None:
     assert logs.findings[1] == "a marker of (7, 3) in ('a', 0) by coordinator epoch 0; epoch 5 decided the transaction"
 
 
-def test_completion_with_missing_markers_is_reported() -> None:
+def test_marker_checker_reports_a_completion_with_missing_markers() -> None:
     logs = Logs()
     logs.decided(A, B)
     logs.mark(A)
@@ -120,7 +120,7 @@ def test_completion_with_missing_markers_is_reported() -> None:
     assert len(logs.findings) == 1, "a finding is reported once"
 
 
-def test_partition_with_deleted_records_has_no_findings() -> None:
+def test_marker_checker_reports_nothing_for_a_partition_with_deleted_records() -> None:
     logs = Logs()
     logs.decided(A)
     logs.judge.skipped(A)
@@ -130,7 +130,7 @@ def test_partition_with_deleted_records_has_no_findings() -> None:
     assert logs.judge.stable_offset(A, 5, 0) is None
 
 
-def test_response_without_a_matching_decision_is_reported() -> None:
+def test_marker_checker_reports_an_end_txn_response_without_a_matching_decision() -> None:
     logs = Logs()
     acknowledged = [((PRODUCER, EPOCH), True)]
     logs.judge.check_acknowledged(acknowledged)

@@ -15,7 +15,7 @@ def content(disk: Disk, path: str) -> bytes:
     return bytes(disk.files.get(path, b""))
 
 
-def test_kill_during_an_append_leaves_a_prefix_of_its_bytes() -> None:
+def test_simulated_kill_during_an_append_leaves_a_prefix_of_its_bytes() -> None:
     left = set()
     for seed in range(40):
         disk = Disk(random.Random(seed))
@@ -35,7 +35,7 @@ def test_kill_during_an_append_leaves_a_prefix_of_its_bytes() -> None:
     assert b"beforewholetorn" not in left
 
 
-def test_power_cut_counts_only_operations_on_the_named_paths() -> None:
+def test_simulated_power_cut_counts_only_operations_on_the_named_paths() -> None:
     disk = Disk(random.Random(1))
     disk.cut_power_in(0, "/b-")
     disk.fs.open("/d/a-0/log").append(b"1")
@@ -43,7 +43,7 @@ def test_power_cut_counts_only_operations_on_the_named_paths() -> None:
         disk.fs.open("/d/b-0/log").append(b"2")
 
 
-def test_power_cut_keeps_synced_data() -> None:
+def test_simulated_power_cut_keeps_synced_data() -> None:
     left = set()
     for seed in range(60):
         disk = Disk(random.Random(seed))
@@ -60,7 +60,7 @@ def test_power_cut_keeps_synced_data() -> None:
     assert len(left) > 2
 
 
-def test_data_of_two_crashed_runs_are_kept() -> None:
+def test_simulated_disk_keeps_the_data_of_two_crashed_processes() -> None:
     disk = Disk(random.Random(1))
     disk.fs.open("/d/log").append(b"one")
     disk.crash(power_cut=False)
@@ -70,7 +70,7 @@ def test_data_of_two_crashed_runs_are_kept() -> None:
     assert disk.unsynced_bytes() == 0
 
 
-def test_full_disk_refuses_writes_and_keeps_data() -> None:
+def test_full_simulated_disk_refuses_writes_and_keeps_data() -> None:
     disk = Disk(random.Random(1))
     file = disk.fs.open("/d/log")
     file.append(b"1")
@@ -85,7 +85,7 @@ def test_full_disk_refuses_writes_and_keeps_data() -> None:
     assert content(disk, "/d/log") == b"3"
 
 
-def test_failed_sync_leaves_data_unsynced_and_the_next_sync_succeeds() -> None:
+def test_failed_simulated_fsync_leaves_data_unsynced_and_the_next_fsync_succeeds() -> None:
     disk = Disk(random.Random(1))
     disk.fs.open("/d/log").append(b"1")
     disk.fail_next_sync()

@@ -63,7 +63,7 @@ class Ground:
         self.scheduler.advance(ms)
 
 
-def test_bytes_stay_in_order_only_within_a_connection() -> None:
+def test_simulated_network_keeps_the_order_of_bytes_only_within_a_connection() -> None:
     overtaken = 0
     for seed in range(30):
         ground = Ground(seed)
@@ -81,7 +81,7 @@ def test_bytes_stay_in_order_only_within_a_connection() -> None:
     assert overtaken
 
 
-def test_one_write_may_arrive_as_several_reads() -> None:
+def test_one_write_to_a_simulated_connection_may_arrive_as_several_reads() -> None:
     ground = Ground()
     side = ground.dial()
     ground.wait()
@@ -92,7 +92,7 @@ def test_one_write_may_arrive_as_several_reads() -> None:
     assert ground.accepted[0].pieces > 200
 
 
-def test_one_way_network_partition_delays_bytes_and_keeps_their_order() -> None:
+def test_simulated_one_way_network_partition_delays_bytes_and_keeps_their_order() -> None:
     ground = Ground()
     side = ground.dial()
     ground.wait()
@@ -110,7 +110,7 @@ def test_one_way_network_partition_delays_bytes_and_keeps_their_order() -> None:
     assert bytes(there.data) == b"123"
 
 
-def test_close_during_a_network_partition_reaches_the_other_side_after_it() -> None:
+def test_close_during_a_simulated_network_partition_reaches_the_peer_after_it() -> None:
     ground = Ground()
     side = ground.dial()
     ground.wait()
@@ -127,7 +127,7 @@ def test_close_during_a_network_partition_reaches_the_other_side_after_it() -> N
     assert bytes(there.data) == b"last"
 
 
-def test_powered_off_node_resets_connections_only_after_its_return() -> None:
+def test_powered_off_simulated_node_resets_connections_only_after_it_has_returned() -> None:
     ground = Ground()
     side = ground.dial()
     ground.wait()
@@ -144,7 +144,7 @@ def test_powered_off_node_resets_connections_only_after_its_return() -> None:
     assert bytes(ground.accepted[0].data) == b""
 
 
-def test_killed_process_closes_its_connections() -> None:
+def test_killed_simulated_process_closes_its_connections() -> None:
     ground = Ground()
     side = ground.dial()
     ground.wait()
@@ -156,7 +156,7 @@ def test_killed_process_closes_its_connections() -> None:
     assert ground.refused == 1
 
 
-def test_connecting_during_a_network_partition_gets_no_response() -> None:
+def test_connecting_during_a_simulated_network_partition_gets_no_response() -> None:
     ground = Ground()
     ground.links.cut(THERE, HERE)
     side = ground.dial()
@@ -166,7 +166,7 @@ def test_connecting_during_a_network_partition_gets_no_response() -> None:
     assert not ground.accepted
 
 
-def test_paused_process_gets_arrived_bytes_when_resumed() -> None:
+def test_paused_simulated_process_gets_arrived_bytes_when_resumed() -> None:
     ground = Ground()
     side = ground.dial()
     ground.scheduler.advance(100)

@@ -63,7 +63,7 @@ class Ground:
         return [answer.kind for answer in self.answers if isinstance(answer, PeerFailure)]
 
 
-def test_one_broker_gets_a_response_from_another() -> None:
+def test_simulated_broker_gets_a_metadata_response_from_another() -> None:
     ground = Ground()
     ground.ask()
     assert ground.answers == []
@@ -72,7 +72,7 @@ def test_one_broker_gets_a_response_from_another() -> None:
 
 
 @pytest.mark.parametrize("way", [("broker-0", "broker-1"), ("broker-1", "broker-0")])
-def test_one_way_network_partition_blocks_responses_until_it_ends(way: tuple[str, str]) -> None:
+def test_simulated_one_way_network_partition_blocks_responses_until_it_ends(way: tuple[str, str]) -> None:
     ground = Ground()
     ground.links.cut(*way)
     ground.ask()
@@ -84,7 +84,7 @@ def test_one_way_network_partition_blocks_responses_until_it_ends(way: tuple[str
     assert isinstance(ground.answers[1], MetadataResponse)
 
 
-def test_network_partition_of_an_open_connection_ends_in_a_timeout() -> None:
+def test_request_during_a_simulated_network_partition_ends_in_a_timeout() -> None:
     ground = Ground()
     ground.ask()
     ground.wait(500)
@@ -94,7 +94,7 @@ def test_network_partition_of_an_open_connection_ends_in_a_timeout() -> None:
     assert ground.failures == [Failure.TIMED_OUT]
 
 
-def test_killed_broker_is_reachable_after_its_restart() -> None:
+def test_killed_simulated_broker_is_reachable_after_its_restart() -> None:
     ground = Ground()
     ground.ask()
     ground.wait(500)
@@ -108,7 +108,7 @@ def test_killed_broker_is_reachable_after_its_restart() -> None:
     assert isinstance(ground.answers[-1], MetadataResponse)
 
 
-def test_crashed_process_gets_no_responses() -> None:
+def test_crashed_simulated_process_gets_no_responses() -> None:
     ground = Ground()
     ground.ask()
     ground.here.crash(power_cut=False)

@@ -14,10 +14,10 @@ from tests.simulation.planted import CAUGHT_BEFORE_BY, PLANTED, ROOT
 
 
 @pytest.mark.parametrize("fault", PLANTED, ids=lambda fault: fault.name)
-def test_every_planted_fault_changes_the_code(fault: Mutant) -> None:
+def test_every_fault_planted_for_the_simulation_changes_the_code(fault: Mutant) -> None:
     sound = (ROOT / fault.file).read_text()
     assert not same(broken(sound, fault), sound)
 
 
-def test_every_listed_seed_belongs_to_a_planted_fault() -> None:
+def test_every_seed_listed_as_catching_a_fault_names_a_planted_fault() -> None:
     assert set(CAUGHT_BEFORE_BY) <= {fault.name for fault in PLANTED}

@@ -15,12 +15,12 @@ from tests.simulation.planted_clusters import CLUSTER
 pytestmark = [pytest.mark.nightly, pytest.mark.long]
 
 
-def test_every_planted_fault_is_listed() -> None:
+def test_every_fault_planted_for_the_simulation_is_listed() -> None:
     assert len(PLANTED) == len(OF_SCENARIOS) + len(OWN) + len(CLUSTER)
 
 
 @pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)
-def test_planted_fault_is_caught_by_a_seed(mutant: Mutant, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_planted_fault_is_caught_by_a_simulation_seed(mutant: Mutant, capsys: pytest.CaptureFixture[str]) -> None:
     command = [sys.executable, "-m", "tests.simulation.planted", mutant.name]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=1_200, check=False)
     assert done.returncode == NOTICED, done.stdout[-2_000:] + done.stderr[-2_000:]

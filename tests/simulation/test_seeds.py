@@ -37,7 +37,7 @@ def test_simulated_worlds_of_seeds_have_no_findings(first: int) -> None:
 
 @pytest.mark.full
 @pytest.mark.long
-def test_many_seeds_have_no_findings_and_reach_every_rare_state(
+def test_simulated_worlds_of_many_seeds_have_no_findings_and_reach_every_rare_state(
     capsys: pytest.CaptureFixture[str], within_budget: WithinBudget
 ) -> None:
     """A run that stops early, because its time budget is spent, may miss rare states."""
@@ -53,12 +53,12 @@ def test_many_seeds_have_no_findings_and_reach_every_rare_state(
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("path", REGRESSIONS, ids=lambda path: path.stem)
-def test_formerly_failing_plan_has_no_findings(path: Path) -> None:
+def test_formerly_failing_simulation_plan_has_no_findings(path: Path) -> None:
     assert judge(decode(path.read_bytes())).findings == []
 
 
 @pytest.mark.smoke
-def test_plan_with_a_lost_partition_detects_a_missing_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_plan_that_loses_a_partition_of_a_transaction_detects_missing_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     """In this plan a power cut keeps a batch and loses the record that adds its partition. No seed below 810 does so."""
     monkeypatch.setattr(LostAdditions, "find", lambda self, shards: None)
     (path,) = [path for path in REGRESSIONS if path.stem.startswith("a-batch-outlives")]
@@ -79,7 +79,7 @@ def test_simulated_world_of_a_seed_is_reproducible() -> None:
 
 
 @pytest.mark.full
-def test_seed_does_not_depend_on_the_hash_seed() -> None:
+def test_simulated_world_of_a_seed_does_not_depend_on_pythonhashseed() -> None:
     results = set()
     for hash_seed in ("1", "2"):
         command = [sys.executable, "-c", "from tests.simulation.test_seeds import digest; print([digest(s) for s in (1, 2, 3)])"]
@@ -88,14 +88,14 @@ def test_seed_does_not_depend_on_the_hash_seed() -> None:
     assert len(results) == 1
 
 
-def test_plan_is_determined_by_its_seed_and_survives_encoding() -> None:
+def test_simulation_plan_is_determined_by_its_seed_and_survives_encoding() -> None:
     assert draw(5) == draw(5)
     assert draw(5) != msgspec.structs.replace(draw(6), seed=5)
     assert decode(encode(draw(5))) == draw(5)
     assert {fault.kind for seed in range(200) for fault in draw(seed).faults} == set(plans.SHARES)
 
 
-def test_failing_plan_is_shrunk() -> None:
+def test_failing_simulation_plan_is_shrunk() -> None:
     """The shrunk plan has only the fault and the actor that make it fail."""
     plan = next(plan for plan in map(draw, range(100)) if any(fault.kind == plans.PAUSE for fault in plan.faults))
     (paused, *_) = [fault for fault in plan.faults if fault.kind == plans.PAUSE]
@@ -117,12 +117,12 @@ def test_failing_plan_is_shrunk() -> None:
     assert tried < 200
 
 
-def test_passing_plan_is_not_shrunk() -> None:
+def test_passing_simulation_plan_is_not_shrunk() -> None:
     plan = msgspec.structs.replace(draw(1), faults=(PlannedFault(kind=plans.KILL, at_ms=1),))
     assert shrink(plan, lambda smaller: False) == plan
 
 
-def test_plan_without_faults_reaches_no_fault_states() -> None:
+def test_simulation_plan_without_faults_reaches_no_fault_states() -> None:
     verdict = judge(msgspec.structs.replace(draw(3, 30), faults=()))
     assert verdict.findings == []
     assert not [state for state in verdict.reached if state.startswith("fault")]

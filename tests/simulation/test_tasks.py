@@ -8,7 +8,7 @@ from ottla.simulation.scheduler import Scheduler
 from ottla.simulation.tasks import Promise, Steps, Task
 
 
-def test_actor_resumes_after_its_sleep_and_with_the_value_of_its_promise() -> None:
+def test_simulated_actor_resumes_after_a_sleep_and_with_the_value_of_a_promise() -> None:
     scheduler, seen, promise = Scheduler(0), list[object](), Promise()
 
     def steps() -> Steps[None]:
@@ -27,7 +27,7 @@ def test_actor_resumes_after_its_sleep_and_with_the_value_of_its_promise() -> No
     assert task.is_done
 
 
-def test_error_of_a_promise_is_raised_in_the_waiting_actor() -> None:
+def test_error_of_a_promise_is_raised_in_the_simulated_actor_that_waits_for_it() -> None:
     scheduler, seen, promise = Scheduler(0), list[str](), Promise()
     promise.fail(ValueError("lost"))
 
@@ -41,7 +41,7 @@ def test_error_of_a_promise_is_raised_in_the_waiting_actor() -> None:
     assert seen == ["went on"]
 
 
-def test_paused_actor_resumes_when_woken_and_ends_when_killed() -> None:
+def test_paused_simulated_actor_resumes_when_woken_and_ends_when_killed() -> None:
     scheduler, seen = Scheduler(0), list[int]()
 
     def steps() -> Steps[None]:

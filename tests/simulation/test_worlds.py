@@ -49,7 +49,7 @@ def digest(seed: int, hash_seed: int) -> str:
 
 
 @pytest.mark.full
-def test_seed_does_not_depend_on_the_hash_seed() -> None:
+def test_crash_states_of_a_seed_do_not_depend_on_pythonhashseed() -> None:
     assert digest(1, 1) == digest(1, 2)
     assert digest(1, 1) != digest(2, 1)
 
@@ -67,8 +67,8 @@ def test_simulated_calls_due_at_the_same_time_run_in_scheduling_order() -> None:
     assert scheduler.now_ms == 1_008
 
 
-def test_overridden_settle_is_used_while_time_advances() -> None:
-    """Tests that measure how long the broker holds the event loop override ``settle``."""
+def test_overridden_settle_is_called_while_simulated_time_advances() -> None:
+    """Tests that measure how long the broker blocks the event loop override ``settle``."""
 
     class Counting(SimulatedEnv):
         settled = 0
@@ -84,7 +84,7 @@ def test_overridden_settle_is_used_while_time_advances() -> None:
     assert env.settled == 2
 
 
-def test_turn_runs_no_calls_that_were_scheduled_during_it() -> None:
+def test_turn_of_the_simulated_event_loop_runs_no_calls_scheduled_during_it() -> None:
     scheduler, called = Scheduler(0), list[int]()
 
     def again() -> None:
@@ -99,7 +99,7 @@ def test_turn_runs_no_calls_that_were_scheduled_during_it() -> None:
     assert called == [0, 1, 2]
 
 
-def test_crash_keeps_synced_bytes_and_a_part_of_unsynced_bytes() -> None:
+def test_simulated_crash_keeps_synced_bytes_and_a_part_of_unsynced_bytes() -> None:
     fs, disk, rng = TracingFilesystem(), TornDisk(), random.Random(1)
     file = fs.open("/d/log")
     synced, unsynced = b"s" * 700, b"u" * 2_000
@@ -121,7 +121,7 @@ def test_crash_keeps_synced_bytes_and_a_part_of_unsynced_bytes() -> None:
     assert all(size % SECTOR_BYTES == 0 for size in torn - {len(synced)})
 
 
-def test_unsynced_rename_may_be_undone_and_names_are_sorted() -> None:
+def test_power_cut_may_undo_an_unsynced_rename_and_file_names_are_sorted() -> None:
     fs = TracingFilesystem()
     disk = TornDisk()
     fs.write_file("/d/new", b"new")

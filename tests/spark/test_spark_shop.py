@@ -58,7 +58,7 @@ def test_short_chaos_run_of_spark_shop_has_no_findings(tmp_path: Path) -> None:
     assert "1 passed" in run_tests(tmp_path, "-m", "chaos", "tests/test_chaos.py")
 
 
-def test_broker_of_the_compose_file_has_settings_that_ottla_knows() -> None:
+def test_spark_shop_compose_file_has_only_settings_known_to_ottla() -> None:
     service = yaml.safe_load((SHOP / "compose.yaml").read_text())["services"]["kafka"]
     _, ignored = from_environment(service["environment"])
     assert ignored == []

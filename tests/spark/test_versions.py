@@ -31,7 +31,7 @@ def test_pinned_row_of_the_version_table_is_installed() -> None:
     assert {pinned.pyspark, pinned.pandas} <= set(project["project"]["optional-dependencies"]["pipeline"])
 
 
-def test_packages_match_the_running_spark_version() -> None:
+def test_jar_packages_match_the_running_spark_version() -> None:
     assert packages_for("3.5.9")[0] == "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7"
     assert packages_for("4.2.0")[0] == "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
     assert packages_for("4.0.2")[1] == "org.apache.spark:spark-avro_2.13:4.0.0"
@@ -39,7 +39,7 @@ def test_packages_match_the_running_spark_version() -> None:
         packages_for("5.0.0")
 
 
-def test_every_tested_minor_version_may_be_installed() -> None:
+def test_every_tested_spark_minor_version_may_be_installed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     (bounds,) = [line for line in project["optional-dependencies"]["spark"] if line.startswith("pyspark")]
     requirement = Requirement(bounds)

@@ -20,7 +20,7 @@ def in_a_worker(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_prepared_worker_closes_no_files_and_sockets() -> None:
+def test_prepared_spark_worker_closes_no_files_and_sockets() -> None:
     assert (
         in_a_worker("""
 import os, socket, tempfile
@@ -47,7 +47,7 @@ print(there.recv(1) + pair[1].recv(1) + os.read(pipe[0], 1))
     )
 
 
-def test_garbage_of_tasks_is_collected_and_imports_are_kept() -> None:
+def test_spark_worker_collects_garbage_of_tasks_but_not_imports() -> None:
     assert (
         in_a_worker("""
 import gc, weakref
@@ -67,7 +67,7 @@ print(frozen > 1000, [f() for f in references])
     )
 
 
-def test_second_task_does_not_freeze_imports_again() -> None:
+def test_second_task_of_a_spark_worker_does_not_freeze_imports_again() -> None:
     assert (
         in_a_worker("""
 import gc
@@ -84,7 +84,7 @@ print(calls)
     )
 
 
-def test_worker_reads_archives_once(tmp_path: Path) -> None:
+def test_spark_worker_reads_package_archives_once(tmp_path: Path) -> None:
     assert (
         in_a_worker(f"""
 import importlib, sys, zipfile, zipimport

@@ -37,7 +37,7 @@ HARMS = ["noise", "noise of another size", "zeros", "the end gone", "a bit of th
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("how", HARMS)
 @pytest.mark.parametrize("interval", [100, 1 << 20], ids=["indexed", "no index entries"])
-def test_synced_data_is_never_truncated(logs: Logs, how: str, interval: int, clean: bool) -> None:
+def test_log_with_damaged_synced_data_is_refused_and_not_truncated(logs: Logs, how: str, interval: int, clean: bool) -> None:
     """Opening the damaged log fails after a clean stop, and fails again after an unclean stop."""
     config = LogConfig(segment_bytes=1_000, index_interval_bytes=interval)
     log = logs.new(config)
@@ -59,7 +59,7 @@ def test_synced_data_is_never_truncated(logs: Logs, how: str, interval: int, cle
 @pytest.mark.entry("STO-28")
 @pytest.mark.parametrize("field", [0, 7, 8, 11, 16, 17, 26, 30, 60], ids=lambda at: f"byte {at}")
 @pytest.mark.parametrize("number", [0, 3, -1], ids=["first", "middle", "last"])
-def test_flipped_byte_in_a_closed_log_is_reported_or_harmless(logs: Logs, field: int, number: int) -> None:
+def test_flipped_byte_in_a_cleanly_closed_log_is_reported_or_harmless(logs: Logs, field: int, number: int) -> None:
     """After a clean stop only the last batch's CRC is checked. Damage in an earlier batch is found only in its length or magic."""
     config = LogConfig(segment_bytes=1 << 20)
     log = logs.new(config)
@@ -85,7 +85,7 @@ def test_flipped_byte_in_a_closed_log_is_reported_or_harmless(logs: Logs, field:
 
 
 @pytest.mark.entry("STO-28")
-def test_bytes_after_the_end_of_a_closed_log_are_truncated_and_reported(logs: Logs) -> None:
+def test_bytes_after_the_end_of_a_cleanly_closed_log_are_truncated_and_reported(logs: Logs) -> None:
     log = logs.new()
     busy(log)
     log.close()
@@ -100,7 +100,7 @@ def test_bytes_after_the_end_of_a_closed_log_are_truncated_and_reported(logs: Lo
 
 @pytest.mark.entry("STO-28")
 @pytest.mark.parametrize("in_between", [1, 30])
-def test_batches_after_an_outdated_recovery_point_are_verified(logs: Logs, in_between: int) -> None:
+def test_batches_after_an_outdated_recovery_point_are_verified_when_the_log_is_opened(logs: Logs, in_between: int) -> None:
     """The checkpointed recovery point is older than the closed log, as after an older checkpoint file was restored."""
     log = logs.new()
     busy(log, in_between)
@@ -122,7 +122,7 @@ def test_batches_after_an_outdated_recovery_point_are_verified(logs: Logs, in_be
 
 @pytest.mark.entry("STO-28")
 @pytest.mark.parametrize("clean", [True, False])
-def test_log_with_missing_files_is_damaged(logs: Logs, clean: bool) -> None:
+def test_log_with_a_missing_segment_file_is_reported_as_damaged(logs: Logs, clean: bool) -> None:
     log = logs.new()
     put(log, 3)
     log.close()

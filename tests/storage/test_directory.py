@@ -41,7 +41,7 @@ def fs() -> MemoryFilesystem:
 
 
 @pytest.mark.entry("STO-05")
-def test_crash_during_loading_leaves_an_unclean_directory(fs: MemoryFilesystem) -> None:
+def test_crash_while_logs_are_loaded_leaves_no_clean_shutdown_file(fs: MemoryFilesystem) -> None:
     directory, log = opened(fs)
     put(log, 3)
     directory.close()
@@ -53,7 +53,7 @@ def test_crash_during_loading_leaves_an_unclean_directory(fs: MemoryFilesystem) 
 
 
 @pytest.mark.entry("STO-05")
-def test_clean_shutdown_file_is_written_last(fs: MemoryFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_shutdown_file_is_written_last_during_a_clean_stop(fs: MemoryFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
     directory, log = opened(fs)
     put(log, 3)
     written: list[str] = []
@@ -69,7 +69,7 @@ def test_clean_shutdown_file_is_written_last(fs: MemoryFilesystem, monkeypatch: 
 
 
 @pytest.mark.entry("STO-05")
-def test_every_checkpoint_is_synced_before_the_clean_shutdown_file() -> None:
+def test_every_checkpoint_is_synced_before_the_clean_shutdown_file_is_written() -> None:
     """After a power cut, a clean-shutdown file must not exist together with checkpoints older than it."""
     fs = TracingFilesystem()
     directory, log = opened(fs)
@@ -82,7 +82,7 @@ def test_every_checkpoint_is_synced_before_the_clean_shutdown_file() -> None:
 
 
 @pytest.mark.entry("STO-12")
-def test_recovery_point_is_synced_before_compaction_leaves_gaps() -> None:
+def test_recovery_point_is_synced_before_compaction_removes_records() -> None:
     fs = TracingFilesystem()
     directory, log = opened(fs, COMPACTED)
     for _ in range(5):
@@ -110,7 +110,7 @@ def test_recovery_point_is_synced_before_compaction_leaves_gaps() -> None:
         pytest.param(lambda _: b"0\n1\nt 0\n", id="too few words"),
     ],
 )
-def test_damaged_checkpoint_is_ignored(fs: MemoryFilesystem, damage: Callable[[bytes], bytes | None]) -> None:
+def test_damaged_checkpoint_is_ignored_when_a_log_is_opened(fs: MemoryFilesystem, damage: Callable[[bytes], bytes | None]) -> None:
     directory, log = opened(fs)
     for _ in range(60):
         put(log)
@@ -163,7 +163,7 @@ def test_compacted_log_recognizes_the_last_five_batches_after_a_crash(fs: Memory
 
 
 @pytest.mark.entry("STO-10")
-def test_only_producer_snapshots_of_the_newest_segments_are_kept(fs: MemoryFilesystem) -> None:
+def test_only_producer_state_snapshots_of_the_newest_segments_are_kept(fs: MemoryFilesystem) -> None:
     directory, log = opened(fs)
     for _ in range(100):
         put(log, 1, pid=1, epoch=0, sequence=log.log_end_offset)
@@ -194,7 +194,7 @@ def test_only_producer_snapshots_of_the_newest_segments_are_kept(fs: MemoryFiles
 
 
 @pytest.mark.entry("STO-13")
-def test_leader_epoch_file_is_corrected_from_the_log(fs: MemoryFilesystem) -> None:
+def test_leader_epoch_checkpoint_is_corrected_from_the_log(fs: MemoryFilesystem) -> None:
     _, log = opened(fs)
     put(log, 3)
     log.leader_epoch = 4
@@ -231,7 +231,7 @@ def test_delete_records_may_remove_records_of_an_open_transaction(fs: MemoryFile
 
 
 @pytest.mark.entry("STO-24")
-def test_retention_removes_records_of_an_open_transaction(fs: MemoryFilesystem) -> None:
+def test_retention_may_remove_records_of_an_open_transaction(fs: MemoryFilesystem) -> None:
     _, log = opened(fs)
     put(log, 1, pid=1, epoch=0, sequence=0, transactional=True)
     while len(log.segments) < 4:
@@ -265,7 +265,7 @@ def checkpointed_and_deleted(fs: MemoryFilesystem) -> LogDirectory:
 
 
 @pytest.mark.parametrize("in_a_new_life", [False, True])
-def test_new_log_does_not_use_checkpoints_of_a_deleted_log(fs: MemoryFilesystem, in_a_new_life: bool) -> None:
+def test_recreated_log_does_not_use_checkpoints_of_the_deleted_log(fs: MemoryFilesystem, in_a_new_life: bool) -> None:
     directory = checkpointed_and_deleted(fs)
     if in_a_new_life:
         fs.crashed()
@@ -277,7 +277,7 @@ def test_new_log_does_not_use_checkpoints_of_a_deleted_log(fs: MemoryFilesystem,
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point, log.first_dirty_offset) == (0, 5, 0, 0)
 
 
-def test_new_log_waits_until_checkpoints_of_the_deleted_log_are_removed(
+def test_recreated_log_refuses_appends_until_checkpoints_of_the_deleted_log_are_removed(
     fs: MemoryFilesystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = checkpointed_and_deleted(fs)

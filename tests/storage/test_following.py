@@ -88,7 +88,7 @@ def expected_last_stable(log: Log) -> int:
     return min(opened.values(), default=log.high_watermark)
 
 
-def test_incomplete_batch_is_not_appended() -> None:
+def test_follower_does_not_append_an_incomplete_batch() -> None:
     follower = new()
     whole, half = batch(0, count=3), batch(3)
     assert append_as_follower(follower, bytes(whole + half[:-1]), 0, NOW_MS) == len(whole)
@@ -96,7 +96,7 @@ def test_incomplete_batch_is_not_appended() -> None:
     assert append_as_follower(follower, bytes(half[:40]), 0, NOW_MS) == 0
 
 
-def test_compaction_gaps_are_replicated() -> None:
+def test_follower_appends_a_compacted_log_with_its_offset_gaps() -> None:
     follower = new(COMPACTED)
     append_as_follower(follower, bytes(batch(2) + batch(7) + batch(20)), 0, NOW_MS)
     assert [h.base_offset for h, _ in stored(follower)] == [2, 7, 20]
@@ -115,7 +115,7 @@ def test_compaction_gaps_are_replicated() -> None:
         ([batch(5, epoch=1)], KafkaError),
     ],
 )
-def test_non_contiguous_records_are_refused_without_a_change(records: list[bytes], error: type[Exception]) -> None:
+def test_follower_refuses_non_contiguous_batches_without_a_change(records: list[bytes], error: type[Exception]) -> None:
     follower = new()
     append_as_follower(follower, bytes(batch(0, epoch=2, count=5)), 9, NOW_MS)
     before = files(follower), state(follower)
@@ -126,7 +126,7 @@ def test_non_contiguous_records_are_refused_without_a_change(records: list[bytes
     append_as_follower(follower, bytes(batch(5, epoch=2)), 9, NOW_MS)
 
 
-def test_batches_of_a_later_leader_epoch_are_not_appended() -> None:
+def test_follower_does_not_append_batches_of_a_later_leader_epoch() -> None:
     """KAFKA-18723: a fetch response of a former leader may contain batches with later leader epochs."""
     follower = new()
     append_as_follower(follower, bytes(batch(0, epoch=1) + batch(1, epoch=3) + batch(2, epoch=1)), 2, NOW_MS)

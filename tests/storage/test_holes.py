@@ -84,7 +84,7 @@ def read_up(log: Log, start: int, *, to_end: bool = False) -> tuple[list[int], K
 
 @pytest.mark.parametrize("to_end", [False, True], ids=["consumer", "follower"])
 @pytest.mark.parametrize("kind", HARMS)
-def test_fetch_returns_corrupt_message_at_the_damaged_batch(memory: Logs, kind: str, to_end: bool) -> None:
+def test_read_at_a_damaged_batch_returns_corrupt_message(memory: Logs, kind: str, to_end: bool) -> None:
     segment = written(memory).segments[1]
     position, offset = damage(memory, segment, kind)
     log = opened(memory)
@@ -94,15 +94,15 @@ def test_fetch_returns_corrupt_message_at_the_damaged_batch(memory: Logs, kind: 
     assert error.code is Code.CORRUPT_MESSAGE
     assert (error.path, error.position, error.offset) == (segment.path(LOG_SUFFIX), position, offset)
     assert str(log.damage) == str(error)
-    # The segments after the damaged one are readable, and so is its own last batch, which is found by the offset index.
+    # The segments after the damaged segment are readable, and the offset index finds the damaged segment's last batch.
     following = log.segments[2].base_offset
     assert read_up(log, following) == (list(range(following, BATCHES)), None)
     assert read_up(log, following - 1) == (list(range(following - 1, BATCHES)), None)
 
 
 @pytest.mark.parametrize("kind", HARMS)
-def test_committed_read_below_an_open_transaction_stops_at_the_damage(memory: Logs, kind: str) -> None:
-    """The last stable offset is in the damaged segment, so a committed read must scan that segment to find its own end."""
+def test_read_committed_below_an_open_transaction_stops_at_a_damaged_batch(memory: Logs, kind: str) -> None:
+    """The last stable offset is in the damaged segment, so a read_committed read must scan that segment to find where to stop."""
     log = memory.new(LogConfig(segment_bytes=1 << 20, index_interval_bytes=200))
     for _ in range(2 * NUMBER):
         put(log)
@@ -120,7 +120,7 @@ def test_committed_read_below_an_open_transaction_stops_at_the_damage(memory: Lo
 
 
 @pytest.mark.parametrize("kind", HARMS)
-def test_timestamp_lookup_does_not_skip_damage(memory: Logs, kind: str) -> None:
+def test_timestamp_lookup_does_not_skip_a_damaged_batch(memory: Logs, kind: str) -> None:
     segment = written(memory).segments[1]
     _, offset = damage(memory, segment, kind)
     log = opened(memory)
@@ -162,7 +162,7 @@ def test_coordinator_does_not_load_a_damaged_log(memory: Logs, kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", HARMS)
-def test_start_that_rebuilds_producers_from_a_damaged_log_refuses_it(memory: Logs, kind: str) -> None:
+def test_damaged_log_is_refused_when_producer_state_must_be_rebuilt_from_it(memory: Logs, kind: str) -> None:
     """The producer snapshots are missing, so opening the log has to read all of it."""
     log = written(memory)
     damage(memory, log.segments[1], kind)
@@ -175,7 +175,7 @@ def test_start_that_rebuilds_producers_from_a_damaged_log_refuses_it(memory: Log
 
 @pytest.mark.parametrize("clean_stop", [True, False])
 @pytest.mark.parametrize("kind", CUTS)
-def test_start_refuses_a_truncated_closed_segment(memory: Logs, kind: str, clean_stop: bool) -> None:
+def test_log_with_a_truncated_closed_segment_is_refused_at_start(memory: Logs, kind: str, clean_stop: bool) -> None:
     log = written(memory)
     damage(memory, log.segments[1], kind)
     for _ in range(2):
@@ -183,7 +183,7 @@ def test_start_refuses_a_truncated_closed_segment(memory: Logs, kind: str, clean
             memory.open(clean=clean_stop, recovery_point=BATCHES, config=CONFIG)
 
 
-def test_half_written_batch_at_the_end_of_the_active_segment_is_truncated(memory: Logs) -> None:
+def test_incomplete_batch_at_the_end_of_the_active_segment_is_truncated(memory: Logs) -> None:
     log = written(memory)
     path = log.active.path(LOG_SUFFIX)
     raw = memory.fs.read_file(path) or b""
@@ -195,7 +195,7 @@ def test_half_written_batch_at_the_end_of_the_active_segment_is_truncated(memory
     assert read_up(again, 0, to_end=True)[1] is None
 
 
-def test_follower_copies_up_to_its_leaders_damage(memory: Logs) -> None:
+def test_follower_copies_batches_up_to_the_damaged_batch_of_its_leader(memory: Logs) -> None:
     """The leader serves the batches before the damage, then returns an error for each fetch at the damage, as in Kafka."""
     _, offset = damage(memory, written(memory).segments[1], "zeros")
     leader = opened(memory)
@@ -207,7 +207,7 @@ def test_follower_copies_up_to_its_leaders_damage(memory: Logs) -> None:
     assert follower.log_end_offset == offset
 
 
-def test_truncation_to_an_offset_after_the_damage_is_refused(memory: Logs) -> None:
+def test_truncation_of_a_log_to_an_offset_after_a_damaged_batch_is_refused(memory: Logs) -> None:
     segment = written(memory).segments[1]
     _, offset = damage(memory, segment, "zeros")
     log = opened(memory)
@@ -242,7 +242,7 @@ def test_wrong_index_entry_is_not_reported_as_a_damaged_log(memory: Logs) -> Non
     assert log.damage is None
 
 
-def test_batches_of_an_earlier_process_are_checked_once(memory: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_an_earlier_process_are_checked_on_their_first_read_only(memory: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     written(memory)
     log = opened(memory)
     assert read_up(log, 0)[0] == list(range(BATCHES))
@@ -252,7 +252,7 @@ def test_batches_of_an_earlier_process_are_checked_once(memory: Logs, monkeypatc
     assert read_up(log, BATCHES)[0] == [BATCHES]
 
 
-def test_read_checks_a_bounded_number_of_batches(memory: Logs) -> None:
+def test_log_read_checks_a_bounded_number_of_batches(memory: Logs) -> None:
     written(memory)
     log = opened(memory)
     piece = read(log, 0, 1 << 20, committed=False, most_checks=2)
@@ -262,7 +262,7 @@ def test_read_checks_a_bounded_number_of_batches(memory: Logs) -> None:
     assert read_up(log, 0) == (list(range(BATCHES)), None)
 
 
-def test_log_that_grows_during_a_scan_is_not_damaged(memory: Logs) -> None:
+def test_log_that_grows_during_a_scan_is_not_reported_as_damaged(memory: Logs) -> None:
     log = memory.new(LogConfig(segment_bytes=1 << 20))
     put(log)
     scanned = []
@@ -272,7 +272,7 @@ def test_log_that_grows_during_a_scan_is_not_damaged(memory: Logs) -> None:
     assert scanned == [0]
 
 
-def test_remembered_damage_keeps_no_traceback_frames(memory: Logs) -> None:
+def test_stored_damage_of_a_segment_keeps_no_traceback_frames(memory: Logs) -> None:
     """Raising a stored exception would add frames to its traceback, and these frames keep a response's records in memory."""
     segment = written(memory).segments[1]
     _, offset = damage(memory, segment, "zeros")
@@ -288,7 +288,9 @@ def test_remembered_damage_keeps_no_traceback_frames(memory: Logs) -> None:
     assert raised[0] is not raised[1]
 
 
-def test_fetch_after_damage_scans_from_the_index_entry_before_the_damage(memory: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_after_a_damaged_batch_scans_from_the_index_entry_before_the_batch(
+    memory: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Clients retry a damaged offset. A scan from the start of a large segment would block the event loop at each retry."""
     segment = written(memory).segments[1]
     position, offset = damage(memory, segment, "zeros")
@@ -303,7 +305,7 @@ def test_fetch_after_damage_scans_from_the_index_entry_before_the_damage(memory:
     assert all(0 < start <= position for start in walked)
 
 
-def test_lookup_during_a_truncation_finds_no_damage(memory: Logs) -> None:
+def test_timestamp_lookup_during_a_truncation_reports_no_damage(memory: Logs) -> None:
     log = memory.new(CONFIG)
     for number in range(BATCHES):
         put(log, now_ms=NOW_MS + number)

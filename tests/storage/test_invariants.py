@@ -39,7 +39,7 @@ def opened() -> Log:
     return log
 
 
-def test_producer_epoch_never_decreases(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_append_with_a_decreased_producer_or_coordinator_epoch_fails_an_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
     log = opened()
     monkeypatch.setattr(ProducerState, "check_data", lambda *_, **__: None)
     monkeypatch.setattr(ProducerState, "check_marker", lambda *_: None)
@@ -53,14 +53,14 @@ def test_producer_epoch_never_decreases(monkeypatch: pytest.MonkeyPatch) -> None
     assert log.log_end_offset == 3
 
 
-def test_repeated_marker_violates_no_invariant() -> None:
+def test_repeated_transaction_marker_violates_no_log_invariant() -> None:
     log = opened()
     for _ in range(2):
         mark(log, 3)
     assert log.log_end_offset == 4
 
 
-def test_log_end_grows_and_log_start_stays_below_the_high_watermark() -> None:
+def test_check_reports_a_shrunk_log_end_or_a_log_start_above_the_high_watermark() -> None:
     log = opened()
     with pytest.raises(AssertionError, match="no new start"):
         log.delete_records(3)

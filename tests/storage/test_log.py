@@ -19,7 +19,7 @@ def offsets(data: object) -> list[int]:
     return [o for _, h in batches(data) for o in range(h.base_offset, h.next_offset)]  # type: ignore[arg-type]
 
 
-def test_reads_begin_at_the_batch_that_contains_the_offset(logs: Logs) -> None:
+def test_log_read_begins_at_the_batch_that_contains_the_offset(logs: Logs) -> None:
     log = logs.new()
     for _ in range(40):
         put(log, 3)
@@ -30,7 +30,7 @@ def test_reads_begin_at_the_batch_that_contains_the_offset(logs: Logs) -> None:
         assert wanted in read_offsets
 
 
-def test_continuous_reader_sees_every_record_once(logs: Logs) -> None:
+def test_continuous_log_reader_sees_every_record_once(logs: Logs) -> None:
     log = logs.new()
     for i in range(60):
         put(log, 1 + i % 4)
@@ -42,7 +42,7 @@ def test_continuous_reader_sees_every_record_once(logs: Logs) -> None:
     assert seen == list(range(log.log_end_offset))
 
 
-def test_read_out_of_range_is_refused(logs: Logs) -> None:
+def test_log_read_with_an_offset_out_of_range_is_refused(logs: Logs) -> None:
     log = logs.new()
     put(log, 3)
     assert read(log, 3, 100, committed=False).data == b""
@@ -51,14 +51,14 @@ def test_read_out_of_range_is_refused(logs: Logs) -> None:
             read(log, wrong, 100, committed=False)
 
 
-def test_first_batch_is_returned_whole_even_if_larger_than_max_bytes(logs: Logs) -> None:
+def test_log_read_returns_the_whole_first_batch_even_if_larger_than_max_bytes(logs: Logs) -> None:
     log = logs.new()
     put(log, 10)
     assert offsets(read(log, 0, 1, committed=False).data) == list(range(10))
     assert read(log, 0, 1, committed=False, min_one_batch=False).data == b""
 
 
-def test_last_stable_offset_equals_a_model(logs: Logs) -> None:
+def test_last_stable_offset_equals_that_of_a_model(logs: Logs) -> None:
     """Interleaves random transactions, and compares the last stable offset and a committed read after each step."""
     rng = random.Random(7)
     log = logs.new()
@@ -116,7 +116,7 @@ def visible(log: object, start: int = 0) -> list[int]:
             return delivered
 
 
-def test_consumer_reads_exactly_the_committed_records(logs: Logs) -> None:
+def test_read_committed_consumer_gets_exactly_the_committed_records(logs: Logs) -> None:
     rng = random.Random(11)
     log = logs.new()
     sequences = dict.fromkeys(range(3), 0)
@@ -139,14 +139,14 @@ def test_consumer_reads_exactly_the_committed_records(logs: Logs) -> None:
     assert visible(log) == sorted(committed)
 
 
-def test_marker_without_records_adds_no_index_entry(logs: Logs) -> None:
+def test_abort_marker_without_records_adds_no_transaction_index_entry(logs: Logs) -> None:
     log = logs.new()
     end(log, 9, commit=False)
     assert log.last_stable_offset == log.log_end_offset == 1
     assert [list(s.txn_index) for s in log.segments] == [[]]
 
 
-def test_offset_for_timestamp_finds_records(logs: Logs) -> None:
+def test_offset_lookup_by_timestamp_finds_records(logs: Logs) -> None:
     log = logs.new()
     for i in range(50):
         put(log, 2, now_ms=NOW_MS + 10 * i)
@@ -159,7 +159,7 @@ def test_offset_for_timestamp_finds_records(logs: Logs) -> None:
     assert largest.offset == 98
 
 
-def test_segments_roll_by_time(logs: Logs) -> None:
+def test_segments_roll_after_segment_ms(logs: Logs) -> None:
     log = logs.new(LogConfig(segment_ms=1_000))
     put(log, now_ms=NOW_MS)
     put(log, now_ms=NOW_MS + 999)
@@ -168,7 +168,7 @@ def test_segments_roll_by_time(logs: Logs) -> None:
     assert [s.base_offset for s in log.segments] == [0, 2]
 
 
-def test_retention_deletes_by_size_and_time(logs: Logs) -> None:
+def test_retention_deletes_segments_by_size_and_time(logs: Logs) -> None:
     log = logs.new(LogConfig(segment_bytes=1_000, retention_bytes=3_000, retention_ms=-1))
     for _ in range(100):
         put(log)
@@ -183,7 +183,7 @@ def test_retention_deletes_by_size_and_time(logs: Logs) -> None:
 
 
 @pytest.mark.entry("STO-26")
-def test_delete_records_moves_the_log_start(logs: Logs) -> None:
+def test_delete_records_moves_the_log_start_offset(logs: Logs) -> None:
     log = logs.new()
     for _ in range(60):
         put(log)
@@ -212,7 +212,7 @@ def test_batches_above_the_message_or_segment_size_are_refused(logs: Logs) -> No
         put(log, 50)
 
 
-def test_append_returns_the_append_time_of_log_append_time_topics(logs: Logs) -> None:
+def test_append_returns_the_append_time_for_message_timestamp_type_log_append_time(logs: Logs) -> None:
     log = logs.new(LogConfig(message_timestamp_type="LogAppendTime"))
     assert put(log, now_ms=NOW_MS).log_append_time_ms == NOW_MS
     assert logs.new(SMALL).log_end_offset == 0

@@ -113,7 +113,7 @@ def log(logs: Logs) -> Log:
 
 @pytest.mark.entry("STO-26")
 @pytest.mark.parametrize("compression", range(5))
-def test_newest_record_of_each_key_keeps_its_offset(log: Log, compression: int) -> None:
+def test_compaction_keeps_the_newest_record_of_each_key_at_its_offset(log: Log, compression: int) -> None:
     write(log, ("a", "1"), ("b", "1"), ("c", "1"), compression=compression, now_ms=NOW_MS - 5)
     write(log, ("a", "2"), ("d", "1"), compression=compression)
     compact(log)
@@ -128,7 +128,7 @@ ROOMY = LogConfig(segment_bytes=64 << 20, max_message_bytes=64 << 20, cleanup_po
 
 
 @pytest.mark.parametrize("compression", range(5))
-def test_large_records_are_copied_in_chunks(logs: Logs, compression: int) -> None:
+def test_log_cleaner_copies_large_records_in_chunks(logs: Logs, compression: int) -> None:
     """Records larger than one chunk keep their timestamps although the delete horizon changes the batch's base timestamp."""
     log, value = logs.new(ROOMY), "v" * 1_500_000
     write(log, ("big", value + "1"), compression=compression)
@@ -148,7 +148,7 @@ def test_large_records_are_copied_in_chunks(logs: Logs, compression: int) -> Non
 
 
 @pytest.mark.smoke
-def test_decompression_bomb_is_cleaned_in_bounded_memory(logs: Logs) -> None:
+def test_log_cleaner_cleans_a_decompression_bomb_in_bounded_memory(logs: Logs) -> None:
     log = logs.new(ROOMY)
     zeros = build_batch([(b"a", b"1"), (b"bomb", bytes(40 << 20))], NOW_MS, compression=4)
     append(log, zeros, NOW_MS)
@@ -164,7 +164,7 @@ def test_decompression_bomb_is_cleaned_in_bounded_memory(logs: Logs) -> None:
     assert contents(log) == [(2, "a", "2"), (3, "bomb", "2")]
 
 
-def test_record_larger_than_the_topic_limit_stops_cleaning(log: Log) -> None:
+def test_record_larger_than_max_message_bytes_stops_compaction(log: Log) -> None:
     write(log, ("a", "1" * 100), ("a", "2"), compression=1)
     write(log, ("a", "1" * 100), ("a", "3"))
     log.config = msgspec.structs.replace(log.config, max_decompressed_message_bytes=50)
@@ -175,7 +175,7 @@ def test_record_larger_than_the_topic_limit_stops_cleaning(log: Log) -> None:
     assert contents(log) == [(3, "a", "3")]
 
 
-def test_fully_retained_batch_keeps_its_bytes(log: Log) -> None:
+def test_batch_whose_records_are_all_retained_by_compaction_keeps_its_bytes(log: Log) -> None:
     write(log, ("a", "1"), ("b", "1"))
     before = stored(log)
     compact(log)
@@ -211,7 +211,7 @@ def test_compaction_that_empties_the_last_batch_keeps_the_log_end_offset(log: Lo
 
 
 @pytest.mark.entry("STO-15")
-def test_aborted_data_is_removed_and_its_marker_after_the_delete_horizon(log: Log) -> None:
+def test_compaction_removes_aborted_records_and_later_their_marker(log: Log) -> None:
     write(log, ("a", "1"))
     write(log, ("a", "lost"), pid=7, sequence=0, transactional=True)
     end(log, 7, commit=False)
@@ -222,7 +222,7 @@ def test_aborted_data_is_removed_and_its_marker_after_the_delete_horizon(log: Lo
     assert [h.record_count for h, _ in stored(log)] == [1, 0, 1, 1]
     assert len(list(log.segments[0].txn_index)) == 1
     forget(log)
-    # The pass that removes the batch still counts it as the marker's data. The next pass sets the marker's delete horizon.
+    # The cleaning pass that removes the batch keeps the marker unchanged. The next pass sets the marker's delete horizon.
     for value in ("2", "3"):
         write(log, ("b", value))
         compact(log)
@@ -255,7 +255,7 @@ def test_commit_marker_is_kept_as_long_as_its_records(log: Log) -> None:
 
 
 @pytest.mark.entry("STO-14")
-def test_record_with_the_key_of_a_marker_removes_no_marker(log: Log) -> None:
+def test_compaction_removes_no_marker_for_a_record_with_an_equal_key(log: Log) -> None:
     write(log, ("a", "1"), pid=7, sequence=0, transactional=True)
     end(log, 7, commit=True)
     marker_key = bytes((0, 0, 0, 1)).decode()
@@ -265,7 +265,7 @@ def test_record_with_the_key_of_a_marker_removes_no_marker(log: Log) -> None:
 
 
 @pytest.mark.entry("STO-15")
-def test_producer_sequence_is_kept_when_its_records_are_compacted_away(logs: Logs, log: Log) -> None:
+def test_producer_sequence_is_kept_when_compaction_removes_its_records(logs: Logs, log: Log) -> None:
     write(log, ("a", "1"), pid=7, sequence=0)
     write(log, ("a", "2"), pid=7, sequence=1)
     write(log, ("a", "3"))
@@ -280,7 +280,7 @@ def test_producer_sequence_is_kept_when_its_records_are_compacted_away(logs: Log
 
 
 @pytest.mark.entry("STO-16", "STO-25")
-def test_records_after_the_last_stable_offset_are_not_cleaned(log: Log) -> None:
+def test_records_after_the_last_stable_offset_are_not_compacted(log: Log) -> None:
     write(log, ("a", "1"))
     write(log, ("a", "2"))
     log.roll(NOW_MS)
@@ -296,7 +296,7 @@ def test_records_after_the_last_stable_offset_are_not_cleaned(log: Log) -> None:
     assert committed(log) == {"a": "5"}
 
 
-def test_records_of_an_aborted_transaction_are_removed_from_all_its_segments(log: Log) -> None:
+def test_compaction_removes_records_of_an_aborted_transaction_from_all_segments(log: Log) -> None:
     write(log, ("keep", "1"))
     for at in range(3):
         write(log, (f"k{at}", "lost"), pid=7, sequence=at, transactional=True)
@@ -309,7 +309,7 @@ def test_records_of_an_aborted_transaction_are_removed_from_all_its_segments(log
     assert committed(log) == {"keep": "1", "k0": "1"}
 
 
-def test_segments_are_merged_up_to_segment_bytes(log: Log) -> None:
+def test_compaction_merges_segments_up_to_segment_bytes(log: Log) -> None:
     for at in range(60):
         write(log, (f"k{at % 3}", "v" * 40))
     many = len(log.segments)
@@ -323,7 +323,7 @@ def test_segments_are_merged_up_to_segment_bytes(log: Log) -> None:
     assert committed(log) == {"k0": "w", "k1": "v" * 40, "k2": "v" * 40}
 
 
-def test_full_offset_map_cleans_in_several_passes(log: Log) -> None:
+def test_log_cleaner_with_a_full_offset_map_cleans_in_several_passes(log: Log) -> None:
     for at in range(40):
         write(log, (f"k{at % 20}", str(at)))
     compact(log, buffer_bytes=5 * 210)
@@ -331,8 +331,8 @@ def test_full_offset_map_cleans_in_several_passes(log: Log) -> None:
     assert len(contents(log)) == 20
 
 
-def test_records_without_a_key_are_removed(log: Log) -> None:
-    """Records without a key may precede the change of the topic's cleanup policy to compact."""
+def test_compaction_removes_records_without_a_key(log: Log) -> None:
+    """Records without a key may have been written before the topic's cleanup policy was changed to compact."""
     raw = build_batch([(None, b"x"), (b"a", b"1")], NOW_MS)
     append(log, raw, NOW_MS)
     compact(log)
@@ -340,7 +340,7 @@ def test_records_without_a_key_are_removed(log: Log) -> None:
 
 
 @pytest.mark.parametrize(("ratio", "is_cleaned"), [(0.4, True), (0.6, False)])
-def test_log_is_cleaned_when_its_dirty_ratio_is_exceeded(logs: Logs, ratio: float, is_cleaned: bool) -> None:
+def test_log_is_compacted_when_min_cleanable_dirty_ratio_is_exceeded(logs: Logs, ratio: float, is_cleaned: bool) -> None:
     log = logs.new(COMPACTED)
     write(log, ("a", "1"))
     compact(log)
@@ -350,7 +350,7 @@ def test_log_is_cleaned_when_its_dirty_ratio_is_exceeded(logs: Logs, ratio: floa
     assert (run(filthiest([log], NOW_MS)) is not None) == is_cleaned
 
 
-def test_compaction_lags_delay_and_force_cleaning(logs: Logs) -> None:
+def test_min_compaction_lag_delays_and_max_compaction_lag_forces_compaction(logs: Logs) -> None:
     log = logs.new(LogConfig(cleanup_policy=("compact",), min_compaction_lag_ms=1_000, max_compaction_lag_ms=5_000))
     write(log, ("a", "1"))
     log.roll(NOW_MS)
@@ -365,7 +365,7 @@ def test_compaction_lags_delay_and_force_cleaning(logs: Logs) -> None:
     assert log.active.base_offset == 2
 
 
-def test_cleaning_stops_when_the_log_changes(log: Log) -> None:
+def test_compaction_is_interrupted_when_segments_of_the_log_are_deleted(log: Log) -> None:
     for at in range(30):
         write(log, (f"k{at}", "v"))
     log.roll(NOW_MS)
@@ -382,7 +382,7 @@ def test_cleaning_stops_when_the_log_changes(log: Log) -> None:
     assert len(contents(log)) < 30
 
 
-def test_unreadable_log_is_reported_and_not_cleaned(log: Log) -> None:
+def test_unreadable_log_is_reported_and_not_compacted(log: Log) -> None:
     write(log, ("a", "1"))
     log.roll(NOW_MS)
     segment = log.segments[0]
@@ -425,7 +425,7 @@ class Shadow:
 @pytest.mark.heavy
 @pytest.mark.entry("STO-15")
 @pytest.mark.parametrize("seed", range(25))
-def test_readers_and_producers_see_no_difference_after_cleaning(logs: Logs, seed: int) -> None:
+def test_readers_and_producers_see_no_difference_after_compaction(logs: Logs, seed: int) -> None:
     rng, shadow, now_ms = random.Random(seed), Shadow(), NOW_MS
     log = logs.new(COMPACTED)
     for at in range(300):
@@ -471,7 +471,7 @@ def test_readers_and_producers_see_no_difference_after_cleaning(logs: Logs, seed
 
 
 @pytest.mark.parametrize("length", [0, 1 << 30, -1])
-def test_unreadable_header_does_not_lose_later_batches(log: Log, length: int) -> None:
+def test_unreadable_batch_header_fails_compaction_and_leaves_the_segment_unchanged(log: Log, length: int) -> None:
     """A scan ends at an unreadable header, so a segment rewritten from it would silently lose the batches after the header."""
     for number in range(3):
         write(log, (f"k{number}", "v"))

@@ -23,7 +23,7 @@ def test_producer_sequences_must_be_contiguous(logs: Logs) -> None:
     assert put(log, 2, pid=1, epoch=0, sequence=3).base_offset == 3
 
 
-def test_duplicates_of_the_last_five_batches_are_recognized(logs: Logs) -> None:
+def test_duplicates_of_the_last_five_batches_of_a_producer_are_recognized(logs: Logs) -> None:
     log = logs.new()
     firsts = [put(log, 2, pid=1, epoch=0, sequence=2 * i) for i in range(6)]
     with refused(Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
@@ -35,7 +35,7 @@ def test_duplicates_of_the_last_five_batches_are_recognized(logs: Logs) -> None:
     assert log.log_end_offset == 12
 
 
-def test_sequence_gap_is_refused_and_changes_nothing(logs: Logs) -> None:
+def test_producer_sequence_gap_is_refused_and_changes_nothing(logs: Logs) -> None:
     log = logs.new()
     put(log, 10, pid=1, epoch=0, sequence=0)
     with refused(Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
@@ -44,7 +44,7 @@ def test_sequence_gap_is_refused_and_changes_nothing(logs: Logs) -> None:
     assert put(log, 1, pid=1, epoch=0, sequence=10).base_offset == 10
 
 
-def test_first_sequence_of_a_new_epoch_must_be_zero(logs: Logs) -> None:
+def test_first_sequence_of_a_new_producer_epoch_must_be_zero(logs: Logs) -> None:
     log = logs.new()
     put(log, 1, pid=1, epoch=0, sequence=0)
     with refused(Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
@@ -54,7 +54,7 @@ def test_first_sequence_of_a_new_epoch_must_be_zero(logs: Logs) -> None:
         put(log, 1, pid=1, epoch=0, sequence=1)
 
 
-def test_sequences_wrap_at_two_to_the_31(logs: Logs) -> None:
+def test_producer_sequences_wrap_at_two_to_the_31(logs: Logs) -> None:
     log = logs.new()
     put(log, 1, pid=1, epoch=0, sequence=0x7FFFFFFD)
     wrapping = put(log, 5, pid=1, epoch=0, sequence=0x7FFFFFFE)
@@ -62,7 +62,7 @@ def test_sequences_wrap_at_two_to_the_31(logs: Logs) -> None:
     assert put(log, 1, pid=1, epoch=0, sequence=3).base_offset == 6
 
 
-def test_unknown_producer_may_start_above_zero_only_without_a_transaction(logs: Logs) -> None:
+def test_unknown_producer_may_start_at_a_sequence_above_zero_only_without_a_transaction(logs: Logs) -> None:
     log = logs.new()
     put(log, 1, pid=1, epoch=0, sequence=7)
     with refused(Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
@@ -86,7 +86,7 @@ def test_non_transactional_batch_inside_a_transaction_is_refused(logs: Logs) -> 
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_markers_are_fenced_by_epoch(logs: Logs, version: int) -> None:
+def test_transaction_marker_with_an_old_producer_epoch_is_fenced(logs: Logs, version: int) -> None:
     log = logs.new()
     put(log, 1, pid=1, epoch=5, sequence=0, transactional=True)
     with refused(Code.INVALID_PRODUCER_EPOCH):
@@ -99,7 +99,7 @@ def test_markers_are_fenced_by_epoch(logs: Logs, version: int) -> None:
     end(log, 1, commit=True, epoch=6, version=version)
 
 
-def test_markers_are_fenced_by_coordinator_epoch(logs: Logs) -> None:
+def test_transaction_marker_with_an_old_coordinator_epoch_is_fenced(logs: Logs) -> None:
     log = logs.new()
     put(log, 1, pid=1, epoch=0, sequence=0, transactional=True)
     end(log, 1, commit=True, coordinator_epoch=3)
@@ -107,7 +107,7 @@ def test_markers_are_fenced_by_coordinator_epoch(logs: Logs) -> None:
         end(log, 1, commit=True, coordinator_epoch=2)
 
 
-def test_marker_with_a_new_epoch_resets_the_sequence(logs: Logs) -> None:
+def test_transaction_marker_with_a_new_producer_epoch_resets_the_sequence(logs: Logs) -> None:
     log = logs.new()
     put(log, 3, pid=1, epoch=0, sequence=0, transactional=True)
     end(log, 1, commit=True, epoch=1, version=2)

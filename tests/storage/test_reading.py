@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_records_of_any_size_are_read(codec: int) -> None:
+def test_records_of_any_size_and_compression_are_read_from_a_batch(codec: int) -> None:
     pairs = [(b"a", b"1"), (None, b"v" * MIB), (b"k" * 400_000, None), (b"z", b"")] + [(b"k", b"v")] * 3_000
     raw = bytes(build_batch(pairs, NOW_MS, compression=codec))
     assert list(records_of(raw, read_header(raw))) == read_records(raw)

@@ -17,7 +17,7 @@ from tests.support.logs import NOW_MS, Logs, busy, put, state
 
 @pytest.mark.entry("STO-07")
 @pytest.mark.parametrize("damage", [b"", b"\0\1", b"\0\2" + b"\0" * 20, b"\0\1" + b"\7" * 60])
-def test_damaged_snapshots_are_skipped(logs: Logs, damage: bytes) -> None:
+def test_damaged_producer_state_snapshots_are_skipped(logs: Logs, damage: bytes) -> None:
     log = logs.new()
     busy(log)
     before = state(log)
@@ -29,7 +29,7 @@ def test_damaged_snapshots_are_skipped(logs: Logs, damage: bytes) -> None:
 
 
 @pytest.mark.entry("STO-07", "STO-09")
-def test_state_restored_from_a_snapshot_equals_a_replay_of_the_log(logs: Logs) -> None:
+def test_producer_state_restored_from_a_snapshot_equals_a_replay_of_the_log(logs: Logs) -> None:
     log = logs.new()
     busy(log)
     log.close()
@@ -42,7 +42,7 @@ def test_state_restored_from_a_snapshot_equals_a_replay_of_the_log(logs: Logs) -
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_duplicates_of_the_last_five_batches_are_recognized_after_a_restart(logs: Logs, clean: bool) -> None:
+def test_duplicates_of_a_producers_last_five_batches_are_recognized_after_a_restart(logs: Logs, clean: bool) -> None:
     """The broker stopped before it acknowledged five stored batches, so the client sends all five again."""
     log = logs.new()
     firsts = [put(log, 2, pid=1, epoch=0, sequence=2 * i).base_offset for i in range(6)]
@@ -78,7 +78,7 @@ def test_duplicate_of_a_deleted_batch_is_recognized_after_a_crash(logs: Logs, st
 
 @pytest.mark.entry("IDM-22")
 @pytest.mark.parametrize("batch_ms", [NOW_MS - 10**10, NOW_MS + 10**10])
-def test_producer_age_counts_from_the_start_after_a_crash(logs: Logs, batch_ms: int) -> None:
+def test_idle_time_of_a_producer_counts_from_the_start_after_a_crash(logs: Logs, batch_ms: int) -> None:
     log = logs.new()
     put(log, pid=1, epoch=0, sequence=0, now_ms=batch_ms)
     log.abandon()
@@ -98,7 +98,7 @@ def test_transaction_age_after_a_crash_is_that_of_its_batches(logs: Logs) -> Non
     assert not again.producers.has_late_transaction(NOW_MS, 5_000)
 
 
-def test_snapshot_keeps_a_bounded_number_of_recent_producers(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_producer_state_snapshot_has_a_bounded_number_of_recent_producers(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "MAX_WHOLE_PRODUCERS", 1)
     log = logs.new()
     for pid in (1, 2):
@@ -108,7 +108,7 @@ def test_snapshot_keeps_a_bounded_number_of_recent_producers(logs: Logs, monkeyp
     assert read == {1: 1, 2: 3}
 
 
-def test_last_snapshot_entry_of_a_producer_wins(logs: Logs) -> None:
+def test_last_entry_of_a_producer_in_a_producer_state_snapshot_wins(logs: Logs) -> None:
     """If a snapshot has several entries for a producer id, the last entry is used, as in Apache Kafka."""
     log = logs.new()
     for sequence in range(3):
@@ -122,7 +122,7 @@ def test_last_snapshot_entry_of_a_producer_wins(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("padding", [0, 256 << 20])
-def test_implausibly_large_snapshot_is_not_read(logs: Logs, monkeypatch: pytest.MonkeyPatch, padding: int) -> None:
+def test_implausibly_large_producer_state_snapshot_is_not_read(logs: Logs, monkeypatch: pytest.MonkeyPatch, padding: int) -> None:
     """A valid CRC does not prove that a broker wrote the snapshot, and a huge sparse file uses little disk space."""
     log = logs.new()
     busy(log)

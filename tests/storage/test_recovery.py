@@ -1,4 +1,4 @@
-"""Reopening a log after a clean stop or a crash, with torn or missing files."""
+"""Reopening a log after a clean stop or a crash, with incompletely written or missing files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.logs import NOW_MS, SMALL, Logs, busy, end, put, state
 
 @pytest.mark.entry("STO-01")
 @pytest.mark.parametrize("seed", seeds(5, in_check=2))
-def test_crash_loses_no_data(logs: Logs, seed: int) -> None:
+def test_process_crash_loses_no_appended_records(logs: Logs, seed: int) -> None:
     log = logs.new()
     busy(log, seed=seed)
     before = state(log)
@@ -32,7 +32,7 @@ def test_crash_loses_no_data(logs: Logs, seed: int) -> None:
     assert state(logs.open(clean=False, recovery_point=40)[0]) == later
 
 
-def test_start_after_a_clean_stop_reads_no_log(logs: Logs) -> None:
+def test_start_after_a_clean_shutdown_reads_no_log_segment(logs: Logs) -> None:
     log = logs.new()
     busy(log)
     before = state(log)
@@ -45,7 +45,7 @@ def test_start_after_a_clean_stop_reads_no_log(logs: Logs) -> None:
 
 
 @pytest.mark.entry("STO-02")
-def test_tail_torn_at_any_byte_is_recovered(logs: Logs, tmp_path: Path) -> None:
+def test_log_whose_last_batch_is_incomplete_at_any_byte_is_recovered(logs: Logs, tmp_path: Path) -> None:
     log = logs.new()
     put(log, 3)
     put(log, 1, pid=1, epoch=0, sequence=0, transactional=True)
@@ -78,7 +78,7 @@ def test_tail_torn_at_any_byte_is_recovered(logs: Logs, tmp_path: Path) -> None:
         pytest.param(b"\0" * 8 + b"\0\0\0\0" + b"\0\0\0\0\2" + b"\0" * 100, id="length 0"),
     ],
 )
-def test_invalid_bytes_at_the_end_are_truncated(logs: Logs, tail: bytes) -> None:
+def test_invalid_bytes_at_the_log_end_are_truncated(logs: Logs, tail: bytes) -> None:
     log = logs.new()
     put(log, 3)
     log.abandon()
@@ -117,7 +117,7 @@ def test_log_is_truncated_at_an_invalid_batch_after_a_crash(logs: Logs) -> None:
 @pytest.mark.entry("STO-06")
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
 @pytest.mark.parametrize("content", [None, b"\xff" * 35])
-def test_damaged_indexes_are_rebuilt(logs: Logs, suffix: str, content: bytes | None) -> None:
+def test_damaged_segment_indexes_are_rebuilt(logs: Logs, suffix: str, content: bytes | None) -> None:
     log = logs.new()
     busy(log)
     before = state(log)
@@ -148,7 +148,7 @@ def test_damaged_index_does_not_affect_other_segments(logs: Logs, clean: bool) -
 
 
 @pytest.mark.entry("STO-06", "STO-12")
-def test_leftover_temporary_files_are_removed(logs: Logs) -> None:
+def test_leftover_temporary_files_of_a_log_are_removed_at_start(logs: Logs) -> None:
     log = logs.new()
     put(log)
     log.close()
@@ -161,7 +161,7 @@ def test_leftover_temporary_files_are_removed(logs: Logs) -> None:
 
 
 @pytest.mark.entry("STO-11")
-def test_log_start_beyond_the_end_empties_the_log_after_a_crash(logs: Logs) -> None:
+def test_log_start_offset_beyond_the_log_end_empties_the_log_after_a_crash(logs: Logs) -> None:
     log = logs.new()
     put(log, 5)
     log.close()
@@ -209,7 +209,7 @@ def test_refused_append_on_a_full_disk_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.entry("RDC-08")
-def test_lso_is_unchanged_when_the_aborted_transaction_cannot_be_indexed(tmp_path: Path) -> None:
+def test_last_stable_offset_is_unchanged_when_an_aborted_transaction_cannot_be_indexed(tmp_path: Path) -> None:
     disk = FullDisk()
     logs = Logs(disk, str(tmp_path / "t-0"))
     log = logs.new()
@@ -228,7 +228,7 @@ def test_lso_is_unchanged_when_the_aborted_transaction_cannot_be_indexed(tmp_pat
 
 
 @pytest.mark.entry("STO-05", "STO-27")
-def test_two_brokers_cannot_share_a_directory(tmp_path: Path) -> None:
+def test_two_brokers_cannot_use_the_same_log_directory(tmp_path: Path) -> None:
     first = LogDirectory(RealFilesystem(), str(tmp_path))
     first.acquire()
     with pytest.raises(DirectoryError, match="in use by another broker"):
@@ -245,7 +245,7 @@ def test_two_brokers_cannot_share_a_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.entry("STO-11")
-def test_log_starts_survive_a_restart(tmp_path: Path) -> None:
+def test_log_start_offset_survives_a_restart(tmp_path: Path) -> None:
     directory = LogDirectory(RealFilesystem(), str(tmp_path))
     directory.acquire()
     log, _ = directory.open("t", 0, SMALL, NOW_MS)
@@ -259,7 +259,7 @@ def test_log_starts_survive_a_restart(tmp_path: Path) -> None:
     again.abandon()
 
 
-def test_synced_segments_are_not_read_after_a_crash(logs: Logs) -> None:
+def test_segments_below_the_recovery_point_are_not_read_after_a_crash(logs: Logs) -> None:
     log = logs.new()
     assert log.closed_files_to_sync() == ([], 0)
     busy(log)
@@ -306,7 +306,7 @@ def test_start_after_a_crash_reads_unsynced_segments_once(logs: Logs, monkeypatc
     assert log.size_bytes <= read < 1.1 * log.size_bytes
 
 
-def test_clean_start_reads_a_bounded_part_of_the_log(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_after_a_clean_shutdown_reads_a_bounded_part_of_the_log(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     config = LogConfig(segment_bytes=1 << 30, index_interval_bytes=4096)
     log = logs.new(config)
     for _ in range(4_000):
@@ -329,7 +329,7 @@ def test_clean_start_reads_a_bounded_part_of_the_log(logs: Logs, monkeypatch: py
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_offsets_continue_after_retention_removed_all_segments(logs: Logs, is_clean: bool) -> None:
+def test_log_end_offset_continues_after_retention_removed_all_segments(logs: Logs, is_clean: bool) -> None:
     config = LogConfig(segment_bytes=300, retention_ms=1)
     log = logs.new(config)
     for _ in range(12):

@@ -70,7 +70,7 @@ def again(fs: FaultyFilesystem, log: Log, *, clean: bool) -> Log:
 
 @pytest.mark.entry("STO-21", "RDC-08")
 @pytest.mark.parametrize("seed", seeds(3, in_check=1))
-def test_failed_write_leaves_no_partial_effect(seed: int) -> None:
+def test_failed_log_write_leaves_no_partial_effect(seed: int) -> None:
     fs = FaultyFilesystem()
     log = Logs(fs, "/d/t-0").new(TINY)
     for call in story(log, seed):
@@ -142,7 +142,7 @@ def test_retention_frees_space_on_a_full_disk() -> None:
 
 @pytest.mark.smoke
 @pytest.mark.entry("STO-21")
-def test_interrupted_swap_of_cleaned_segments_is_finished_later() -> None:
+def test_interrupted_swap_of_compacted_segments_is_finished_later() -> None:
     """A disk error at any operation of a cleaning pass leaves the log's content unchanged.
 
     The content is also the same after a crash, and after the next cleaning pass.
@@ -223,7 +223,7 @@ class HalfDisk:
         self._ftruncate(fd, size)
 
 
-def test_partial_write_is_truncated_before_the_next_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partially_written_batch_is_truncated_before_the_next_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = HalfDisk(monkeypatch)
     file = RealFilesystem().open(str(tmp_path / "f"))
     file.append(b"sound")
@@ -242,7 +242,7 @@ def test_partial_write_is_truncated_before_the_next_append(tmp_path: Path, monke
     assert (tmp_path / "f").read_bytes() == b"sound!"
 
 
-def test_rolled_segment_has_no_partial_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rolled_segment_contains_no_partially_written_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = HalfDisk(monkeypatch)
     logs = Logs(RealFilesystem(), str(tmp_path / "t-0"))
     log = logs.new(TINY)
@@ -259,7 +259,7 @@ def test_rolled_segment_has_no_partial_write(tmp_path: Path, monkeypatch: pytest
     assert logs.open(clean=True, config=TINY)[0].log_end_offset == 20
 
 
-def test_refused_replacement_leaves_no_partially_written_file(tmp_path: Path) -> None:
+def test_refused_file_replacement_leaves_no_partially_written_file(tmp_path: Path) -> None:
     fs = RealFilesystem()
     target = tmp_path / "checkpoint"
     target.mkdir()
@@ -268,7 +268,7 @@ def test_refused_replacement_leaves_no_partially_written_file(tmp_path: Path) ->
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint"]
 
 
-def test_path_that_cannot_be_opened_for_sync_is_reported_as_damaged(tmp_path: Path) -> None:
+def test_path_that_cannot_be_opened_for_fsync_is_reported_as_damaged(tmp_path: Path) -> None:
     """If a path cannot be opened, the path is damaged. Only a failed fsync is reported as a failure of the disk."""
     fs, elsewhere = RealFilesystem(), tmp_path / "elsewhere"
     elsewhere.write_bytes(b"x")
@@ -300,7 +300,9 @@ def test_failed_fsync_raises_sync_failed(tmp_path: Path, monkeypatch: pytest.Mon
         sync_dir(RealFilesystem(), str(tmp_path))
 
 
-def test_too_many_open_files_is_neither_sync_failure_nor_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_open_files_is_reported_neither_as_sync_failure_nor_as_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def opened(*_: object, **__: object) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 

@@ -73,7 +73,9 @@ def renames_of_directories_refused(fs: MemoryFilesystem, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("is_overlay", [False, True])
-def test_replaced_directory_has_the_new_data_and_keeps_foreign_files(is_overlay: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_replacement_installs_new_broker_data_and_keeps_foreign_files(
+    is_overlay: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fs = begun()
     if is_overlay:
         renames_of_directories_refused(fs, monkeypatch)
@@ -109,7 +111,7 @@ def generation(fs: MemoryFilesystem) -> str:
 @pytest.mark.smoke
 @pytest.mark.parametrize("is_overlay", [False, True])
 @pytest.mark.parametrize(("run", "expected"), [(replace, ["old", "new"]), (replace_and_undo, ["old", "new", "old"])])
-def test_kill_at_any_operation_of_a_replacement_leaves_old_or_new_data(
+def test_kill_at_any_operation_of_a_directory_replacement_leaves_old_or_new_data(
     run: Callable[[Filesystem], None], expected: list[str], is_overlay: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a first kill, the next start is killed as well, at each of its operations. The second kill changes no result."""
@@ -131,7 +133,7 @@ def test_kill_at_any_operation_of_a_replacement_leaves_old_or_new_data(
     assert [name for name, _ in groupby(seen)] == expected
 
 
-def test_replacement_with_a_refused_operation_is_undone() -> None:
+def test_directory_replacement_with_a_refused_file_operation_is_undone() -> None:
     fs = begun()
     fs.begin()
     replace(fs)
@@ -154,7 +156,7 @@ def test_replacement_with_a_refused_operation_is_undone() -> None:
         assert contents(fs) == (NEW if has_exchanged else OLD) | OTHERS
 
 
-def test_old_data_that_cannot_be_removed_is_removed_by_the_next_start() -> None:
+def test_old_data_of_a_replaced_directory_that_cannot_be_removed_is_removed_at_next_start() -> None:
     fs = begun()
     fs.begin(lambda number, kind, path: kind == "unlink")
     replace(fs)
@@ -169,7 +171,7 @@ def test_old_data_that_cannot_be_removed_is_removed_by_the_next_start() -> None:
     assert contents(fs) == NEW | OTHERS
 
 
-def test_replacement_syncs_each_step_before_the_next() -> None:
+def test_directory_replacement_syncs_each_step_before_the_next() -> None:
     fs = begun()
     fs.begin()
     replace(fs, is_synced=True)
@@ -183,7 +185,7 @@ def test_replacement_syncs_each_step_before_the_next() -> None:
     assert fs.operations[last_move + 1 : last_move + 3] == [names[4], names[3]]
 
 
-def test_interrupted_replacement_is_reported_to_commands() -> None:
+def test_interrupted_directory_replacement_is_reported_to_commands() -> None:
     fs = begun()
     check_not_replacing(fs, DIRECTORY)
     fs.kill_at(12)
@@ -206,7 +208,7 @@ def test_directory_data_is_replaced_on_a_real_disk(tmp_path: Path) -> None:
         assert found == NEW | OTHERS
 
 
-def test_parent_directory_that_may_not_be_opened_is_not_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_parent_directory_is_not_synced_during_a_replacement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On many machines, users may traverse a parent directory such as /home but not open it."""
     opened = os.open
 

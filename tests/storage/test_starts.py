@@ -57,7 +57,7 @@ def known(log: Log) -> tuple[object, ...]:
 
 @pytest.mark.entry("STO-13", "STO-21", "RDC-08")
 @pytest.mark.parametrize("lost", ["", "leader-epoch-checkpoint"])
-def test_start_succeeds_on_a_full_disk_and_a_clean_stop_updates_the_files(lost: str) -> None:
+def test_log_opens_on_a_full_disk_and_a_clean_shutdown_updates_its_files(lost: str) -> None:
     left = written()
     expected = known(opened(on(left)))
     fs = on(left)
@@ -95,7 +95,7 @@ def killed_at(fs: FaultyFilesystem, nth: int, start: Callable[[], object]) -> bo
 @pytest.mark.entry("STO-06", "STO-01", "RDC-08")
 @pytest.mark.parametrize("broken", [".txnindex", ".timeindex", ".index", ""])
 @pytest.mark.parametrize("is_below_the_recovery_point", [True, False])
-def test_next_start_completes_a_recovery_that_was_killed(broken: str, is_below_the_recovery_point: bool) -> None:
+def test_next_start_completes_a_log_recovery_that_was_killed(broken: str, is_below_the_recovery_point: bool) -> None:
     """Below the recovery point only segments with a bad index are recovered.
 
     If a killed start has removed an index, the next start must notice that the index is missing.
@@ -143,7 +143,7 @@ def _trusted(fs: Filesystem) -> Iterator[tuple[int, list[AbortedTxn]]]:
 
 @pytest.mark.entry("STO-04", "STO-12")
 @pytest.mark.parametrize("is_compacted", [True, False])
-def test_interrupted_truncation_is_repeated_and_reported_again(is_compacted: bool) -> None:
+def test_interrupted_truncation_in_log_recovery_is_repeated_and_reported_again(is_compacted: bool) -> None:
     config = LogConfig(segment_bytes=700, index_interval_bytes=100, cleanup_policy=("compact",) if is_compacted else ("delete",))
     left = written()
     path = sorted(path for path in left.files if path.endswith(".log"))[1]
@@ -170,7 +170,7 @@ def test_interrupted_truncation_is_repeated_and_reported_again(is_compacted: boo
 
 
 @pytest.mark.entry("STO-13")
-def test_recovery_point_advances_only_after_the_epoch_file_is_written() -> None:
+def test_recovery_point_advances_only_after_the_leader_epoch_checkpoint_is_written() -> None:
     fs = on(written())
     expected = opened(on(written())).epochs.entries
     fs.unlink(f"{DIRECTORY}/leader-epoch-checkpoint")

@@ -42,7 +42,7 @@ def again_up_to(log: Log, offset: int) -> Log:
 
 
 def without_snapshots(content: dict[str, bytes]) -> dict[str, bytes]:
-    """Return the files without producer snapshots: a roll before the truncation has left snapshots that the model lacks."""
+    """Return the files without producer snapshots. The model lacks snapshots that a segment roll wrote before the truncation."""
     return {path: data for path, data in content.items() if not path.endswith(".snapshot")}
 
 
@@ -131,7 +131,7 @@ def test_transaction_that_ended_above_the_high_watermark_is_open_again() -> None
     assert log.last_stable_offset == follower.last_stable_offset < log.high_watermark <= full.log_end_offset
 
 
-def test_truncation_ends_at_a_batch_boundary() -> None:
+def test_log_truncation_ends_at_a_batch_boundary() -> None:
     log = new()
     put(log, 5)
     put(log, 5)
@@ -141,7 +141,7 @@ def test_truncation_ends_at_a_batch_boundary() -> None:
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
 
 
-def test_log_restarts_empty_when_no_batch_remains_above_the_log_start() -> None:
+def test_truncated_log_restarts_empty_when_no_batch_remains_above_the_log_start() -> None:
     log = new()
     put(log, 10)
     log.delete_records(4)
@@ -163,7 +163,7 @@ def test_fully_truncated_log_continues_at_the_new_start_offset() -> None:
     assert again.log_end_offset == 5_001
 
 
-def test_truncation_after_the_end_removes_only_an_epoch_without_batches() -> None:
+def test_truncation_beyond_the_log_end_removes_only_a_leader_epoch_without_batches() -> None:
     log = new()
     put(log, 3)
     log.epochs.assign(7, 3)
@@ -180,7 +180,7 @@ def test_paused_reader_does_not_read_replacements_of_truncated_batches() -> None
     assert run(reading) is None
 
 
-def test_sync_that_began_before_a_truncation_does_not_advance_the_recovery_point() -> None:
+def test_fsync_begun_before_a_truncation_does_not_advance_the_recovery_point() -> None:
     log = written(3)
     steps = settle([log])
     step = next(s for s in steps.__await__() if s is not None)
@@ -237,7 +237,7 @@ def test_checkpointed_recovery_point_is_lowered_before_truncation() -> None:
 
 
 @pytest.mark.parametrize(("stored_offset", "expected"), [(None, 2), (0, 2), (7, 7), (99, 10)])
-def test_checkpointed_high_watermark_is_used_after_a_restart(stored_offset: int | None, expected: int) -> None:
+def test_log_uses_its_checkpointed_high_watermark_after_a_restart(stored_offset: int | None, expected: int) -> None:
     """The loaded high watermark is limited to the range from the log start offset to the log end offset."""
     fs = MemoryFilesystem()
     directory, log = opened(fs)
@@ -266,14 +266,14 @@ def test_checkpointed_high_watermark_is_used_after_a_restart(stored_offset: int 
         (8, 7, (-1, -1)),
     ],
 )
-def test_leader_epoch_end_offsets_are_found(epoch: int, current: int, expected: tuple[int, int]) -> None:
+def test_log_returns_the_end_offset_of_each_leader_epoch(epoch: int, current: int, expected: tuple[int, int]) -> None:
     epochs = LeaderEpochs(MemoryFilesystem(), "/t-0")
     for known, start in ((1, 10), (2, 20), (5, 30)):
         epochs.assign(known, start)
     assert epochs.end_offset_for(epoch, 90, current) == expected
 
 
-def test_current_epoch_without_batches_ends_at_the_log_end() -> None:
+def test_current_leader_epoch_without_batches_ends_at_the_log_end() -> None:
     epochs = LeaderEpochs(MemoryFilesystem(), "/t-0")
     assert epochs.end_offset_for(2, 4, 3) == (2, 4)
     assert epochs.end_offset_for(3, 4, 3) == (3, 4)

@@ -32,7 +32,7 @@ def stored(*parts: bytes | bytearray) -> MemoryFile:
 
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, 400), max_size=12), st.integers(0, 80), st.integers(1, 600))
-def test_every_valid_batch_is_found_once_for_any_read_size(sizes: list[int], cut: int, piece_bytes: int) -> None:
+def test_segment_scan_finds_every_valid_batch_once_for_any_read_size(sizes: list[int], cut: int, piece_bytes: int) -> None:
     made = sized(*sizes)
     # The removed bytes belong to the last batch, which is then incomplete.
     file = stored(b"".join(made)[: -cut or None])
@@ -50,7 +50,7 @@ def test_every_valid_batch_is_found_once_for_any_read_size(sizes: list[int], cut
     assert sound.is_whole == (positions[-1] == file.size)
 
 
-def test_scan_reads_only_the_requested_part_of_a_file() -> None:
+def test_segment_scan_reads_only_the_requested_part_of_a_file() -> None:
     made = sized(10, 20, 30)
     file, second, third = stored(*made), len(made[0]), len(made[0]) + len(made[1])
     assert [position for position, _, _ in batches(file, second)] == [second, third]
@@ -71,7 +71,7 @@ def test_scan_reads_only_the_requested_part_of_a_file() -> None:
         ((8, b"\0\0\0\x77"), "the batch at offset 101 has a wrong CRC"),
     ],
 )
-def test_reason_of_an_unsound_batch_is_reported(spoil: tuple[int, bytes], reason: str | None, piece_bytes: int) -> None:
+def test_segment_scan_reports_why_a_batch_is_invalid(spoil: tuple[int, bytes], reason: str | None, piece_bytes: int) -> None:
     made = sized(50, 50, 50)
     at, noise = spoil
     made[1][at : at + len(noise)] = noise
@@ -80,7 +80,7 @@ def test_reason_of_an_unsound_batch_is_reported(spoil: tuple[int, bytes], reason
     assert (sound.end, sound.next_offset, sound.reason, sound.is_whole) == (len(made[0]), 101, reason, False)
 
 
-def test_damaged_length_does_not_read_the_rest_of_the_file_at_once() -> None:
+def test_damaged_batch_length_does_not_make_a_scan_read_the_rest_of_the_file_at_once() -> None:
     made = sized(50, 50, *[1_000] * 100)
     made[1][8:12] = (100_000).to_bytes(4, "big")
     file = stored(*made)
@@ -99,7 +99,7 @@ def test_damaged_length_does_not_read_the_rest_of_the_file_at_once() -> None:
 
 
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that gets an element for each batch header that the search reads."""
+    """Return a list to which the search adds an entry for each batch header that it reads."""
     read: list[int] = []
     header_at = read_header
 
@@ -111,7 +111,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return read
 
 
-def test_bytes_after_an_impossible_header_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segment_scan_reads_no_bytes_after_an_impossible_batch_header(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gigabyte of bytes that equal the magic byte once delayed a broker's start by an hour."""
     read, file = looks(monkeypatch), stored(b"\2" * 100_000)
     assert whole_batches_behind(file, 0, 7).batch_count == 0
@@ -119,7 +119,7 @@ def test_bytes_after_an_impossible_header_are_not_read(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("likely", [False, True])
-def test_search_among_false_headers_is_bounded(likely: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_for_valid_batches_among_false_headers_is_bounded(likely: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "SEARCHED_BYTES", 10 * walk.PLACE_BYTES)
     header = HEADER.pack(7, 49 if likely else 0, 0, 2, 1, 0, 0, 0, 0, -1, -1, -1, 0)
     read, file = looks(monkeypatch), stored(header * 10_000)
@@ -128,7 +128,7 @@ def test_search_among_false_headers_is_bounded(likely: bool, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("offset", [0, 7, (1 << 31) - 1, (1 << 32) - 2, 0x5C_0000_002E, (1 << 62) + 3])
-def test_valid_batches_are_found_at_any_offset(offset: int) -> None:
+def test_search_after_damage_finds_valid_batches_with_any_offset(offset: int) -> None:
     made = sized(1, 1)
     made[0][:8], made[1][:8] = offset.to_bytes(8, "big"), (offset + 5).to_bytes(8, "big")
     file = stored(b"\2" * 5_000, *made)

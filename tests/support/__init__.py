@@ -1,1 +1,1 @@
-"""Helpers that tests of several packages share: levels and results of a run, clients, test worlds and waiting."""
+"""Helpers that tests of several packages share: levels and results of a run, clients, simulated environments and waits."""

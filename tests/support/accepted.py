@@ -1,4 +1,4 @@
-"""The accepting side of a connection, which a test implements in place of another broker or a controller."""
+"""The server's end of a connection, which a test implements in place of another broker or a controller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.protocol.codec import api, decode_body, read_client_id, response_part
 
 
 class AcceptedConnection(asyncio.BufferedProtocol, ABC):
-    """A connection that was accepted from a broker under test.
+    """A connection that a broker under test has opened.
 
     A subclass handles each request in `received`, and responds at once, later or never.
     """

@@ -1,10 +1,10 @@
-"""Time budgets for tests that sample a large space: crash states, mutants, kills, fuzzing, simulated worlds.
+"""Time budgets for tests that sample a large space: crash states, mutants, kills, fuzzing, simulations.
 
 ``@pytest.mark.budget("mutants", seconds=90, floor=10)`` limits the tests of the budget "mutants" to 90 seconds together in a run
 with ``--budgets``, but at least 10 of them run, however slow the machine is. The remaining tests are skipped; pytest-randomly
-orders the tests by the seed of the run, so each run skips others. `BUDGETS` gives whole files such a budget. A test that itself
-loops over cases gets as many cases as its budget allows from the fixture `within_budget`. Without ``--budgets``, as in ``make
-nightly`` or when a test is named on the command line, everything runs.
+orders the tests by the seed of the run, so each run skips other tests. `BUDGETS` gives whole files such a budget. A test that loops
+over cases gets as many cases as its budget allows from the fixture `within_budget`. Without ``--budgets``, as in ``make nightly``
+or when a test is named on the command line, everything runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Sample(NamedTuple):
 
 HAS_RUN = pytest.StashKey[bool]()
 BEGUN, SKIPPED = "begun", "skipped"
-"""Lines of a budget's file; see `is_spent`."""
+"""Lines that tests append to the file of their budget; see `is_spent`."""
 
 
 class Budget(NamedTuple):
@@ -44,8 +44,15 @@ class Budget(NamedTuple):
 
 
 BUDGETS = (
-    Budget("replication on Apache Kafka", r"scenarios/test_several\.py::test_responses_equal_the_transcript\[kafka-", 45, 4),
-    Budget("replication on ottla", r"scenarios/test_several\.py::test_responses_equal_the_transcript\[ottla-", 30, 8),
+    Budget(
+        "replication on Apache Kafka",
+        r"scenarios/test_several\.py::test_cluster_responses_equal_those_of_the_transcript\[kafka-",
+        45,
+        4,
+    ),
+    Budget(
+        "replication on ottla", r"scenarios/test_several\.py::test_cluster_responses_equal_those_of_the_transcript\[ottla-", 30, 8
+    ),
     Budget("reference model", r"scenarios/test_model\.py", 45, 1),
     Budget("stopped jobs", r"pipeline/kills/test_stopped\.py", 45, 1),
     Budget("driver kills", r"pipeline/kills/test_driver\.py", 45, 1),
@@ -81,16 +88,22 @@ BUDGETS = (
     Budget("Apache Kafka's clusters", r"tools/test_kafka_cluster\.py", 45, 1),
     Budget("chaos", r"chaos/", 180, 3),
 )
-"""The time that the parts of ``make test-all`` may take together, in seconds summed over the processes of a run. A test belongs to
-the first budget that matches it."""
+"""Time limits of groups of tests in ``make test-all``, in seconds summed over the processes of a run. A test belongs to the first
+budget whose pattern matches it."""
 
 SAMPLES = (
-    Sample("transcripts on Apache Kafka", r"scenarios/test_transcripts\.py::test_responses_equal_the_transcript\[kafka-", 100),
     Sample(
-        "transcripts on ottla over sockets", r"scenarios/test_transcripts\.py::test_responses_equal_the_transcript\[ottla-", 200
+        "transcripts on Apache Kafka",
+        r"scenarios/test_transcripts\.py::test_broker_responses_equal_those_of_the_transcript\[kafka-",
+        100,
+    ),
+    Sample(
+        "transcripts on ottla over sockets",
+        r"scenarios/test_transcripts\.py::test_broker_responses_equal_those_of_the_transcript\[ottla-",
+        200,
     ),
 )
-"""Tests of which only some are collected, because the first of them prepares the results of all."""
+"""Tests of which ``--budgets`` selects ``size`` at random. Their time cannot be limited: the first test prepares all results."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -105,7 +118,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _keep_sample(config: pytest.Config, items: list[pytest.Item], sample: Sample) -> None:
-    """Deselect the tests of a sample beyond its size. The seed of the run determines which tests are kept, in every worker."""
+    """Deselect the tests of a sample beyond its size. The seed of the run determines which tests every worker runs."""
     matching = [item for item in items if re.match("tests/" + sample.pattern, item.nodeid)]
     seed = config.getoption("randomly_seed", 0)
     kept = set(random.Random(f"{seed} {sample.name}").sample(sorted(i.nodeid for i in matching), min(sample.size, len(matching))))
@@ -115,11 +128,11 @@ def _keep_sample(config: pytest.Config, items: list[pytest.Item], sample: Sample
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--budgets", action="store_true", help="leave out tests and cases beyond their time budget")
+    parser.addoption("--budgets", action="store_true", help="skip tests and cases that exceed their time budget")
 
 
 def _spent_file(config: pytest.Config, name: str) -> Path:
-    """Return the file to which all processes of a run append the begin and the duration of each test of the budget."""
+    """Return the file to which all processes of a run append the start and the duration of each test of the budget."""
     worker = getattr(config, "workerinput", None)
     run = worker["testrunuid"] if worker is not None else getattr(config, "budget_run", "")
     return Path(tempfile.gettempdir()) / f"ottla-budget-{run}-{name}"
@@ -162,7 +175,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     try:
         return (yield)
     finally:
-        # A test that was skipped for another reason does not count towards the floor.
+        # A test that was skipped for another reason does not count towards the minimum, ``floor``.
         _append(file, f"{time.monotonic() - began_s:.3f}" if item.stash.get(HAS_RUN, False) else SKIPPED)
 
 

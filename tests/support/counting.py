@@ -1,11 +1,10 @@
-"""Measures for how long one piece of work holds the event loop.
+"""Measures for how long a call blocks the event loop.
 
-The measure is the number of lines of Python that the work executes. It does not depend on the load of the machine, so it can decide
-whether a change is accepted. The tests use requests of a twentieth of the maximum size, and `ottla.protocol.steps` with a twentieth
-of the usual work per step. Such a request reveals an array that is not processed in steps as clearly as the largest request, in a
-twentieth of the time.
+The measure is the number of lines of Python that the call executes. It does not depend on the load of the machine, so it can decide
+whether a change is accepted. The tests use requests of a twentieth of the maximum size, and a twentieth of the usual work per step
+(`ottla.protocol.steps`). They reveal an array that is not processed in steps as clearly as the largest request would.
 
-Lines do not measure the work of one call into C: decompression, checksums, copies, regular expressions. For these calls, ``make
+Lines do not measure work inside C functions: decompression, checksums, copies, regular expressions. For such functions, ``make
 nightly`` runs the same tests with the largest requests, and measures processor time.
 """
 
@@ -31,7 +30,7 @@ IMPORT = sys.modules["_frozen_importlib"]._find_and_load.__code__
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Longest time that the event loop may be held, in each measure. ``ms`` applies to a machine of ordinary speed."""
+    """How long the event loop may be blocked: executed lines, or ms of processor time on a machine of ordinary speed."""
 
     lines: int
     ms: float
@@ -44,7 +43,7 @@ class Limit:
 class Meter(Protocol):
     """Measures work on the event loop.
 
-    ``longest`` is the cost of the longest call of `run` since the meter was created, or since a test set it to 0.
+    ``longest`` is the number of lines or ms of the longest call of `run` since the meter was created, or since a test set it to 0.
     """
 
     longest: float
@@ -52,7 +51,7 @@ class Meter(Protocol):
     """Number of times that a test measures the same work. The best result counts."""
 
     def size(self, largest: int) -> int:
-        """Return the number of elements for a request whose maximum is ``largest`` elements."""
+        """Return how many elements a test's request gets, if the maximum is ``largest``."""
         ...
 
     def run(self, work: Callable[[], T]) -> T:
@@ -60,7 +59,7 @@ class Meter(Protocol):
         ...
 
     def exceeds(self, limit: Limit) -> str:
-        """Return the cost of the longest call as text if it exceeds the limit, else an empty string."""
+        """Return the lines or ms of the longest call as text if they exceed the limit, else an empty string."""
         ...
 
 
@@ -80,7 +79,7 @@ class LineMeter:
     def run(self, work: Callable[[], T]) -> T:
         before, self._lines = sys.gettrace(), 0
         collects = gc.isenabled()
-        # Hypothesis registers a callback of the garbage collector, whose lines would be counted in some runs and not in others.
+        # Without garbage collection the lines are repeatable: Hypothesis registers a callback that each collection would call.
         gc.disable()
         sys.settrace(self._called)
         try:
@@ -145,7 +144,7 @@ MAX_SLOWNESS = 3.0
 
 
 def slowness() -> float:
-    """Return the current slowness factor against an ordinary machine: at least 1 and at most `MAX_SLOWNESS`."""
+    """Return how many times slower than an ordinary machine this machine now is, from 1 to `MAX_SLOWNESS`."""
 
     def fixed_work_s() -> float:
         began_s, total = time.thread_time(), 0
@@ -163,9 +162,9 @@ def check(meter: Meter, limit: Limit, what: str = "the work") -> None:
 
 
 def check_best(meter: Meter, limit: Limit, attempt: Callable[[int], object]) -> None:
-    """Call ``attempt`` up to ``meter.attempts`` times with the number of the attempt.
+    """Call ``attempt``, up to ``meter.attempts`` times, with its number, until a call stays within the limit.
 
-    Raise AssertionError if every attempt exceeds the limit.
+    Raises AssertionError if every attempt exceeds the limit.
     """
     for number in range(meter.attempts):
         meter.longest = 0.0
@@ -176,10 +175,10 @@ def check_best(meter: Meter, limit: Limit, attempt: Callable[[int], object]) -> 
 
 
 def run_steps(meter: Meter, work: steps.Steps[T]) -> tuple[T, int]:
-    """Run all steps.
+    """Run all steps of ``work``, and measure each.
 
-    Returns the result, and the number of blocking calls that a step left to another thread. Calls in a thread are not measured, as
-    they do not hold the event loop.
+    Returns the result, and the number of blocking calls that a step left to another thread. These calls are not
+    measured, as they do not block the event loop.
     """
     aside = 0
     result: list[T] = []

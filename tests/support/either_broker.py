@@ -13,12 +13,12 @@ from tests.support.shared_kafka import ORACLE_SETTINGS
 from tools.kafka import ApacheKafka, Unavailable
 
 EITHER = ["ottla", pytest.param("kafka", marks=[pytest.mark.full, pytest.mark.java])]
-"""The parameters of a fixture that calls `running`."""
+"""Parameters of a fixture that passes them to `running` as ``kind``."""
 
 
 @contextmanager
 def running(kind: str, directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Start a broker, and return its address. Skips the test without Apache Kafka; fails if ottla has logged an error."""
+    """Start a broker, and yield its address. Skips the test without Apache Kafka. Fails if ottla has logged an error."""
     given = dict(settings or {})
     if kind == "ottla":
         with Broker(settings=given) as broker:

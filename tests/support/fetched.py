@@ -14,7 +14,7 @@ FETCH_TIMEOUT_S = 300
 
 
 def fetched(name: str, fetch: Callable[[Path], None]) -> Path:
-    """Return a folder of the cache, which the first call fills. Raises `Unavailable` if the download fails."""
+    """Return the folder ``name`` of the cache. The first call fills it. Raises `Unavailable` if ``fetch`` fails."""
     target = cache_dir() / name
     if not (target / "complete").exists():
         target.mkdir(parents=True, exist_ok=True)
@@ -27,14 +27,14 @@ def fetched(name: str, fetch: Callable[[Path], None]) -> Path:
 
 
 def run(*command: str, cwd: Path | None = None) -> None:
-    """Run a package manager. Raises `FetchingFailed`."""
+    """Run a package manager. Raises `FetchingFailed` if it fails."""
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
     if done.returncode:
         raise fetching.FetchingFailed(f"{command[0]} failed:\n{(done.stdout + done.stderr)[-2000:]}")
 
 
 def node_package(name: str, package: str) -> Path:
-    """Return the folder ``node_modules`` with a package of npm. Raises `Unavailable`."""
+    """Return the folder ``node_modules`` with a package of npm. Raises `Unavailable` without Node or npm."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         raise Unavailable("no Node on the PATH")

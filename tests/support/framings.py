@@ -31,7 +31,7 @@ def _lz4(**options: object) -> bytes:
 
 
 def _with_descriptor(descriptor: bytes, frame: bytes) -> bytes:
-    """Replace the two-byte descriptor of a frame with ``descriptor``, and update the header checksum."""
+    """Replace the two-byte descriptor of an LZ4 frame with ``descriptor``, and update the header checksum."""
     return frame[:4] + descriptor + bytes((lz4_frames.header_checksum(descriptor),)) + frame[7:]
 
 
@@ -153,7 +153,7 @@ def _ending_before_the_buffer(left: int) -> bytes:
     """
     records = [record(delta=i, value=b"%04d" % i) for i in range(COUNT)]
     wanted = 8_192 - left
-    # Level 0 adds five bytes to a block of up to 65,535 bytes.
+    # Level 0 does not compress: it adds five bytes to each block of up to 65,535 bytes.
     for size in range(wanted - 40, wanted):
         filler = RANDOM_LIKE[:size]
         head = record(delta=0, value=filler)
@@ -271,10 +271,10 @@ def _all() -> dict[str, tuple[int, bytes]]:
 
 
 FRAMINGS = _all()
-"""Compression codec and payload of each framing, by name."""
+"""Compression codec and payload of each variant of a compression format, by name."""
 
 
 def framed(name: str) -> bytes:
-    """Return the batch of `COUNT` records in the named framing."""
+    """Return a batch of `RECORDS` with the payload that `FRAMINGS` has for this name."""
     codec, payload = FRAMINGS[name]
     return batch(payload, count=COUNT, attributes=codec, timestamp_ms=TIMESTAMP_MS)

@@ -11,15 +11,13 @@ T = TypeVar("T")
 
 
 class Handling(Generic[T]):
-    """A coroutine that runs without pauses for other work, up to its end or until it waits. It continues when the wait ends.
-    ``then`` gets the result.
-    """
+    """Runs a handler's coroutine until it ends or awaits an event, and continues it after the event. ``then`` gets the result."""
 
     def __init__(self, steps: Steps[T], then: Callable[[T], None] | None = None) -> None:
         self._steps = steps
         self._then = then
         self.results: list[T] = []
-        """The result, once the coroutine has returned."""
+        """Empty until the coroutine has returned, then its result."""
         self._go_on()
 
     def _go_on(self) -> None:
@@ -48,7 +46,7 @@ def handled(steps: Steps[Any]) -> Any:
 
 
 def as_handler(handle: Callable[..., Any]) -> Callable[..., Steps[Any]]:
-    """Return a handler of an API from a function that returns the response, or an awaitable for a request that waits."""
+    """Return an API's handler that calls a function, which returns the response or, for a parked request, an awaitable."""
 
     async def handler(ports: Any, request: Any, context: Any) -> Any:
         response = handle(ports, request, context)

@@ -25,7 +25,7 @@ NOT_PURE = frozenset({"full", "wire", "java", "heavy"})
 QUICK_EXAMPLES = 30
 """Number of examples of a property test below the level "full". Hypothesis's default is 100."""
 FOLDERS_OF_PROCESSES = frozenset({"chaos", "mutants", "wire"})
-"""Folders without a test of the level "check". Importing them would take a third of the time of a collection."""
+"""Folders without a test of the level "check". They are not imported, which would take a third of the collection time."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,7 +51,7 @@ def seeds(count: int, *, in_check: int) -> list[Any]:
 def level_of(item: pytest.Item) -> str:
     """Return the level of a test. Markers of its parameters take precedence over markers of its function, class and module.
 
-    Among markers of the same place ``nightly`` takes precedence over ``smoke``, and ``smoke`` over ``full``.
+    Within either group ``nightly`` takes precedence over ``smoke``, and ``smoke`` over ``full``.
     """
     callspec = getattr(item, "callspec", None)
     of_parameters = {mark.name for mark in callspec.marks} if callspec is not None else set()

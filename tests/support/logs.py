@@ -78,7 +78,7 @@ def end(log: Log, pid: int, *, commit: bool, epoch: int = 0, coordinator_epoch: 
 
 
 def state(log: Log, last_batches: int = DUPLICATE_WINDOW_BATCHES) -> tuple[object, ...]:
-    """Return the state that must be equal after reopening a log: offsets, producers, aborted transactions.
+    """Return the state that reopening a log must not change: offsets, producers, aborted transactions.
 
     Only the ``last_batches`` latest batches of each producer are compared.
     """

@@ -1,8 +1,8 @@
 """Waits for named conditions of a broker, above all of Apache Kafka.
 
-A broker may respond before a change takes effect in all of its components. Apache Kafka's controller responds to a request when the
-change is in its own log. The brokers replay that log later: one after the other they list the change in their metadata, open the
-partitions, load the coordinators, and apply the configs. So a test waits for the state that its next request needs.
+Apache Kafka's controller responds when a change is in its own log. The brokers replay that log later: they list the
+change in their metadata, open the partitions, load the coordinators, and apply the configs. So a test waits for the state that its
+next request needs.
 
 Every wait has a named condition and the same generous limit, which only guards against hanging. A wait that fails reports the
 condition, the broker and the last value.
@@ -47,7 +47,7 @@ NOT_READY = frozenset(
         Code.LEADER_NOT_AVAILABLE,
     }
 )
-"""Error codes of a broker that is not ready yet."""
+"""Error codes of a broker that is not ready yet, so that the request is repeated."""
 
 
 class Client(Protocol):
@@ -143,7 +143,7 @@ def wait_until(condition: str, look: Callable[[], T], *, at: str = "", limit_s: 
 
 
 def _wait(client: Client, condition: str, look: Callable[[], T], holds: Callable[[T], bool]) -> T:
-    """Wait with the client's clock and broker address if it has them."""
+    """Call `wait_for` with the client's clock and broker address if the client has these attributes."""
     at, clock = getattr(client, "bootstrap", type(client).__name__), getattr(client, "clock", REAL)
     return wait_for(condition, look, holds, at=at, clock=clock)
 
@@ -217,9 +217,9 @@ def _lead(client: Client, topic: str, indexes: Sequence[int]) -> None:
 
 
 def up_to_date(client: Client, brokers: Sequence[int] = ()) -> None:
-    """Wait until the broker has applied all changes that its metadata lists.
+    """Wait until the broker has applied all changes that the controller has acknowledged.
 
-    With ``brokers``, the client must be connected to several brokers, and each of ``brokers`` must have applied them.
+    With ``brokers``, the client must be connected to several brokers, and each of ``brokers`` must have applied the changes.
 
     The wait creates a topic: a broker applies the controller's records in order, so when it leads a topic that is created now, it
     has applied everything that the controller acknowledged before.
@@ -229,7 +229,7 @@ def up_to_date(client: Client, brokers: Sequence[int] = ()) -> None:
     number = -1 if assigned else 1
     created = CreatableTopic(name=topic, num_partitions=number, replication_factor=number, assignments=assigned)
     request = CreateTopicsRequest(topics=[created], timeout_ms=int(LIMIT_S * 1000))
-    # A broker that was paused is fenced until its next heartbeat, and no replica is placed on a fenced broker.
+    # A broker that was paused is fenced until its next heartbeat. Until then the controller places no replica there.
     answer = _wait(
         client,
         f"brokers {list(brokers)} are not fenced",
@@ -280,7 +280,7 @@ def in_service(cluster: Brokers, brokers: Sequence[int]) -> None:
 
 
 def in_sync(cluster: Brokers, topic: str, brokers: Sequence[int], partition: int = 0) -> None:
-    """Wait until the in-sync replicas are exactly those on these brokers."""
+    """Wait until exactly these brokers are the partition's in-sync replicas."""
     condition = f"in-sync replicas of {topic}/{partition} are {list(brokers)}"
     _cluster(cluster, condition, lambda: cluster.in_sync(topic, partition), list(brokers).__eq__)
 

@@ -29,7 +29,7 @@ def java_home() -> str:
 
 
 def plain() -> dict[str, str]:
-    """Return the environment without the archive. All tests share one SPARK_HOME, because the archive depends on paths."""
+    """Return an environment without the class archive. All tests share one SPARK_HOME, because the archive depends on paths."""
     return {"JAVA_HOME": java_home(), "SPARK_HOME": str(SPARK_HOME), "JDK_JAVA_OPTIONS": OPTIONS}
 
 
@@ -44,12 +44,12 @@ def from_archive() -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for a driver. The archive halves the driver's processor time until the first batch."""
+    """Return environment variables for a driver. The class archive halves the driver's processor time until the first batch."""
     return {**plain(), "SPARK_SUBMIT_OPTS": from_archive()}
 
 
 def of_a_cluster(settings: Mapping[str, str] = {}) -> dict[str, str]:
-    """Return the environment for a cluster's master and workers, and for a driver whose executors they start.
+    """Return environment variables for a Spark cluster's master and workers, and for a driver whose executors they start.
 
     ``settings`` are additional Spark settings, see `submitted`.
     """
@@ -66,7 +66,7 @@ def submitted(settings: Mapping[str, str] = {}) -> list[str]:
 def _archive_classes(archive: Path, jvm_options: list[str]) -> None:
     """Create the archive by running a driver that writes a few purchases.
 
-    On a machine that is too slow, tests run without the archive.
+    If this takes longer than `ENDED_S`, tests run without the archive.
     """
     from ottla import Broker
     from ottla.pipeline.generate import Workload
@@ -78,13 +78,13 @@ def _archive_classes(archive: Path, jvm_options: list[str]) -> None:
             shopping = Shopping(broker.bootstrap, Path(name) / "checkpoint", Workload(ROWS), environment=archiving)
             shopping.open()
             with shopping.start() as driver:
-                # The JVM writes the archive when it exits, which is after the Python driver. Once, the JVM hung at its exit while
-                # the broker was still running.
+                # The JVM writes the archive when it exits, after the Python driver. Its exit may hang while the broker runs, so
+                # `_has_gone` waits for it after the broker has stopped.
                 is_made = _has_ended(driver, ENDED_S) and driver.returncode == 0
                 if not is_made:
                     _kill(driver.pid)
         if not is_made or not _has_gone(driver.pid, ENDED_S):
-            # Tests also pass without the archive, only slower. If the driver is broken, the tests of drivers fail.
+            # Not an error: tests pass without the archive, only slower, and a broken driver fails its own tests.
             _kill(driver.pid)
             archive.unlink(missing_ok=True)
 

@@ -65,7 +65,7 @@ class RawClient:
         return data
 
     def is_closed(self) -> bool:
-        """Whether the broker has closed this connection without a response. Waits for the next byte."""
+        """Whether the broker has closed this connection without a response. Waits until it is closed or sends a byte."""
         try:
             self._read(1)
         except Closed:

@@ -48,7 +48,7 @@ def _entries(item: pytest.Item) -> list[str]:
 
 
 def _select_parts(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests whose rules are in none of the parts of ``--parts``. A test counts for the part of its first rule."""
+    """Deselect tests whose first rule is in none of the parts that ``--parts`` names."""
     letters = config.getoption("--parts")
     if letters:
         of_parts = {rule for section in rules.sections_of(letters) for rule in rules.by_section()[section]}
@@ -91,7 +91,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Record a worker of xdist that crashed. Tests that were assigned to it may have no result."""
+    """Record the crash of an xdist worker as a failure, because tests assigned to it may have no result."""
     if error:
         RESULTS[f"worker {node.gateway.id}"] = {"outcome": "failed", "duration_s": 0.0, "reason": str(error), "when": "crash"}
 

@@ -1,9 +1,8 @@
-"""Apache Kafka brokers that all tests of a run share, one for each set of settings.
+"""Apache Kafka brokers that all tests and xdist workers of a run share, one for each set of settings.
 
-The brokers are shared by all xdist workers. The first test that needs a broker starts it, and later tests find it in the directory
-of the run (`tools.keeping`). The broker ends when the run ends. So each test uses its own topic and group names, and changes
-nothing that affects the whole broker. A test that stops, kills or reconfigures Apache Kafka, or that lists all topics or groups,
-starts its own broker.
+The first test that needs a broker starts it, and later tests find it in the directory of the run (`tools.keeping`). The broker ends
+when the run ends. Because it is shared, each test uses its own topic and group names, and changes nothing that affects the whole
+broker. A test that stops, kills or reconfigures Apache Kafka, or that lists all topics or groups, starts its own broker.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ ORACLE_SETTINGS = {
 }
 """Settings for tests without particular needs: short heartbeat intervals, and prompt aborts of timed-out transactions."""
 _started: list[ApacheKafka] = []
-"""Brokers started by this process. The references are kept because the brokers outlive the process."""
+"""Brokers started by this process. Without references, Python would warn of their running processes."""
 
 
 class SharedKafka(msgspec.Struct, frozen=True):
@@ -48,7 +47,7 @@ class SharedKafka(msgspec.Struct, frozen=True):
 def shared_kafka(settings: Mapping[str, str] = ORACLE_SETTINGS) -> SharedKafka:
     """Return the shared broker with these settings, and start it first if necessary.
 
-    Skips the test if Apache Kafka is not available. Raises `tools.kafka.StartFailed`.
+    Skips the test if Apache Kafka is not available. Raises `tools.kafka.StartFailed` if it does not start.
     """
     run = keeping.current()
     assert run is not None, "no test run has begun; tests/conftest.py begins it"

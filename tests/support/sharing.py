@@ -37,7 +37,7 @@ def _group(item: pytest.Item) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort long tests first, then tests with brokers, which mostly wait, then heavy tests, then all other tests.
 
-    Within each of these kinds the largest group comes first, so that no process is left with a large group at the end.
+    Long tests and tests with brokers begin with the largest group, so that no process runs a large group at the end.
     """
     sizes = Counter(_group(item) for item in items)
 

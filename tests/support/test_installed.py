@@ -1,4 +1,4 @@
-"""``make check`` without the packages of Spark, and ``make test`` on a machine without Java."""
+"""All tests can be collected without the packages of Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for a named condition, with scripted responses in place of a broker."""
+"""Waits for named conditions, with scripted responses in place of a broker."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_failed_wait_reports_a_retriable_exception_as_last_value() -> None:
         oracle.wait_for("the broker is up", look, clock=Clock(), not_yet=Unreachable)
 
 
-def test_any_other_exception_ends_the_wait() -> None:
+def test_exception_outside_not_yet_ends_the_wait() -> None:
     def look() -> None:
         raise Unreachable("no broker at 127.0.0.1:9092")
 

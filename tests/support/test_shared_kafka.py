@@ -35,7 +35,7 @@ if sys.stdin.readline():
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> tuple[subprocess.Popen[str], Path, int]:
-    """A process that has begun a run. Also gives the directory of the run, and the pid of a process that must end with the run."""
+    """A process that has begun a test run, the directory of the run, and the pid of a process that must end with the run."""
     monkeypatch.delenv(keeping.VARIABLE)
     process = subprocess.Popen(
         [sys.executable, "-c", RUN, *SLEEPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT

@@ -1,4 +1,4 @@
-"""The data directory of a stopped broker with a stray directory and a damaged segment, both made by a broker with stock clients."""
+"""The data directory of a stopped broker with a stray directory and a damaged segment, written by stock clients."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ WAIT_S = 60.0
 
 
 class UnsoundDirectory(NamedTuple):
-    """``problem`` is how the broker reports the damage, after a client has read it."""
+    """``problem`` is the broker's error after a client has read the damaged batch."""
 
     path: Path
     problem: str
 
     def stray(self) -> Path:
-        """Return the stray directory, which a broker makes when it starts."""
+        """Return the stray directory, which exists after the next start of a broker."""
         (found,) = self.path.glob(f"{LOST}-0.*-stray")
         return found
 
@@ -38,7 +38,7 @@ def make(directory: Path) -> UnsoundDirectory:
         damaged, lost = (NewTopic(name, 1, 1, config={"internal.segment.bytes": "65536"}) for name in (DAMAGED, LOST))
         for future in admin.create_topics([damaged, lost]).values():
             future.result(WAIT_S)
-        # One record per batch, as a producer sends that waits for each acknowledgement.
+        # Send one record per batch, like a producer that waits for each acknowledgement.
         producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0, "batch.num.messages": 1})
         for number in range(RECORDS):
             producer.produce(DAMAGED, b"v" * 100, b"%d" % number)
@@ -47,7 +47,7 @@ def make(directory: Path) -> UnsoundDirectory:
         assert producer.flush(WAIT_S) == 0
         shutil.copytree(directory / f"{LOST}-0", directory / "copy")
         admin.delete_topics([LOST])[LOST].result(WAIT_S)
-    # Such a directory remains after a loss of the metadata log: its topic id belongs to no topic.
+    # A directory whose topic id belongs to no topic, as after a loss of the metadata log.
     (directory / "copy").rename(directory / f"{LOST}-0")
     path = sorted((directory / f"{DAMAGED}-0").glob("*.log"))[1]
     raw, position, header = harmed(path.read_bytes(), "wrong CRC", DAMAGED_BATCH)

@@ -1,4 +1,4 @@
-"""Finds out from the source whether a value that is read reaches a decision, so that a config that is read and ignored is found.
+"""Finds out from source code whether a value that is read is used, to detect configs that are read and then ignored.
 
 A read is followed through arguments, local names and attributes until the value is compared, computed with, returned or given to
 code outside the searched packages. Attributes are told apart by name only, so an ignored attribute with the name of a used one is
@@ -23,11 +23,11 @@ class Sources:
 
     parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
     loads: dict[str, list[ast.expr]] = field(default_factory=dict)
-    """Reads of attributes, by attribute."""
+    """Reads of attributes, by attribute name."""
     calls: dict[str, list[ast.expr]] = field(default_factory=dict)
     """Calls that have a string as an argument, by this string."""
     parameters: dict[str, list[tuple[list[str], Function | None]]] = field(default_factory=dict)
-    """Names of the parameters of functions and classes, by name; with the function, or None for the fields of a class."""
+    """Name of a function or class -> its parameters, and the function, or None if they are the fields of a class."""
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Sources:
@@ -105,7 +105,7 @@ class Sources:
         name = call.func.id if isinstance(call.func, ast.Name) else call.func.attr if isinstance(call.func, ast.Attribute) else ""
         known = self.parameters.get(name)
         if not known:
-            # The callee is not searched, such as a function of Python.
+            # The callee is outside the searched modules, such as a function of Python.
             return True
         for names, function in known:
             parameter = keyword

@@ -24,7 +24,7 @@ def logged(broker: Broker, text: str, count: int = 1) -> list[str]:
     """Wait for ``count`` lines with ``text`` in the broker's log, and return them. Raises AssertionError after the timeout.
 
     A thread reads the lines of a running broker, so a response can arrive before a line that was logged earlier. After the broker
-    has ended, ``broker.loop.logs`` holds all of its lines.
+    has ended, ``broker.logs`` has all of its lines.
     """
     wait_until(lambda: sum(text in line for line in broker.logs) >= count)
     return [line for line in broker.logs if text in line]

@@ -1,7 +1,7 @@
-"""Test worlds: one component of a broker with its log and clock, without sockets and disk.
+"""Environments for tests of one component of a broker, without sockets and disk.
 
-`ShardWorld` holds a coordinator's state machine and applies its results. `LoopWorld` holds a component of the asyncio shell in a
-simulated environment.
+`ShardWorld` has a coordinator's state machine, and applies its results. `LoopWorld` has a component of the asyncio shell, and a
+simulated clock.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class ShardWorld(ABC, Generic[S]):
 
     Results are applied as `Result` requires: append the records, replay them, then apply the effects.
 
-    A subclass creates the shard and replays records. It also applies effects and returns the logged part of the state, if the
-    coordinator has them.
+    A subclass creates the shard and replays records. If the coordinator has effects or logged
+    state, the subclass applies the effects and returns the logged state.
     """
 
     changes_without_records: ClassVar[bool] = False
@@ -74,7 +74,7 @@ class ShardWorld(ABC, Generic[S]):
         for record in result.records:
             if producer_id >= 0:
                 self.producer_ids[len(self.log)] = producer_id
-            # A reload reads the bytes, as after a restart, even if the record also has what it was encoded from.
+            # Drop the object from which the record was encoded, so that a reload reads the bytes, as after a restart.
             self.log.append(LogRecord(record.key, record.value))
             self.replay(self.shard, record, len(self.log) - 1)
         for effect in sorted(result.effects, key=lambda effect: isinstance(effect, AnswerMember)):

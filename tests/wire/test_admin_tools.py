@@ -43,7 +43,7 @@ def configs(broker: Broker, entity: str, *arguments: str) -> str:
     return tool("kafka.admin.ConfigCommand", broker, "--entity-type", entity, *arguments)
 
 
-def test_acls_are_reported_as_disabled(broker: Broker) -> None:
+def test_kafka_acls_tool_reports_that_authorization_is_disabled(broker: Broker) -> None:
     said = tool(f"{TOOLS}.AclCommand", broker, "--list", check=False)
     assert "SecurityDisabledException" in said, said
     added = ("--add", "--allow-principal", "User:a", "--operation", "Read", "--topic", "t", "--force")
@@ -58,13 +58,13 @@ def test_metadata_quorum_tool_describes_the_quorum(broker: Broker) -> None:
     assert re.search(r"^1\s+\S{22}\s+\d+\s+0\s+\d+\s+\d+\s+Leader", replication, re.MULTILINE), replication
 
 
-def test_leader_election_reports_the_leader_as_already_elected(broker: Broker) -> None:
+def test_kafkas_leader_election_tool_reports_the_leader_as_already_elected(broker: Broker) -> None:
     one = ("--election-type", "preferred", "--topic", "t", "--partition", "0")
     assert "Valid replica already elected for partitions t-0" in tool(f"{TOOLS}.LeaderElectionCommand", broker, *one)
     tool(f"{TOOLS}.LeaderElectionCommand", broker, "--election-type", "preferred", "--all-topic-partitions")
 
 
-def test_reassignment_to_the_current_replicas_succeeds(broker: Broker, tmp_path: Path) -> None:
+def test_kafkas_reassignment_tool_succeeds_with_the_current_replicas(broker: Broker, tmp_path: Path) -> None:
     command, plan = f"{TOOLS}.reassign.ReassignPartitionsCommand", tmp_path / "plan.json"
     plan.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["any"]}]}')
     assert "Successfully started partition reassignment for t-0" in tool(
@@ -92,7 +92,7 @@ def test_reassignment_to_the_current_replicas_succeeds(broker: Broker, tmp_path:
         ("broker-loggers", ("--entity-name", "1"), "groups=DEBUG", "groups=DEBUG"),
     ],
 )
-def test_configs_of_every_entity_type_are_altered_and_described(
+def test_kafka_configs_tool_alters_and_describes_every_entity_type(
     broker: Broker, entity: str, named: tuple[str, ...], change: str, shown: str
 ) -> None:
     configs(broker, entity, *named, "--alter", "--add-config", change)
@@ -102,7 +102,7 @@ def test_configs_of_every_entity_type_are_altered_and_described(
     assert shown not in configs(broker, entity, *named, "--describe")
 
 
-def test_scram_credentials_are_altered_and_described(broker: Broker) -> None:
+def test_kafka_configs_tool_alters_and_describes_scram_credentials(broker: Broker) -> None:
     user = ("--entity-name", "bob")
     configs(broker, "users", *user, "--alter", "--add-config", "SCRAM-SHA-256=[iterations=8192,password=secret]")
     assert "SCRAM-SHA-256=iterations=8192" in configs(broker, "users", *user, "--describe")
@@ -110,7 +110,7 @@ def test_scram_credentials_are_altered_and_described(broker: Broker) -> None:
     assert "SCRAM" not in configs(broker, "users", *user, "--describe")
 
 
-def test_delegation_tokens_require_authentication(broker: Broker, tmp_path: Path) -> None:
+def test_kafkas_delegation_token_tool_requires_authentication(broker: Broker, tmp_path: Path) -> None:
     nothing = tmp_path / "nothing.properties"
     nothing.write_text("")
     with pytest.raises(subprocess.CalledProcessError) as refused:
@@ -123,7 +123,7 @@ def test_unregistering_an_unknown_broker_is_refused(broker: Broker) -> None:
     assert "BrokerIdNotRegisteredException" in said, said
 
 
-def test_kafka_python_admin_client_gets_the_same_answers(broker: Broker) -> None:
+def test_kafka_python_admin_client_describes_quorum_reassignments_and_scram_users(broker: Broker) -> None:
     from kafka import KafkaAdminClient
 
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)

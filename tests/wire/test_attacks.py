@@ -53,7 +53,7 @@ def resident_bytes(pid: int) -> int:
 
 
 @pytest.mark.full
-def test_two_thousand_half_open_handshakes_do_not_block_other_clients(broker: SecuredBroker) -> None:
+def test_two_thousand_half_open_tls_handshakes_do_not_block_other_clients(broker: SecuredBroker) -> None:
     """Half of the connections are silent, half have sent part of a ClientHello. Plain listeners serve meanwhile, and TLS
     afterwards."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -148,7 +148,7 @@ def controlled(broker: SecuredBroker) -> Iterator[str]:
         yield answer.read().decode()
 
 
-def test_no_secret_is_shown_anywhere(broker: SecuredBroker) -> None:
+def test_logs_responses_and_console_pages_contain_no_secret(broker: SecuredBroker) -> None:
     control = broker.ready["control"]
     for api in ("SaslAuthenticate", "IncrementalAlterConfigs"):
         fault = json.dumps({"api": api, "observe": True}).encode()

@@ -49,7 +49,7 @@ def test_undamaged_directory_passes_the_audit(directory: Path, capsys: pytest.Ca
     assert "1 decided transactions, 1 open: 0 incomplete" in capsys.readouterr().out
 
 
-def test_audit_reports_a_lost_marker(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_reports_a_lost_transaction_marker(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (log,) = (directory / "t-1").glob("*.log")
     cut_last_batches(log, 1)
     assert audit(str(directory)) == NOT_WHOLE
@@ -58,7 +58,9 @@ def test_audit_reports_a_lost_marker(directory: Path, capsys: pytest.CaptureFixt
     assert "t-1: a transaction of an unknown transactional id (producer 0): it is open since offset 0" in out
 
 
-def test_lost_decision_leaves_a_hanging_transaction(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_reports_a_hanging_transaction_if_the_transaction_log_is_lost(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for log in directory.glob("__transaction_state-*/*.log"):
         log.unlink()
     assert audit(str(directory)) == NOT_WHOLE
@@ -83,14 +85,16 @@ def produced_by_librdkafka(broker: Broker, *ends: str) -> None:
         producer.commit_transaction(60) if end == "commit" else producer.abort_transaction(60)
 
 
-def test_several_outcomes_at_one_epoch_pass_the_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_transactions_with_one_producer_epoch_pass_the_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Broker(data_dir=tmp_path) as broker:
         produced_by_librdkafka(broker, "abort", "commit", "commit", "abort", "commit")
     assert audit(str(tmp_path)) == 0
     assert "5 decided transactions, 0 open: 0 incomplete" in capsys.readouterr().out
 
 
-def test_second_commit_at_one_epoch_is_missed_by_the_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_reports_a_lost_marker_of_the_second_commit_with_one_producer_epoch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     broker = Broker(data_dir=tmp_path)
     broker.start()
     produced_by_librdkafka(broker, "commit", "commit")

@@ -165,7 +165,9 @@ def fetch_frame(max_wait_ms: int = 0) -> bytes:
 
 
 @pytest.mark.parametrize("frame", [fetch_frame(), request_frame(3, 12, 1, "c", MetadataRequest(None))], ids=["Fetch", "Metadata"])
-def test_client_that_does_not_read_is_bounded_in_memory(broker: Broker, connect: Callable[[], socket.socket], frame: bytes) -> None:
+def test_client_that_does_not_read_responses_occupies_limited_broker_memory(
+    broker: Broker, connect: Callable[[], socket.socket], frame: bytes
+) -> None:
     fill(broker, 20 * MIB)
     with RawClient(broker.bootstrap) as client:
         client.call(MetadataRequest([MetadataRequestTopic(name=f"topic-{n}") for n in range(2_000)]), 12)
@@ -175,7 +177,9 @@ def test_client_that_does_not_read_is_bounded_in_memory(broker: Broker, connect:
     assert watch.grown_bytes < 40 * MIB
 
 
-def test_many_clients_that_do_not_read_are_bounded_in_memory(broker: Broker, connect: Callable[[], socket.socket]) -> None:
+def test_many_clients_that_do_not_read_responses_occupy_limited_broker_memory(
+    broker: Broker, connect: Callable[[], socket.socket]
+) -> None:
     fill(broker, 20 * MIB)
     with Watch(broker) as watch:
         for _ in range(40):
@@ -186,7 +190,7 @@ def test_many_clients_that_do_not_read_are_bounded_in_memory(broker: Broker, con
     assert watch.grown_bytes < RESPONSE_BUDGET_BYTES + 64 * MIB
 
 
-def test_unfinished_requests_share_a_memory_budget(broker: Broker, connect: Callable[[], socket.socket]) -> None:
+def test_incompletely_received_requests_share_a_memory_budget(broker: Broker, connect: Callable[[], socket.socket]) -> None:
     part = (8 * MIB).to_bytes(4, "big") + bytes(MIB)
     with Watch(broker) as watch:
         for _ in range(150):
@@ -209,7 +213,7 @@ def test_unfinished_requests_share_a_memory_budget(broker: Broker, connect: Call
     assert watch.grown_bytes < REQUEST_BUDGET_BYTES + 64 * MIB
 
 
-def test_idle_connections_use_little_memory(broker: Broker, connect: Callable[[], socket.socket]) -> None:
+def test_idle_connections_use_little_broker_memory(broker: Broker, connect: Callable[[], socket.socket]) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(3_000, hard - 500)
     soft_before = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -225,7 +229,7 @@ def test_idle_connections_use_little_memory(broker: Broker, connect: Callable[[]
     assert (resident_bytes(broker) - before) / count < 12 * 1024
 
 
-def test_abandoned_parked_fetches_keep_no_memory(broker: Broker, connect: Callable[[], socket.socket]) -> None:
+def test_parked_fetches_of_closed_connections_keep_no_broker_memory(broker: Broker, connect: Callable[[], socket.socket]) -> None:
     fill(broker, MIB)
     partition = FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=MIB)
     request = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchTopic(topic="t", partitions=[partition])])

@@ -73,7 +73,7 @@ def test_serve_reports_ready_and_exits_cleanly(tmp_path: Path) -> None:
         assert not ready_file.exists()
 
 
-def test_settings_come_from_file_environment_and_assignment(tmp_path: Path) -> None:
+def test_broker_settings_are_read_from_file_environment_and_set_option(tmp_path: Path) -> None:
     properties = tmp_path / "server.properties"
     properties.write_text(f"log.dirs={tmp_path / 'data'}\nlisteners=PLAINTEXT://127.0.0.1:0\nnum.partitions=2\nnum.io.threads=3\n")
     arguments = (str(properties), "--set", "message.max.bytes=12345", "--feature", "transaction.version=1")
@@ -87,7 +87,7 @@ def test_settings_come_from_file_environment_and_assignment(tmp_path: Path) -> N
         assert {f.name: f.max_version_level for f in features}["transaction.version"] == 1
 
 
-def test_usage_errors_are_reported_in_one_line(tmp_path: Path) -> None:
+def test_serve_command_reports_usage_errors_in_one_line(tmp_path: Path) -> None:
     data = ("--data-dir", str(tmp_path / "d"))
     assert "did you mean 'num.partitions'" in refused(*data, "--set", "num.partitons=1")
     assert "KEY=VALUE" in refused(*data, "--set", "nonsense")
@@ -98,7 +98,7 @@ def test_usage_errors_are_reported_in_one_line(tmp_path: Path) -> None:
     assert "cannot use" in refused("--data-dir", str(tmp_path / "file"), "--listen", "127.0.0.1:0")
 
 
-def test_ctrl_c_during_a_start_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_a_broker_start_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker runs in its own session, so Ctrl-C does not reach it and the handle must stop it."""
     broker, pids = Broker(data_dir=tmp_path / "data"), list[int | None]()
 
@@ -121,7 +121,7 @@ def test_second_broker_on_the_same_directory_is_refused(tmp_path: Path) -> None:
         assert "in use by another broker" in refused("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
 
 
-def test_port_in_use_is_reported(ottla: Broker, tmp_path: Path) -> None:
+def test_serve_command_reports_a_port_in_use(ottla: Broker, tmp_path: Path) -> None:
     data = str(tmp_path / "d")
     line = refused("--data-dir", data, "--listen", ottla.bootstrap)
     assert line.startswith(
@@ -134,13 +134,13 @@ def test_port_in_use_is_reported(ottla: Broker, tmp_path: Path) -> None:
     assert (tmp_path / "d" / ".kafka_cleanshutdown").exists()
 
 
-def test_health_reports_the_state_of_the_broker(ottla: Broker) -> None:
+def test_health_command_reports_the_state_of_the_broker(ottla: Broker) -> None:
     command = [sys.executable, "-m", "ottla", "health", "--bootstrap"]
     assert subprocess.run([*command, ottla.bootstrap], capture_output=True, check=False).returncode == 0
     assert subprocess.run([*command, "127.0.0.1:1"], capture_output=True, check=False).returncode == 1
 
 
-def test_health_checks_each_broker_of_a_list(
+def test_health_command_checks_each_broker_of_a_list(
     ottla: Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = ottla.bootstrap.rpartition(":")[2]
@@ -163,7 +163,7 @@ def test_health_checks_each_broker_of_a_list(
     }
 
 
-def test_health_waits_for_a_starting_broker(tmp_path: Path) -> None:
+def test_health_command_waits_for_a_starting_broker(tmp_path: Path) -> None:
     ready_file = tmp_path / "ready.json"
     command = [sys.executable, "-m", "ottla", "health", "--wait", "--ready-file", str(ready_file)]
     waiting = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -175,7 +175,7 @@ def test_health_waits_for_a_starting_broker(tmp_path: Path) -> None:
     assert never.stderr.count("\n") == 1
 
 
-def test_initial_topics_are_created_before_ready_and_kept_later(tmp_path: Path) -> None:
+def test_initial_topics_are_created_before_the_broker_is_ready_and_survive_restarts(tmp_path: Path) -> None:
     arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), "--topic")
     environment = {"KAFKA_CREATE_TOPICS": "a:1:1, b:2:3:compact"}
     for topic in ("orders:3:retention.ms=5:cleanup.policy=compact,delete", "orders:7"):
@@ -196,7 +196,7 @@ def test_initial_topics_are_created_before_ready_and_kept_later(tmp_path: Path) 
             assert "setting_ignored" not in process.stderr.read()
 
 
-def test_invalid_initial_topic_is_reported(tmp_path: Path) -> None:
+def test_serve_command_reports_an_invalid_initial_topic(tmp_path: Path) -> None:
     where = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"))
     assert refused(*where, "--topic", "t:1:no.such=1") == "ottla: --topic t:1:no.such=1: Unknown topic config name: no.such"
     assert "--topic a/b:1: " in refused(*where, "--topic", "a/b:1")
@@ -233,7 +233,7 @@ def test_serve_on_a_terminal_prints_how_to_control_it(tmp_path: Path) -> None:
     assert re.search(r"its control API is at http://127\.0\.0\.1:\d+, with the token [\w-]{22}\r\n", said)
 
 
-async def test_handle_may_be_used_in_asynchronous_code() -> None:
+async def test_broker_object_works_in_asynchronous_code() -> None:
     async with Broker() as broker:
         assert broker.is_running
         with RawClient(broker.bootstrap) as client:
@@ -242,6 +242,6 @@ async def test_handle_may_be_used_in_asynchronous_code() -> None:
     assert not broker.data_dir.exists()
 
 
-def test_handle_reports_why_a_broker_does_not_start() -> None:
+def test_broker_object_reports_why_a_broker_does_not_start() -> None:
     with pytest.raises(BrokerFailed, match=r"num\.partitons"):
         Broker(settings={"num.partitons": 1}).start()

@@ -110,7 +110,7 @@ def test_librdkafka_reads_nothing_after_a_coordinator_move_until_it_subscribes_a
         consumer.close()
 
 
-def test_kafka_python_sends_requests_to_the_new_coordinator(ottla: Broker, committed: tuple[str, str]) -> None:
+def test_kafka_python_sends_requests_to_the_new_coordinator_after_a_move(ottla: Broker, committed: tuple[str, str]) -> None:
     topic, group = committed
     consumer = KafkaConsumer(bootstrap_servers=ottla.bootstrap, group_id=group, enable_auto_commit=False)
     try:
@@ -139,18 +139,18 @@ def commit_with_a_lost_response(ottla: Broker, group: str, settings: dict[str, A
     return ""
 
 
-def test_librdkafka_loses_its_session_while_it_repeats_a_commit(ottla: Broker, ottla_group: str) -> None:
+def test_librdkafka_loses_its_group_session_while_it_repeats_an_offset_commit(ottla: Broker, ottla_group: str) -> None:
     """A commit may succeed by chance, so the test tries three times."""
     errors = [commit_with_a_lost_response(ottla, f"{ottla_group}-{number}", {"session.timeout.ms": 6_000}) for number in range(3)]
     assert "UNKNOWN_MEMBER_ID" in errors
 
 
-def test_librdkafka_repeats_a_commit_later_than_its_fetch_returns(ottla: Broker, ottla_group: str) -> None:
+def test_librdkafka_repeats_an_offset_commit_later_than_its_fetch_returns(ottla: Broker, ottla_group: str) -> None:
     assert commit_with_a_lost_response(ottla, ottla_group, {"retry.backoff.ms": 1_000}) == ""
 
 
 @pytest.mark.skipif(confluent_kafka.libversion()[0] < "2.16", reason="librdkafka before 2.16.0 returns")
-def test_librdkafka_does_not_return_from_send_offsets_after_a_restart() -> None:
+def test_librdkafka_send_offsets_to_transaction_does_not_return_after_a_broker_restart() -> None:
     process = subprocess.Popen([sys.executable, "-c", SEND_OFFSETS_AFTER_A_RESTART], stdout=subprocess.PIPE, text=True)
     try:
         with pytest.raises(subprocess.TimeoutExpired):

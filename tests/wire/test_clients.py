@@ -53,7 +53,7 @@ def test_librdkafka_lists_all_topics(bootstrap: str, client: Client, unique: Uni
 
 
 @pytest.mark.smoke
-def test_committed_records_are_read_and_aborted_records_are_not(
+def test_read_committed_consumers_get_committed_but_no_aborted_records(
     client: Client, bootstrap: str, unique: Unique, closing: Closing
 ) -> None:
     topic = unique("txn")
@@ -71,7 +71,9 @@ def test_committed_records_are_read_and_aborted_records_are_not(
     assert len(read(everything, 20)) == 20
 
 
-def test_open_transaction_hides_later_records(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+def test_open_transaction_hides_later_records_from_read_committed_consumers(
+    client: Client, bootstrap: str, unique: Unique, closing: Closing
+) -> None:
     topic = unique("lso")
     producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
     producer.init()
@@ -87,7 +89,7 @@ def test_open_transaction_hides_later_records(client: Client, bootstrap: str, un
     assert values(read(consumer, 2)) == [b"open", b"behind"]
 
 
-def test_offsets_are_committed_only_with_the_transaction(
+def test_offsets_sent_to_a_transaction_are_committed_only_with_it(
     group_client: Client, bootstrap: str, unique: Unique, closing: Closing
 ) -> None:
     source, target, group = unique("in"), unique("out"), unique("g")
@@ -137,7 +139,9 @@ def test_zombie_producer_is_fenced(client: Client, bootstrap: str, unique: Uniqu
 
 
 @pytest.mark.entry("RDC-14")
-def test_group_shares_partitions_and_rebalances(group_client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+def test_consumer_group_shares_partitions_and_rebalances(
+    group_client: Client, bootstrap: str, unique: Unique, closing: Closing
+) -> None:
     from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
     topic, group = unique("shared"), unique("g")
@@ -181,9 +185,7 @@ def _settle(consumers: list[Any], done: Callable[[list[set[Any]]], bool]) -> Non
 
 
 @pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.full), True], ids=["SIGTERM", "SIGKILL"])
-def test_restart_during_a_transaction_keeps_the_transaction_open(
-    client: Client, unique: Unique, closing: Closing, kill: bool
-) -> None:
+def test_broker_restart_keeps_an_open_transaction_open(client: Client, unique: Unique, closing: Closing, kill: bool) -> None:
     topic = unique("restart")
     with Broker() as broker:
         producer = closing(client.producer(broker.bootstrap, transactional_id="restarted"))

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.wire
 ENDS_WITHIN_S = 10
 
 
-def test_producer_with_an_unacknowledged_batch_closes() -> None:
+def test_stock_producer_with_an_unacknowledged_batch_closes_without_a_leftover_thread() -> None:
     # A remaining thread would run during other tests, and use random numbers where Hypothesis does not allow it.
     with Broker() as broker:
         broker.create_topic("t")

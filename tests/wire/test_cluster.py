@@ -72,7 +72,7 @@ def values(cluster: ottla.Cluster, topic: str) -> list[bytes | None]:
     return sorted(record.value for record in cluster.records(topic))  # type: ignore[type-var]
 
 
-def test_partitions_are_spread_and_served_by_their_leaders(cluster: ottla.Cluster, topic: str) -> None:
+def test_cluster_spreads_partitions_and_their_leaders_serve_clients(cluster: ottla.Cluster, topic: str) -> None:
     assert sorted(n or 0 for n in leaders(cluster, topic)) == [1, 2, 3]
     for index in range(3):
         produce(cluster, topic, f"{index}a", f"{index}b", partition=index)
@@ -91,7 +91,7 @@ def test_partitions_are_spread_and_served_by_their_leaders(cluster: ottla.Cluste
     assert cluster.coordinator(group=topic) in cluster.brokers
 
 
-def test_killed_broker_restarts_with_its_records(cluster: ottla.Cluster, topic: str) -> None:
+def test_killed_broker_of_a_cluster_restarts_with_its_records(cluster: ottla.Cluster, topic: str) -> None:
     produce(cluster, topic, "before")
     leader = cluster.leader(topic)
     assert leader is not None
@@ -103,7 +103,7 @@ def test_killed_broker_restarts_with_its_records(cluster: ottla.Cluster, topic: 
     assert values(cluster, topic) == [b"after", b"before"]
 
 
-def test_broker_paused_past_its_session_leads_again(cluster: ottla.Cluster, topic: str) -> None:
+def test_broker_paused_beyond_its_session_timeout_leads_its_partition_again(cluster: ottla.Cluster, topic: str) -> None:
     produce(cluster, topic, "before")
     leader = cluster.leader(topic)
     assert leader is not None
@@ -115,7 +115,7 @@ def test_broker_paused_past_its_session_leads_again(cluster: ottla.Cluster, topi
     assert values(cluster, topic) == [b"after", b"before"]
 
 
-def test_brokers_serve_while_their_controller_is_down(cluster: ottla.Cluster, topic: str) -> None:
+def test_brokers_serve_clients_while_their_controller_is_down(cluster: ottla.Cluster, topic: str) -> None:
     cluster.kill(CONTROLLER)
     produce(cluster, topic, "without")
     cluster.restart(CONTROLLER)
@@ -132,7 +132,7 @@ def replicated(cluster: ottla.Cluster) -> str:
     return name
 
 
-def test_command_moves_a_leader(cluster: ottla.Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_topic_elect_command_moves_a_partition_leader(cluster: ottla.Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     topic = replicated(cluster)
     first = cluster.leader(topic)
     assert first is not None
@@ -162,7 +162,7 @@ def test_acknowledged_records_survive_a_kill_of_the_leader(cluster: ottla.Cluste
     assert values(cluster, topic) == [b"1 with all", b"2 without it", b"3 as before"]
 
 
-def test_stopped_broker_transfers_its_leaderships_first(cluster: ottla.Cluster) -> None:
+def test_stopping_broker_transfers_its_partition_leaderships_first(cluster: ottla.Cluster) -> None:
     topic = replicated(cluster)
     first = cluster.leader(topic)
     assert first is not None
@@ -174,7 +174,7 @@ def test_stopped_broker_transfers_its_leaderships_first(cluster: ottla.Cluster) 
     assert values(cluster, topic) == [b"without it"]
 
 
-def test_paused_leader_becomes_a_follower(cluster: ottla.Cluster) -> None:
+def test_paused_partition_leader_becomes_an_in_sync_follower(cluster: ottla.Cluster) -> None:
     topic = replicated(cluster)
     first = cluster.leader(topic)
     assert first is not None

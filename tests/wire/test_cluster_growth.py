@@ -63,7 +63,7 @@ def written(*names: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_single_broker_grows_to_three_while_clients_continue(tmp_path: Path, *, is_killed: bool) -> None:
+def test_single_broker_grows_to_a_cluster_of_three_while_clients_continue(tmp_path: Path, *, is_killed: bool) -> None:
     data_dir = tmp_path / "data"
     with ottla.Broker(data_dir=data_dir, settings={k: v for k, v in SETTINGS.items() if not k.startswith("broker.")}) as broker:
         bootstrap = broker.bootstrap

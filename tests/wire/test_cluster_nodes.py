@@ -107,7 +107,7 @@ def test_cluster_without_controller_is_unhealthy(served: Served) -> None:
     assert ottla("health", "--ready-file", str(served.directory / "ready"), "--wait").returncode == 0
 
 
-def test_ports_are_kept_across_a_cluster_restart(tmp_path: Path) -> None:
+def test_cluster_nodes_keep_their_ports_across_a_restart(tmp_path: Path) -> None:
     first = Served(tmp_path)
     first.stop()
     second = Served(tmp_path)
@@ -116,7 +116,7 @@ def test_ports_are_kept_across_a_cluster_restart(tmp_path: Path) -> None:
     assert second.ready["controller"]["at"] == first.ready["controller"]["at"]
 
 
-def test_restart_without_a_cluster_is_refused(tmp_path: Path) -> None:
+def test_cluster_restart_command_without_a_cluster_is_refused(tmp_path: Path) -> None:
     refused = ottla("cluster", "restart", "2", "--data-dir", str(tmp_path))
     assert refused.returncode == 1 and "no cluster of `ottla serve --brokers` is running on" in refused.stderr
     refused = ottla("cluster", "restart", "2", "--ready-file", str(tmp_path / "none"))

@@ -101,7 +101,7 @@ def leader(story: Story) -> int:
 
 @pytest.mark.parametrize("of", [coordinator, leader])
 @pytest.mark.parametrize("how", [ottla.Cluster.kill, ottla.Cluster.shut_down])
-def test_broker_stops_with_an_open_transaction(
+def test_open_transaction_can_be_committed_after_its_leader_or_coordinator_stops(
     story: Story, of: Callable[[Story], int], how: Callable[[ottla.Cluster, int], None]
 ) -> None:
     story.begin("before")

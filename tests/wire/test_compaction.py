@@ -48,7 +48,7 @@ def compacted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         world.close()
 
 
-def test_consumer_gets_the_compacted_records(
+def test_consumer_reads_exactly_the_remaining_records_of_a_compacted_topic(
     client: Client, compacted: str, unique: Callable[[str], str], closing: Callable[[Any], Any]
 ) -> None:
     for committed in (True, False):

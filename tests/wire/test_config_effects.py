@@ -64,7 +64,9 @@ def test_commands_warn_once_of_each_config_without_effect(kafka: tuple[str, bool
     assert run("config", "set", "client-metrics", unique("m"), "interval.ms=1000")[1] == expected(kafka, "interval.ms")
 
 
-def test_json_lists_configs_without_effect(kafka: tuple[str, bool], run: Run, unique: Callable[[str], str]) -> None:
+def test_json_output_of_commands_lists_configs_without_effect(
+    kafka: tuple[str, bool], run: Run, unique: Callable[[str], str]
+) -> None:
     topic, unused = unique("topic"), ["flush.ms"] if kafka[1] else []
     for command in (
         ("topic", "create", topic, "--config", "flush.ms=5", "--config", "retention.ms=60000"),
@@ -76,7 +78,9 @@ def test_json_lists_configs_without_effect(kafka: tuple[str, bool], run: Run, un
     assert json.loads(run("topic", "alter", topic, "--unset", "flush.ms", "--json")[0])["without_effect"] == []
 
 
-def test_console_warns_in_preview_and_result(kafka: tuple[str, bool], unique: Callable[[str], str]) -> None:
+def test_console_warns_of_configs_without_effect_in_preview_and_result(
+    kafka: tuple[str, bool], unique: Callable[[str], str]
+) -> None:
     bootstrap, topic = kafka[0], unique("topic")
 
     def warnings(action: str, **parameters: Any) -> set[str]:

@@ -37,7 +37,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RawClient]:
 
 
 @pytest.mark.parametrize("kind", ["broker", "topic"])
-def test_config_table_equals_that_of_kafka(client: RawClient, kind: str, request: pytest.FixtureRequest) -> None:
+def test_config_tables_equal_those_of_kafka(client: RawClient, kind: str, request: pytest.FixtureRequest) -> None:
     if kind == "topic":
         create(client, "described")
     asked = describe(B, "1") if kind == "broker" else describe(T, "described")
@@ -84,7 +84,7 @@ def _values(client: RawClient, kind: int, name: str, keys: list[str]) -> dict[st
     return {e.name: e.value for e in client.call(describe(kind, name, keys)).results[0].configs}
 
 
-def test_append_to_a_topic_list_starts_from_kafkas_default(client: RawClient) -> None:
+def test_append_to_a_list_config_of_a_topic_starts_from_kafkas_default(client: RawClient) -> None:
     of_the_broker = Case(what="", kind=B, asked=(one("log.cleanup.policy", SET, "compact"),), values={})
     of_the_topic = Case(what="", kind=T, asked=(one("cleanup.policy", APPEND, "delete"),), values={})
     create(client, "begins")

@@ -90,7 +90,7 @@ def write(producer: Producer, topic: str, *texts: bytes, partition: int = 0) -> 
     assert producer.flush(60) == 0
 
 
-def test_topic_page_shows_transactions_and_offsets_of_a_partition(broker: Broker) -> None:
+def test_console_topic_page_shows_transactions_and_offsets_of_a_partition(broker: Broker) -> None:
     broker.create_topic("orders", 2)
     producer = transactional(broker, "shop", **{"client.id": "till"})
     write(producer, "orders", b"a", b"b")
@@ -122,7 +122,7 @@ def test_topic_page_shows_transactions_and_offsets_of_a_partition(broker: Broker
 
 
 @pytest.mark.smoke
-def test_records_are_shown_by_isolation_level(broker: Broker) -> None:
+def test_console_shows_records_by_isolation_level(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     producer = transactional(broker, "shop")
     producer.begin_transaction()
@@ -149,7 +149,7 @@ def test_records_are_shown_by_isolation_level(broker: Broker) -> None:
     assert values(broker, "messages", topic="orders", isolation="all", order="oldest", **{"from": 3})["records"][0]["offset"] == 3
 
 
-def test_record_page_shows_the_record_of_a_topic_that_was_created_again(broker: Broker) -> None:
+def test_console_record_page_shows_the_record_of_a_recreated_topic(broker: Broker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     broker.create_topic("again", 1)
     producer.produce("again", b"first", partition=0)
@@ -163,7 +163,7 @@ def test_record_page_shows_the_record_of_a_topic_that_was_created_again(broker: 
         wait_until(lambda: page.next()[1].get("value", {}).get("text") == "second")
 
 
-def test_link_of_a_produced_record_shows_it_and_none_before_it(broker: Broker) -> None:
+def test_console_link_to_a_produced_record_shows_it_and_no_earlier_record(broker: Broker) -> None:
     broker.create_topic("linked", 1)
     for value in (b"before", b"linked"):
         body = json.dumps({"topic": "linked", "value": value.decode()}).encode()
@@ -172,7 +172,7 @@ def test_link_of_a_produced_record_shows_it_and_none_before_it(broker: Broker) -
     assert [record["value"]["text"] for record in shown["records"]] == ["linked"]
 
 
-def test_text_is_shortened_at_a_character_boundary(broker: Broker) -> None:
+def test_console_shortens_text_values_at_a_character_boundary(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce("orders", "x€".encode() * 600)
@@ -186,7 +186,7 @@ def test_text_is_shortened_at_a_character_boundary(broker: Broker) -> None:
 
 
 @pytest.mark.smoke
-def test_waiting_group_is_explained(broker: Broker) -> None:
+def test_console_explains_why_a_group_waits_for_a_transaction(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     producer = transactional(broker, "shop", **{"client.id": "till"})
     write(producer, "orders", b"a")
@@ -201,7 +201,7 @@ def test_waiting_group_is_explained(broker: Broker) -> None:
     consumer.close()
 
 
-def test_open_transaction_page_is_updated_after_the_commit(broker: Broker) -> None:
+def test_console_page_of_an_open_transaction_is_updated_after_the_commit(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     producer = transactional(broker, "shop", **{"client.id": "till"})
     write(producer, "orders", b"a")
@@ -216,7 +216,7 @@ def test_open_transaction_page_is_updated_after_the_commit(broker: Broker) -> No
     assert {"request", "init", "begin", "data", "decide", "marker"} <= set(kinds)
 
 
-def test_expired_transactional_id_keeps_its_timeline() -> None:
+def test_console_shows_the_timeline_of_an_expired_transactional_id() -> None:
     settings = {
         "ottla.console": True,
         "transactional.id.expiration.ms": 100,
@@ -235,7 +235,7 @@ def test_expired_transactional_id_keeps_its_timeline() -> None:
         assert {"init", "begin", "complete", "expire"} <= {event["kind"] for event in shown["events"]}
 
 
-def test_faults_are_shown_and_not_hit_by_the_console(broker: Broker) -> None:
+def test_console_shows_faults_and_its_requests_do_not_hit_them(broker: Broker) -> None:
     """A fault for all requests does not count the console's requests, so an open page does not change its hits."""
     broker.create_topic("orders", 1)
     any_request = broker.faults.add(Fault(api="*", observe=True))
@@ -254,7 +254,7 @@ def test_faults_are_shown_and_not_hit_by_the_console(broker: Broker) -> None:
 @pytest.mark.parametrize(
     ("name", "query"), [("messages", {"topic": "orders", "isolation": "all"}), ("transaction", {"id": "shop"})]
 )
-def test_error_of_a_fetch_is_shown_and_the_page_retries(broker: Broker, name: str, query: dict[str, str]) -> None:
+def test_console_page_shows_a_fetch_error_and_retries(broker: Broker, name: str, query: dict[str, str]) -> None:
     broker.create_topic("orders", 1)
     write(transactional(broker, "shop"), "orders", b"a")
     fault = broker.faults.add(Fault(api="Fetch", client_id="ottla-console", error="UNKNOWN_SERVER_ERROR"))
@@ -280,7 +280,9 @@ def test_error_of_a_fetch_is_shown_and_the_page_retries(broker: Broker, name: st
         ("transaction", {"id": "none"}, "unknown transactional id 'none'"),
     ],
 )
-def test_missing_objects_are_reported_in_one_line(broker: Broker, name: str, query: dict[str, str], said: str) -> None:
+def test_console_reports_unknown_topics_groups_and_records_in_one_line(
+    broker: Broker, name: str, query: dict[str, str], said: str
+) -> None:
     broker.create_topic("orders", 1)
     with opened(broker, name, **query) as page:
         kind, value = page.next()
@@ -289,7 +291,7 @@ def test_missing_objects_are_reported_in_one_line(broker: Broker, name: str, que
     assert "\n" not in value["error"]
 
 
-def test_closed_page_frees_its_slot(broker: Broker) -> None:
+def test_closed_console_page_can_be_replaced_by_another_page(broker: Broker) -> None:
     pages = [Page(broker, "overview") for _ in range(MAX_PAGES)]
     with opened(broker, "overview") as refused:
         assert refused.status == 409
@@ -304,7 +306,7 @@ def test_closed_page_frees_its_slot(broker: Broker) -> None:
 
 
 @pytest.mark.full
-def test_stalled_browsers_do_not_block_other_clients(broker: Broker, capfd: pytest.CaptureFixture[str]) -> None:
+def test_stalled_console_browsers_do_not_block_kafka_clients(broker: Broker, capfd: pytest.CaptureFixture[str]) -> None:
     """Each stalled page occupies a thread of the control API until its connection is full and a write has timed out."""
     broker.create_topic("orders", 1)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
@@ -334,7 +336,7 @@ def test_stalled_browsers_do_not_block_other_clients(broker: Broker, capfd: pyte
     assert not any("Traceback" in line for line in broker.logs)
 
 
-def test_control_commands_are_answered_while_pages_are_open(broker: Broker) -> None:
+def test_control_commands_are_answered_while_console_pages_are_open(broker: Broker) -> None:
     pages = [Page(broker, "overview") for _ in range(MAX_PAGES)]
     assert MAX_PAGES < MAX_CONNECTIONS / 2
     broker.faults.add(Fault(api="EndTxn", drop_answer=True))
@@ -349,7 +351,7 @@ def test_control_commands_are_answered_while_pages_are_open(broker: Broker) -> N
             page.close()
 
 
-def test_stopping_the_broker_ends_open_pages_at_once(tmp_path: Any) -> None:
+def test_stopping_the_broker_ends_open_console_pages_at_once(tmp_path: Any) -> None:
     with Broker(settings={"ottla.console": True}, data_dir=tmp_path / "data") as broker:
         page = Page(broker, "overview")
         page.next()
@@ -361,7 +363,7 @@ def test_stopping_the_broker_ends_open_pages_at_once(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_broker_with_an_unreachable_advertised_address_is_shown(host: str) -> None:
+def test_console_shows_a_broker_with_an_unreachable_advertised_address(host: str) -> None:
     """A container's advertised port often differs from the port on which its broker listens."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
         closed_port = bound.getsockname()[1]

@@ -118,7 +118,7 @@ def test_console_creates_and_deletes_topics(console: Console, unique: Callable[[
         console.act("create-topic", topic="a/b")
 
 
-def test_records_are_produced_in_all_ways(console: Console, unique: Callable[[str], str]) -> None:
+def test_console_produces_records_with_every_option(console: Console, unique: Callable[[str], str]) -> None:
     for way in twice(console):
         topic = unique("records")
         console.client.create_topic(topic, 3)
@@ -143,7 +143,7 @@ def test_records_are_produced_in_all_ways(console: Console, unique: Callable[[st
     assert "written to" in console.act("produce", topic=topic, value="v" * 900_000)
 
 
-def test_transaction_of_the_console_fences_the_current_producer(console: Console, unique: Callable[[str], str]) -> None:
+def test_console_transaction_fences_the_current_producer(console: Console, unique: Callable[[str], str]) -> None:
     topic, name = unique("fenced"), unique("id")
     console.client.create_topic(topic, 1)
     producer = Producer({"bootstrap.servers": console.bootstrap, "transactional.id": name, "log_level": 0})
@@ -157,7 +157,7 @@ def test_transaction_of_the_console_fences_the_current_producer(console: Console
     wait_until(lambda: console.values(topic) == [(None, b"of the console")])
 
 
-def test_records_are_deleted_before_an_offset(console: Console, unique: Callable[[str], str]) -> None:
+def test_console_deletes_records_before_an_offset(console: Console, unique: Callable[[str], str]) -> None:
     for way in twice(console):
         topic = unique("deleted")
         console.client.create_topic(topic, 2)
@@ -173,7 +173,7 @@ def test_records_are_deleted_before_an_offset(console: Console, unique: Callable
         assert "there is nothing to delete" in console.refusal("delete-records", topic=topic, before={"kind": "beginning"})
 
 
-def test_group_is_reset_and_deleted(console: Console, unique: Callable[[str], str]) -> None:
+def test_console_resets_and_deletes_a_group(console: Console, unique: Callable[[str], str]) -> None:
     for way in twice(console):
         topic, group = unique("topic"), unique("group")
         console.client.create_topic(topic, 2)
@@ -194,7 +194,7 @@ def test_group_is_reset_and_deleted(console: Console, unique: Callable[[str], st
         assert "unknown group" in console.refusal("delete-group", group=group)
 
 
-def test_confirmed_offsets_are_those_of_the_preview(console: Console, unique: Callable[[str], str]) -> None:
+def test_console_action_uses_the_offsets_confirmed_in_its_preview(console: Console, unique: Callable[[str], str]) -> None:
     topic, group = unique("growing"), unique("group")
     console.client.create_topic(topic, 1)
     console.act("produce", topic=topic, value="seen in the preview")
@@ -210,7 +210,7 @@ def test_confirmed_offsets_are_those_of_the_preview(console: Console, unique: Ca
     assert console.values(topic) == [(None, b"written after the preview")]
 
 
-def test_group_with_members_is_neither_reset_nor_deleted(console: Console, unique: Callable[[str], str]) -> None:
+def test_console_neither_resets_nor_deletes_a_group_with_members(console: Console, unique: Callable[[str], str]) -> None:
     topic, group = unique("topic"), unique("group")
     console.client.create_topic(topic, 1)
     console.act("produce", topic=topic, value="v")
@@ -228,7 +228,7 @@ def test_group_with_members_is_neither_reset_nor_deleted(console: Console, uniqu
         consumer.close()
 
 
-def test_open_transaction_is_aborted(console: Console, unique: Callable[[str], str]) -> None:
+def test_console_aborts_an_open_transaction(console: Console, unique: Callable[[str], str]) -> None:
     topic = unique("topic")
     console.client.create_topic(topic, 1)
     for way in twice(console):
@@ -249,7 +249,7 @@ def test_open_transaction_is_aborted(console: Console, unique: Callable[[str], s
             producer.commit_transaction(TIMEOUT_S)
 
 
-def test_configs_are_set_with_their_documentation_and_default(console: Console, unique: Callable[[str], str]) -> None:
+def test_console_sets_configs_and_shows_their_documentation_and_default(console: Console, unique: Callable[[str], str]) -> None:
     topic = unique("configs")
     console.client.create_topic(topic, 1)
 
@@ -280,7 +280,7 @@ def test_configs_are_set_with_their_documentation_and_default(console: Console, 
         assert "ssl.keystore.password=(hidden)" in effects["command"]
 
 
-def test_leaders_are_elected() -> None:
+def test_console_elects_partition_leaders() -> None:
     with Cluster(2) as cluster:
         console = Console(cluster.bootstrap)
         cluster.create_topic("orders", 2, replication_factor=2)

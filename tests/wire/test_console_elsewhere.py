@@ -110,7 +110,7 @@ def client(bootstrap: str) -> Iterator[KafkaClient]:
         yield client
 
 
-def test_pages_show_topics_records_and_sizes(site: Site, client: KafkaClient) -> None:
+def test_console_pages_show_topics_records_and_sizes(site: Site, client: KafkaClient) -> None:
     client.create_topic("orders", 2)
     client.produce("orders", [NewRecord(value=b'{"id": 1}', partition=0), NewRecord(value=b"two", partition=1)])
     overview = site.values("overview")
@@ -130,7 +130,7 @@ def test_pages_show_topics_records_and_sizes(site: Site, client: KafkaClient) ->
     assert "retention.ms" in names
 
 
-def test_open_page_is_updated_after_a_change(site: Site, client: KafkaClient) -> None:
+def test_open_console_page_is_updated_after_a_change(site: Site, client: KafkaClient) -> None:
     client.create_topic("live", 1)
     pages = site.events("messages", topic="live")
     assert next(pages)[1]["records"] == []
@@ -138,7 +138,7 @@ def test_open_page_is_updated_after_a_change(site: Site, client: KafkaClient) ->
     assert [record["value"]["text"] for record in next(pages)[1]["records"]] == ["new"]
 
 
-def test_pages_show_transactions_and_groups_that_wait_for_them(site: Site, bootstrap: str, client: KafkaClient) -> None:
+def test_console_pages_show_transactions_and_groups_that_wait_for_them(site: Site, bootstrap: str, client: KafkaClient) -> None:
     client.create_topic("input", 1)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "shop"})
     producer.init_transactions(TIMEOUT_S)
@@ -166,7 +166,7 @@ def test_pages_show_transactions_and_groups_that_wait_for_them(site: Site, boots
     consumer.close()
 
 
-def test_actions_are_executed_and_unknown_names_return_404(site: Site, bootstrap: str) -> None:
+def test_console_executes_actions_and_returns_404_for_unknown_action_names(site: Site, bootstrap: str) -> None:
     created = site.act("create-topic", topic="made", partitions=3)
     assert created["said"] == "topic made was created"
     preview = json.loads(site.request("POST", "/console/previews/delete-topic", '{"topic": "made"}').read())
@@ -185,7 +185,7 @@ def test_console_of_another_cluster_has_no_fault_page_and_no_control_api(site: S
     assert site.request("POST", "/v1/faults", "{}").status == 404
 
 
-def test_overview_shows_stray_directories_and_damaged_segments(tmp_path: Path) -> None:
+def test_console_overview_shows_stray_directories_and_damaged_segments(tmp_path: Path) -> None:
     unsound = unsound_directory.make(tmp_path / "data")
     with Broker(data_dir=unsound.path) as broker, served(broker.bootstrap) as site:
 
@@ -204,7 +204,7 @@ def test_overview_shows_stray_directories_and_damaged_segments(tmp_path: Path) -
         assert problem.startswith(f"broker 1: {unsound.problem}")
 
 
-def test_requests_without_token_or_from_other_sites_are_refused(site: Site, bootstrap: str) -> None:
+def test_console_refuses_requests_without_token_or_from_other_sites(site: Site, bootstrap: str) -> None:
     assert site.request("GET", "/console/v1/overview", Authorization="Bearer wrong").status == 401
     assert site.request("GET", "/console/", Host="evil.example").status == 403
     body = '{"topic": "x"}'
@@ -219,7 +219,7 @@ def test_requests_without_token_or_from_other_sites_are_refused(site: Site, boot
         )
 
 
-def test_pages_continue_after_a_broker_restart(tmp_path: Path) -> None:
+def test_console_pages_continue_after_a_broker_restart(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
         bootstrap = broker.bootstrap
         broker.create_topic("kept", 1)
@@ -244,7 +244,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]
         broker.close()
 
 
-def test_command_serves_a_secured_cluster_until_it_is_interrupted(secured: SecuredBroker, tmp_path: Path) -> None:
+def test_console_command_serves_a_secured_cluster_until_it_is_interrupted(secured: SecuredBroker, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     properties = client_properties(secured, "SASL_SSL")
     file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
@@ -267,7 +267,7 @@ def test_command_serves_a_secured_cluster_until_it_is_interrupted(secured: Secur
         process.communicate(timeout=TIMEOUT_S)
 
 
-def test_wrong_password_is_shown_on_the_pages(secured: SecuredBroker) -> None:
+def test_console_pages_show_that_the_sasl_password_is_wrong(secured: SecuredBroker) -> None:
     properties = client_properties(secured, "SASL_PLAINTEXT")
     properties["sasl.jaas.config"] = properties["sasl.jaas.config"].replace(PASSWORD, "wrong")
     with served(properties["bootstrap.servers"], properties) as site:
@@ -276,14 +276,14 @@ def test_wrong_password_is_shown_on_the_pages(secured: SecuredBroker) -> None:
     assert "SCRAM-SHA-512" in error
 
 
-def test_port_in_use_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_console_command_refuses_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:
     with served("127.0.0.1:1") as site:
         assert main(["console", "--port", str(site._port)]) == 2
     assert capsys.readouterr().err.startswith(f"ottla: cannot open port {site._port} on 127.0.0.1: ")
 
 
 @pytest.mark.parametrize(("host", "says"), [("localhost", 200), ("console", 200), ("console.example", 403)])
-def test_console_on_all_interfaces_accepts_names_of_containers_only(host: str, says: int) -> None:
+def test_console_on_all_interfaces_accepts_only_container_names_in_the_host_header(host: str, says: int) -> None:
     """A site could resolve its own name to this machine, so the console refuses names of other sites in the Host header."""
     with served("127.0.0.1:1", host="0.0.0.0") as site:
         assert site._host == "127.0.0.1"

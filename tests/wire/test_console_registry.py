@@ -23,7 +23,7 @@ SCHEMA = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id"
 
 
 @pytest.mark.parametrize("security", [None, "SASL_PLAINTEXT"])
-def test_message_page_shows_registered_values(security: str | None) -> None:
+def test_console_message_page_shows_values_decoded_with_the_schema_registry(security: str | None) -> None:
     with Broker(schema_registry=True, settings={"ottla.console": True}, security=security) as broker:
         broker.create_topic("orders", 1)
         token = broker.schema_registry_token
@@ -48,7 +48,7 @@ def stopped(process: subprocess.Popen[str]) -> str:
     return process.communicate(timeout=TIMEOUT_S)[1]
 
 
-def test_console_elsewhere_decodes_with_a_registry() -> None:
+def test_console_command_decodes_values_with_a_schema_registry() -> None:
     with Broker(schema_registry=True) as broker:
         broker.create_topic("orders", 1)
         encode = RegistryEncoder(RegistryClient(Registry(broker.schema_registry_url)), "orders-value", SCHEMA, AVRO).encode
@@ -63,7 +63,7 @@ def test_console_elsewhere_decodes_with_a_registry() -> None:
         assert stopped(process) == ""
 
 
-def test_unreachable_registry_is_reported_in_one_line() -> None:
+def test_console_command_reports_an_unreachable_schema_registry_in_one_line() -> None:
     with Broker() as broker:
         broker.create_topic("orders", 1)
         broker.produce("orders", [b"\0\0\0\0\1x"])
@@ -93,7 +93,7 @@ def test_unreachable_registry_is_reported_in_one_line() -> None:
         ("http://a", {"basic.auth.credentials.source": "URL", "basic.auth.user.info": "u:p"}, Registry("http://a")),
     ],
 )
-def test_registry_credentials_use_confluents_client_properties(
+def test_console_command_reads_schema_registry_credentials_from_confluents_properties(
     url: str | None, properties: dict[str, str], expected: Registry | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OTTLA_SCHEMA_REGISTRY_USER", raising=False)

@@ -77,7 +77,9 @@ def sizes(*consumers: WireConsumer) -> list[int]:
 
 
 @pytest.mark.smoke
-def test_members_join_share_and_leave(broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing) -> None:
+def test_members_of_a_consumer_group_join_share_partitions_and_leave(
+    broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing
+) -> None:
     group = unique("g")
     producer = closing(client.producer(broker.bootstrap))
     for at in range(40):
@@ -101,7 +103,9 @@ def test_members_join_share_and_leave(broker: Broker, client: Any, topic: str, u
     until(lambda: sizes(first) == [4], first)
 
 
-def test_grown_topic_is_reassigned(broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing) -> None:
+def test_consumer_is_assigned_the_new_partitions_of_its_topic(
+    broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing
+) -> None:
     from confluent_kafka.admin import NewPartitions
 
     consumer = closing(client.consumer(broker.bootstrap, [topic], group=unique("g")))
@@ -121,7 +125,7 @@ def test_regular_expression_subscription_gets_matching_topics(broker: Broker, un
     until(lambda: sizes(consumer) == [8], consumer)
 
 
-def test_partitions_of_a_killed_member_are_reassigned(
+def test_partitions_of_a_killed_group_member_are_reassigned(
     broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing
 ) -> None:
     group = unique("g")
@@ -138,7 +142,7 @@ def test_partitions_of_a_killed_member_are_reassigned(
     until(lambda: sizes(consumer) == [4], consumer)
 
 
-def test_group_survives_a_killed_broker(client: Any, unique: Unique) -> None:
+def test_consumer_group_survives_a_killed_broker(client: Any, unique: Unique) -> None:
     with Broker(settings=SETTINGS) as broker:
         topic = made(broker.bootstrap, unique("kip848"))
         consumers = [client.consumer(broker.bootstrap, [topic], group="g") for _ in range(2)]
@@ -158,7 +162,7 @@ def test_group_survives_a_killed_broker(client: Any, unique: Unique) -> None:
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_offsets_are_committed_in_a_transaction(
+def test_consumer_group_offsets_are_committed_in_a_transaction(
     broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing, commits: bool
 ) -> None:
     group = unique("g")
@@ -181,7 +185,7 @@ def test_offsets_are_committed_in_a_transaction(
     assert consumer.committed(topic, 0) == (1 if commits else None)
 
 
-def test_group_migrates_member_by_member_and_back(
+def test_group_migrates_member_by_member_to_the_consumer_protocol_and_back(
     broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing
 ) -> None:
     """Each member stops and rejoins with the other protocol (KIP-848). No record is lost, and committed offsets are kept."""

@@ -64,7 +64,7 @@ def write(made: Producer, value: bytes, *, commit: bool = True) -> None:
         made.abort_transaction(60)
 
 
-def test_handle_creates_topics_and_reads_records(broker: Broker) -> None:
+def test_broker_object_creates_topics_and_reads_records(broker: Broker) -> None:
     broker.create_topic("orders", 1, {"retention.ms": "86400000"})
     with pytest.raises(ClientError, match="orders"):
         broker.create_topic("orders")
@@ -88,7 +88,7 @@ def test_handle_creates_topics_and_reads_records(broker: Broker) -> None:
         broker.wait_for(dict, 0.1)
 
 
-def test_topic_gets_the_brokers_default_partition_count() -> None:
+def test_topic_created_by_broker_object_has_the_default_partition_count() -> None:
     with Broker(settings={"num.partitions": 3}) as broker:
         broker.create_topic("orders")
         broker.create_topic("payments", 2)
@@ -96,7 +96,7 @@ def test_topic_gets_the_brokers_default_partition_count() -> None:
             assert {topic.name: topic.partitions for topic in cluster.topics()} == {"orders": 3, "payments": 2}
 
 
-def test_commit_with_a_dropped_response_counts_once(broker: Broker) -> None:
+def test_transaction_whose_commit_response_is_dropped_is_committed_once(broker: Broker) -> None:
     made = producer(broker, **{"socket.timeout.ms": 1_000})
     made.begin_transaction()
     made.produce("orders", b"once")
@@ -132,7 +132,7 @@ def test_typed_faults_in_the_fault_documentation_run(broker: Broker) -> None:
     assert [fault.view()["fault"]["api"] for fault in broker.faults.all()] == ["Produce", "Fetch"]
 
 
-def test_fault_can_be_awaited_and_removed(broker: Broker) -> None:
+def test_fault_hits_can_be_awaited_and_the_fault_removed(broker: Broker) -> None:
     made = producer(broker)
     held = broker.faults.add(Fault(api="AddOffsetsToTxn", observe=True))
     with pytest.raises(TimeoutError, match="was triggered 0 times in"):
@@ -152,7 +152,7 @@ def test_fault_can_be_awaited_and_removed(broker: Broker) -> None:
         assert seen.hits
 
 
-def test_waiting_requests_leave_connections_for_other_requests(broker: Broker) -> None:
+def test_waiting_control_requests_leave_connections_for_other_control_requests(broker: Broker) -> None:
     never = broker.faults.add(api="EndTxn", observe=True)
 
     def wait() -> Exception | None:
@@ -195,7 +195,7 @@ def test_reset_of_a_broker_removes_its_faults(broker: Broker) -> None:
     broker.create_topic("orders")
 
 
-def test_reset_recreates_initial_topics_and_not_initial_faults(tmp_path: Path) -> None:
+def test_broker_reset_recreates_initial_topics_but_not_initial_faults(tmp_path: Path) -> None:
     faults_file = tmp_path / "faults.yaml"
     faults_file.write_text("{api: Heartbeat, delay_ms: 1}")
     arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), "--control-port", "0")
@@ -241,7 +241,7 @@ def ask(broker: Broker, method: str, path: str, body: str = "", token: str | Non
         connection.close()
 
 
-def test_requests_without_the_token_are_refused(broker: Broker) -> None:
+def test_control_api_refuses_requests_without_the_token(broker: Broker) -> None:
     for token in ("", "wrong", "é"):
         for method, path in (("GET", "/v1/state"), ("POST", "/v1/reset"), ("POST", "/v1/pause"), ("GET", "/v1/nothing")):
             status, answer = ask(broker, method, path, token=token)
@@ -251,7 +251,7 @@ def test_requests_without_the_token_are_refused(broker: Broker) -> None:
             ) == (401, True)
 
 
-def test_get_requests_are_refused_for_commands(broker: Broker) -> None:
+def test_control_api_refuses_get_requests_for_commands(broker: Broker) -> None:
     for path in ("/v1/reset", "/v1/pause", "/v1/resume", "/v1/snapshot", "/v1/clock/advance"):
         status, answer = ask(broker, "GET", path)
         assert (status, f"{path} does not accept GET; use POST" in answer["error"]) == (405, True)
@@ -281,7 +281,7 @@ def test_get_requests_are_refused_for_commands(broker: Broker) -> None:
         ("POST", "/v1/faults", "x" * ((1 << 20) + 1), 413, "the body is too large; at most 1048576 bytes are allowed"),
     ],
 )
-def test_invalid_requests_are_reported_in_one_line(
+def test_control_api_reports_invalid_requests_in_one_line(
     broker: Broker, method: str, path: str, body: str, status: int, told: str
 ) -> None:
     got, answer = ask(broker, method, path, body)
@@ -305,7 +305,7 @@ def test_control_api_reads_a_chunked_body(broker: Broker) -> None:
     assert len(broker.faults.all()) == 1
 
 
-def test_history_of_a_transactional_id_is_returned(broker: Broker, tmp_path: Path) -> None:
+def test_control_api_returns_the_history_of_a_transactional_id(broker: Broker, tmp_path: Path) -> None:
     """The history shows why a producer was fenced, and why a consumer waits."""
     ready_file = tmp_path / "ready.json"
     ready_file.write_text(json.dumps(broker.ready))
@@ -349,12 +349,12 @@ def test_history_of_a_transactional_id_is_returned(broker: Broker, tmp_path: Pat
         broker.history(name)
 
 
-def test_faults_are_accepted_as_yaml(broker: Broker) -> None:
+def test_control_api_accepts_faults_as_yaml(broker: Broker) -> None:
     status, added = ask(broker, "POST", "/v1/faults", "- api: Fetch\n  delay_ms: 5\n- {api: Produce, error: 6, times: 2}\n")
     assert (status, [one["fault"]["api"] for one in added]) == (200, ["Fetch", "Produce"])
 
 
-def test_control_api_of_another_cluster_is_not_used(broker: Broker, tmp_path: Path) -> None:
+def test_commands_do_not_use_the_control_api_of_another_cluster(broker: Broker, tmp_path: Path) -> None:
     def timeline(*where: str, environment: Path | None = None, code: int = 0) -> tuple[str, str]:
         command = [sys.executable, "-m", "ottla", "txn", "timeline", "shop", *where]
         variables = os.environ | ({} if environment is None else {"OTTLA_READY_FILE": str(environment)})
@@ -440,7 +440,7 @@ def test_invalid_control_flags_of_serve_are_refused(tmp_path: Path, flags: tuple
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_busy_control_port_is_reported_before_the_start(tmp_path: Path) -> None:
+def test_serve_command_reports_a_control_port_in_use_before_the_broker_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         arguments = ("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--control-port", str(port), "--console")
@@ -451,7 +451,7 @@ def test_busy_control_port_is_reported_before_the_start(tmp_path: Path) -> None:
     assert line.startswith(f"ottla: cannot open the control port on 127.0.0.1:{port}: "), line
 
 
-def test_snapshot_inside_the_data_directory_is_refused(broker: Broker, tmp_path: Path) -> None:
+def test_broker_snapshot_inside_the_data_directory_is_refused(broker: Broker, tmp_path: Path) -> None:
     broker.create_topic("orders")
     inside = f"{broker.data_dir.parent}/../{broker.data_dir.parent.name}/data/kept-0"
     link = tmp_path / "link"

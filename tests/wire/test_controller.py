@@ -144,12 +144,12 @@ def commit_some(kafka: ApacheKafka, topic: str, first: int) -> None:
         (producer.commit_transaction if number % 2 == 0 else producer.abort_transaction)(PATIENCE_S)
 
 
-def test_transactions_commit_on_an_apache_kafka_broker(kafka: ApacheKafka, topic: str) -> None:
+def test_transactions_commit_on_a_kafka_broker_under_ottlas_controller(kafka: ApacheKafka, topic: str) -> None:
     commit_some(kafka, topic, 0)
     assert committed(kafka, topic, 4) == [b"0a", b"0b", b"2a", b"2b"]
 
 
-def test_controller_requests_are_forwarded(kafka: ApacheKafka, admin: AdminClient, topic: str) -> None:
+def test_kafka_broker_forwards_controller_requests_to_ottlas_controller(kafka: ApacheKafka, admin: AdminClient, topic: str) -> None:
     admin.create_partitions([NewPartitions(topic, 5)])[topic].result(PATIENCE_S)
     entry = ConfigEntry("retention.ms", "1234", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
@@ -165,7 +165,7 @@ def test_controller_requests_are_forwarded(kafka: ApacheKafka, admin: AdminClien
     wait_for_partitions(admin, topic, 0)
 
 
-def test_cluster_continues_after_a_kill_of_its_controller(kafka: ApacheKafka, controller: Controller, topic: str) -> None:
+def test_kafka_broker_continues_after_a_kill_of_ottlas_controller(kafka: ApacheKafka, controller: Controller, topic: str) -> None:
     commit_some(kafka, topic, 0)
     controller.end(signal.SIGKILL)
     commit_some(kafka, topic, 4)
@@ -179,7 +179,7 @@ def test_cluster_continues_after_a_kill_of_its_controller(kafka: ApacheKafka, co
     assert committed(kafka, other, 4) == [b"0a", b"0b", b"2a", b"2b"]
 
 
-def test_restarted_broker_has_all_its_data(kafka: ApacheKafka, topic: str) -> None:
+def test_restarted_kafka_broker_under_ottlas_controller_has_all_its_data(kafka: ApacheKafka, topic: str) -> None:
     commit_some(kafka, topic, 0)
     kafka.restart()
     commit_some(kafka, topic, 4)

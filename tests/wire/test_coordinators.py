@@ -73,7 +73,9 @@ def check_committed(cluster: ottla.Cluster, topic: str, *names: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["kill", "pause"])
-def test_transaction_is_committed_by_the_next_coordinator(cluster: ottla.Cluster, topic: str, way: str) -> None:
+def test_transaction_of_a_failed_coordinator_is_committed_by_the_next_coordinator(
+    cluster: ottla.Cluster, topic: str, way: str
+) -> None:
     producer = begun(cluster, topic)
     first = cluster.coordinator(transactional_id=topic)
     (cluster.kill if way == "kill" else cluster.pause)(first)
@@ -101,7 +103,7 @@ def test_pending_offsets_are_committed_by_the_next_group_coordinator(cluster: ot
     check_committed(cluster, topic, "first")
 
 
-def test_resumed_former_coordinator_is_fenced(cluster: ottla.Cluster, topic: str) -> None:
+def test_resumed_former_transaction_coordinator_is_fenced(cluster: ottla.Cluster, topic: str) -> None:
     """The former coordinator is frozen beyond its session timeout, while the next one initializes the transactional id."""
     begun(cluster, topic)
     first = cluster.coordinator(transactional_id=topic)

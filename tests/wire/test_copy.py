@@ -121,7 +121,9 @@ def topic() -> str:
 
 
 @pytest.mark.smoke
-def test_copy_has_the_same_records_as_its_source(source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_copy_command_writes_the_same_records_as_its_source(
+    source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     fill(source, topic)
     first = copy(capsys, source, target, topic)
     assert (first["created"], first["records"]) == (True, 3 * 63)
@@ -135,7 +137,9 @@ def test_copy_has_the_same_records_as_its_source(source: str, target: str, topic
     assert rows(target, topic) == rows(source, topic)
 
 
-def test_topic_is_copied_back_to_ottla(source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_copy_command_copies_a_topic_back_to_ottla(
+    source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     fill(source, topic, rounds=1)
     copy(capsys, source, target, topic)
     copy(capsys, target, source, topic, "--as", f"{topic}-back")
@@ -180,7 +184,7 @@ class MortalTransport:
         self._transport.close()
 
 
-def test_copy_killed_at_any_request_resumes_exactly_once(source: str, target: str, topic: str) -> None:
+def test_copy_command_killed_at_any_request_resumes_exactly_once(source: str, target: str, topic: str) -> None:
     fill(source, topic, rounds=1)
     expected = rows(source, topic)
     dies_at, ended = 0, 0
@@ -230,7 +234,7 @@ class Progress:
 
 
 @pytest.mark.nightly
-def test_killed_copies_lose_and_duplicate_no_records(source: str, target: str, topic: str) -> None:
+def test_killed_copy_commands_lose_and_duplicate_no_records(source: str, target: str, topic: str) -> None:
     fill(source, topic, rounds=30)
     stopped = threading.Event()
 
@@ -261,7 +265,7 @@ def test_killed_copies_lose_and_duplicate_no_records(source: str, target: str, t
     assert rows(target, topic) == rows(source, topic)
 
 
-def test_second_copy_fences_the_first_copy(source: str, target: str, topic: str) -> None:
+def test_second_copy_command_fences_the_first(source: str, target: str, topic: str) -> None:
     fill(source, topic, rounds=1)
     clients = [KafkaClient(bootstrap, TIMEOUT_S) for bootstrap in (source, target, source, target)]
     older, newer = (TopicCopy(clients[at].brokers, clients[at + 1].brokers, topic, topic) for at in (0, 2))
@@ -275,7 +279,7 @@ def test_second_copy_fences_the_first_copy(source: str, target: str, topic: str)
         client.close()
 
 
-def test_copy_that_could_duplicate_or_lose_records_is_refused(source: str, target: str, topic: str) -> None:
+def test_copy_command_that_could_duplicate_or_lose_records_is_refused(source: str, target: str, topic: str) -> None:
     fill(source, topic, rounds=1)
 
     def refused(**options: bool) -> str:
@@ -300,7 +304,7 @@ def test_copy_that_could_duplicate_or_lose_records_is_refused(source: str, targe
         assert "has records, but no progress of this copy; give --new" in refused()
 
 
-def test_copy_detects_a_recreated_topic(source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_copy_command_detects_a_recreated_topic(source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     fill(source, topic, rounds=1)
     copy(capsys, source, target, topic)
     with KafkaClient(source, TIMEOUT_S) as client:
@@ -319,7 +323,7 @@ def test_copy_detects_a_recreated_topic(source: str, target: str, topic: str, ca
     assert rows(target, topic) == rows(source, topic)
 
 
-def test_copy_reports_records_that_were_deleted_before_it(
+def test_copy_command_reports_records_that_were_deleted_before_they_were_copied(
     source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(source, topic, rounds=1)
@@ -334,7 +338,7 @@ def test_copy_reports_records_that_were_deleted_before_it(
     assert document["skipped"] == [{"partition": 0, "first": end, "end": end + 2}]
 
 
-def test_copy_keeps_log_append_times_and_skips_open_transactions(
+def test_copy_command_keeps_log_append_times_and_skips_open_transactions(
     source: str, target: str, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with KafkaClient(source, TIMEOUT_S) as client:
@@ -355,7 +359,9 @@ def test_copy_keeps_log_append_times_and_skips_open_transactions(
     assert copied[0][0][3] > 1_000
 
 
-def test_continuous_copy_finds_new_partitions(source: str, target: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_continuous_copy_command_finds_new_partitions(
+    source: str, target: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(copying, "TOPICS_CHECK_S", 0.0)
     with KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(target, TIMEOUT_S) as writing:
         reading.create_topic(topic, 1)

@@ -42,7 +42,7 @@ def topic() -> str:
     return f"copied-{uuid.uuid4().hex[:8]}"
 
 
-def test_continuous_copy_ends_when_a_topic_is_deleted(
+def test_continuous_copy_command_ends_if_a_topic_is_deleted(
     source: str, target: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copying, "TOPICS_CHECK_S", 0.0)
@@ -68,7 +68,7 @@ def test_continuous_copy_ends_when_a_topic_is_deleted(
             next(rounds)
 
 
-def test_copy_to_a_deleted_target_topic_reports_the_deletion(source: str, target: str, topic: str) -> None:
+def test_copy_command_reports_the_deletion_of_its_target_topic(source: str, target: str, topic: str) -> None:
     with KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(target, 2) as writing:
         reading.create_topic(topic, 1)
         running = TopicCopy(reading.brokers, writing.brokers, topic, topic)
@@ -79,7 +79,7 @@ def test_copy_to_a_deleted_target_topic_reports_the_deletion(source: str, target
             next(running.rounds(follow=True))
 
 
-def test_copy_to_a_full_disk_names_the_broker_and_the_remedy(
+def test_copy_command_to_a_full_disk_names_the_broker_and_the_remedy(
     source: str, target: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(*_: object) -> None:
@@ -102,7 +102,7 @@ def test_copy_to_a_full_disk_names_the_broker_and_the_remedy(
         assert list(again.rounds()) == [1]
 
 
-def test_copy_names_a_coordinator_that_cannot_write_its_log(source: str, topic: str) -> None:
+def test_copy_command_names_a_coordinator_that_cannot_write_its_log(source: str, topic: str) -> None:
     """The coordinator answers NOT_COORDINATOR, as in Kafka, which does not mention a disk."""
     with Broker() as full, KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(full.bootstrap, 5) as writing:
         for client in (reading, writing):
@@ -123,7 +123,7 @@ def test_copy_names_a_coordinator_that_cannot_write_its_log(source: str, topic: 
         assert list(again.rounds()) == [1]
 
 
-def test_copy_to_a_broker_with_a_manual_clock_keeps_timestamps(source: str, topic: str) -> None:
+def test_copy_command_to_a_broker_with_a_manual_clock_keeps_timestamps(source: str, topic: str) -> None:
     """The broker replaces timestamps in its other topics."""
     with Broker(clock="manual") as frozen, KafkaClient(source, TIMEOUT_S) as reading:
         reading.create_topic(topic, 1)
@@ -136,7 +136,7 @@ def test_copy_to_a_broker_with_a_manual_clock_keeps_timestamps(source: str, topi
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_continuous_copy_reports_its_records_when_a_signal_ends_it(
+def test_continuous_copy_command_reports_its_records_when_a_signal_ends_it(
     source: str, target: str, topic: str, number: signal.Signals
 ) -> None:
     with KafkaClient(source, TIMEOUT_S) as reading, KafkaClient(target, TIMEOUT_S) as writing:

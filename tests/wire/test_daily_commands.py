@@ -46,7 +46,7 @@ def write(bootstrap: str, topic: str, records: list[NewRecord]) -> None:
 
 
 @pytest.mark.smoke
-def test_topic_alter_adds_partitions_and_changes_configs(prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_topic_alter_command_adds_partitions_and_changes_configs(prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic = unique("altered")
     prompt("topic", "create", topic, "--partitions", "1")
     said = prompt(
@@ -63,7 +63,7 @@ def test_topic_alter_adds_partitions_and_changes_configs(prompt: Prompt, unique:
     assert "unknown topic 'nope'" in prompt("topic", "alter", "nope", "--partitions", "3", code=2)
 
 
-def test_groups_without_members_are_deleted(kafka: str, prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_group_delete_command_deletes_groups_without_members(kafka: str, prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic, groups = unique("read"), [unique("group"), unique("group")]
     prompt("topic", "create", topic, "--partitions", "1")
     for group in groups:
@@ -80,7 +80,9 @@ def test_groups_without_members_are_deleted(kafka: str, prompt: Prompt, unique: 
     assert not {listed["group"] for listed in prompt.json("group", "list")} & set(groups)
 
 
-def test_records_before_a_position_are_deleted(kafka: str, prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_record_delete_command_deletes_records_before_an_offset_or_date(
+    kafka: str, prompt: Prompt, unique: Callable[[str], str]
+) -> None:
     topic = unique("trimmed")
     prompt("topic", "create", topic, "--partitions", "2")
     old_ms, new_ms = 1_600_000_000_000, 1_700_000_000_000
@@ -101,7 +103,7 @@ def test_records_before_a_position_are_deleted(kafka: str, prompt: Prompt, uniqu
     assert "unknown partition 7" in prompt("record", "delete", f"{topic}:7", "--before", "end", code=2)
 
 
-def test_records_are_filtered_limited_and_formatted(kafka: str, prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_consume_command_filters_limits_and_formats_records(kafka: str, prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic = unique("filtered")
     prompt("topic", "create", topic, "--partitions", "3")
     base_ms = 1_700_000_000_000
@@ -134,7 +136,7 @@ def test_records_are_filtered_limited_and_formatted(kafka: str, prompt: Prompt, 
     assert "--follow and --to exclude each other" in prompt("consume", topic, "--follow", "--to", "1", code=2)
 
 
-def test_produce_takes_keys_from_a_field_of_json_lines(
+def test_produce_command_takes_keys_from_a_field_of_json_lines(
     kafka: str, prompt: Prompt, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     topic, lines = unique("lines"), tmp_path / "data.jsonl"
@@ -152,7 +154,7 @@ def test_produce_takes_keys_from_a_field_of_json_lines(
     assert "line 1 is not a JSON object" in prompt("produce", topic, "--file", str(lines), "--key-field", "id", code=2)
 
 
-def test_top_shows_rates_lag_and_transactions(kafka: str, prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_top_command_shows_rates_lag_and_transactions(kafka: str, prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic, group, name = unique("busy"), unique("slow"), unique("open")
     prompt("topic", "create", topic, "--partitions", "2")
     write(kafka, topic, [NewRecord(value=b"v", partition=0) for _ in range(50)])
@@ -175,7 +177,9 @@ def test_top_shows_rates_lag_and_transactions(kafka: str, prompt: Prompt, unique
     producer.abort_transaction(TIMEOUT_S)
 
 
-def test_top_refreshes_its_view_on_a_terminal_of_80_columns(kafka: str, prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_top_command_refreshes_its_table_on_a_terminal_of_80_columns(
+    kafka: str, prompt: Prompt, unique: Callable[[str], str]
+) -> None:
     topic = unique("x" * 100)
     prompt("topic", "create", topic, "--partitions", "1")
     master, slave = pty.openpty()
@@ -215,7 +219,7 @@ def _drain(master: int) -> None:
         return
 
 
-def test_internal_topics_are_deleted_after_a_confirmation_only(tmp_path: Path) -> None:
+def test_topic_delete_command_deletes_internal_topics_only_after_confirmation(tmp_path: Path) -> None:
     with Broker() as broker:
         with KafkaClient(broker.bootstrap, TIMEOUT_S) as client:
             client.create_topic("t", 1)
@@ -242,7 +246,7 @@ def test_internal_topics_are_deleted_after_a_confirmation_only(tmp_path: Path) -
         os.close(slave)
 
 
-def test_misspelled_topic_deletes_none_and_does_not_prevent_other_elections(capsys: pytest.CaptureFixture[str]) -> None:
+def test_misspelled_topic_prevents_topic_deletions_but_no_other_leader_elections(capsys: pytest.CaptureFixture[str]) -> None:
     with Broker() as broker:
         broker.create_topic("orders")
         to_broker = ["--bootstrap", broker.bootstrap]

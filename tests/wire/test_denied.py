@@ -24,7 +24,7 @@ def why(broker: Broker, *arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_denied_requests_of_a_user_are_explained() -> None:
+def test_why_command_explains_the_denied_requests_of_a_user() -> None:
     with Broker(settings={"authorizer.class.name": "StandardAuthorizer"}) as broker:
         assert why(broker, USER) == f"no request of {USER} was denied since the broker started\n"
         topics = [ListOffsetsTopic(name="orders", partitions=[ListOffsetsPartition()])]
@@ -48,7 +48,7 @@ def ask(broker: Broker, user: str, *arguments: str) -> tuple[int, str]:
     return result.returncode, result.stdout + result.stderr
 
 
-def test_commands_say_that_acls_may_hide_things_from_the_user() -> None:
+def test_commands_say_that_acls_may_hide_topics_groups_and_ids_from_the_user() -> None:
     """Kafka leaves out topics, groups and transactional ids that a user may not describe, without an error."""
     users, acls = {"alice": "secret", "bob": "secret"}, [Acl("bob", "read", topic="orders"), Acl("bob", "read", group="billing")]
     with Broker(security="SASL_PLAINTEXT", users=users, acls=acls) as broker:

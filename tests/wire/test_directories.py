@@ -30,7 +30,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         world.close()
 
 
-def test_stray_directories_are_set_aside(world: World, tmp_path: Path) -> None:
+def test_stray_partition_directories_are_renamed_at_broker_start(world: World, tmp_path: Path) -> None:
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
     broker = world.broker.process  # type: ignore[attr-defined]
@@ -56,7 +56,9 @@ def consumed(bootstrap: str, topic: str) -> list[bytes]:
     return values
 
 
-def test_stray_directory_is_named_and_its_records_are_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stray_partition_directory_is_reported_and_its_records_can_be_read_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with Broker(data_dir=tmp_path) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         for number in range(10):

@@ -67,7 +67,7 @@ def server(respond: Callable[[socket.socket], None]) -> Iterator[str]:
     thread.join(60)
 
 
-def test_doctor_examines_each_address_of_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_command_examines_each_address_of_a_list(capsys: pytest.CaptureFixture[str]) -> None:
     with Broker() as broker:
         given = f"127.0.0.1:1,{broker.bootstrap}"
         assert main(["doctor", given]) == 1
@@ -88,7 +88,7 @@ def test_doctor_examines_each_address_of_a_list(capsys: pytest.CaptureFixture[st
         assert main(["doctor", f"{broker.bootstrap},localhost:{broker.bootstrap.rpartition(':')[2]}"]) == 0
 
 
-def test_doctor_reports_a_list_with_addresses_of_two_clusters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_command_reports_a_list_with_addresses_of_two_clusters(capsys: pytest.CaptureFixture[str]) -> None:
     with Broker() as one, Broker() as other:
         assert main(["doctor", f"{one.bootstrap},{other.bootstrap}"]) == 1
         printed = capsys.readouterr().out
@@ -97,7 +97,7 @@ def test_doctor_reports_a_list_with_addresses_of_two_clusters(capsys: pytest.Cap
 
 
 @pytest.mark.smoke
-def test_doctor_has_no_finding_for_a_healthy_broker(doctor: Doctor) -> None:
+def test_doctor_command_has_no_finding_for_a_healthy_broker(doctor: Doctor) -> None:
     with Broker() as broker:
         findings = doctor(broker.bootstrap, code=0)
         assert {finding["status"] for finding in findings.values()} == {"ok"}
@@ -107,14 +107,14 @@ def test_doctor_has_no_finding_for_a_healthy_broker(doctor: Doctor) -> None:
         assert "127.0.0.1" in findings["name"]["text"]
 
 
-def test_doctor_reports_unresolvable_names_and_closed_ports(doctor: Doctor) -> None:
+def test_doctor_command_reports_unresolvable_names_and_closed_ports(doctor: Doctor) -> None:
     finding = doctor("kafka.invalid:9092", code=1)["name"]
     assert "the name 'kafka.invalid' does not resolve here" in finding["text"]
     finding = doctor(f"127.0.0.1:{free_port()}", code=1)["TCP"]
     assert finding["text"].endswith(": refused") and "ottla serve" in finding["remedy"]
 
 
-def test_doctor_recognises_servers_that_are_not_kafka(doctor: Doctor) -> None:
+def test_doctor_command_recognises_servers_that_are_not_kafka(doctor: Doctor) -> None:
     def http(connection: socket.socket) -> None:
         connection.recv(100)
         connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
@@ -132,7 +132,7 @@ def test_doctor_recognises_servers_that_are_not_kafka(doctor: Doctor) -> None:
         ("127.0.0.1:1", "it advertises 127.0.0.1:1: refused", "if the broker is in a container, its port 1 is published as"),
     ],
 )
-def test_doctor_reports_unreachable_advertised_listeners(
+def test_doctor_command_reports_unreachable_advertised_listeners(
     doctor: Doctor, tmp_path: Path, advertised: str, text: str, remedy: str
 ) -> None:
     port = free_port()
@@ -144,7 +144,7 @@ def test_doctor_reports_unreachable_advertised_listeners(
     assert remedy in findings["broker 1"]["remedy"]
 
 
-def test_doctor_recognises_a_listener_of_another_cluster(doctor: Doctor, tmp_path: Path) -> None:
+def test_doctor_command_recognises_a_listener_of_another_cluster(doctor: Doctor, tmp_path: Path) -> None:
     port = free_port()
     with Broker() as other:
         options = ("--listen", f"127.0.0.1:{port}", "--set", f"advertised.listeners=PLAINTEXT://{other.bootstrap}")
@@ -153,7 +153,7 @@ def test_doctor_recognises_a_listener_of_another_cluster(doctor: Doctor, tmp_pat
     assert "where a broker of another cluster answers" in findings["broker 1"]["text"]
 
 
-def test_doctor_compares_tls_and_sasl_of_the_listener_with_the_settings(doctor: Doctor, tmp_path: Path) -> None:
+def test_doctor_command_compares_tls_and_sasl_of_the_listener_with_the_settings(doctor: Doctor, tmp_path: Path) -> None:
     path = tmp_path / "given.properties"
     secured = SecuredBroker(tmp_path, SETTINGS)
     try:
@@ -181,7 +181,7 @@ def test_doctor_compares_tls_and_sasl_of_the_listener_with_the_settings(doctor: 
 
 @pytest.mark.full
 @pytest.mark.java
-def test_doctor_passes_apache_kafka_and_recognises_its_controller_listener(doctor: Doctor, tmp_path: Path) -> None:
+def test_doctor_command_passes_apache_kafka_and_recognises_its_controller_listener(doctor: Doctor, tmp_path: Path) -> None:
     try:
         kafka = ApacheKafka(tmp_path, settings=ORACLE_SETTINGS).start()
     except Unavailable as missing:

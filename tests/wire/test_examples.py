@@ -99,7 +99,7 @@ def test_junit_example_passes(environment: dict[str, str], tmp_path: Path) -> No
     assert "5 tests successful" in run(launched, environment, tmp_path)
 
 
-def test_maven_project_passes_and_reports_a_failure(environment: dict[str, str], tmp_path: Path) -> None:
+def test_maven_example_passes_and_reports_a_failure(environment: dict[str, str], tmp_path: Path) -> None:
     project, maven = copied("junit", tmp_path), installed("mvn")
     fetched = subprocess.run(
         [maven, "-q", "-B", "test-compile"], cwd=project, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
@@ -111,7 +111,7 @@ def test_maven_project_passes_and_reports_a_failure(environment: dict[str, str],
     failure([maven, "-B", "test", "-Dtest=OrdersTest#reportOfAFailedTest"], environment, project)
 
 
-def test_gradle_project_has_the_versions_of_maven() -> None:
+def test_gradle_example_has_the_dependency_versions_of_the_maven_example() -> None:
     maven = ElementTree.parse(EXAMPLES / "junit" / "pom.xml").getroot()
     names = {"m": "http://maven.apache.org/POM/4.0.0"}
     gradle = (EXAMPLES / "junit" / "build.gradle.kts").read_text()
@@ -180,7 +180,7 @@ const refused = (error) => console.log(error.message);
 """
 
 
-def test_killed_process_of_node_leaves_no_broker(environment: dict[str, str], tmp_path: Path) -> None:
+def test_killed_node_example_leaves_no_broker(environment: dict[str, str], tmp_path: Path) -> None:
     node, project = installed("node"), copied("node", tmp_path)
     done = subprocess.run(
         [node, "-e", NODE_ATTACK], env=environment, cwd=project, capture_output=True, text=True, timeout=TIMEOUT_S, check=False

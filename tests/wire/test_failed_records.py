@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.full]
 
 
 @pytest.mark.parametrize("error", ["INVALID_TXN_STATE", "OUT_OF_ORDER_SEQUENCE_NUMBER"])
-def test_commit_raises_after_refused_record(client: Client, error: str) -> None:
+def test_transaction_commit_raises_after_a_refused_record(client: Client, error: str) -> None:
     with ottla.Broker() as broker:
         topic = f"t-{uuid.uuid4().hex[:8]}"
         broker.create_topic(topic, 1)

@@ -266,7 +266,7 @@ def test_group_coordinator_killed_with_pending_offsets_loses_no_transaction(stor
         story.check()
 
 
-def test_leader_paused_past_its_session_is_fenced(story: Story) -> None:
+def test_leader_paused_beyond_its_session_timeout_is_fenced(story: Story) -> None:
     story.begin("open")
     zombie = story.cluster.leader(story.topic)
     assert zombie is not None
@@ -279,7 +279,7 @@ def test_leader_paused_past_its_session_is_fenced(story: Story) -> None:
     story.check()
 
 
-def test_coordinator_paused_past_its_session_decides_no_transaction(story: Story) -> None:
+def test_coordinator_paused_beyond_its_session_timeout_decides_no_transaction(story: Story) -> None:
     story.begin("open")
     zombie = story.coordinator
     story.cluster.pause(zombie)

@@ -74,7 +74,7 @@ async def leave_asynchronously(handle: Any) -> str:
 
 
 @pytest.mark.smoke
-def test_fork_that_leaves_the_with_block_stops_no_broker(broker: Broker) -> None:
+def test_forked_process_that_leaves_the_with_block_stops_no_broker(broker: Broker) -> None:
     pid, directory = broker.pid, broker.data_dir
     assert said_by_fork(lambda: leave(broker)) == "left"
     assert said_by_fork(broker.close) == "None"
@@ -103,7 +103,7 @@ def test_forked_process_can_read_from_the_broker(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("method", ["stop", "kill", "restart"])
-def test_fork_that_stops_the_broker_is_refused_with_a_reason(broker: Broker, method: str) -> None:
+def test_forked_process_cannot_stop_the_broker_and_gets_a_reason(broker: Broker, method: str) -> None:
     pid = broker.pid
     told = said_by_fork(getattr(broker, method))
     assert f"was forked from process {os.getpid()}, which controls the broker: only that process can start, stop" in told
@@ -112,7 +112,7 @@ def test_fork_that_stops_the_broker_is_refused_with_a_reason(broker: Broker, met
     assert (broker.is_running, broker.pid) == (True, pid)
 
 
-def test_fork_sees_that_the_broker_has_ended() -> None:
+def test_forked_process_detects_that_the_broker_has_ended() -> None:
     with Broker() as broker:
         assert broker.pid is not None
 
@@ -132,7 +132,7 @@ def _close_in_worker(handle: Broker) -> None:
     sys.exit(0 if handle.is_running and handle.is_copy else 1)
 
 
-def test_multiprocessing_worker_with_a_handle_exits(broker: Broker) -> None:
+def test_multiprocessing_worker_with_a_broker_object_exits(broker: Broker) -> None:
     worker = multiprocessing.get_context("fork").Process(target=_close_in_worker, args=(broker,))
     worker.start()
     worker.join(LIMIT_S)
@@ -142,7 +142,7 @@ def test_multiprocessing_worker_with_a_handle_exits(broker: Broker) -> None:
     assert broker.records("orders") == []
 
 
-def test_fork_of_a_cluster_may_read_but_not_change_the_cluster(cluster: Cluster) -> None:
+def test_forked_process_can_read_from_but_not_change_the_cluster(cluster: Cluster) -> None:
     assert said_by_fork(lambda: leave(cluster)) == "left"
     assert said_by_fork(lambda: [cluster.is_running, cluster.in_service(), cluster.faults(1).all()]) == "[True, [1], []]"
     changes: list[Callable[[], object]] = [

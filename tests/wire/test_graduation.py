@@ -91,7 +91,9 @@ def kafka_on(directory: Path, home: Path, version: str) -> ApacheKafka:
         ("4.3.1", "killed", True),
     ],
 )
-def test_graduated_directory_keeps_topics_groups_and_transactions(tmp_path: Path, version: str, stop: str, in_place: bool) -> None:
+def test_apache_kafka_on_a_graduated_directory_has_topics_groups_and_transactions(
+    tmp_path: Path, version: str, stop: str, in_place: bool
+) -> None:
     source, target = tmp_path / "ottla", tmp_path / "kafka"
     world, seen = live(source)
     process = world.broker.process  # type: ignore[attr-defined]
@@ -172,7 +174,7 @@ MEMBERS = ("consumers modern", "streams streaming", "shares sharing")
 
 
 @pytest.mark.full
-def test_members_of_active_groups_continue(tmp_path: Path) -> None:
+def test_members_of_active_groups_continue_after_handover_to_apache_kafka(tmp_path: Path) -> None:
     """Apache Kafka reads the group records of ottla (KIP-848, KIP-1071, KIP-932), so members continue with their member epochs."""
     directory = tmp_path / "ottla"
     broker = Broker(data_dir=directory, settings=SETTINGS).start()
@@ -197,7 +199,9 @@ def test_members_of_active_groups_continue(tmp_path: Path) -> None:
         kafka.stop()
 
 
-def test_partition_without_metadata_is_handed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_partition_directory_without_metadata_is_handed_over_to_apache_kafka(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     world, seen = live(tmp_path / "first")
     process = world.broker.process  # type: ignore[attr-defined]
     process.stop()
@@ -219,7 +223,7 @@ def test_partition_without_metadata_is_handed_over(tmp_path: Path, capsys: pytes
         world.close()
 
 
-def test_data_that_cannot_be_handed_over_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_graduate_command_reports_data_that_cannot_be_handed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, target = tmp_path / "ottla", tmp_path / "kafka"
     (tmp_path / "nothing").mkdir()
     assert graduate(str(tmp_path / "nothing"), str(target), dry_run=False, in_place=False) == 1

@@ -71,7 +71,7 @@ def consumed(broker: Broker, topic: str, count: int) -> list[bytes]:
 
 
 @pytest.mark.smoke
-def test_reset_keeps_only_the_address(broker: Broker) -> None:
+def test_broker_reset_keeps_only_address_and_cluster_id(broker: Broker) -> None:
     """All clients must reconnect, so that none from before the reset can be mistaken for a later client."""
     with RawClient(broker.bootstrap) as client:
         create(client, "orders", 3)
@@ -89,7 +89,7 @@ def test_reset_keeps_only_the_address(broker: Broker) -> None:
     assert not [line for line in broker.logs if '"level": "error"' in line]
 
 
-def test_snapshot_is_restored_repeatedly(broker: Broker) -> None:
+def test_broker_snapshot_can_be_restored_repeatedly(broker: Broker) -> None:
     produce(broker, "orders", b"1", b"2")
     snapshot = broker.snapshot()
     for _ in range(2):
@@ -101,7 +101,7 @@ def test_snapshot_is_restored_repeatedly(broker: Broker) -> None:
     assert snapshot.path.is_dir()
 
 
-def test_damaged_snapshot_is_refused_and_the_data_is_kept(broker: Broker) -> None:
+def test_damaged_broker_snapshot_is_refused_and_the_current_data_is_kept(broker: Broker) -> None:
     produce(broker, "orders", b"1", b"2")
     snapshot = broker.snapshot()
     produce(broker, "orders", b"3")
@@ -117,7 +117,7 @@ def test_damaged_snapshot_is_refused_and_the_data_is_kept(broker: Broker) -> Non
 
 
 @pytest.mark.full
-def test_killed_resets_and_restores_leave_old_or_new_data() -> None:
+def test_killed_broker_resets_and_restores_leave_old_or_new_data() -> None:
     """Simulated tests kill the broker at each disk operation. This test shows that the simulation omits none."""
     with Broker() as broker:
         produce(broker, "orders", b"1", b"2")
@@ -139,7 +139,7 @@ def test_killed_resets_and_restores_leave_old_or_new_data() -> None:
             broker.reset()
 
 
-def test_paused_broker_does_not_respond(broker: Broker) -> None:
+def test_paused_broker_does_not_respond_to_clients(broker: Broker) -> None:
     broker.pause()
     with pytest.raises(NotReady):
         ask(broker.bootstrap, 0.3)
@@ -160,7 +160,7 @@ def test_paused_broker_can_be_stopped_and_killed() -> None:
         ask(broker.bootstrap, 10)
 
 
-def test_handle_requests_trigger_only_faults_with_their_client_id(broker: Broker) -> None:
+def test_broker_objects_requests_trigger_only_faults_for_their_client_id(broker: Broker) -> None:
     """Other faults do not affect the handle, so that a test can read records while its application gets errors."""
     produce(broker, "orders", b"1")
     with broker.faults.add(api="*", error="UNKNOWN_SERVER_ERROR", times=None) as fault:
@@ -195,7 +195,7 @@ def test_broker_stopped_by_sigstop_is_detected_and_ended() -> None:
     assert not broker.data_dir.exists()
 
 
-def test_sigstop_is_detected_at_once(broker: Broker) -> None:
+def test_broker_object_detects_sigstop_of_its_broker_at_once(broker: Broker) -> None:
     assert broker.pid is not None
     for _ in range(SIGNALS):
         os.kill(broker.pid, signal.SIGSTOP)
@@ -205,7 +205,7 @@ def test_sigstop_is_detected_at_once(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signal_ends_a_paused_broker(number: signal.Signals) -> None:
+def test_termination_signal_ends_a_paused_broker(number: signal.Signals) -> None:
     with Broker() as broker:
         assert broker.pid is not None
         broker.pause()
@@ -223,7 +223,7 @@ def test_broker_starts_in_a_test_with_a_long_id(monkeypatch: pytest.MonkeyPatch)
         assert topics(broker) == set()
 
 
-def test_handle_of_a_stopped_broker_refuses_commands() -> None:
+def test_broker_object_of_a_stopped_broker_refuses_commands() -> None:
     broker = Broker()
     assert "not running" in repr(broker)
     assert not broker.data_dir.parent.exists(), "the directory is created at the start"
@@ -232,7 +232,7 @@ def test_handle_of_a_stopped_broker_refuses_commands() -> None:
 
 
 @pytest.mark.parametrize("name", ["listeners", "log.dirs", "ottla.control.port", "ottla.control.token"])
-def test_settings_that_the_handle_controls_are_refused(name: str) -> None:
+def test_broker_object_refuses_settings_that_it_sets_itself(name: str) -> None:
     with pytest.raises(ValueError, match=f"settings: '{name}' is set by "):
         Broker(settings={name: "1"})
 
@@ -270,7 +270,7 @@ def suite(*arguments: str, seconds: float) -> tuple[subprocess.Popen[str], int, 
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("state", ["serving", "paused", "stopped"])
-def test_killed_suite_leaves_no_process_or_files(state: str) -> None:
+def test_killed_test_suite_leaves_no_broker_process_or_files(state: str) -> None:
     process, pid, directory = suite(state, seconds=60)
     assert is_alive(pid)
     assert directory.is_dir()
@@ -281,7 +281,7 @@ def test_killed_suite_leaves_no_process_or_files(state: str) -> None:
     process.stdout.close()
 
 
-def test_suite_without_close_leaves_no_process_or_files() -> None:
+def test_ended_test_suite_that_did_not_close_its_broker_leaves_no_process_or_files() -> None:
     process, pid, directory = suite(seconds=0)
     assert process.wait() == 0
     wait_until(lambda: not is_alive(pid) and not directory.exists())
@@ -289,7 +289,7 @@ def test_suite_without_close_leaves_no_process_or_files() -> None:
     process.stdout.close()
 
 
-def test_explicit_data_directory_is_kept(tmp_path: Path) -> None:
+def test_broker_object_keeps_an_explicit_data_directory(tmp_path: Path) -> None:
     script = f"from ottla import Broker; broker = Broker(data_dir={str(tmp_path / 'data')!r}).start(); print(broker.pid)"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
     wait_until(lambda: not is_alive(int(done.stdout)))
@@ -311,12 +311,12 @@ def time_resets(count: int) -> list[float]:
 
 
 @pytest.mark.full
-def test_thousand_resets_succeed_in_one_process() -> None:
+def test_thousand_broker_resets_succeed_in_one_process() -> None:
     assert len(time_resets(1_000)) == 1_000
 
 
 @pytest.mark.nightly
-def test_reset_takes_less_than_50_ms() -> None:
+def test_broker_reset_takes_less_than_50_ms() -> None:
     took_s = time_resets(200)
     assert statistics.median(took_s) < RESET_WITHIN_S, statistics.quantiles(took_s, n=10)
 
@@ -324,7 +324,7 @@ def test_reset_takes_less_than_50_ms() -> None:
 @pytest.mark.nightly
 @pytest.mark.full
 @pytest.mark.alone
-def test_hundred_killed_suites_leave_no_process_or_files() -> None:
+def test_hundred_killed_test_suites_leave_no_broker_process_or_files() -> None:
     """Most kills happen while the broker is starting or stopping, as with a CI runner's timeout."""
     left: list[tuple[int, Path]] = []
     for at in range(100):

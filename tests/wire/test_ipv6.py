@@ -52,7 +52,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.skipif(not _has_ipv6(), reason="this
 
 
 @pytest.mark.parametrize("host", ["::", ""])
-def test_wildcard_serves_both_families_on_one_port(host: str) -> None:
+def test_wildcard_listener_serves_ipv4_and_ipv6_on_one_port(host: str) -> None:
     async def connect() -> None:
         listening = await RealEnv().listen(host, 0, asyncio.BufferedProtocol)
         for family_host in ("127.0.0.1", "::1"):
@@ -62,7 +62,7 @@ def test_wildcard_serves_both_families_on_one_port(host: str) -> None:
     asyncio.run(connect())
 
 
-def test_localhost_has_one_port_on_both_families() -> None:
+def test_localhost_listener_has_one_port_for_ipv4_and_ipv6() -> None:
     hosts = {info[4][0] for info in socket.getaddrinfo("localhost", 0, type=socket.SOCK_STREAM)}
 
     async def connect() -> None:
@@ -100,7 +100,7 @@ def test_broker_serves_an_ipv6_address(broker: Broker, host: str) -> None:
         assert response.status == 200
 
 
-def test_ipv4_clients_reach_an_ipv6_wildcard(tmp_path: Path) -> None:
+def test_ipv4_clients_can_connect_to_an_ipv6_wildcard_listener(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path, host="::") as broker:
         port = broker.bootstrap.rpartition(":")[2]
         for address in (f"127.0.0.1:{port}", f"[::1]:{port}"):

@@ -75,7 +75,7 @@ def describe(cluster: ottla.Cluster, capsys: pytest.CaptureFixture[str]) -> list
     return leaderless
 
 
-def test_acknowledged_records_survive_a_power_cut_of_the_last_leader_with_server_config(cluster: ottla.Cluster) -> None:
+def test_acknowledged_records_survive_a_power_cut_of_the_last_in_sync_leader(cluster: ottla.Cluster) -> None:
     leader = wait_for_leader(cluster)
     values = [f"record {number}" for number in range(500)]
     for at in range(0, len(values), 50):

@@ -32,7 +32,7 @@ def health(*arguments: str, **environment: str) -> tuple[int, str]:
     return done.returncode, (done.stdout + done.stderr).strip()
 
 
-def test_health_uses_the_port_in_the_ready_file(tmp_path: Path) -> None:
+def test_health_command_uses_the_port_in_the_ready_file(tmp_path: Path) -> None:
     """The container's health check works like this, whatever addresses the broker listens on and advertises."""
     ready_file = tmp_path / "ready.json"
     ready_file.write_text('{"event": "ready", "bootstrap": "left behind by a broker that was killed:1"}')
@@ -53,7 +53,7 @@ def started(broker: Broker) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == "broker_started"]
 
 
-def test_start_logs_whether_the_last_stop_was_clean() -> None:
+def test_broker_logs_at_its_start_whether_the_last_stop_was_clean() -> None:
     with Broker() as broker:
         broker.restart()
         broker.restart(kill=True)
@@ -62,7 +62,7 @@ def test_start_logs_whether_the_last_stop_was_clean() -> None:
 
 
 @pytest.mark.parametrize("flags", [(), ("--brokers", "2")], ids=["one", "several"])
-def test_settings_without_effect_are_logged_once(tmp_path: Path, flags: tuple[str, ...]) -> None:
+def test_broker_logs_each_setting_without_effect_once(tmp_path: Path, flags: tuple[str, ...]) -> None:
     """An unknown environment variable is logged with the most similar setting."""
     arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), "--set", "log.preallocate=true", *flags)
     environment = {"KAFKA_NUM_PARTITONS": "3", "KAFKA_BACKGROUND_THREADS": "3", "KAFKA_VERSION": "4.3.1"}
@@ -97,7 +97,7 @@ def pretending(error_code: int) -> Iterator[str]:
         thread.join(TIMEOUT_S)
 
 
-def test_health_fails_when_a_log_directory_failed(ottla: Broker) -> None:
+def test_health_command_fails_if_a_log_directory_failed(ottla: Broker) -> None:
     ask(ottla.bootstrap, 5)
     with pretending(0) as bootstrap:
         ask(bootstrap, 5)
@@ -105,7 +105,7 @@ def test_health_fails_when_a_log_directory_failed(ottla: Broker) -> None:
         ask(bootstrap, 5)
 
 
-def test_health_fails_if_another_server_uses_the_port() -> None:
+def test_health_command_fails_if_another_server_uses_the_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

@@ -79,7 +79,7 @@ def at_the_prompt(broker: Broker, capsys: pytest.CaptureFixture[str], monkeypatc
     return run
 
 
-def test_open_transaction_duration_uses_the_brokers_clock(broker: Broker, at_the_prompt: Callable[..., str]) -> None:
+def test_commands_measure_open_transactions_by_the_brokers_manual_clock(broker: Broker, at_the_prompt: Callable[..., str]) -> None:
     broker.clock.advance("30d")
     producer = transaction(broker, 60_000)
     broker.clock.advance("500ms")
@@ -95,7 +95,9 @@ def test_open_transaction_duration_uses_the_brokers_clock(broker: Broker, at_the
     producer.abort_transaction(60)
 
 
-def test_time_is_not_read_from_the_control_api_of_another_cluster(broker: Broker, at_the_prompt: Callable[..., str]) -> None:
+def test_commands_do_not_read_the_time_from_the_control_api_of_another_cluster(
+    broker: Broker, at_the_prompt: Callable[..., str]
+) -> None:
     with Broker() as other:
         broker.clock.advance("30d")
         producer = transaction(other, 60_000)
@@ -104,7 +106,7 @@ def test_time_is_not_read_from_the_control_api_of_another_cluster(broker: Broker
     assert "open for          0." in told
 
 
-def test_advanced_clock_expires_records(broker: Broker) -> None:
+def test_advanced_manual_clock_expires_records(broker: Broker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     config = {"retention.ms": "3600000", "segment.ms": "60000"}
     (made,) = admin.create_topics([NewTopic("orders", 1, config=config)]).values()
@@ -123,7 +125,7 @@ def test_advanced_clock_expires_records(broker: Broker) -> None:
         consumer.close()
 
 
-def test_advanced_clock_expires_offsets(broker: Broker) -> None:
+def test_advanced_manual_clock_expires_committed_offsets(broker: Broker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce("orders", b"1")
     assert producer.flush(60) == 0
@@ -144,7 +146,7 @@ def test_advanced_clock_expires_offsets(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_members_join_and_leave_while_the_clock_is_stopped(broker: Broker, protocol: str) -> None:
+def test_group_members_join_and_leave_while_the_manual_clock_is_stopped(broker: Broker, protocol: str) -> None:
     """Fetches return and rebalances complete, although the manual clock does not advance."""
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     options = {"bootstrap.servers": broker.bootstrap, "group.id": "g", "auto.offset.reset": "earliest", "group.protocol": protocol}
@@ -168,7 +170,7 @@ def test_members_join_and_leave_while_the_clock_is_stopped(broker: Broker, proto
     members.pop().close()
 
 
-def test_records_written_after_an_advance_have_the_new_time(broker: Broker) -> None:
+def test_records_written_after_a_manual_clock_advance_have_the_new_time(broker: Broker) -> None:
     broker.clock.advance("30d")
     transaction(broker, 60_000).commit_transaction(60)
     broker.clock.advance("1h")
@@ -184,7 +186,7 @@ def test_manual_clock_keeps_its_time_across_restart_and_reset(broker: Broker) ->
     assert broker.clock.now_ms == before_ms
 
 
-def test_invalid_clock_advances_are_refused(broker: Broker) -> None:
+def test_invalid_manual_clock_advances_are_refused(broker: Broker) -> None:
     with pytest.raises(ValueError, match="'soon' is not a duration"):
         broker.clock.advance("soon")
     with pytest.raises(ControlError, match="the clock cannot be advanced by"):

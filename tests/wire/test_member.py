@@ -87,7 +87,9 @@ def values(messages: list[Any]) -> list[bytes]:
     return [m.value for m in messages]
 
 
-def test_records_of_an_auto_created_topic_are_read(client: Client, member: Broker, unique: Unique, closing: Closing) -> None:
+def test_records_of_an_auto_created_topic_can_be_read_from_a_broker_under_kafkas_controller(
+    client: Client, member: Broker, unique: Unique, closing: Closing
+) -> None:
     topic = unique("plain")
     producer = closing(client.producer(member.bootstrap))
     for i in range(50):
@@ -97,7 +99,9 @@ def test_records_of_an_auto_created_topic_are_read(client: Client, member: Broke
     assert values(read(consumer, 50)) == [b"%d" % i for i in range(50)]
 
 
-def test_transactions_commit_records_and_offsets(client: Client, member: Broker, unique: Unique, closing: Closing) -> None:
+def test_broker_under_kafkas_controller_commits_transactions_with_records_and_offsets(
+    client: Client, member: Broker, unique: Unique, closing: Closing
+) -> None:
     source, target, group = unique("in"), unique("out"), unique("g")
     feeder = closing(client.producer(member.bootstrap))
     for i in range(6):
@@ -118,7 +122,7 @@ def test_transactions_commit_records_and_offsets(client: Client, member: Broker,
     assert consumer.committed(source, 0) == 6
 
 
-def test_admin_requests_are_answered_by_the_controller(admin: AdminClient, member: Broker, unique: Unique) -> None:
+def test_broker_forwards_admin_requests_to_kafkas_controller(admin: AdminClient, member: Broker, unique: Unique) -> None:
     topic = unique("t")
     done(admin.create_topics([NewTopic(topic, 2, 1, config={"retention.ms": "77777"})]))
     with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS"):
@@ -146,7 +150,7 @@ def test_admin_requests_are_answered_by_the_controller(admin: AdminClient, membe
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_restarted_broker_has_its_records_and_transactions(
+def test_restarted_broker_under_kafkas_controller_has_its_records_and_transactions(
     client: Client, member: Broker, unique: Unique, closing: Closing, is_killed: bool
 ) -> None:
     topic, transactional_id = unique("kept"), unique("id")
@@ -166,7 +170,7 @@ def test_restarted_broker_has_its_records_and_transactions(
     assert values(read(consumer, 2)) == [b"before", b"after"]
 
 
-def test_broker_survives_a_controller_restart(
+def test_broker_survives_a_restart_of_kafkas_controller(
     controller: ApacheKafka, admin: AdminClient, member: Broker, unique: Unique, closing: Closing
 ) -> None:
     from tests.wire.clients.confluent import Confluent
@@ -194,7 +198,7 @@ def test_broker_survives_a_controller_restart(
     assert values(read(consumer, 2)) == [b"before", b"meanwhile"]
 
 
-def test_broker_with_a_new_directory_id_leads_again(
+def test_broker_with_a_new_directory_id_leads_its_partitions_again(
     admin: AdminClient, member: Broker, controller: ApacheKafka, unique: Unique, closing: Closing
 ) -> None:
     """The broker reports its replicas' new directory to the controller (KIP-858), which can then elect it."""

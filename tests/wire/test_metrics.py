@@ -53,7 +53,7 @@ def test_unknown_path_on_the_metrics_port_returns_404(broker: Broker) -> None:
             scrape(broker, url.replace("/metrics", path))
 
 
-def test_metrics_are_scraped_by_any_host_name(broker: Broker) -> None:
+def test_metrics_can_be_requested_with_any_host_name(broker: Broker) -> None:
     request = urllib.request.Request(broker.ready["metrics"], headers={"Host": "ottla.shop.svc.cluster.local:9644"})
     assert scrape(broker, request) is not None
 
@@ -76,7 +76,7 @@ def test_control_api_serves_the_same_metrics(broker: Broker) -> None:
 
 
 @pytest.mark.smoke
-def test_metrics_count_transactions(broker: Broker) -> None:
+def test_broker_metrics_count_transactions(broker: Broker) -> None:
     world = World(Wire(broker), "ottla", "")
     perform(world, "topic m")
     before = scrape(broker)
@@ -114,7 +114,7 @@ def test_metrics_are_disabled_without_a_port() -> None:
         assert "metrics" not in broker.ready
 
 
-def test_silent_clients_use_few_descriptors(broker: Broker) -> None:
+def test_silent_clients_of_the_metrics_port_use_few_threads_and_descriptors(broker: Broker) -> None:
     """The broker closes connections above its limit without a traceback."""
     where = urlsplit(broker.ready["metrics"])
     address = (str(where.hostname), int(where.port or 0))

@@ -122,7 +122,9 @@ def retention_ms(admin: AdminClient) -> str | None:
     return value
 
 
-def test_topic_group_and_configs_are_mirrored_once(brokers: tuple[Broker, Broker], properties: Path) -> None:
+def test_mirrormaker_copies_topic_group_and_configs_exactly_once_despite_a_kill(
+    brokers: tuple[Broker, Broker], properties: Path
+) -> None:
     source, target = brokers
     maker = AdminClient({"bootstrap.servers": source.bootstrap})
     maker.create_topics([NewTopic(TOPIC, 2, config={"retention.ms": "12345678"})])[TOPIC].result()

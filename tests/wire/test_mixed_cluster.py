@@ -81,7 +81,7 @@ class Story:
         assert [record.value for record in self.cluster.records(self.topic)] == self.written
 
 
-def test_leadership_moves_in_both_directions(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
+def test_partition_leadership_moves_between_ottla_and_kafka_in_both_directions(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
     story = Story(cluster, kafka)
     for leader in (1, KAFKA, 2, KAFKA, 1):
         if cluster.leader(story.topic) != leader:
@@ -91,7 +91,7 @@ def test_leadership_moves_in_both_directions(cluster: ottla.Cluster, kafka: Apac
     story.check()
 
 
-def test_ottla_and_kafka_brokers_serve_without_the_other_type(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
+def test_ottla_and_kafka_brokers_each_serve_while_the_others_are_down(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
     story = Story(cluster, kafka)
     story.write("all are there")
     cluster.kill(1)
@@ -109,7 +109,7 @@ def test_ottla_and_kafka_brokers_serve_without_the_other_type(cluster: ottla.Clu
     story.check()
 
 
-def test_each_broker_type_leads_again_on_a_new_disk(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
+def test_ottla_and_kafka_brokers_lead_partitions_again_on_a_new_disk(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
     """Brokers of both kinds report their replicas' new directories to the controller (AssignReplicasToDirs, KIP-858)."""
     story = Story(cluster, kafka)
     story.write("first")

@@ -50,7 +50,7 @@ def kafka(cluster: ottla.Cluster, tmp_path_factory: pytest.TempPathFactory) -> I
     kafka.stop()
 
 
-def test_transactions_and_offsets_span_both_broker_types(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
+def test_transactions_and_offsets_span_ottla_and_kafka_brokers(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     topic = NewTopic("spanning", 3, replica_assignment=[[1, KAFKA, 2], [KAFKA, 2, 1], [2, 1, KAFKA]])
     admin.create_topics([topic])["spanning"].result(PATIENCE_S)

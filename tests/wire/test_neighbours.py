@@ -305,7 +305,7 @@ def test_transaction_spans_ottla_and_kafka(neighbours: Neighbours, broker: int) 
 
 
 @pytest.mark.parametrize("broker", [OTTLA, KAFKA], ids=["ottla is killed", "Apache Kafka is killed"])
-def test_transaction_continues_on_the_other_coordinator(neighbours: Neighbours, broker: int) -> None:
+def test_transaction_continues_when_its_coordinator_moves_between_ottla_and_kafka(neighbours: Neighbours, broker: int) -> None:
     topic = f"handed-{broker}"
     neighbours.create(topic, 4)
     neighbours.balance(TRANSACTION_TOPIC)
@@ -329,7 +329,9 @@ def test_transaction_continues_on_the_other_coordinator(neighbours: Neighbours, 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("broker", [OTTLA, KAFKA], ids=["ottla is killed", "Apache Kafka is killed"])
-def test_group_continues_on_the_other_coordinator(neighbours: Neighbours, broker: int, protocol: str) -> None:
+def test_consumer_group_continues_when_its_coordinator_moves_between_ottla_and_kafka(
+    neighbours: Neighbours, broker: int, protocol: str
+) -> None:
     topic = f"grouped-{protocol}-{broker}"
     neighbours.create(topic, 4)
     first, second = ([b"%d-%d" % (n, i) for i in range(40)] for n in range(2))

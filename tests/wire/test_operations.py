@@ -18,7 +18,7 @@ pytestmark = pytest.mark.full
 SECURED = pytest.mark.ottla(security="SASL_SSL", users={"alice": "secret"}, acls=[])
 
 
-def test_expect_accepts_the_produced_records(ottla: Broker, ottla_topic: str) -> None:
+def test_broker_expect_method_accepts_the_produced_records(ottla: Broker, ottla_topic: str) -> None:
     written = ottla.produce(
         ottla_topic, [{"id": 1}, {"id": 2}], key=lambda order: str(order["id"]), headers={"a": "b"}, timestamp=5
     )
@@ -31,13 +31,13 @@ def test_expect_accepts_the_produced_records(ottla: Broker, ottla_topic: str) ->
         ottla.consume(ottla_topic, 1, deserializer=int)
 
 
-def test_topic_is_created_if_the_broker_creates_topics(ottla: Broker, ottla_group: str) -> None:
+def test_broker_produce_method_creates_a_topic_if_auto_creation_is_enabled(ottla: Broker, ottla_group: str) -> None:
     ottla.produce(ottla_group, "paid")
     ottla.expect(ottla_group, "paid")
 
 
 @pytest.mark.ottla(settings={"auto.create.topics.enable": False})
-def test_unknown_topic_is_an_error_if_the_broker_creates_none(ottla: Broker, ottla_group: str) -> None:
+def test_broker_produce_method_raises_for_an_unknown_topic_without_auto_creation(ottla: Broker, ottla_group: str) -> None:
     with pytest.raises(ClientError, match="unknown topic"):
         ottla.produce(ottla_group, "paid")
     with pytest.raises(AssertionError, match="but it does not exist"):
@@ -47,7 +47,7 @@ def test_unknown_topic_is_an_error_if_the_broker_creates_none(ottla: Broker, ott
 @pytest.mark.parametrize(
     "version", [pytest.param(level, marks=pytest.mark.ottla(features={"transaction.version": level})) for level in (1, 2)]
 )
-def test_transaction_commits_or_aborts(ottla: Broker, ottla_topic: str, ottla_group: str, version: int) -> None:
+def test_broker_transaction_block_commits_or_aborts(ottla: Broker, ottla_topic: str, ottla_group: str, version: int) -> None:
     with ottla.transaction("shop") as transaction:
         transaction.produce(ottla_topic, ["a", "b"])
         transaction.produce(ottla_topic, "c")
@@ -68,7 +68,7 @@ def test_transaction_commits_or_aborts(ottla: Broker, ottla_topic: str, ottla_gr
     assert ottla.lag(ottla_group)[ottla_topic, 0] > 0
 
 
-def test_fenced_transaction_keeps_the_error_of_the_block(ottla: Broker, ottla_topic: str) -> None:
+def test_fenced_transaction_block_of_broker_object_keeps_the_error_of_the_block(ottla: Broker, ottla_topic: str) -> None:
     with pytest.raises(ZeroDivisionError) as raised, ottla.transaction(ottla_topic) as transaction:
         transaction.produce(ottla_topic, "a")
         ottla.transaction(ottla_topic).begin()
@@ -76,7 +76,7 @@ def test_fenced_transaction_keeps_the_error_of_the_block(ottla: Broker, ottla_to
     assert "could not be aborted" in raised.value.__notes__[0]
 
 
-def test_transaction_without_records_ends(ottla: Broker) -> None:
+def test_broker_transaction_block_without_records_ends(ottla: Broker) -> None:
     with ottla.transaction("empty") as transaction:
         assert transaction.is_open
     assert not transaction.is_open
@@ -84,7 +84,7 @@ def test_transaction_without_records_ends(ottla: Broker) -> None:
 
 
 @pytest.mark.ottla(topic={"partitions": 3, "configs": {"cleanup.policy": "compact"}})
-def test_expect_refuses_an_order_across_several_partitions(ottla: Broker, ottla_topic: str) -> None:
+def test_broker_expect_method_refuses_an_order_across_several_partitions(ottla: Broker, ottla_topic: str) -> None:
     ottla.produce(ottla_topic, [*"abcdef"], key=lambda value: value)
     ottla.produce(ottla_topic, [Record("g", key="g", partition=2)])
     with pytest.raises(ValueError, match="has 3 partitions, whose records have no common order"):
@@ -94,7 +94,7 @@ def test_expect_refuses_an_order_across_several_partitions(ottla: Broker, ottla_
         ottla.produce(ottla_topic, "h", partition=3)
 
 
-def test_configs_groups_and_topics_are_changed(ottla: Broker, ottla_topic: str, ottla_group: str) -> None:
+def test_broker_object_changes_configs_groups_and_topics(ottla: Broker, ottla_topic: str, ottla_group: str) -> None:
     ottla.produce(ottla_topic, ["a"])
     ottla.alter_config(ottla_topic, {"retention.ms": 1_000, "preallocate": False})
     with ottla.open_client() as client:
@@ -113,7 +113,7 @@ def test_configs_groups_and_topics_are_changed(ottla: Broker, ottla_topic: str, 
 
 
 @SECURED
-def test_secured_broker_is_used_as_super_user(ottla: Broker, ottla_topic: str, ottla_producer: Any) -> None:
+def test_broker_object_connects_to_a_secured_broker_as_super_user(ottla: Broker, ottla_topic: str, ottla_producer: Any) -> None:
     with ottla.transaction() as transaction:
         transaction.produce(ottla_topic, "a")
     ottla_producer.produce(ottla_topic, "b")
@@ -122,7 +122,7 @@ def test_secured_broker_is_used_as_super_user(ottla: Broker, ottla_topic: str, o
 
 
 @pytest.mark.ottla(clock="manual", topic={"configs": {"message.timestamp.type": "CreateTime"}})
-def test_records_have_the_time_of_a_manual_clock(ottla: Broker, ottla_topic: str) -> None:
+def test_records_produced_by_broker_object_have_the_time_of_its_manual_clock(ottla: Broker, ottla_topic: str) -> None:
     ottla.clock.advance("30d")
     ottla.produce(ottla_topic, "a")
     (record,) = ottla.consume(ottla_topic, 1)
@@ -135,7 +135,7 @@ def test_records_have_the_time_of_a_manual_clock(ottla: Broker, ottla_topic: str
         transaction.commit()
 
 
-def test_faults_do_not_hit_the_requests_of_a_handle(ottla: Broker, ottla_topic: str) -> None:
+def test_faults_do_not_hit_the_requests_of_a_broker_object(ottla: Broker, ottla_topic: str) -> None:
     with ottla.faults.error(api=Api.PRODUCE, code=Error.KAFKA_STORAGE_ERROR, times=None) as fault:
         ottla.produce(ottla_topic, "a")
         assert fault.hits == 0
@@ -164,11 +164,11 @@ def test_typed_faults_are_checked_before_they_are_sent(ottla: Broker, ottla_topi
             assert fault.hits == 0
 
 
-def test_every_api_has_a_name() -> None:
+def test_api_enumeration_of_faults_names_every_kafka_api() -> None:
     assert [str(one) for one in Api] == [entry.name for _, entry in sorted(APIS.items())]
 
 
-def test_fixtures_give_producer_and_consumer_of_the_installed_library(
+def test_plugin_fixtures_give_producer_and_consumer_of_the_installed_library(
     ottla_producer: Any, ottla_consumer: Any, ottla_topic: str
 ) -> None:
     ottla_producer.produce(ottla_topic, b"paid")
@@ -177,14 +177,16 @@ def test_fixtures_give_producer_and_consumer_of_the_installed_library(
 
 
 @pytest.mark.ottla(client="kafka-python", producer={"transactional.id": "kafka-python"})
-def test_fixtures_give_producer_and_consumer_of_kafka_python(ottla_producer: Any, ottla_consumer: Any, ottla_topic: str) -> None:
+def test_plugin_fixtures_give_producer_and_consumer_of_kafka_python(
+    ottla_producer: Any, ottla_consumer: Any, ottla_topic: str
+) -> None:
     ottla_producer.begin_transaction()
     ottla_producer.send(ottla_topic, b"paid")
     ottla_producer.commit_transaction()
     assert next(ottla_consumer).value == b"paid"
 
 
-async def test_coroutines_do_not_block_the_loop(
+async def test_coroutines_of_broker_object_do_not_block_the_event_loop(
     ottla: Broker, ottla_aio_producer: Any, ottla_aio_consumer: Any, ottla_topic: str
 ) -> None:
     waiting = asyncio.create_task(ottla.aio.expect(ottla_topic, ["a", "b"]))
@@ -203,7 +205,7 @@ async def test_coroutines_do_not_block_the_loop(
 
 
 @pytest.mark.ottla(topic={"partitions": 3, "replication_factor": 3})
-def test_cluster_handle_has_the_methods_of_a_broker_handle(ottla_cluster: Cluster, ottla_topic: str, ottla_producer: Any) -> None:
+def test_cluster_object_has_the_methods_of_a_broker_object(ottla_cluster: Cluster, ottla_topic: str, ottla_producer: Any) -> None:
     ottla_producer.produce(ottla_topic, b"x")
     assert ottla_producer.flush(20) == 0
     with ottla_cluster.transaction() as transaction:

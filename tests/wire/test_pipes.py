@@ -149,7 +149,7 @@ def freeze_inside_a_transaction(bootstrap: str, instance: Instance, transactiona
 @pytest.mark.entry("PIP-06", "PIP-11")
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("client", ["java", "confluent-kafka", pytest.param("franz-go", marks=pytest.mark.nightly)])
-def test_record_is_processed_once_in_order_while_instances_fail(
+def test_consume_transform_produce_application_copies_each_record_once_while_instances_fail(
     bootstrap: str, unique: Callable[[str], str], closing: Callable[[Any], Any], tmp_path: Path, client: str, protocol: str
 ) -> None:
     start, source, target, name = command(client), unique("in"), unique("out"), unique("pipe")

@@ -52,11 +52,11 @@ def run(directory: Path, suite: str, *arguments: str, **environment: str) -> tup
 
 
 SHARED = """
-def test_fixtures_share_a_broker(ottla, ottla_bootstrap, ottla_session):
+def test_ottla_fixtures_share_a_broker(ottla, ottla_bootstrap, ottla_session):
     assert ottla is ottla_session and ottla.bootstrap == ottla_bootstrap
     produce(ottla_bootstrap, "left-behind")
 
-def test_next_test_keeps_the_topics(ottla_bootstrap):
+def test_next_test_of_the_session_keeps_the_topics(ottla_bootstrap):
     assert topics(ottla_bootstrap) == {"left-behind"}
 
 @pytest.mark.ottla(fresh=True)
@@ -64,37 +64,37 @@ def test_fresh_broker_has_no_topics(ottla, ottla_session):
     assert ottla is ottla_session
     assert topics(ottla.bootstrap) == set()
 
-def test_broker_may_be_killed(ottla):
+def test_session_broker_may_be_killed(ottla):
     ottla.kill()
 
-def test_broker_is_restarted_after_a_kill(ottla):
+def test_session_broker_is_restarted_after_a_kill(ottla):
     assert topics(ottla.bootstrap) == set()
 
 @pytest.mark.ottla(clock="manual")
-def test_manual_clock_advances(ottla):
+def test_manual_clock_of_the_marker_can_be_advanced(ottla):
     before_ms = ottla.clock.now_ms
     ottla.clock.advance("1h")
     assert ottla.clock.now_ms - before_ms == 3_600_000
 
 @pytest.mark.ottla(settings={"auto.create.topics.enable": False})
 class TestOthers:
-    def test_settings_of_the_class_apply(self, ottla, ottla_session, ottla_topic):
+    def test_marker_settings_of_a_class_apply_to_its_tests(self, ottla, ottla_session, ottla_topic):
         assert ottla is not ottla_session
         TestOthers.bootstrap = ottla.bootstrap
         other = f"{ottla_topic}-2"
         assert AdminClient({"bootstrap.servers": ottla.bootstrap}).list_topics(other, timeout=60).topics[other].error
 
-    def test_marker_of_the_class_shares_a_broker(self, ottla):
+    def test_tests_of_a_class_with_a_marker_share_a_broker(self, ottla):
         assert ottla.bootstrap == TestOthers.bootstrap
 
     @pytest.mark.ottla(features={"transaction.version": 1})
-    def test_features_select_another_broker(self, ottla):
+    def test_marker_features_select_another_broker(self, ottla):
         assert ottla.bootstrap != TestOthers.bootstrap
 """
 
 
 @pytest.mark.smoke
-def test_every_test_gets_the_broker_of_its_marker(tmp_path: Path) -> None:
+def test_every_test_gets_the_broker_of_its_ottla_marker(tmp_path: Path) -> None:
     code, output = run(tmp_path, SHARED)
     assert (code, "9 passed" in output) == (0, True), output
 
@@ -128,23 +128,23 @@ def test_broker_is_restarted_without_faults(ottla):
 """
 
 
-def test_leftover_fault_does_not_affect_the_next_test(tmp_path: Path) -> None:
+def test_fault_that_a_test_leaves_does_not_affect_the_next_test(tmp_path: Path) -> None:
     code, output = run(tmp_path, LEFT_BEHIND)
     assert (code, "1 failed, 4 passed" in output) == (1, True), output
 
 
-def test_setting_names_that_are_not_strings_are_refused(tmp_path: Path) -> None:
+def test_ottla_marker_refuses_setting_names_that_are_not_strings(tmp_path: Path) -> None:
     code, output = run(tmp_path, '@pytest.mark.ottla(settings={1: 2, "a": 3})\ndef test_broker_starts(ottla): pass\n')
     assert (code, "the broker did not start" in output, "unknown setting" in output) == (1, True, True), output
 
 
-def test_collection_starts_no_broker(tmp_path: Path) -> None:
+def test_pytest_collection_starts_no_broker(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("import ottla.testing.handle\ndel ottla.testing.handle.Broker.start\n")
     code, output = run(tmp_path, SHARED, "--collect-only")
     assert (code, "9 tests collected" in output) == (0, True), output
 
 
-def test_failure_report_includes_broker_log_lines(tmp_path: Path) -> None:
+def test_pytest_failure_report_includes_broker_log_lines(tmp_path: Path) -> None:
     suite = """
 def test_earlier_test_passes(ottla_bootstrap):
     produce(ottla_bootstrap, "before")
@@ -168,7 +168,7 @@ def test_transaction_is_committed(ottla_bootstrap):
     assert "(meanwhile:0 at 2)" in section, "the report has the position of the marker"
 
 
-def test_failure_report_names_fenced_clients_and_refusals(tmp_path: Path) -> None:
+def test_pytest_failure_report_names_fenced_producers_and_refused_requests(tmp_path: Path) -> None:
     suite = """
 def producer(bootstrap, name):
     made = Producer({"bootstrap.servers": bootstrap, "transactional.id": "checkout", "client.id": name})
@@ -201,7 +201,7 @@ def test_fenced_producer_commits(ottla_bootstrap, ottla_topic):
     assert count(whole, "InitProducerId", "(from client first at 127.0.0.1)") == 1
 
 
-def test_failure_report_names_ids_with_only_refusals(tmp_path: Path) -> None:
+def test_pytest_failure_report_names_transactional_ids_with_only_refused_requests(tmp_path: Path) -> None:
     suite = """
 def test_producer_has_a_long_timeout(ottla_bootstrap):
     settings = {"bootstrap.servers": ottla_bootstrap, "transactional.id": "greedy", "transaction.timeout.ms": 2_000_000_000}
@@ -212,7 +212,7 @@ def test_producer_has_a_long_timeout(ottla_bootstrap):
     assert re.search("greedy: .*InitProducerId is refused: INVALID_TRANSACTION_TIMEOUT", output)
 
 
-def test_failure_report_has_at_most_forty_lines_and_names_the_file_with_the_rest(tmp_path: Path) -> None:
+def test_pytest_failure_report_has_at_most_forty_lines_and_names_the_file_with_all_lines(tmp_path: Path) -> None:
     suite = """
 def test_orders_are_paid(ottla, ottla_topic):
     for number in range(30):
@@ -242,7 +242,7 @@ def test_orders_are_paid(ottla, ottla_topic):
         ("features={'transaction.version': 'two'}", "features are NAME=LEVEL with a number for the level"),
     ],
 )
-def test_invalid_marker_is_reported_in_one_line_and_fails_its_test_only(tmp_path: Path, marker: str, told: str) -> None:
+def test_invalid_ottla_marker_is_reported_in_one_line_and_fails_only_its_test(tmp_path: Path, marker: str, told: str) -> None:
     suite = f"@pytest.mark.ottla({marker})\ndef test_broker_starts(ottla):\n    pass\n\n\ndef test_of_others():\n    pass\n"
     for workers in ((), ("xdist", "-n2")):
         code, output = run(tmp_path, suite, *workers)
@@ -252,7 +252,7 @@ def test_invalid_marker_is_reported_in_one_line_and_fails_its_test_only(tmp_path
         assert "INTERNALERROR" not in output and "Traceback" not in output
 
 
-def test_ini_settings_apply_to_all_brokers(tmp_path: Path) -> None:
+def test_pytest_ini_settings_apply_to_all_brokers(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nottla_settings =\n    num.partitions=3\n    auto.create.topics.enable=false\n")
     suite = """
 def test_configs_have_the_ini_settings(ottla):
@@ -372,7 +372,7 @@ def test_marker_selects_a_cluster_of_two(ottla_cluster, ottla_topic):
 """
 
 
-def test_every_test_gets_the_cluster_of_its_marker(tmp_path: Path) -> None:
+def test_every_test_gets_the_cluster_of_its_ottla_marker(tmp_path: Path) -> None:
     code, output = run(tmp_path, CLUSTERS)
     assert code == 0, output
 
@@ -472,7 +472,7 @@ class TestOthers:
 """
 
 
-def test_marker_of_a_module_reaches_its_fixtures_or_is_refused(tmp_path: Path) -> None:
+def test_ottla_marker_of_a_module_applies_to_its_fixtures_or_is_refused(tmp_path: Path) -> None:
     code, output = run(tmp_path, MODULE)
     assert (code, "1 passed, 2 errors" in output) == (1, True), output
     told = "the fixture {} uses {}, but the marker ottla of {} needs another broker; use"

@@ -20,23 +20,23 @@ def faults(cluster):
 
 @pytest.mark.ottla(brokers=2)
 class TestCluster:
-    def test_leaves_faults_and_a_paused_broker(self, ottla_cluster):
+    def test_cluster_has_faults_and_a_paused_broker_at_the_end_of_a_test(self, ottla_cluster):
         ottla_cluster.faults(1).add(api="Metadata", error="UNKNOWN_SERVER_ERROR", times=None)
         ottla_cluster.faults(2).add(api="BrokerHeartbeat", cut="before", times=None)
         ottla_cluster.pause(2)
         with pytest.raises(ControlError, match="^broker 2 is paused; resume it first$"):
             faults(ottla_cluster)
 
-    def test_faults_are_removed_after_a_pause(self, ottla_cluster):
+    def test_cluster_faults_are_removed_after_a_test_that_paused_a_broker(self, ottla_cluster):
         assert faults(ottla_cluster) == [[], []]
         ottla_cluster.faults(1).add(api="Metadata", error="UNKNOWN_SERVER_ERROR", times=None)
         ottla_cluster.kill(1)
 
-    def test_faults_are_removed_after_a_kill(self, ottla_cluster):
+    def test_cluster_faults_are_removed_after_a_test_that_killed_a_broker(self, ottla_cluster):
         assert faults(ottla_cluster) == [[], []]
         os.kill(ottla_cluster.pid(2), signal.SIGSTOP)
 
-    def test_suspended_broker_is_resumed(self, ottla_cluster):
+    def test_broker_suspended_by_sigstop_is_resumed_for_the_next_test(self, ottla_cluster):
         assert pathlib.Path(f"/proc/{ottla_cluster.pid(2)}/stat").read_text().rpartition(")")[2].split()[0] != "T"
 """
 
@@ -76,7 +76,7 @@ pytestmark = pytest.mark.ottla(fresh=True)
 def held(ottla_module):
     return ottla_module
 
-def test_fixture_has_the_fresh_broker(held, ottla):
+def test_module_fixture_has_the_fresh_broker(held, ottla):
     assert ottla is held
 
 def test_fresh_broker_has_no_faults(ottla):
@@ -88,7 +88,7 @@ def test_session_broker_keeps_its_fault(held, ottla, ottla_session):
 """
 
 
-def test_fresh_test_does_not_reset_the_broker_of_a_wider_fixture(tmp_path: Path) -> None:
+def test_fresh_marker_does_not_reset_the_broker_of_a_wider_fixture(tmp_path: Path) -> None:
     (tmp_path / "test_xlater.py").write_text(FRESH_MODULE)
     code, output = run(tmp_path, FRESH)
     assert (code, "7 passed" in output) == (0, True), output
@@ -102,7 +102,7 @@ from pathlib import Path
 def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-def test_python_path_is_absolute(elsewhere, ottla):
+def test_broker_process_gets_an_absolute_python_path(elsewhere, ottla):
     variables = Path(f"/proc/{ottla.pid}/environ").read_text().split("\\0")
     assert "PYTHONPATH=" + str(Path(__file__).parent / "vendor") in variables
 """
@@ -135,41 +135,54 @@ def application(ottla_session):
     return ottla_session
 
 @OTHER
-def test_session_fixture_is_refused(again, ottla):
+def test_marker_for_another_broker_is_refused_with_a_session_fixture(again, ottla):
     pass
 
 @OTHER
-def test_module_fixture_is_refused(of_the_module, ottla_bootstrap):
+def test_marker_for_another_broker_is_refused_with_a_module_fixture(of_the_module, ottla_bootstrap):
     pass
 
 @OTHER
-def test_session_broker_alone_is_refused(ottla_session):
+def test_marker_for_another_broker_is_refused_with_only_the_session_broker(ottla_session):
     pass
 
 @OTHER
 @pytest.mark.usefixtures("prepared")
-def test_used_fixture_is_refused(ottla):
+def test_marker_for_another_broker_is_refused_with_a_fixture_of_usefixtures(ottla):
     pass
 
 @OTHER
-def test_marked_and_session_broker_differ(ottla, ottla_session):
+def test_marked_test_may_use_its_own_and_the_session_broker(ottla, ottla_session):
     assert ottla is not ottla_session
 
 @OTHER
-def test_autouse_fixture_is_accepted(ottla):
+def test_marker_for_another_broker_is_accepted_with_an_autouse_fixture(ottla):
     pass
 
 @pytest.mark.ottla(fresh=True)
-def test_fresh_broker_is_that_of_the_application(prepared, ottla, application):
+def test_fresh_marker_keeps_the_broker_of_an_autouse_session_fixture(prepared, ottla, application):
     assert ottla is application
 """
 
 
-def test_marker_of_a_test_with_a_wider_fixture_is_refused(tmp_path: Path) -> None:
+def test_ottla_marker_is_refused_if_a_wider_fixture_has_another_broker(tmp_path: Path) -> None:
     code, output = run(tmp_path, MARKED)
     assert (code, "3 passed, 4 errors" in output) == (1, True), output
     told = "{} uses {}, but the marker ottla of test_users.py::{} needs another broker; use"
-    assert told.format("the fixture prepared", "ottla_session", "test_session_fixture_is_refused") in output
-    assert told.format("the fixture of_the_module", "ottla_module", "test_module_fixture_is_refused") in output
-    assert told.format("the test", "ottla_session", "test_session_broker_alone_is_refused") in output
-    assert told.format("the fixture prepared", "ottla_session", "test_used_fixture_is_refused") in output
+    assert (
+        told.format("the fixture prepared", "ottla_session", "test_marker_for_another_broker_is_refused_with_a_session_fixture")
+        in output
+    )
+    assert (
+        told.format("the fixture of_the_module", "ottla_module", "test_marker_for_another_broker_is_refused_with_a_module_fixture")
+        in output
+    )
+    assert (
+        told.format("the test", "ottla_session", "test_marker_for_another_broker_is_refused_with_only_the_session_broker") in output
+    )
+    assert (
+        told.format(
+            "the fixture prepared", "ottla_session", "test_marker_for_another_broker_is_refused_with_a_fixture_of_usefixtures"
+        )
+        in output
+    )

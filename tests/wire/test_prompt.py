@@ -77,7 +77,7 @@ def ottla_prompt(kafka: str, capsys: pytest.CaptureFixture[str]) -> Prompt:
 
 
 @pytest.mark.smoke
-def test_topic_is_created_shown_and_deleted(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_commands_create_show_and_delete_a_topic(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     prompt, topic = ottla_prompt, unique("topic")
     assert prompt("topic", "create", topic, "--partitions", "3", "--config", "retention.ms=60000") == f"topic {topic} was created\n"
     assert "TOPIC_ALREADY_EXISTS" in prompt("topic", "create", topic, code=2)
@@ -92,9 +92,7 @@ def test_topic_is_created_shown_and_deleted(ottla_prompt: Prompt, unique: Callab
     assert f"ottla topic create {topic}" in prompt("topic", "describe", topic, code=2)
 
 
-def test_lines_are_produced_and_consumed_on_the_command_line(
-    ottla_prompt: Prompt, unique: Callable[[str], str], tmp_path: Any
-) -> None:
+def test_produce_and_consume_commands_transfer_lines(ottla_prompt: Prompt, unique: Callable[[str], str], tmp_path: Any) -> None:
     prompt, topic = ottla_prompt, unique("lines")
     prompt("topic", "create", topic, "--partitions", "2")
     (tmp_path / "lines").write_bytes(b"21=one\nfoobar=two\r\n")
@@ -123,7 +121,7 @@ def transactional(bootstrap: str, transactional_id: str) -> Producer:
 
 
 @pytest.mark.smoke
-def test_committed_aborted_and_open_records_are_shown(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_consume_command_shows_committed_aborted_and_open_records(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     prompt, topic, name = ottla_prompt, unique("txn"), unique("id")
     prompt("topic", "create", topic)
     producer = transactional(prompt.bootstrap, name)
@@ -167,7 +165,7 @@ def commit_first(consumer: Consumer, position: TopicPartition) -> None:
     oracle.wait_for("the coordinator accepts a first commit", is_committed)
 
 
-def test_blocked_readers_are_explained(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_txn_why_command_explains_blocked_read_committed_consumers(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic, name, group = unique("held"), unique("id"), unique("g")
     ottla_prompt("topic", "create", topic)
     assert (
@@ -200,7 +198,7 @@ def test_blocked_readers_are_explained(ottla_prompt: Prompt, unique: Callable[[s
     assert "orders" in ottla_prompt("txn", "why", "orders-that-are-not-there", code=2)
 
 
-def test_pending_offsets_of_a_group_are_explained(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_txn_why_command_explains_pending_offsets_of_a_group(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic, name, group = unique("offsets"), unique("id"), unique("g")
     ottla_prompt("topic", "create", topic)
     consumer = Consumer({"bootstrap.servers": ottla_prompt.bootstrap, "group.id": group})
@@ -220,7 +218,7 @@ def test_pending_offsets_of_a_group_are_explained(ottla_prompt: Prompt, unique: 
     consumer.close()
 
 
-def test_timeline_of_a_transactional_id_is_shown(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_commands_show_the_timeline_of_a_transactional_id(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic, name = unique("told"), unique("id")
     ottla_prompt("topic", "create", topic)
     producer = transactional(ottla_prompt.bootstrap, name)
@@ -254,7 +252,7 @@ def test_timeline_of_a_transactional_id_is_shown(ottla_prompt: Prompt, unique: C
     assert "unknown transactional id" in ottla_prompt("txn", "timeline", unique("nobody"), code=2)
 
 
-def test_hanging_transaction_is_explained(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_txn_why_command_explains_a_hanging_transaction(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic = unique("hanging")
     ottla_prompt("topic", "create", topic)
     leave_hanging(ottla_prompt.bootstrap, topic)
@@ -286,7 +284,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def test_hanging_transaction_is_found_and_aborted(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_commands_find_and_abort_a_hanging_transaction(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     prompt, topic = ottla_prompt, unique("hanging")
     prompt("topic", "create", topic)
     prompt("produce", topic, "--value", "before")
@@ -304,7 +302,7 @@ def test_hanging_transaction_is_found_and_aborted(ottla_prompt: Prompt, unique: 
     assert prompt.json("txn", "find-hanging", "--topic", f"{topic}:0", "--older-than-s", "0.001") == []
 
 
-def test_group_offsets_are_shown_and_set(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_commands_show_and_set_group_offsets(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     prompt, topic, group = ottla_prompt, unique("read"), unique("group")
     prompt("topic", "create", topic, "--partitions", "2")
     prompt("produce", topic, "--partition", "0", *(f for n in range(5) for f in ("--value", str(n))))
@@ -346,7 +344,9 @@ HEARTBEATS: dict[str, Callable[[str, str], Any]] = {
 
 
 @pytest.mark.parametrize("kind", HEARTBEATS)
-def test_groups_of_every_type_are_described(ottla_prompt: Prompt, unique: Callable[[str], str], kind: str) -> None:
+def test_group_describe_command_describes_groups_of_every_type(
+    ottla_prompt: Prompt, unique: Callable[[str], str], kind: str
+) -> None:
     prompt, topic, group = ottla_prompt, unique("topic"), unique(kind)
     prompt("topic", "create", topic)
     with KafkaClient(prompt.bootstrap, timeout_s=TIMEOUT_S) as cluster:
@@ -360,7 +360,7 @@ def test_groups_of_every_type_are_described(ottla_prompt: Prompt, unique: Callab
         assert "stop its members first" in prompt("group", "reset", group, "--to", "end", "--topic", topic, code=2)
 
 
-def test_configs_are_set_and_unset(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_config_commands_set_and_unset_configs(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     prompt, topic = ottla_prompt, unique("configured")
     prompt("topic", "create", topic)
     assert prompt("config", "set", "topic", topic, "retention.ms=7", "cleanup.policy=compact") != ""
@@ -377,7 +377,7 @@ def test_configs_are_set_and_unset(ottla_prompt: Prompt, unique: Callable[[str],
     assert prompt.json("config", "get", "broker", "1", "num.partitions")[0]["value"] == "1"
 
 
-def test_quotas_are_set_listed_and_removed(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_quota_commands_set_list_and_remove_quotas(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     prompt, user = ottla_prompt, f"{unique('user')} ü*:<>"
     both = ("--user", user, "--client-id", "app")
     assert prompt("quota", "set", *both, "producer_byte_rate=1e6", "request_percentage=12.5") == (
@@ -404,7 +404,7 @@ def test_quotas_are_set_listed_and_removed(ottla_prompt: Prompt, unique: Callabl
     assert "INVALID_REQUEST" in prompt("quota", "set", "--ip", "127.0.0.9", "producer_byte_rate=1", code=2)
 
 
-def test_brokers_of_the_cluster_are_described(ottla_prompt: Prompt) -> None:
+def test_cluster_command_describes_the_brokers(ottla_prompt: Prompt) -> None:
     described = ottla_prompt.json("cluster")
     assert [f"{b['host']}:{b['port']}" for b in described["brokers"]] == [ottla_prompt.bootstrap]
     assert described["features"]["transaction.version"] == 2
@@ -424,7 +424,7 @@ def test_python_client_creates_topics_and_reads_its_records(kafka: str, unique: 
         assert {r.value for r in records} == {b"v%d" % n for n in range(1_000)}
 
 
-def test_topic_is_followed_until_ctrl_c(kafka: str, unique: Callable[[str], str]) -> None:
+def test_consume_command_follows_a_topic_until_ctrl_c(kafka: str, unique: Callable[[str], str]) -> None:
     topic = unique("followed")
     with KafkaClient(kafka) as cluster:
         cluster.create_topic(topic)
@@ -456,7 +456,7 @@ def test_closed_output_pipe_of_a_command_is_not_an_error(kafka: str, unique: Cal
         assert process.wait(TIMEOUT_S) == 141
 
 
-def test_endpoint_that_is_not_kafka_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_report_an_endpoint_that_is_not_kafka(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -473,7 +473,9 @@ def test_endpoint_that_is_not_kafka_is_reported(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == f"ottla: the server at {where} is not Kafka\n"
 
 
-def test_committed_transaction_is_not_reported_as_aborted(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_txn_abort_command_does_not_report_a_committed_transaction_as_aborted(
+    ottla_prompt: Prompt, unique: Callable[[str], str]
+) -> None:
     topic, name = unique("paid"), unique("id")
     ottla_prompt("topic", "create", topic)
     producer = transactional(ottla_prompt.bootstrap, name)

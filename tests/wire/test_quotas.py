@@ -25,7 +25,7 @@ def set_quotas(broker: Broker, client_id: str, **values: float) -> None:
         alter_quotas(client.brokers, {"client-id": client_id}, values)
 
 
-def test_librdkafka_is_throttled_and_writes_and_reads_all_records() -> None:
+def test_librdkafka_is_throttled_by_quotas_and_writes_and_reads_all_records() -> None:
     throttled: list[float] = []
     with Broker() as broker:
         set_quotas(broker, "app", producer_byte_rate=RATE, consumer_byte_rate=RATE)

@@ -73,7 +73,7 @@ def polled(made: Consumer) -> bytes:
     return bytes(message.value() or b"")
 
 
-def test_retry_after_a_lost_produce_response_writes_no_duplicate(
+def test_recipe_lost_produce_response_retry_writes_no_duplicate(
     ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]
 ) -> None:
     with recipes.produce_response_lost(ottla, ottla_topic) as lost:
@@ -82,7 +82,7 @@ def test_retry_after_a_lost_produce_response_writes_no_duplicate(
     ottla.expect(ottla_topic, ["paid"])
 
 
-def test_lost_produce_request_is_sent_again(ottla: Broker, ottla_topic: str) -> None:
+def test_recipe_lost_produce_request_is_sent_again(ottla: Broker, ottla_topic: str) -> None:
     with recipes.produce_request_lost(ottla, ottla_topic) as lost:
         made = KafkaProducer(bootstrap_servers=ottla.bootstrap)
         made.send(ottla_topic, b"paid").get(TIMEOUT_S)
@@ -91,7 +91,9 @@ def test_lost_produce_request_is_sent_again(ottla: Broker, ottla_topic: str) -> 
     ottla.expect(ottla_topic, ["paid"])
 
 
-def test_full_disk_fails_the_delivery(ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]) -> None:
+def test_recipe_full_disk_fails_the_delivery_of_a_record(
+    ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]
+) -> None:
     made = producer(delivery_timeout_ms=2_000, request_timeout_ms=1_000, linger_ms=0)
     with recipes.full_disk(ottla, ottla_topic) as full:
         assert delivered(made, ottla_topic, "lost") is not None
@@ -100,7 +102,7 @@ def test_full_disk_fails_the_delivery(ottla: Broker, ottla_topic: str, producer:
     ottla.expect(ottla_topic, ["paid"])
 
 
-def test_record_too_large_is_not_retried(ottla: Broker, ottla_topic: str) -> None:
+def test_recipe_record_too_large_is_not_retried_by_the_producer(ottla: Broker, ottla_topic: str) -> None:
     made = KafkaProducer(bootstrap_servers=ottla.bootstrap)
     with recipes.record_too_large(ottla, ottla_topic), pytest.raises(MessageSizeTooLargeError):
         made.send(ottla_topic, b"large").get(TIMEOUT_S)
@@ -108,7 +110,7 @@ def test_record_too_large_is_not_retried(ottla: Broker, ottla_topic: str) -> Non
     ottla.expect(ottla_topic, [])
 
 
-async def test_producer_waits_for_enough_replicas(ottla: Broker, ottla_topic: str) -> None:
+async def test_recipe_not_enough_replicas_makes_the_producer_wait(ottla: Broker, ottla_topic: str) -> None:
     with recipes.too_few_replicas(ottla, ottla_topic) as few:
         async with AIOKafkaProducer(bootstrap_servers=ottla.bootstrap, acks="all", enable_idempotence=True) as made:
             await made.send_and_wait(ottla_topic, b"paid")
@@ -116,23 +118,23 @@ async def test_producer_waits_for_enough_replicas(ottla: Broker, ottla_topic: st
     ottla.expect(ottla_topic, ["paid"])
 
 
-def test_producer_follows_a_leader_change(ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]) -> None:
+def test_recipe_leader_change_is_followed_by_the_producer(
+    ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]
+) -> None:
     with recipes.leader_change(ottla, ottla_topic) as moved:
         assert delivered(producer(), ottla_topic, "paid") is None
         assert moved.hits == 2
     ottla.expect(ottla_topic, ["paid"])
 
 
-def test_forbidden_topic_is_reported_to_the_client(ottla: Broker, ottla_topic: str) -> None:
+def test_recipe_forbidden_topic_is_reported_to_the_producer(ottla: Broker, ottla_topic: str) -> None:
     made = KafkaProducer(bootstrap_servers=ottla.bootstrap)
     with recipes.topic_forbidden(ottla, ottla_topic), pytest.raises(TopicAuthorizationFailedError):
         made.send(ottla_topic, b"secret").get(TIMEOUT_S)
     made.close()
 
 
-def test_retry_after_a_lost_commit_response_commits_once(
-    ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]
-) -> None:
+def test_recipe_lost_commit_response_retry_commits_once(ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]) -> None:
     made = producer(transactional_id=ottla_topic)
     made.begin_transaction()
     made.produce(ottla_topic, "paid")
@@ -142,7 +144,7 @@ def test_retry_after_a_lost_commit_response_commits_once(
     ottla.expect(ottla_topic, ["paid"])
 
 
-async def test_refused_commit_is_repeated(ottla: Broker, ottla_topic: str) -> None:
+async def test_recipe_refused_commit_is_repeated_by_the_producer(ottla: Broker, ottla_topic: str) -> None:
     async with AIOKafkaProducer(bootstrap_servers=ottla.bootstrap, transactional_id=ottla_topic) as made:
         with recipes.commit_refused(ottla, ottla_topic) as refused:
             async with made.transaction():
@@ -152,7 +154,7 @@ async def test_refused_commit_is_repeated(ottla: Broker, ottla_topic: str) -> No
 
 
 @pytest.mark.ottla(settings={"num.partitions": 2})
-def test_transaction_decided_before_a_crash_is_completed(
+def test_recipe_transaction_decided_before_a_crash_is_completed(
     ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]
 ) -> None:
     made = producer(transactional_id=ottla_topic)
@@ -168,7 +170,9 @@ def test_transaction_decided_before_a_crash_is_completed(
     ottla.expect(ottla_topic, ["paid"])
 
 
-def test_delayed_markers_hide_the_records(ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]) -> None:
+def test_recipe_delayed_transaction_markers_hide_the_records(
+    ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]
+) -> None:
     made = producer(transactional_id=ottla_topic)
     made.begin_transaction()
     made.produce(ottla_topic, "paid")
@@ -179,7 +183,7 @@ def test_delayed_markers_hide_the_records(ottla: Broker, ottla_topic: str, produ
     ottla.expect(ottla_topic, ["paid"])
 
 
-def test_zombie_producer_is_fenced(ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]) -> None:
+def test_recipe_zombie_producer_is_fenced(ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]) -> None:
     made = producer(transactional_id=ottla_topic)
     made.begin_transaction()
     made.produce(ottla_topic, "paid twice")
@@ -192,7 +196,7 @@ def test_zombie_producer_is_fenced(ottla: Broker, ottla_topic: str, producer: Ca
 
 
 @pytest.mark.ottla(clock="manual")
-async def test_transaction_timeout_fails_the_commit(ottla: Broker, ottla_topic: str) -> None:
+async def test_recipe_transaction_timeout_fails_the_commit(ottla: Broker, ottla_topic: str) -> None:
     made = AIOKafkaProducer(bootstrap_servers=ottla.bootstrap, transactional_id=ottla_topic, transaction_timeout_ms=60_000)
     await made.start()
     await made.begin_transaction()
@@ -205,7 +209,7 @@ async def test_transaction_timeout_fails_the_commit(ottla: Broker, ottla_topic: 
     ottla.expect(ottla_topic, [])
 
 
-def test_rebalance_makes_the_consumer_join_again(ottla: Broker, ottla_topic: str, ottla_group: str) -> None:
+def test_recipe_rebalance_makes_the_consumer_join_again(ottla: Broker, ottla_topic: str, ottla_group: str) -> None:
     ottla.produce(ottla_topic, ["first", "second"])
     made = consumer(ottla, ottla_group, ottla_topic)
     try:
@@ -222,7 +226,9 @@ def test_rebalance_makes_the_consumer_join_again(ottla: Broker, ottla_topic: str
 
 
 @pytest.mark.parametrize("recipe", [recipes.session_expired, recipes.group_coordinator_moved, recipes.offset_commit_lost])
-def test_offset_commit_fails_or_is_repeated(ottla: Broker, ottla_topic: str, ottla_group: str, recipe: Any) -> None:
+def test_recipe_offset_commit_error_is_raised_or_the_commit_repeated(
+    ottla: Broker, ottla_topic: str, ottla_group: str, recipe: Any
+) -> None:
     ottla.produce(ottla_topic, ["first"])
     made = consumer(ottla, ottla_group, ottla_topic)
     try:
@@ -240,7 +246,7 @@ def test_offset_commit_fails_or_is_repeated(ottla: Broker, ottla_topic: str, ott
         made.close()
 
 
-def test_committed_offset_is_found_after_the_coordinator_moved(ottla: Broker, ottla_topic: str, ottla_group: str) -> None:
+def test_recipe_coordinator_move_keeps_the_committed_offset(ottla: Broker, ottla_topic: str, ottla_group: str) -> None:
     """Other clients behave differently: see `tests/wire/test_client_faults.py`."""
     ottla.produce(ottla_topic, ["first", "second"])
     committed = consumer(ottla, ottla_group, ottla_topic)
@@ -261,7 +267,7 @@ def test_committed_offset_is_found_after_the_coordinator_moved(ottla: Broker, ot
             made.close()
 
 
-def test_poison_record_is_read_unchanged(ottla: Broker, ottla_topic: str, ottla_group: str) -> None:
+def test_recipe_poison_record_is_read_unchanged(ottla: Broker, ottla_topic: str, ottla_group: str) -> None:
     recipes.poison_record(ottla, ottla_topic)
     ottla.produce(ottla_topic, {"id": 1})
     made = consumer(ottla, ottla_group, ottla_topic)
@@ -273,7 +279,7 @@ def test_poison_record_is_read_unchanged(ottla: Broker, ottla_topic: str, ottla_
         made.close()
 
 
-def test_lost_fetch_connection_loses_no_record(ottla: Broker, ottla_topic: str, ottla_group: str) -> None:
+def test_recipe_lost_fetch_connection_loses_no_record(ottla: Broker, ottla_topic: str, ottla_group: str) -> None:
     with recipes.fetch_connection_lost(ottla, ottla_topic) as lost:
         made = consumer(ottla, ottla_group, ottla_topic)
         try:
@@ -284,14 +290,14 @@ def test_lost_fetch_connection_loses_no_record(ottla: Broker, ottla_topic: str, 
             made.close()
 
 
-def test_slow_broker_is_not_a_failure(ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]) -> None:
+def test_recipe_slow_broker_causes_no_client_error(ottla: Broker, ottla_topic: str, producer: Callable[..., Producer]) -> None:
     with recipes.slow_broker(ottla, 300, api="Produce") as slow:
         assert delivered(producer(), ottla_topic, "paid") is None
         assert slow.hits == 1
     ottla.expect(ottla_topic, ["paid"])
 
 
-def test_every_recipe_is_tested_and_documented() -> None:
+def test_every_failure_recipe_is_tested_and_documented() -> None:
     names = {name for name, value in vars(recipes).items() if callable(value) and value.__module__ == recipes.__name__}
     names = {name for name in names if not name.startswith("_")}
     assert len(names) == 21

@@ -68,7 +68,7 @@ def consumed(bootstrap: str, kind: str) -> tuple[list[int], int | None]:
 
 
 @pytest.mark.full
-def test_damage_fails_the_consumer_and_is_located_by_health(tmp_path: Path) -> None:
+def test_damaged_segment_fails_the_consumer_and_is_located_by_the_health_command(tmp_path: Path) -> None:
     kinds = ["length 0", "zeros", "wrong CRC", "offset goes backwards"]
     directory = tmp_path / "data"
     with Broker(data_dir=directory) as broker:
@@ -109,7 +109,7 @@ def kafka(tmp_path: Path) -> Iterator[ApacheKafka]:
 @pytest.mark.full
 @pytest.mark.java
 @pytest.mark.parametrize("kill", [False, True], ids=["clean stop", "kill"])
-def test_apache_kafka_starts_on_a_recovered_directory(kafka: ApacheKafka, kill: bool) -> None:
+def test_apache_kafka_starts_on_a_directory_repaired_by_the_recover_command(kafka: ApacheKafka, kill: bool) -> None:
     """Each kind of damage is discarded, and a consumer of Apache Kafka reads all other records without an error."""
     fill(kafka.bootstrap, list(KINDS))
     kafka.kill() if kill else kafka.stop()

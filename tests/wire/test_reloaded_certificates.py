@@ -92,7 +92,7 @@ def answers(connection: ssl.SSLSocket) -> bool:
     return bool(decode_response_frame(API_KEY, 0, data)[1].api_keys)
 
 
-def test_new_connections_get_the_new_certificate_and_old_connections_stay_open(broker: Running) -> None:
+def test_reloaded_certificate_applies_to_new_connections_and_closes_no_old_connection(broker: Running) -> None:
     admin = Admin(broker)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -111,7 +111,7 @@ def test_new_connections_get_the_new_certificate_and_old_connections_stay_open(b
     admin.expect((broker.directory / "first.pem").read_bytes())
 
 
-def test_key_store_that_cannot_be_used_is_refused(broker: Running) -> None:
+def test_config_change_to_an_unusable_key_store_is_refused(broker: Running) -> None:
     admin = Admin(broker)
     first = admin.certificate()
     assert admin.alter(f"{OF_SSL}ssl.keystore.location", "/gone") == "INVALID_REQUEST"

@@ -96,7 +96,7 @@ def stored(cluster: ottla.Cluster, broker: int, partition: int) -> str:
     return digest.hexdigest()
 
 
-def test_acknowledged_records_survive_and_replicas_are_identical(cluster: ottla.Cluster) -> None:
+def test_acknowledged_records_survive_broker_faults_and_replicas_are_identical(cluster: ottla.Cluster) -> None:
     load, rng = Load(cluster.bootstrap), random.Random(16)
     load.start()
     for _ in range(FAULTS):

@@ -28,7 +28,7 @@ def proxied() -> Iterator[tuple[Broker, Proxy]]:
         proxy.close()
 
 
-def test_lost_responses_cause_no_duplicates(
+def test_lost_produce_responses_of_an_idempotent_producer_cause_no_duplicates(
     client: Client, proxied: tuple[Broker, Proxy], unique: Callable[[str], str], closing: Callable[[Any], Any]
 ) -> None:
     _, proxy = proxied
@@ -49,7 +49,7 @@ def test_lost_responses_cause_no_duplicates(
     assert values == [b"first", *(b"%d-%d" % (n, i) for n in range(ROUNDS) for i in range(5))]
 
 
-def test_lost_responses_leave_no_partial_transaction(
+def test_lost_responses_of_a_transactional_producer_leave_no_partial_transaction(
     client: Client, proxied: tuple[Broker, Proxy], unique: Callable[[str], str], closing: Callable[[Any], Any]
 ) -> None:
     _, proxy = proxied

@@ -52,7 +52,7 @@ def ask(url: str, method: str, path: str, body: Any = None, **headers: str) -> t
             return error.code, json.load(error)
 
 
-def test_schemas_survive_restart_kill_and_reset(broker: Broker) -> None:
+def test_registered_schemas_survive_broker_restart_kill_and_restored_snapshot(broker: Broker) -> None:
     url = broker.schema_registry_url
     status, answer = ask(url, "POST", "/subjects/orders-value/versions", {"schema": SCHEMA})
     assert (status, answer) == (200, {"id": 1})
@@ -70,7 +70,7 @@ def test_schemas_survive_restart_kill_and_reset(broker: Broker) -> None:
     assert ask(url, "GET", "/subjects") == (200, ["orders-value"])
 
 
-def test_records_of_another_writer_are_seen_at_once(broker: Broker) -> None:
+def test_schema_registry_reads_schemas_of_another_writer_at_once(broker: Broker) -> None:
     url = broker.schema_registry_url
     ask(url, "POST", "/subjects/first/versions", {"schema": '"long"'})
     key = b'{"keytype":"SCHEMA","subject":"elsewhere","version":1,"magic":1}'
@@ -83,7 +83,7 @@ def test_records_of_another_writer_are_seen_at_once(broker: Broker) -> None:
     assert ask(url, "GET", "/subjects/elsewhere/versions/1")[0] == 404
 
 
-def test_clients_that_register_at_once_get_different_ids(broker: Broker) -> None:
+def test_clients_that_register_schemas_at_the_same_time_get_different_ids(broker: Broker) -> None:
     url = broker.schema_registry_url
     names = [f"Type{i % 10}" for i in range(40)]
 
@@ -96,7 +96,7 @@ def test_clients_that_register_at_once_get_different_ids(broker: Broker) -> None
     assert len(ids) == len({schema_id for _, schema_id in ids}) == 10
 
 
-def test_registry_errors_have_codes_and_one_line_messages(broker: Broker) -> None:
+def test_schema_registry_errors_have_codes_and_one_line_messages(broker: Broker) -> None:
     url = broker.schema_registry_url
     status, answer = ask(url, "POST", "/subjects/p/versions", {"schema": "message", "schemaType": "PROTOBUF"})
     assert (status, answer["error_code"]) == (422, 42201)
@@ -112,7 +112,7 @@ def test_registry_errors_have_codes_and_one_line_messages(broker: Broker) -> Non
     assert "at most 1048576 bytes" in answer["message"]
 
 
-def test_topic_that_would_lose_schemas_is_refused() -> None:
+def test_schema_registry_refuses_a_schemas_topic_that_deletes_old_records() -> None:
     with Broker(schema_registry=True).start() as broker:
         broker.create_topic("_schemas", 1)
         status, answer = ask(broker.schema_registry_url, "GET", "/subjects")
@@ -123,7 +123,7 @@ def test_topic_that_would_lose_schemas_is_refused() -> None:
         assert ask(broker.schema_registry_url, "GET", "/subjects") == (200, [])
 
 
-def test_topic_with_further_partitions_keeps_its_schemas() -> None:
+def test_schemas_topic_with_added_partitions_keeps_its_schemas() -> None:
     with Broker(schema_registry=True).start() as broker:
         url = broker.schema_registry_url
         assert ask(url, "POST", "/subjects/a/versions", {"schema": SCHEMA}) == (200, {"id": 1})
@@ -133,7 +133,7 @@ def test_topic_with_further_partitions_keeps_its_schemas() -> None:
         assert ask(url, "GET", "/subjects") == (200, ["a", "b"])
 
 
-def test_foreign_record_is_ignored_and_logged_once() -> None:
+def test_schema_registry_ignores_a_foreign_record_and_logs_it_once() -> None:
     with Broker(schema_registry=True).start() as broker, broker.open_client() as client:
         url = broker.schema_registry_url
         assert ask(url, "PUT", "/config", {"compatibility": "FULL"})[0] == 200
@@ -143,7 +143,7 @@ def test_foreign_record_is_ignored_and_logged_once() -> None:
         assert sum("schema_record_ignored" in line for line in broker.logs) == 1
 
 
-def test_registry_of_a_secured_broker_requires_a_token() -> None:
+def test_schema_registry_of_a_secured_broker_requires_a_token() -> None:
     with Broker(security="SASL_PLAINTEXT", users={"alice": "secret"}, schema_registry=True).start() as broker:
         url, token = broker.schema_registry_url, broker.schema_registry_token
         assert token
@@ -157,7 +157,7 @@ def test_registry_of_a_secured_broker_requires_a_token() -> None:
         assert ask(url, "POST", "/subjects/a/versions", {"schema": '"int"'}, Authorization=f"Bearer {token}") == (200, {"id": 1})
 
 
-def test_values_are_produced_and_consumed_as_json(broker: Broker, tmp_path: Any) -> None:
+def test_commands_produce_and_consume_registered_values_as_json(broker: Broker, tmp_path: Any) -> None:
     schemas = {
         "order.avsc": SCHEMA,
         "order.proto": 'syntax = "proto3"; message Order { int64 id = 1; }',
@@ -200,7 +200,7 @@ def order_message() -> Any:
 
 @pytest.mark.smoke
 @pytest.mark.ottla(settings={"num.partitions": 1})
-def test_confluent_serialisers_round_trip(ottla: Broker, ottla_schema_registry: str) -> None:
+def test_values_of_confluents_serialisers_are_read_by_their_deserialisers(ottla: Broker, ottla_schema_registry: str) -> None:
     """The three serialisers of confluent-kafka register their schemas, and the deserialisers read the values."""
     pytest.importorskip("confluent_kafka.schema_registry", exc_type=ImportError)
     from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -260,7 +260,7 @@ def test_franz_go_client_registers_and_reads_schemas(broker: Broker) -> None:
     assert (found["read"], found["level"], found["refused"], found["deleted"]) == (7, "FULL", True, [[1], [1]])
 
 
-def test_only_the_first_broker_of_a_cluster_has_a_registry(tmp_path: Path) -> None:
+def test_only_the_first_broker_of_a_cluster_has_a_schema_registry(tmp_path: Path) -> None:
     """The registry's topic has a replica on each broker, and the first broker leads it."""
     ready_file = tmp_path / "ready.json"
     command = [sys.executable, "-m", "ottla", "serve", "--brokers", "3", "--listen", "127.0.0.1:0", "--schema-registry=0"]
@@ -280,7 +280,7 @@ def test_only_the_first_broker_of_a_cluster_has_a_registry(tmp_path: Path) -> No
         served.wait(60)
 
 
-def test_requests_during_a_restart_are_answered_or_refused(broker: Broker) -> None:
+def test_schema_registry_requests_during_a_restart_are_answered_or_refused(broker: Broker) -> None:
     """After the end of a reset, no response contains schemas from before the reset."""
     url, failures, is_over = broker.schema_registry_url, [], threading.Event()
 

@@ -50,7 +50,7 @@ def librdkafka(broker: SecuredBroker, protocol: str, mechanism: str | None, **mo
 
 
 @pytest.mark.parametrize(("protocol", "mechanism"), [*WAYS, ("SASL_SSL", "OAUTHBEARER")], ids=[*IDS, "SASL_SSL-OAUTHBEARER"])
-def test_librdkafka_commits_a_transaction(broker: SecuredBroker, protocol: str, mechanism: str | None) -> None:
+def test_librdkafka_commits_a_transaction_over_tls_and_sasl(broker: SecuredBroker, protocol: str, mechanism: str | None) -> None:
     from confluent_kafka import Consumer, Producer
 
     topic = f"t-{uuid.uuid4().hex[:8]}"
@@ -77,7 +77,7 @@ def test_librdkafka_commits_a_transaction(broker: SecuredBroker, protocol: str, 
 
 
 @pytest.mark.parametrize(("protocol", "mechanism"), WAYS, ids=IDS)
-def test_kafka_python_produces_and_consumes(broker: SecuredBroker, protocol: str, mechanism: str | None) -> None:
+def test_kafka_python_produces_and_consumes_over_tls_and_sasl(broker: SecuredBroker, protocol: str, mechanism: str | None) -> None:
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
     host, port = broker.address(protocol)
@@ -104,7 +104,7 @@ def test_kafka_python_produces_and_consumes(broker: SecuredBroker, protocol: str
 
 
 @pytest.mark.parametrize(("protocol", "mechanism"), WAYS, ids=IDS)
-def test_aiokafka_produces_and_consumes(broker: SecuredBroker, protocol: str, mechanism: str | None) -> None:
+def test_aiokafka_produces_and_consumes_over_tls_and_sasl(broker: SecuredBroker, protocol: str, mechanism: str | None) -> None:
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
     host, port = broker.address(protocol)
@@ -131,7 +131,7 @@ def test_aiokafka_produces_and_consumes(broker: SecuredBroker, protocol: str, me
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_wrong_password_is_reported_by_the_client(broker: SecuredBroker, mechanism: str, tmp_path: Path) -> None:
+def test_stock_client_reports_a_wrong_sasl_password(broker: SecuredBroker, mechanism: str, tmp_path: Path) -> None:
     from confluent_kafka import KafkaError, Producer
 
     errors: list[Any] = []

@@ -66,7 +66,7 @@ def _read(consumer: Consumer, values: list[bytes]) -> int:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
-def test_nodes_use_no_plain_listener(tmp_path: Path, mechanism: str) -> None:
+def test_nodes_of_a_secured_cluster_use_no_plaintext_listener(tmp_path: Path, mechanism: str) -> None:
     nodes = SecuredNodes(tmp_path)
     with served(tmp_path, nodes, mechanism) as (ready, log):
         assert {name for broker in ready["brokers"].values() for name in broker["listening"]} == {"SASL_SSL"}

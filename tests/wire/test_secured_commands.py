@@ -82,7 +82,7 @@ def commands(broker: SecuredBroker, capsys: pytest.CaptureFixture[str], tmp_path
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
-def test_each_command_connects_by_every_protocol(
+def test_each_command_connects_by_every_security_protocol(
     protocol: str, broker: SecuredBroker, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     commands = Commands(capsys, tmp_path / "client.properties", client_properties(broker, protocol))
@@ -112,7 +112,7 @@ def test_each_command_connects_by_every_protocol(
     assert commands.document("topic", "delete", topic) == {"deleted": [topic]}
 
 
-def test_copy_uses_separate_settings_for_each_cluster(
+def test_copy_command_uses_separate_security_settings_for_each_cluster(
     commands: Commands, broker: SecuredBroker, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     host, port = broker.address("SASL_SSL")
@@ -148,13 +148,13 @@ def test_commands_read_the_pkcs12_stores_of_kafkas_tools(
     assert commands.document("cluster")["brokers"]
 
 
-def test_addresses_of_the_command_line_take_precedence(commands: Commands, broker: SecuredBroker) -> None:
+def test_bootstrap_option_takes_precedence_over_the_command_config_file(commands: Commands, broker: SecuredBroker) -> None:
     host, port = broker.address("SASL_PLAINTEXT")
     line = commands.refused("topic", "list", "--bootstrap", f"{host}:{port}")
     assert "does not use TLS on this listener, but security.protocol is SASL_SSL: give SASL_PLAINTEXT" in line
 
 
-def test_acls_are_added_listed_and_removed(commands: Commands) -> None:
+def test_acl_commands_add_list_and_remove_acls(commands: Commands) -> None:
     read = {"principal": "User:bob", "permission": "allow", "operation": "read", "host": "*"}
     orders = {"resource": "topic", "name": "orders", "pattern": "literal"}
     added = commands.document("acl", "add", "--principal", "bob", "--operation", "read", "--topic", "orders", "--group", "g")
@@ -197,11 +197,13 @@ def test_acls_are_added_listed_and_removed(commands: Commands) -> None:
         (["remove", "--allow", "--deny"], "exclude each other"),
     ],
 )
-def test_unusable_acls_are_refused(commands: Commands, arguments: list[str], says: str) -> None:
+def test_acl_add_command_refuses_unusable_acls(commands: Commands, arguments: list[str], says: str) -> None:
     assert says in commands.refused("acl", *arguments)
 
 
-def test_users_are_added_listed_and_removed(commands: Commands, broker: SecuredBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_commands_add_list_and_remove_scram_users(
+    commands: Commands, broker: SecuredBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     password = commands.path.with_name("password")
     password.write_text("of carol\nnot this\n")
     assert commands.text("user", "add", "carol", "--password-file", str(password)) == (
@@ -245,7 +247,7 @@ def test_users_are_added_listed_and_removed(commands: Commands, broker: SecuredB
         ("SSL", {"bootstrap.servers": "here"}, "--bootstrap: 'here' is not HOST:PORT"),
     ],
 )
-def test_wrong_settings_are_reported_in_one_line(
+def test_commands_report_wrong_security_settings_in_one_line(
     protocol: str,
     changed: dict[str, str | None],
     says: str,
@@ -278,7 +280,7 @@ def test_command_without_its_config_file_names_the_command_config_option(
         assert "--command-config" in line
 
 
-def test_health_check_needs_no_command_config_for_a_local_socket(tmp_path: Path) -> None:
+def test_health_command_needs_no_command_config_for_a_local_socket(tmp_path: Path) -> None:
     """``ottla health --ready-file`` finds a local socket even if $OTTLA_COMMAND_CONFIG is set."""
     path = str(tmp_path / "socket")
     with socket.socket(socket.AF_UNIX) as listener:
@@ -313,7 +315,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.java
-def test_commands_work_with_a_secured_apache_kafka(kafka: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_commands_connect_to_a_secured_apache_kafka_broker(kafka: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     module = f'{LOGIN}.plain.PlainLoginModule required username="{USER}" password="{PASSWORD}";'
     plain = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": module}
     commands = Commands(capsys, tmp_path / "client.properties", {"bootstrap.servers": kafka, **plain})

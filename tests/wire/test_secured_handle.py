@@ -75,7 +75,7 @@ def polled(consumer: Consumer, condition: Any) -> Any:
 
 
 @pytest.mark.parametrize("security", ["SSL", "mTLS", "SASL_PLAINTEXT", "SASL_SSL"])
-def test_client_commits_by_every_protocol(security: str) -> None:
+def test_client_config_of_broker_object_commits_by_every_security_protocol(security: str) -> None:
     users: Any = {"SSL": None, "mTLS": ["alice"]}.get(security, ALICE)
     with Broker(security=security, users=users, acls=WRITES if users else None) as broker:
         broker.create_topic("orders", 1)
@@ -86,7 +86,7 @@ def test_client_commits_by_every_protocol(security: str) -> None:
         assert len(broker.records("orders")) == 2
 
 
-def test_denied_client_gets_kafkas_error(broker: Broker) -> None:
+def test_client_without_acl_gets_kafkas_authorization_error(broker: Broker) -> None:
     broker.create_topic("secrets", 1)
     reports: list[Any] = []
     producer = Producer(broker.client_config("confluent", "alice"))
@@ -112,7 +112,7 @@ def test_revoked_acl_stops_a_running_consumer(broker: Broker) -> None:
         broker.acls.remove(Acl("alice", "read", topic="nothing"))
 
 
-def test_reset_keeps_users_and_acls_of_the_handle(broker: Broker) -> None:
+def test_broker_reset_keeps_users_and_acls_of_the_broker_object(broker: Broker) -> None:
     broker.acls.add(Acl("bob", "all", cluster=True))
     assert Acl("User:bob", "all", cluster=True) in broker.acls.list()
     broker.reset()
@@ -122,7 +122,7 @@ def test_reset_keeps_users_and_acls_of_the_handle(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_wrong_password_is_refused(broker: Broker, mechanism: str) -> None:
+def test_broker_refuses_a_client_with_a_wrong_sasl_password(broker: Broker, mechanism: str) -> None:
     errors: list[Any] = []
     config = broker.client_config("confluent", "alice", mechanism=mechanism, password="wrong")
     admin = AdminClient({**config, "error_cb": errors.append, "log_level": 0})
@@ -134,7 +134,7 @@ def test_wrong_password_is_refused(broker: Broker, mechanism: str) -> None:
     assert "orders" in right.list_topics(timeout=CALL_S).topics
 
 
-def test_fault_makes_authentication_fail(broker: Broker) -> None:
+def test_fault_on_sasl_authenticate_makes_authentication_fail(broker: Broker) -> None:
     errors: list[Any] = []
     config = broker.client_config("confluent", "alice")
     with broker.faults.add(api="SaslAuthenticate", client_id="shop", error="SASL_AUTHENTICATION_FAILED", times=None) as refused:
@@ -168,7 +168,7 @@ def test_clients_refuse_untrusted_expired_and_foreign_certificates(certificate: 
             broker.present_certificate("old")
 
 
-def test_session_ends_on_a_manual_clock() -> None:
+def test_authenticated_session_expires_on_a_manual_clock() -> None:
     settings = {"connections.max.reauth.ms": 60_000}
     with Broker(security="SASL_PLAINTEXT", users=ALICE, settings=settings, clock="manual") as broker:
         broker.create_topic("orders", 1)
@@ -197,7 +197,7 @@ def ran(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=CALL_S, check=False)
 
 
-def test_health_check_needs_no_credentials_beside_the_ready_file(broker: Broker, tmp_path: Path) -> None:
+def test_health_command_with_a_ready_file_needs_no_credentials(broker: Broker, tmp_path: Path) -> None:
     ready = tmp_path / "ready.json"
     command = [sys.executable, "-m", "ottla"]
     serve = [*command, "serve", str(broker._security._directory / "server.properties"), "--data-dir", str(tmp_path / "data")]
@@ -221,14 +221,14 @@ def test_health_check_needs_no_credentials_beside_the_ready_file(broker: Broker,
     assert not local.exists()
 
 
-def test_properties_file_of_the_handle_is_accepted_by_commands(broker: Broker) -> None:
+def test_commands_accept_the_properties_file_of_a_secured_broker_object(broker: Broker) -> None:
     command = [sys.executable, "-m", "ottla", "topic", "list", "--json", "--command-config", str(broker.client_properties("alice"))]
     listed = ran(command)
     assert [topic["topic"] for topic in json.loads(listed.stdout)] == ["orders"]
 
 
 @pytest.mark.parametrize("security", ["mTLS", "SASL_SSL"])
-def test_cluster_has_secured_clients_and_fails_over(security: str) -> None:
+def test_secured_cluster_fails_over_and_its_clients_continue(security: str) -> None:
     with Cluster(3, security=security, users=["alice"] if security == "mTLS" else ALICE, acls=WRITES) as cluster:
         cluster.create_topic("orders", 1, replication_factor=3)
         commit(cluster.client_config("confluent", "alice"))
@@ -249,7 +249,7 @@ from ottla import Acl
 MARK = pytest.mark.ottla(security="SASL_PLAINTEXT", users={"alice": "secret"}, acls=[Acl("alice", "write", topic="orders")])
 
 @MARK
-def test_secured(ottla):
+def test_client_config_of_a_secured_broker_produces_a_record(ottla):
     ottla.create_topic("orders")
     producer = Producer(ottla.client_config("confluent", "alice"))
     producer.produce("orders", b"hello")
@@ -257,19 +257,19 @@ def test_secured(ottla):
     assert [record.value for record in ottla.records("orders")] == [b"hello"]
 
 @MARK
-def test_same_broker(ottla):
+def test_next_test_with_the_same_security_shares_the_broker(ottla):
     assert len(ottla.records("orders")) == 1
 
-def test_plain(ottla):
+def test_unmarked_test_gets_a_plaintext_broker(ottla):
     assert topics(ottla.client_config("confluent")["bootstrap.servers"]) == set()
 
 @pytest.mark.ottla(security="SASL_PLAINTEXT", users={"alice": "secret"})
-def test_report(ottla):
+def test_failing_test_reports_its_secured_broker(ottla):
     raise AssertionError("reported")
 """
 
 
-def test_marker_selects_a_secured_broker(tmp_path: Path) -> None:
+def test_plugin_marker_selects_a_secured_broker(tmp_path: Path) -> None:
     code, output = run(tmp_path, SUITE)
     assert "1 failed, 3 passed" in output, output
     assert code == 1
@@ -281,7 +281,7 @@ def test_marker_selects_a_secured_broker(tmp_path: Path) -> None:
     assert "1 skipped" in output
 
 
-def test_next_tls_handshakes_of_a_listener_fail(broker: Broker) -> None:
+def test_tls_handshake_fault_fails_the_next_handshakes_of_a_listener(broker: Broker) -> None:
     errors: list[Any] = []
     config = {**broker.client_config("confluent", "alice"), "error_cb": errors.append, "log_level": 0}
     with (
@@ -322,7 +322,7 @@ def send(producer: Producer) -> None:
     assert errors == [None]
 
 
-def test_connections_of_one_client_are_closed(broker: Broker) -> None:
+def test_control_command_closes_the_connections_of_one_client(broker: Broker) -> None:
     producer = connected(broker, "app")
     assert broker.faults.disconnect(user="bob") == broker.faults.disconnect(user="alice", client_id="other") == 0
     assert broker.faults.disconnect(user="al*", client_id="app") >= 1
@@ -332,14 +332,14 @@ def test_connections_of_one_client_are_closed(broker: Broker) -> None:
         broker.faults.disconnect()
 
 
-def test_handles_own_connections_are_closed_only_by_their_exact_client_id(broker: Broker) -> None:
+def test_broker_objects_own_connections_are_closed_only_by_their_exact_client_id(broker: Broker) -> None:
     with broker.open_client() as client:
         assert client.topics()
         assert broker.faults.disconnect(user="*", client_id="ottla-*") == 0
         assert broker.faults.disconnect(client_id="ottla-handle") >= 1
 
 
-def test_expired_session_ends_the_connection_at_the_next_request(broker: Broker) -> None:
+def test_expired_sasl_session_ends_the_connection_at_the_next_request(broker: Broker) -> None:
     producer = connected(broker, "expired")
     assert broker.faults.expire_sessions(user="alice", client_id="other") == 0
     assert broker.faults.expire_sessions(client_id="expired") >= 1
@@ -347,7 +347,7 @@ def test_expired_session_ends_the_connection_at_the_next_request(broker: Broker)
     assert any("the session has ended" in line for line in broker.logs)
 
 
-def test_commands_end_connections_and_sessions(broker: Broker) -> None:
+def test_command_line_closes_connections_and_expires_sasl_sessions(broker: Broker) -> None:
     producer = connected(broker, "cli")
     control = ["--url", broker.ready["control"]["url"], "--token", broker.ready["control"]["token"]]
     line = [sys.executable, "-m", "ottla", "fault"]

@@ -62,7 +62,7 @@ def printed(broker: Broker, *command: str, **environment: str) -> str:
     "first_line",
     ["from confluent_kafka import Consumer, Producer", "from kafka import KafkaConsumer, KafkaProducer", "import asyncio"],
 )
-def test_documented_python_clients_commit_and_read(broker: Broker, first_line: str) -> None:
+def test_documented_python_clients_commit_and_read_on_a_secured_broker(broker: Broker, first_line: str) -> None:
     exec(block(("docs/security-in-tests.md", first_line)).text, {"broker": broker, "__name__": "block"})
     assert [record.value for record in broker.records("orders")] == [b"paid"]
 

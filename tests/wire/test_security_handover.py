@@ -67,7 +67,7 @@ def vars_of(struct: Any) -> tuple[Any, ...]:
     return tuple(getattr(struct, name) for name in struct.__struct_fields__)
 
 
-def test_acls_and_users_are_handed_over_and_adopted_again(tmp_path: Path) -> None:
+def test_acls_and_scram_users_survive_handover_to_apache_kafka_and_adoption_by_ottla(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "ottla", settings=SETTINGS) as broker, RawClient(broker.bootstrap) as client:
         create(client, "orders")
         created = client.call(CreateAclsRequest(creations=[creation(one) for one in ACLS]))

@@ -131,7 +131,7 @@ def java_or_skip() -> None:
         pytest.skip(f"Java clients: {missing}")
 
 
-def test_aborted_records_are_not_delivered(broker: Broker, unique: Unique, closing: Closing, tmp_path: Path) -> None:
+def test_share_consumers_do_not_get_aborted_records(broker: Broker, unique: Unique, closing: Closing, tmp_path: Path) -> None:
     java_or_skip()
     topic, group, bootstrap = made(broker.bootstrap, unique("shared")), unique("sharers"), broker.bootstrap
     set_group(bootstrap, group, auto_offset_reset="earliest", isolation_level="read_committed")
@@ -163,7 +163,7 @@ def test_aborted_records_are_not_delivered(broker: Broker, unique: Unique, closi
 
 
 @pytest.mark.full
-def test_killed_members_lose_no_records(broker: Broker, unique: Unique, closing: Closing, tmp_path: Path) -> None:
+def test_killed_share_group_members_lose_no_records(broker: Broker, unique: Unique, closing: Closing, tmp_path: Path) -> None:
     java_or_skip()
     topic, group, bootstrap = made(broker.bootstrap, unique("many")), unique("sharers"), broker.bootstrap
     set_group(bootstrap, group, auto_offset_reset="earliest")

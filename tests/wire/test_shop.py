@@ -52,7 +52,7 @@ def work(
 
 
 @pytest.mark.parametrize("step", ["between invoice and shipment", pytest.param("before the end", marks=pytest.mark.full)])
-def test_every_purchase_has_one_invoice_and_one_shipment(
+def test_shop_worker_writes_one_invoice_and_one_shipment_for_each_purchase(
     group_client: Client, bootstrap: str, unique: Callable[[str], str], closing: Callable[[Any], Any], step: str
 ) -> None:
     topics = (unique("purchases"), unique("invoices"), unique("shipments"))
@@ -87,7 +87,7 @@ def test_every_purchase_has_one_invoice_and_one_shipment(
         assert Counter(m.value for m in messages) == Counter(b"%s %d" % (word, i) for i in range(PURCHASES))
 
 
-def test_worker_continues_after_a_broker_kill(
+def test_shop_worker_continues_after_a_broker_kill(
     group_client: Client, unique: Callable[[str], str], closing: Callable[[Any], Any]
 ) -> None:
     topics = ("purchases", "invoices", "shipments")

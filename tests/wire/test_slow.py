@@ -121,7 +121,7 @@ def test_acknowledged_records_survive_repeated_kills(tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.java
 @pytest.mark.alone
-def test_benchmark_runs_without_errors() -> None:
+def test_broker_benchmark_runs_without_errors() -> None:
     try:
         kafka.jars("all")
     except kafka.Unavailable as missing:
@@ -133,7 +133,7 @@ def test_benchmark_runs_without_errors() -> None:
 
 
 @pytest.mark.nightly
-def test_soak_test_runs_without_findings() -> None:
+def test_broker_soak_test_runs_without_findings() -> None:
     """Half a minute is too short to judge memory growth: the workloads only have to run without errors across restarts."""
     command = [sys.executable, "-m", "benchmarks.soak", "--warm-up", "0", "--minutes", "0.5"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=ROOT, check=False)

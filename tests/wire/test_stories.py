@@ -117,7 +117,7 @@ def test_deep_dive_3_producer_that_resumes_as_a_zombie_is_fenced(
 
 
 @pytest.mark.entry("PIP-04")
-def test_deep_dive_4_consumer_that_dies_before_its_commit_reads_again(
+def test_deep_dive_4_consumer_that_dies_before_its_commit_reads_the_record_again(
     group_client: Client, bootstrap: str, unique: Unique, closing: Closing
 ) -> None:
     """A documented limit of transactions: side effects outside Kafka are repeated."""
@@ -206,7 +206,9 @@ def test_kip_447_next_owner_of_a_partition_waits_for_pending_offsets(
 
 
 @pytest.mark.entry("PIP-10")
-def test_read_only_consumer_sees_committed_records(group_client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+def test_offsets_of_a_transaction_without_records_are_committed_only_with_it(
+    group_client: Client, bootstrap: str, unique: Unique, closing: Closing
+) -> None:
     source, group = unique("in"), unique("g")
     feeder = closing(group_client.producer(bootstrap))
     feeder.send(source, b"v", partition=0)
@@ -223,7 +225,7 @@ def test_read_only_consumer_sees_committed_records(group_client: Client, bootstr
 
 
 @pytest.mark.entry("MRK-14", "PIP-01")
-def test_commit_flushes_buffered_records(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+def test_transaction_commit_flushes_buffered_records(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
     topic = unique("story")
     producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
     producer.init()
@@ -260,7 +262,7 @@ def test_kip_890_kafkas_own_tool_finds_and_aborts_a_hanging_transaction() -> Non
 
 
 @pytest.mark.entry("END-23")
-def test_failed_end_is_not_reported_as_a_commit(client: Client, unique: Unique, closing: Closing) -> None:
+def test_refused_end_txn_is_not_reported_as_a_commit(client: Client, unique: Unique, closing: Closing) -> None:
     """The coordinator's log refuses writes: the client must report an error, and the records stay invisible."""
     with Broker() as broker:
         world = World(Wire(broker), "ottla", "")
@@ -279,7 +281,7 @@ def test_failed_end_is_not_reported_as_a_commit(client: Client, unique: Unique, 
 
 
 @pytest.mark.entry("NET-15", "NET-09")
-def test_repeated_connection_cuts_lose_no_records(client: Client, unique: Unique, closing: Closing) -> None:
+def test_repeated_connection_losses_of_a_producer_lose_no_records(client: Client, unique: Unique, closing: Closing) -> None:
     proxy = Proxy()
     with Broker(settings={"advertised.listeners": f"PLAINTEXT://{proxy.address}"}) as broker:
         proxy.stand_before(broker.bootstrap)

@@ -91,7 +91,7 @@ def feed_for_a_while(feed: Feed, counts: Counts) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["streams", "classic"])
-def test_streams_word_count_is_exact_while_instances_join_leave_and_are_killed(
+def test_kafka_streams_word_count_is_exact_while_instances_join_leave_and_are_killed(
     broker: Broker, unique: Callable[[str], str], closing: Callable[[Any], Any], tmp_path: Path, protocol: str
 ) -> None:
     try:

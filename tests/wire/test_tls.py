@@ -53,7 +53,7 @@ def read_response(channel: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_tls_1_2_and_1_3_are_served(broker: SecuredBroker, version: ssl.TLSVersion) -> None:
+def test_broker_serves_tls_1_2_and_1_3(broker: SecuredBroker, version: ssl.TLSVersion) -> None:
     context = broker.context(broker.own)
     context.minimum_version = context.maximum_version = version
     with connected(broker, "SSL") as raw, context.wrap_socket(raw, server_hostname="localhost") as channel:
@@ -62,7 +62,7 @@ def test_tls_1_2_and_1_3_are_served(broker: SecuredBroker, version: ssl.TLSVersi
 
 
 @pytest.mark.parametrize("count", [1, 50])
-def test_requests_together_with_the_end_of_the_handshake_are_answered(broker: SecuredBroker, count: int) -> None:
+def test_requests_sent_together_with_the_end_of_the_tls_handshake_are_answered(broker: SecuredBroker, count: int) -> None:
     """The client's last message and its first requests leave in one segment, so the broker reads them together."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     channel = broker.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
@@ -125,7 +125,7 @@ def test_client_without_tls_is_disconnected_from_a_tls_listener(broker: SecuredB
         assert raw.recv(1 << 16)[:1] in (b"", b"\x15")
 
 
-def test_unfinished_handshakes_have_a_limit(broker: SecuredBroker) -> None:
+def test_unfinished_tls_handshakes_are_limited_in_time_and_number(broker: SecuredBroker) -> None:
     """Silent connections are closed after a time limit; above the limit, the oldest is closed immediately."""
     silent = [connected(broker, "SSL") for _ in range(MAX_HANDSHAKES + 20)]
     try:
@@ -148,7 +148,7 @@ def test_unfinished_handshakes_have_a_limit(broker: SecuredBroker) -> None:
         assert read_response(channel).error_code == 0
 
 
-def test_certificate_of_the_client_names_its_principal(broker: SecuredBroker) -> None:
+def test_principal_of_a_tls_client_is_taken_from_its_certificate(broker: SecuredBroker) -> None:
     context = broker.context(broker.own)
     with connected(broker, "SSL") as raw, context.wrap_socket(raw, server_hostname="localhost") as channel:
         channel.sendall(VERSIONS)
@@ -176,7 +176,7 @@ class Echo(asyncio.BufferedProtocol):
 
 @pytest.mark.parametrize("is_watched", [False, True], ids=["without faults", "watched by a fault"])
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def test_both_event_loops_upgrade_connections(new_loop: Any, is_watched: bool, broker: SecuredBroker) -> None:
+def test_asyncio_and_uvloop_upgrade_connections_to_tls(new_loop: Any, is_watched: bool, broker: SecuredBroker) -> None:
     settings = BrokerConfig({"ssl.keystore.type": "PEM", "ssl.keystore.location": broker.strange})
     context = server_context(tls_settings(settings, "SSL", SecurityProtocol.SSL, b"secret"))
     handshakes = Handshakes(RepeatedErrors(RealEnv(), structlog.get_logger("connection")))

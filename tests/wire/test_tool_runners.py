@@ -36,7 +36,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_broker_is_served_from_the_wheel(runner: str, wheel: Path, tmp_path: Path) -> None:
+def test_uvx_and_pipx_serve_a_broker_from_the_wheel(runner: str, wheel: Path, tmp_path: Path) -> None:
     name, *options = RUNNERS[runner]
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed: pip install {'uv' if name == 'uvx' else name}")

@@ -38,7 +38,7 @@ def tool(name: str, broker: Broker, *arguments: str) -> str:
 
 
 @pytest.mark.full
-def test_topics_are_created_described_changed_and_deleted(broker: Broker) -> None:
+def test_kafka_topics_tool_creates_describes_changes_and_deletes_topics(broker: Broker) -> None:
     tool("TopicCommand", broker, "--create", "--topic", "made", "--partitions", "3", "--config", "retention.ms=1234567")
     described = tool("TopicCommand", broker, "--describe", "--topic", "made")
     assert "PartitionCount: 3" in described
@@ -54,7 +54,7 @@ def test_topics_are_created_described_changed_and_deleted(broker: Broker) -> Non
 
 
 @pytest.mark.full
-def test_performance_tools_send_and_read_all_records(broker: Broker) -> None:
+def test_kafkas_performance_tools_send_and_read_all_records(broker: Broker) -> None:
     load = ("--num-records", "5000", "--record-size", "100", "--throughput", "-1")
     plain = tool("ProducerPerformance", broker, "--topic", "performance", *load)
     assert "5000 records sent" in plain
@@ -65,14 +65,14 @@ def test_performance_tools_send_and_read_all_records(broker: Broker) -> None:
 
 
 @pytest.mark.entry("RDC-22")
-def test_verifiable_producer_and_offset_tools_report_all_records(broker: Broker) -> None:
+def test_kafkas_verifiable_producer_and_offset_tools_report_all_records(broker: Broker) -> None:
     said = tool("VerifiableProducer", broker, "--topic", "verified", "--max-messages", "20")
     assert '"sent":20,"acked":20' in said
     assert tool("GetOffsetShell", broker, "--topic", "verified").strip() == "verified:0:20"
 
 
 @pytest.mark.full
-def test_groups_are_described_reset_and_deleted(broker: Broker) -> None:
+def test_kafka_consumer_groups_tool_describes_resets_and_deletes_groups(broker: Broker) -> None:
     from tests.wire.clients.kafka_python import KafkaPython
     from tests.wire.conftest import read
 
@@ -97,7 +97,7 @@ def test_groups_are_described_reset_and_deleted(broker: Broker) -> None:
 
 
 @pytest.mark.full
-def test_transactions_are_listed_and_described_and_hanging_transactions_found(broker: Broker) -> None:
+def test_kafka_transactions_tool_lists_describes_and_finds_hanging_transactions(broker: Broker) -> None:
     from tests.wire.clients.confluent import Confluent
 
     producer = Confluent().producer(broker.bootstrap, transactional_id="inspected")
@@ -117,7 +117,7 @@ def test_transactions_are_listed_and_described_and_hanging_transactions_found(br
 
 
 @pytest.mark.full
-def test_records_are_deleted_and_log_directories_described(broker: Broker, tmp_path: Path) -> None:
+def test_kafkas_tools_delete_records_and_describe_log_directories(broker: Broker, tmp_path: Path) -> None:
     from tests.wire.clients.confluent import Confluent
 
     producer = Confluent().producer(broker.bootstrap)
@@ -202,7 +202,7 @@ def test_kafkas_dump_tool_reads_every_file_of_the_data_directory(stop: str, tmp_
 
 
 @pytest.mark.full
-def test_feature_levels_are_described_and_changed(broker: Broker) -> None:
+def test_kafka_features_tool_describes_and_changes_feature_levels(broker: Broker) -> None:
     assert re.search(r"Feature: transaction.version\s.*FinalizedVersionLevel: 2", tool("FeatureCommand", broker, "describe"))
     tool("FeatureCommand", broker, "downgrade", "--feature", "transaction.version=1")
     assert re.search(r"transaction.version\s.*FinalizedVersionLevel: 1", tool("FeatureCommand", broker, "describe"))
@@ -212,7 +212,7 @@ def test_feature_levels_are_described_and_changed(broker: Broker) -> None:
 
 
 @pytest.mark.full
-def test_broker_configs_change_at_runtime(broker: Broker) -> None:
+def test_kafka_configs_tool_changes_broker_configs_at_runtime(broker: Broker) -> None:
     entity = ("--entity-type", "brokers", "--entity-name", "1")
     command = "kafka.admin.ConfigCommand"
 

@@ -28,21 +28,21 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.smoke
-def test_modules_of_the_working_directory_are_not_imported(directory: Path) -> None:
+def test_broker_process_imports_no_modules_of_the_working_directory(directory: Path) -> None:
     for name in SHADOWING:
         (directory / name).write_text(TRAP)
     with Broker() as broker:
         assert broker.is_running
 
 
-def test_modules_of_the_working_directory_are_not_imported_by_a_cluster(directory: Path) -> None:
+def test_cluster_processes_import_no_modules_of_the_working_directory(directory: Path) -> None:
     for name in SHADOWING:
         (directory / name).write_text(TRAP)
     with Cluster(1) as cluster:
         assert cluster.in_service() == [1]
 
 
-def test_relative_python_path_is_unaffected_by_a_chdir(directory: Path) -> None:
+def test_broker_start_with_a_relative_python_path_is_unaffected_by_a_chdir(directory: Path) -> None:
     (directory / "vendor").symlink_to(Path(ottla.__file__).parent.parent)
     (directory / "other").mkdir()
     script = (
@@ -75,7 +75,7 @@ def test_relative_data_directory_is_unaffected_by_a_chdir(directory: Path, tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["work"]
 
 
-def test_relative_path_of_a_setting_is_unaffected_by_a_chdir(
+def test_relative_path_in_a_broker_setting_is_unaffected_by_a_chdir(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broker resolves the path in the directory in which the handle was created."""
@@ -92,13 +92,13 @@ def test_relative_path_of_a_setting_is_unaffected_by_a_chdir(
 
 
 @pytest.mark.parametrize("given", [" spaced", "c\\d", "{e}"])
-def test_data_directory_may_have_any_name(directory: Path, given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_data_directory_may_have_special_characters(directory: Path, given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with Broker(data_dir=given) as broker:
         broker.create_topic("orders")
         assert (directory / given / "meta.properties").is_file()
 
 
-def test_comma_in_a_data_directory_is_refused(directory: Path) -> None:
+def test_comma_in_a_broker_data_directory_is_refused(directory: Path) -> None:
     told = "data_dir: 'a,b' contains a comma, which separates directories in log.dirs; choose another path"
     for kind in (Broker, Cluster):
         with pytest.raises(ValueError, match=told):
@@ -107,7 +107,7 @@ def test_comma_in_a_data_directory_is_refused(directory: Path) -> None:
             kind(data_dir="spaced ")
 
 
-def test_temporary_directory_may_have_a_comma(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_starts_if_the_temporary_directory_has_a_comma(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (directory / "a,b").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(directory / "a,b"))
     with Broker() as broker:

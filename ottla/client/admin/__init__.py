@@ -1,22 +1,22 @@
-"""Operations of an administrator on a cluster, as functions on `cluster.BrokerConnections`.
+"""Operations of an administrator on a cluster, as functions that get a `cluster.BrokerConnections`.
 
 - `activity`: takes a sample of what a cluster does: log end offsets, lag of groups, open transactions.
 - `acls`: lists, creates and deletes ACLs.
-- `config_effects`: which configs have no effect in the brokers, if these are ottla's.
-- `description`: describes the cluster as a whole.
-- `documented_configs`: configs of a resource with their defaults and documentation.
+- `config_effects`: finds configs that brokers of ottla accept without effect.
+- `description`: describes a cluster: brokers, controller, features, leaderless partitions, stray directories.
+- `documented_configs`: describes configs of a resource with their defaults and documentation.
 - `groups`: lists and describes groups of all types with their lag, and sets or deletes their offsets.
-- `leaderless`: partitions without a leader, with the reason and the remedy for each.
+- `leaderless`: lists partitions without a leader, with the reason and the remedy for each.
 - `leadership`: finds, moves and elects the leader of a partition.
 - `log_sizes`: returns the sizes of partitions on disk (DescribeLogDirs).
 - `offsets`: finds the first and last offsets of partitions, and the offsets of timestamps (ListOffsets).
-- `places`: a position in a topic that a user chooses: its beginning, its end, an offset, or a time.
-- `positions`: computes a group's positions and lag, for the command line, the console, ``ottla why`` and the test handle.
+- `places`: positions in a topic as users write them: the beginning, the end, an offset, or a time.
+- `positions`: computes a group's positions and lag, for commands, the console and `ottla.testing`.
 - `quotas`: sets, lists and removes the quotas of users, client ids and addresses.
 - `record_deletion`: deletes the oldest records of partitions (DeleteRecords, KIP-107).
 - `resets`: plans the reset of a group's offsets.
 - `strays`: lists stray directories (partition directories that belong to no topic) and problems of log directories.
-- `topics`: creates, lists, describes, grows and deletes topics, and reads and changes configs of resources.
-- `transactions`: lists and describes transactions, aborts them as an operator, and finds hanging ones (KIP-664).
+- `topics`: creates, lists, describes and deletes topics, adds partitions, and reads and changes configs of resources.
+- `transactions`: lists and describes transactions, aborts them as an operator, and finds hanging transactions (KIP-664).
 - `users`: lists, adds and removes the users of SCRAM (KIP-554).
 """

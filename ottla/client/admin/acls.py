@@ -25,13 +25,13 @@ from ottla.security.acl.codes import (
 from ottla.security.principal import USER
 
 OPERATIONS: Final = tuple(o.name.lower().replace("_", "-") for o in AclOperation if o > AclOperation.ANY)
-"""The names of operations, as kafka-acls writes them."""
+"""Names of the ACL operations in commands, such as ``describe-configs``."""
 Resources = Sequence[tuple[ResourceType, str]]
 T = TypeVar("T")
 
 
 def operation_of(text: str) -> AclOperation:
-    """Parse the name of an operation, in any case. Raises `BadArgument`."""
+    """Parse the name of an ACL operation in any case. Raises `BadArgument` for an unknown name."""
     name = text.strip().lower().replace("_", "-")
     if name not in OPERATIONS:
         raise BadArgument(f"{text!r} is not an operation; give one of {', '.join(OPERATIONS)}")
@@ -39,7 +39,7 @@ def operation_of(text: str) -> AclOperation:
 
 
 def principal_of(text: str) -> str:
-    """Parse ``User:alice`` or only ``alice``. Raises `BadArgument`."""
+    """Return the principal ``User:alice`` for the text ``User:alice`` or ``alice``. Raises `BadArgument`."""
     kind, colon, name = text.partition(":")
     if not text or (colon and not (kind and name)):
         raise BadArgument(f"{text!r} is not a principal; give User:NAME, or NAME")
@@ -55,7 +55,7 @@ def resources(
     *,
     has_cluster: bool = False,
 ) -> Resources:
-    """Return resources of ACLs as pairs of type and name."""
+    """Return the named resources as pairs of resource type and name."""
     found = [(ResourceType.TOPIC, name) for name in topics]
     found += [(ResourceType.GROUP, name) for name in groups]
     found += [(ResourceType.TRANSACTIONAL_ID, name) for name in transactional_ids]
@@ -65,7 +65,7 @@ def resources(
 
 
 def check_operations(wanted: Resources, operations: Iterable[AclOperation]) -> None:
-    """Raise `BadArgument` for an operation that the type of a resource does not have: such an ACL could never match
+    """Raise `BadArgument` if the type of a resource does not have an operation: such an ACL would never match, as in kafka-acls
     (AclCommand)."""
     for kind in dict(wanted):
         supported = SUPPORTED_OPERATIONS[kind]
@@ -102,8 +102,8 @@ def list_acls(brokers: BrokerConnections, selected: AclBindingFilter) -> list[Ac
 
 
 def has_authorizer(brokers: BrokerConnections) -> bool:
-    """Whether the cluster has an authorizer. If so, its responses omit, without an error, topics, groups and transactional ids that
-    this user may not describe."""
+    """Whether the cluster has an authorizer. With an authorizer, responses omit topics, groups and transactional ids that this user
+    may not describe, without an error."""
     try:
         list_acls(brokers, AclBindingFilter(resource_type=ResourceType.CLUSTER))
     except KafkaAnswered as error:

@@ -1,7 +1,7 @@
 """Takes samples of what a cluster does: log end offsets, lag of groups, open transactions, partitions without a leader.
 
-The number of requests depends on the number of brokers, and not on that of topics and groups: each leader gets one ListOffsets, and
-each coordinator one OffsetFetch.
+Each leader gets one ListOffsets for all partitions, and each coordinator one OffsetFetch for all groups. Only share groups, and
+brokers without KIP-709, need a request for each group.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ottla.protocol.topic_partition import TopicPartition
 MANY_GROUPS_FROM: Final = 8
 """The first version of OffsetFetch for several groups (KIP-709)."""
 MAX_DESCRIBED: Final = 20
-"""Maximum number of open transactions that are described."""
+"""Maximum number of transactions in a sample, because each needs a DescribeTransactions request."""
 AGES_MS: Final = (3_600_000, 600_000, 60_000, 10_000, 1_000)
-"""Minimum ages, in ms, by which brokers select the oldest open transactions, tried in this order."""
+"""Minimum ages, in ms, for which ListTransactions is sent in this order until enough old transactions are found."""
 
 
 @dataclass(slots=True, frozen=True)
 class GroupSample:
-    """A group with its lag, the sum over partitions with a committed offset; None if the group has no such partition."""
+    """A group. ``lag`` is the sum over partitions with a committed offset; None if the group has no such partition."""
 
     group_id: str
     group_type: str
@@ -66,7 +66,7 @@ class Sample:
 
 
 def sample(brokers: BrokerConnections) -> Sample:
-    """Take a sample. Raises `KafkaAnswered`; groups and transactions that the client may not see are missing."""
+    """Return a `Sample`. Groups and transactions that the client may not describe are missing. Raises `KafkaAnswered`."""
     metadata = brokers.until_final("asking for the topics", lambda: brokers.metadata(None))
     taken_s = monotonic_s()
     ends = offsets_by_leader(brokers, metadata, LATEST)
@@ -90,7 +90,7 @@ def sample(brokers: BrokerConnections) -> Sample:
 def oldest(brokers: BrokerConnections, listings: list[TransactionListing]) -> list[TransactionListing]:
     """Return the oldest open transactions, at most `MAX_DESCRIBED`.
 
-    ListTransactions returns no start times, but selects by age. Transactions between the same two ages of `AGES_MS`, and all of
+    ListTransactions returns no start times, but selects by age. Transactions between two ages of `AGES_MS`, and all transactions of
     brokers that cannot select by age, are ordered by id.
     """
     if len(listings) <= MAX_DESCRIBED:

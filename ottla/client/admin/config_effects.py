@@ -1,6 +1,6 @@
-"""Finds configs that the brokers accept without effect, so that commands and the console can warn of them.
+"""Finds configs that brokers of ottla accept without effect, so that commands and the console can warn of them.
 
-Only brokers of ottla have such configs by a known list. They are recognised by their own config, which DescribeConfigs shows.
+Brokers are recognised as ottla's if DescribeConfigs returns `OWN_CONFIG`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from ottla.client.errors import ClientError
 from ottla.protocol.config_effects import LISTENER_PREFIX, keys_without_effect
 
 OWN_CONFIG: Final = "ottla.durability"
-"""A broker config that every broker of ottla shows, and no broker of Apache Kafka."""
+"""A broker config that every broker of ottla has, and no broker of Apache Kafka."""
 UNKNOWN_TYPE: Final = 0
 """The type of a config that is set, but that the broker does not know (DescribeConfigsResponse.ConfigType)."""
 
 
 def without_effect(brokers: BrokerConnections, kind: ConfigKind, name: str, keys: Iterable[str]) -> list[str]:
-    """Return the keys whose values have no effect in a resource's brokers, sorted.
+    """Return the keys whose values have no effect on a resource, sorted.
 
-    The list is empty if the brokers are not ottla's, or if they do not say so, for instance because the client may not describe
-    the cluster's configs. Sends no request if the keys of another resource than a broker have an effect.
+    The list is empty if the brokers are not ottla's, or if the client may not describe their configs. Keys that have an effect on a
+    topic or group cause no request.
     """
     keys = sorted(set(keys))
     listed = [key for key in keys if _is_listed(kind, key)]
@@ -38,13 +38,13 @@ def without_effect(brokers: BrokerConnections, kind: ConfigKind, name: str, keys
         return []
     if kind != ConfigKind.BROKER:
         return listed
-    # As in Apache Kafka, a broker also accepts keys that it does not know. They have no effect either.
+    # Like Apache Kafka, ottla accepts broker configs that it does not know. They have no effect either.
     unknown = (key for key in keys if not key.startswith(LISTENER_PREFIX) and known.get(key, UNKNOWN_TYPE) == UNKNOWN_TYPE)
     return sorted({*listed, *unknown})
 
 
 def effect_warnings(keys: Iterable[str]) -> list[str]:
-    """The warnings for keys that `without_effect` has found."""
+    """Return a warning for each key that `without_effect` has returned."""
     return [f"{key} has no effect in ottla" for key in keys]
 
 

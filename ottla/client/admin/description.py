@@ -1,4 +1,4 @@
-"""Describes the cluster as a whole."""
+"""Describes a cluster: its brokers, controller, features, leaderless partitions and stray directories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FENCED_FROM = 2
 
 @dataclass(slots=True, frozen=True)
 class Controller:
-    """The leader of the metadata quorum. ``host`` and ``port`` are None if the response does not contain them."""
+    """The leader of the metadata quorum. ``host`` and ``port`` are None if DescribeQuorum does not return them."""
 
     node_id: int
     host: str | None
@@ -27,13 +27,13 @@ class Controller:
 
 @dataclass(slots=True, frozen=True)
 class ClusterDescription:
-    """The cluster as a whole. ``controller`` is None if the brokers cannot reach a controller. ``features`` has levels by name."""
+    """A cluster. ``controller`` is None if the brokers cannot reach a controller. ``features`` has the level of each feature."""
 
     cluster_id: str
     controller: Controller | None
     brokers: list[BrokerNode]
     fenced: frozenset[int]
-    """Ids of fenced brokers, which clients do not see in Metadata."""
+    """Ids of fenced brokers, which Metadata omits."""
     features: dict[str, int]
     leaderless: list[LeaderlessPartition]
     strays: list[Stray]
@@ -56,8 +56,8 @@ def describe(brokers: BrokerConnections) -> ClusterDescription:
 
 
 def _brokers(brokers: BrokerConnections, known: dict[int, BrokerNode]) -> tuple[dict[int, BrokerNode], frozenset[int]]:
-    """Return all brokers by id, and the ids of fenced brokers. An old broker does not list fenced brokers, so ``known`` is
-    returned."""
+    """Return all brokers by id, and the ids of fenced brokers. A broker that is too old to list fenced brokers gets no request;
+    then ``known`` is returned."""
     request = DescribeClusterRequest(include_fenced_brokers=True)
     connection = brokers.anyone()
     try:
@@ -72,7 +72,8 @@ def _brokers(brokers: BrokerConnections, known: dict[int, BrokerNode]) -> tuple[
 
 
 def _controller(brokers: BrokerConnections) -> Controller | None:
-    """Request the leader of the quorum, because in KRaft the controller id in Metadata and DescribeCluster is any broker's id."""
+    """Return the leader of the quorum (DescribeQuorum). In KRaft, Metadata and DescribeCluster return any broker's id as
+    controller."""
     request = DescribeQuorumRequest(topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData(partition_index=0)])])
     try:
         answer = brokers.ask(brokers.anyone(), request)

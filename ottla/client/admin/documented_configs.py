@@ -1,4 +1,4 @@
-"""Configs of a resource as a person edits them: with default, type and documentation (DescribeConfigs, KIP-569)."""
+"""Describes the configs of a resource with default, type and documentation, for editors (DescribeConfigs, KIP-569)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ TYPES: Final = {
     8: "class",
     9: "password",
 }
-"""The types of configs (DescribeConfigsResponse.ConfigType)."""
+"""Names of config types by number (DescribeConfigsResponse.ConfigType)."""
 PROBE: Final = "ottla-asks-for-defaults"
-"""The name of a topic that is only validated, to get the defaults of topics."""
+"""Topic name in a CreateTopics request that is only validated, because its response has the defaults of topics."""
 
 
 @dataclass(slots=True, frozen=True)
 class DocumentedConfig:
-    """A config with the value that applies if its own value is removed (``default``; None if unknown or sensitive).
+    """A config of a resource. ``default`` is the value that applies once the resource's own value is removed; None if unknown or
+    sensitive.
 
     ``documentation`` is empty if the broker is too old to send it.
     """
@@ -49,7 +50,7 @@ def documented_configs(brokers: BrokerConnections, kind: ConfigKind, name: str) 
     def default_of(config: Config, described: DescribeConfigsResourceResult) -> str | None:
         if not config.own:
             return config.value
-        # A config's synonyms are ordered by precedence, so its own value is the first.
+        # Synonyms are ordered by precedence: the first is the resource's own value, the second its default.
         return of_topics.get(config.name) or next((synonym.value for synonym in described.synonyms[1:]), None)
 
     return [
@@ -64,8 +65,8 @@ def documented_configs(brokers: BrokerConnections, kind: ConfigKind, name: str) 
 
 
 def _topic_defaults(brokers: BrokerConnections) -> dict[str, str | None]:
-    """Return the configs of a new topic (KIP-525). DescribeConfigs does not return all defaults: that of retention.ms comes from
-    log.retention.hours. Returns nothing if the client may not create topics."""
+    """Return the configs that a new topic would have (KIP-525), or nothing if the client may not create topics. DescribeConfigs
+    omits some defaults, such as that of retention.ms, which comes from log.retention.hours."""
     topic = CreatableTopic(name=PROBE, num_partitions=1, replication_factor=BROKER_DEFAULT)
     request = CreateTopicsRequest(topics=[topic], timeout_ms=round(1_000 * brokers.timeout_s), validate_only=True)
     what = "asking for the defaults of topics"

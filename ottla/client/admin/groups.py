@@ -76,8 +76,8 @@ class GroupDescription:
 
 
 def list_groups(brokers: BrokerConnections, silent: list[ClientError] | None = None) -> list[GroupListing]:
-    """List the groups of all coordinators, ordered by id. Groups of unreachable brokers are missing if ``silent`` is given,
-    which collects the errors."""
+    """List the groups of all coordinators, ordered by id. An error for an unreachable broker is raised, or added to ``silent`` if
+    that is given; the broker's groups are then missing."""
 
     def ask(node: BrokerNode, connection: BrokerConnection) -> list[GroupListing]:
         answer = brokers.ask(connection, ListGroupsRequest())
@@ -93,13 +93,14 @@ def list_groups(brokers: BrokerConnections, silent: list[ClientError] | None = N
             for g in answer.groups
         ]
 
-    # A group that moves during the listing may occur twice.
+    # A group that moves to another coordinator meanwhile may be listed twice.
     listings = {listing.group_id: listing for listing in brokers.of_all("listing groups", ask, silent)}
     return [listings[name] for name in sorted(listings)]
 
 
 def find(brokers: BrokerConnections, group: str) -> GroupListing:
-    """Return the listing of a group. Raises `KafkaAnswered` for a group that is unknown, or that this user may not describe."""
+    """Return a group's entry in ListGroups. Raises `KafkaAnswered` for a group that is unknown, or that this user may not
+    describe."""
     listing = next((listing for listing in list_groups(brokers) if listing.group_id == group), None)
     if listing is None:
         raise _unknown(brokers, group)
@@ -107,7 +108,6 @@ def find(brokers: BrokerConnections, group: str) -> GroupListing:
 
 
 def _unknown(brokers: BrokerConnections, group: str) -> KafkaAnswered:
-    """Return the error for a group that is not listed. Raises `KafkaAnswered` if this user may not describe the group."""
     # ListGroups omits groups that this user may not describe; FindCoordinator returns an error for them.
     brokers.until_final(f"describing group {group!r}", lambda: brokers.coordinator(GROUP, group))
     message = "ottla group list shows the groups"
@@ -147,7 +147,7 @@ def _member(kind: str, member: Any, described: Any) -> GroupMember:
     make = partial(
         GroupMember,
         member_id=member.member_id,
-        # Members of share groups are never static.
+        # Members of share groups have no instance id.
         instance_id=getattr(member, "group_instance_id" if kind == CLASSIC else "instance_id", None),
         client_id=member.client_id,
         host=member.client_host,
@@ -167,14 +167,13 @@ def _member(kind: str, member: Any, described: Any) -> GroupMember:
 
 
 def _of_tasks(tasks: dict[str, list[int]], topology: Any) -> list[TopicPartition]:
-    """Return the partitions that tasks read. Tasks of subtopologies that are not in ``topology`` are skipped."""
+    """Return the partitions that tasks of a streams group read. Tasks of subtopologies that are not in ``topology`` are skipped."""
     subtopologies = [] if topology is None else topology.subtopologies or []
     sources = {s.subtopology_id: [*s.source_topics, *(t.name for t in s.repartition_source_topics)] for s in subtopologies}
     return sorted((topic, index) for task, indexes in tasks.items() for topic in sources.get(task, ()) for index in indexes)
 
 
 def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
-    """Decode the assignment of a consumer. Returns an empty assignment for invalid bytes."""
     try:
         version = min(int.from_bytes(raw[:2], "big"), consumer_protocol_assignment.MAX_VERSION)
         assignment = decode_body(consumer_protocol_assignment.decode, raw, 2, version, may_trail=True)
@@ -184,13 +183,14 @@ def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
 
 
 def lag(brokers: BrokerConnections, group: str) -> dict[TopicPartition, int]:
-    """Return the lag of a group by partition: the number of offsets from the committed offset to the high watermark. For an owned
-    partition without a committed offset, the lag counts from the log start. Raises `KafkaAnswered`."""
+    """Return the lag of a group by partition: the number of offsets from the committed offset to the high watermark. The lag counts
+    from the log start if a member owns the partition and no offset is committed. Raises `KafkaAnswered`."""
     return {(p.topic, p.partition): p.unread for p in positions(brokers, find(brokers, group))}
 
 
 def positions(brokers: BrokerConnections, listing: GroupListing) -> list[GroupPosition]:
-    """Return the group's positions in partitions with a committed offset or an owner, ordered by topic and partition."""
+    """Return the group's positions in partitions that have a committed offset or that a member owns, ordered by topic and
+    partition."""
     if listing.state in RESTING:
         return _positions(brokers, listing, [])
     return _describe(brokers, listing).positions

@@ -1,4 +1,4 @@
-"""Partitions without a leader, with the reason and the remedy for each."""
+"""Lists partitions without a leader, with the reason and the remedy for each."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from ottla.protocol.messages.metadata import MetadataResponsePartition
 class LeaderlessPartition:
     """A partition without a leader. The lists contain broker ids.
 
-    ``complete``: replicas with every committed record: in sync or eligible leaders (KIP-966). ``last_leaders``: the last known
-    leader, if no replica is complete. ``offline``: replicas whose broker is not running or whose log directory has failed.
+    ``complete`` has the replicas with every committed record: in-sync replicas and eligible leaders (KIP-966). ``last_leaders`` has
+    the last known leader, if no replica is complete. ``offline`` has replicas whose broker is not running or whose log directory
+    has failed.
     """
 
     topic: str
@@ -67,7 +68,7 @@ def _brokers(ids: Sequence[int], joined_by: str) -> str:
 
 
 def leaderless(brokers: BrokerConnections) -> list[LeaderlessPartition]:
-    """Return all partitions without a leader, by topic and number."""
+    """Return all partitions without a leader, ordered by topic and partition."""
 
     def attempt() -> list[LeaderlessPartition]:
         found: list[LeaderlessPartition] = []
@@ -83,7 +84,7 @@ def leaderless(brokers: BrokerConnections) -> list[LeaderlessPartition]:
 def _described(
     brokers: BrokerConnections, topic: str, without: dict[int, MetadataResponsePartition]
 ) -> Iterator[LeaderlessPartition]:
-    """Describe the partitions of one topic. A broker without KIP-966 reports in-sync replicas but no eligible leaders."""
+    """Describe leaderless partitions of a topic. A broker without KIP-966 reports in-sync replicas but no eligible leaders."""
     partitions: dict[int, MetadataResponsePartition | DescribeTopicPartitionsResponsePartition] = {**without}
     cursor: Cursor | None = None
     try:

@@ -18,7 +18,7 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 def described(brokers: BrokerConnections, topic: str, index: int) -> MetadataResponsePartition:
-    """Request the metadata of a partition, which may have no leader. Raises `UnknownTopic`."""
+    """Return the metadata of a partition, which may have no leader. Raises `UnknownTopic`."""
     metadata = brokers.until_final(f"looking for {topic}-{index}", lambda: brokers.metadata([topic]))
     for partition in brokers.topic_of(metadata, topic).partitions:
         if partition.partition_index == index:

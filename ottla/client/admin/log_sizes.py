@@ -15,7 +15,7 @@ def log_sizes(
 ) -> dict[TopicPartition, int]:
     """Return the size in bytes of the largest replica of each partition in ``topics``, or of all partitions.
 
-    Partitions of brokers that do not respond, or whose sizes this user may not see, are missing. Nothing is retried.
+    Partitions of brokers that do not respond, or whose sizes this user may not see, are missing. Requests are not retried.
     """
     asked = None if topics is None else [DescribableLogDirTopic(topic=name, partitions=indexes) for name, indexes in topics.items()]
     sizes: dict[TopicPartition, int] = {}

@@ -28,12 +28,11 @@ def list_offsets(
     committed: bool = False,
     skips_missing: bool = False,
 ) -> dict[int, int]:
-    """Return by partition the log start offset (`EARLIEST`), the end (`LATEST`), or the offset of the first record at or after a
-    timestamp in ms.
+    """Return an offset of each partition: the log start offset (`EARLIEST`), the end (`LATEST`), or the offset of the first record
+    at or after a timestamp in ms.
 
-    `LATEST` is the high watermark, with ``committed`` the last stable offset. The offset of `LATEST` is also returned if all
-    records are older than the timestamp. Raises `UnknownTopic` for a partition that does not exist; with ``skips_missing`` omits
-    it.
+    The end is the high watermark, with ``committed`` the last stable offset. It is also returned if all records are older than the
+    timestamp. A missing partition raises `UnknownTopic`, or is omitted with ``skips_missing``.
     """
     wanted = list(indexes)
 
@@ -98,7 +97,8 @@ def _ask(brokers: BrokerConnections, node: BrokerNode, request: Any) -> Any:
 
 
 def ranges(brokers: BrokerConnections, topic: str, *, committed: bool = False) -> dict[int, tuple[int, int]]:
-    """Return log start offset and high watermark of each partition, with ``committed`` the last stable offset as end."""
+    """Return log start offset and end of each partition. The end is the high watermark, with ``committed`` the last stable
+    offset."""
     indexes = brokers.partitions(topic)
     starts = list_offsets(brokers, topic, indexes, EARLIEST)
     ends = list_offsets(brokers, topic, indexes, LATEST, committed=committed)

@@ -1,4 +1,4 @@
-"""A position in a topic that a user chooses: its beginning, its end, an offset, or a time."""
+"""Positions in a topic as users write them: the beginning, the end, an offset, or a time."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     number: Annotated[int, msgspec.Meta(ge=0, le=MAX_OFFSET)] = 0
 
     def offsets(self, brokers: BrokerConnections, topic: str, indexes: Iterable[int]) -> dict[int, int]:
-        """Return the offset in each partition that the user's text, such as a time, selects.
+        """Return the offset of this position in each partition.
 
-        The offset of a time is that of the first record with this or a later time, or the end of a partition without such a record.
+        A time has the offset of the first record with this or a later time; a partition without such a record has its end.
         """
         indexes = list(indexes)
         if self.kind == "offset":
@@ -35,7 +35,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return list_offsets(brokers, topic, indexes, {"beginning": EARLIEST, "end": LATEST}.get(self.kind, self.number))
 
     def text(self) -> str:
-        """Return a text that `place` parses as this place."""
+        """Return a text that `place` parses as this position."""
         if self.kind == "offset":
             return str(self.number)
         if self.kind == "time":
@@ -45,7 +45,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def place(text: str) -> Place:
-    """Parse a place. Raises `BadArgument`."""
+    """Parse a position that a user has written. Raises `BadArgument`."""
     if text in ("beginning", "end"):
         return Place(kind="beginning" if text == "beginning" else "end")
     if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAX_OFFSET:
@@ -57,7 +57,7 @@ def place(text: str) -> Place:
 
 
 def time_ms(text: str) -> int | None:
-    """Parse a time in ISO 8601 as ms since 1970, in UTC unless it has a zone. Returns None if the text is not a time."""
+    """Parse a time in ISO 8601 as ms since 1970. A time without a zone is in UTC. Returns None if the text is not a time."""
     try:
         time = datetime.fromisoformat(text)
         # ISO 8601 also allows dates of digits alone, but `place` parses digits as an offset.

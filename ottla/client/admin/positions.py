@@ -1,4 +1,4 @@
-"""Computes a group's positions and lag, for the command line, the console, ``ottla why`` and the test handle.
+"""Computes a group's positions and lag, for commands, the console and `ottla.testing`.
 
 Like kafka-consumer-groups, it lists each partition for which the group has a committed offset or which a member owns.
 """
@@ -44,8 +44,8 @@ class GroupPosition:
 
 @dataclass(slots=True, frozen=True)
 class Lag:
-    """Sums over a group's positions. ``uncommitted`` counts partitions without a committed offset, ``from_earliest`` the offsets
-    in these partitions."""
+    """Sums over a group's positions. ``known`` is the lag in partitions with a committed offset. ``uncommitted`` counts the other
+    partitions, ``from_earliest`` the offsets in them."""
 
     known: int
     uncommitted: int
@@ -98,8 +98,8 @@ def _offsets(brokers: BrokerConnections, wanted: Iterable[TopicPartition], times
     offsets: dict[TopicPartition, int] = {}
     for topic, indexes in sorted(by_topic.items()):
         try:
-            # A topic may have been created again with fewer partitions, and a streams task reads topics with different numbers
-            # of partitions, so some partitions may not exist.
+            # Some partitions may not exist: a topic may have been created again with fewer partitions, and a streams task reads
+            # topics with different numbers of partitions.
             found = list_offsets(brokers, topic, sorted(indexes), timestamp, skips_missing=True)
             offsets.update({(topic, index): offset for index, offset in found.items()})
         except UnknownTopic:

@@ -13,7 +13,8 @@ from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from ottla.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
 Entity = Mapping[str, str | None]
-"""Names by type (user, client id, address). None means all names of the type without quotas of their own."""
+"""Names to which a quota applies, by type (user, client id, address). None means all names of the type without quotas of their
+own."""
 
 _DEFAULTS: Final = {USER: "users by default", CLIENT_ID: "client ids by default", IP: "addresses by default"}
 
@@ -27,7 +28,7 @@ class EntityQuotas:
 
 
 def entity_text(entity: Entity) -> str:
-    """Describe an entity for a person."""
+    """Return a description of an entity, such as ``user alice``."""
     parts = (_DEFAULTS[kind] if entity[kind] is None else f"{kind} {entity[kind]}" for kind in _DEFAULTS if kind in entity)
     return ", ".join(parts)
 
@@ -47,7 +48,7 @@ def alter_quotas(brokers: BrokerConnections, entity: Entity, values: Mapping[str
 
 
 def list_quotas(brokers: BrokerConnections, entity: Entity, *, is_strict: bool = False) -> list[EntityQuotas]:
-    """List the quotas of all entities that have these names; with ``is_strict`` only of the entity with exactly these names.
+    """List the quotas of entities that contain all names of ``entity``; with ``is_strict`` they contain no other names.
 
     Raises `KafkaAnswered`.
     """
@@ -71,7 +72,6 @@ def list_quotas(brokers: BrokerConnections, entity: Entity, *, is_strict: bool =
 
 
 def _order(quotas: EntityQuotas) -> list[tuple[bool, bool, str]]:
-    """Sort by user, client id and address. Defaults come after names."""
     return [
         (kind in quotas.entity, quotas.entity.get(kind) is None, quotas.entity.get(kind) or "") for kind in (USER, CLIENT_ID, IP)
     ]

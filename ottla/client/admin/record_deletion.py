@@ -23,7 +23,7 @@ class PlannedDeletion:
 
 
 def planned_deletions(brokers: BrokerConnections, topic: str, indexes: Iterable[int], before: Place) -> list[PlannedDeletion]:
-    """Return for each partition the planned deletion of the records before a place."""
+    """Return for each partition the planned deletion of the records before a position."""
     indexes = list(indexes)
     starts = list_offsets(brokers, topic, indexes, EARLIEST)
     ends = list_offsets(brokers, topic, indexes, LATEST)
@@ -34,8 +34,8 @@ def planned_deletions(brokers: BrokerConnections, topic: str, indexes: Iterable[
 def delete_records(brokers: BrokerConnections, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:
     """Delete the records before an offset in each partition. Returns the new log start offsets by partition.
 
-    Partitions of one broker are deleted by one request. Raises `KafkaAnswered`, for instance for an offset after the high watermark
-    or for a topic that is only compacted; other partitions' records may already be deleted.
+    Each leader gets one request. Raises `KafkaAnswered`, for instance for an offset after the high watermark or for a topic that is
+    only compacted; other partitions' records may already be deleted.
     """
     what = f"deleting records of topic {topic!r}"
 

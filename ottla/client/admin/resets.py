@@ -11,14 +11,14 @@ from ottla.client.cluster import BrokerConnections
 from ottla.protocol.topic_partition import TopicPartition
 
 Resolve = Callable[[BrokerConnections, str, Iterable[int]], dict[int, int]]
-"""Returns the offset of a position, such as a time, in partitions of a topic."""
+"""Returns, by partition of a topic, the offset of the position to which a group is reset, such as a time."""
 
 
 @dataclass(slots=True, frozen=True)
 class NewOffset:
-    """The offset of a group in a partition. ``before`` is None without a committed offset.
+    """A group's offset in a partition before and after the reset. ``before`` is None without a committed offset.
 
-    ``wanted`` is the offset of the position; ``after`` is within the log, from ``start`` to ``end``, as in kafka-consumer-groups.
+    ``after`` is ``wanted``, limited to the log from ``start`` to ``end``, as in kafka-consumer-groups.
     """
 
     topic: str
@@ -36,8 +36,8 @@ class NewOffset:
 def plan_reset(
     brokers: BrokerConnections, group: str, resolve: Resolve, topics: Sequence[tuple[str, int | None]] = ()
 ) -> list[NewOffset]:
-    """Return the new offsets in ``topics``, each with one partition or None for all; by default in all partitions with a committed
-    offset.
+    """Return the new offsets of a group. ``topics`` has pairs of topic and partition (None: all partitions); by default the offsets
+    of all partitions with a committed offset are reset.
 
     Raises `KafkaAnswered`, also for a group with members.
     """

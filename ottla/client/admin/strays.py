@@ -21,7 +21,7 @@ PREFIX = "stray directory "
 
 @dataclass(slots=True, frozen=True)
 class Stray:
-    """A line in which a broker reports a stray directory, or the number of stray directories that have no line."""
+    """A line in which a broker reports a stray directory, or the number of further stray directories."""
 
     broker_id: int
     text: str
@@ -37,8 +37,8 @@ class DirectoryReports:
 
 
 def directory_reports(brokers: BrokerConnections, nodes: Iterable[BrokerNode]) -> DirectoryReports:
-    """Return the reports of all brokers that respond. Nothing is retried, so that a cluster with failed brokers is described
-    without delay. ottla reports problems of logs only to ``ottla health`` and the console."""
+    """Return the reports of all brokers that respond. Requests are not retried, so that failed brokers cause no delay. ottla
+    reports problems of logs only to ``ottla health`` and the console."""
     found = DirectoryReports(strays=[], problems=[])
     for node in nodes:
         try:

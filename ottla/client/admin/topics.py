@@ -1,4 +1,4 @@
-"""Creates, lists, describes, grows and deletes topics, and reads and changes configs of resources."""
+"""Creates, lists, describes and deletes topics, adds partitions, and reads and changes configs of resources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
 from ottla.protocol.messages.metadata import MetadataResponseTopic
 
 BROKER_DEFAULT: Final = -1
-"""Selects the brokers' default number of partitions or replicas (KIP-464)."""
+"""The value that selects the brokers' default number of partitions or replicas (KIP-464)."""
 SET, DELETE = 0, 1
 """Operations of IncrementalAlterConfigs."""
 
@@ -54,7 +54,7 @@ SOURCES: Final = {
     7: "client-metrics",
     8: "group",
 }
-"""The sources of a config's value (DescribeConfigsResponse.ConfigSource)."""
+"""Names of the sources of a config's value, by number (DescribeConfigsResponse.ConfigSource)."""
 _OWN: Final = {1, 2, 3, 6, 7, 8}
 """Sources of values that were set by a request."""
 
@@ -87,7 +87,7 @@ class PartitionDescription:
 
 @dataclass(slots=True, frozen=True)
 class Config:
-    """A config of a resource. ``value`` is None for a sensitive config. ``own``: the value was set for this resource."""
+    """A config of a resource. ``value`` is None for a sensitive config. ``own`` is true if the value was set for this resource."""
 
     name: str
     value: str | None
@@ -135,8 +135,7 @@ def create(
 
 
 def wait_for_leaders(brokers: BrokerConnections, name: str, count: int = 1) -> None:
-    """Wait until a topic is known with at least ``count`` partitions that all have leaders. Raises `KafkaAnswered` after the
-    timeout."""
+    """Wait until a topic has at least ``count`` partitions, and all have leaders. Raises `KafkaAnswered` after the timeout."""
     brokers.until_final(f"waiting for the leaders of topic {name!r}", lambda: _check_leaders(brokers, name, count))
 
 
@@ -145,7 +144,7 @@ def _check_leaders(brokers: BrokerConnections, name: str, count: int) -> None:
         if len(brokers.leaders(name)) < count:
             raise KafkaAnswered(f"topic {name!r}", Code.LEADER_NOT_AVAILABLE)
     except UnknownTopic:
-        # An unknown topic is retried like a missing leader.
+        # The broker may not know a new topic yet, so an unknown topic is retried like a missing leader.
         raise KafkaAnswered(f"topic {name!r}", Code.LEADER_NOT_AVAILABLE) from None
 
 
@@ -173,7 +172,7 @@ def existing(brokers: BrokerConnections, names: Sequence[str]) -> list[MetadataR
 
 
 def add_partitions(brokers: BrokerConnections, name: str, count: int) -> None:
-    """Raise the number of a topic's partitions to ``count``, and wait until all have leaders. Raises `KafkaAnswered`."""
+    """Increase the number of a topic's partitions to ``count``, and wait until all have leaders. Raises `KafkaAnswered`."""
     topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
     request = CreatePartitionsRequest(topics=[topic], timeout_ms=round(1_000 * brokers.timeout_s))
     what = f"adding partitions to topic {name!r}"
@@ -248,7 +247,8 @@ def get_configs(brokers: BrokerConnections, kind: ConfigKind, name: str) -> list
 def described_configs(
     brokers: BrokerConnections, kind: ConfigKind, name: str, *, is_documented: bool = False
 ) -> list[tuple[Config, DescribeConfigsResourceResult]]:
-    """Like `get_configs`, with each config's entry in the response. ``is_documented`` adds synonyms and documentation to it."""
+    """Return what `get_configs` returns, each config with its entry in the response. ``is_documented`` adds synonyms and
+    documentation to the entries."""
     request = DescribeConfigsRequest(
         resources=[DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)],
         include_synonyms=is_documented,
@@ -276,7 +276,8 @@ def described_configs(
 
 
 def set_configs(brokers: BrokerConnections, kind: ConfigKind, name: str, values: Mapping[str, str | None]) -> None:
-    """Set some configs. None removes a config's own value, so that its default applies. Raises `KafkaAnswered`."""
+    """Set configs of a resource. The value None removes the resource's own value, so that the default applies. Raises
+    `KafkaAnswered`."""
     configs = [
         AlterableConfig(name=key, config_operation=DELETE if value is None else SET, value=value) for key, value in values.items()
     ]
@@ -296,7 +297,8 @@ def _resource(kind: ConfigKind, name: str) -> str:
 
 
 def _whose(brokers: BrokerConnections, kind: ConfigKind, name: str) -> BrokerConnection:
-    """Return the connection for requests about a resource's configs: only the broker itself can report a broker's configs."""
+    """Return the connection for requests about a resource's configs: to the broker itself for a broker's configs, else to the
+    controller."""
     if kind not in (ConfigKind.BROKER, ConfigKind.BROKER_LOGGER) or not name:
         return brokers.controller()
     nodes = {str(node.node_id): node for node in brokers.nodes()}

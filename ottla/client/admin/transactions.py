@@ -27,12 +27,12 @@ OPEN_STATES: Final = (TxnState.ONGOING.label, TxnState.PREPARE_COMMIT.label, Txn
 """States of transactions that are not complete: the coordinator will still write their markers."""
 TRANSACTION_VERSION: Final = "transaction.version"
 EPOCH_BUMP_LEVEL: Final = 2
-"""The level of transaction.version from which each transaction has its own epoch."""
+"""The level of transaction.version from which each transaction has its own producer epoch."""
 EPOCH_BUMP_FROM: Final = 5
 """The first version of EndTxn that raises the producer epoch."""
 FENCED_ALREADY: Final = (Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH)
 ENDED_MEANWHILE: Final = (*FENCED_ALREADY, Code.INVALID_TXN_STATE, Code.INVALID_PRODUCER_ID_MAPPING)
-"""Error codes of EndTxn if the described transaction has ended."""
+"""Error codes of EndTxn which show that the described transaction has ended."""
 _NONE: Final = -1
 
 
@@ -58,13 +58,14 @@ class TransactionDescription:
 
     @property
     def is_ongoing(self) -> bool:
-        """Whether the outcome of the transaction is not decided yet."""
+        """Whether the outcome of the transaction is undecided."""
         return self.state == TxnState.ONGOING.label
 
 
 @dataclass(slots=True, frozen=True)
 class OpenTransaction:
-    """An open transaction in a partition. ``coordinator_epoch`` comes from the producer's last marker; None if it has no marker."""
+    """An open transaction in a partition. ``coordinator_epoch`` is that of the producer's last marker in the partition; None
+    without a marker."""
 
     topic: str
     partition: int
@@ -77,7 +78,7 @@ class OpenTransaction:
 
 @dataclass(slots=True, frozen=True)
 class HangingTransaction:
-    """An open transaction that no coordinator knows. ``transactional_id`` is the current owner of the producer id, if any.
+    """An open transaction that no coordinator knows. ``transactional_id`` has the same producer id, or is None.
     ``idle_ms`` is the time since the last write."""
 
     transaction: OpenTransaction
@@ -93,8 +94,8 @@ def list_transactions(
     longer_than_ms: int = _NONE,
     silent: list[ClientError] | None = None,
 ) -> list[TransactionListing]:
-    """List the transactions of all coordinators, ordered by id. Transactions of unreachable brokers are missing if ``silent`` is
-    given, which collects the errors. Raises `ClientError` for an unknown state."""
+    """List the transactions of all coordinators, ordered by id. An error for an unreachable broker is raised, or added to
+    ``silent`` if that is given; the broker's transactions are then missing. Raises `ClientError` for an unknown state."""
     request = ListTransactionsRequest(
         state_filters=list(states), producer_id_filters=list(producer_ids), duration_filter=longer_than_ms
     )
@@ -135,7 +136,7 @@ def describe(brokers: BrokerConnections, transactional_id: str) -> TransactionDe
 
 
 def _described(answered: Any) -> TransactionDescription:
-    # For producers without KIP-890 the coordinator keeps the start time after the transaction has ended.
+    # The start time of an ended transaction, which the coordinator keeps for producers without KIP-890, is ignored.
     is_open = answered.transaction_state in OPEN_STATES
     start_ms = answered.transaction_start_time_ms
     return TransactionDescription(
@@ -150,7 +151,7 @@ def _described(answered: Any) -> TransactionDescription:
 
 
 def describe_if_known(brokers: BrokerConnections, transactional_id: str) -> TransactionDescription | None:
-    """As `describe`, but return None for an unknown transactional id. A listed id may have expired before it is described."""
+    """Describe a transactional id. Returns None for an unknown id: a listed id may have expired before it is described."""
     try:
         return describe(brokers, transactional_id)
     except KafkaAnswered as refused:
@@ -233,12 +234,12 @@ def write_abort_marker(
 
 
 def abort(brokers: BrokerConnections, transactional_id: str, known: TransactionDescription | None = None) -> TransactionDescription:
-    """Abort the open transaction of a transactional id and fence its producer. Returns the description from before the abort, which
-    is ``known`` if it is given.
+    """Abort the open transaction of a transactional id and fence its producer. Returns the description from before the abort:
+    ``known``, if given.
 
-    EndTxn contains the described producer id and epoch, so that a newer transaction is not aborted. (Before transaction.version 2
-    all transactions of a producer have the same epoch.) Raises `KafkaAnswered` for an unknown transactional id, or if another
-    transaction has begun meanwhile.
+    EndTxn contains the described producer id and epoch, so with transaction.version 2, where each transaction has its own epoch, a
+    newer transaction is not aborted. Raises `KafkaAnswered` for an unknown transactional id, or if another transaction has begun
+    meanwhile.
     """
     before = describe(brokers, transactional_id) if known is None else known
     owner = (before.producer_id, before.epoch)
@@ -249,7 +250,7 @@ def abort(brokers: BrokerConnections, transactional_id: str, known: TransactionD
 
 
 def _abort_only(brokers: BrokerConnections, known: TransactionDescription) -> tuple[int, int]:
-    """Abort the described transaction (EndTxn). Returns the transactional id's new producer id and epoch."""
+    """Abort the described transaction (EndTxn). Returns the producer id and epoch that the transactional id has afterwards."""
     what = f"aborting the transaction of {known.transactional_id!r}"
     request = EndTxnRequest(
         transactional_id=known.transactional_id, producer_id=known.producer_id, producer_epoch=known.epoch, committed=False

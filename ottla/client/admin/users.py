@@ -25,7 +25,7 @@ _NAMES: Final = {number: name for name, number in NUMBERS.items()}
 
 @dataclass(slots=True, frozen=True)
 class ScramUser:
-    """A user, with the number of iterations by mechanism."""
+    """A SCRAM user, with the number of iterations by mechanism."""
 
     name: str
     iterations: Mapping[str, int]
@@ -56,18 +56,18 @@ def set_password(
     mechanisms: Iterable[str] = MECHANISMS,
     iterations: int = MIN_ITERATIONS,
 ) -> None:
-    """Add a user, or change the password. The brokers get salted hashes, never the password. Raises `KafkaAnswered`."""
+    """Add a user, or change the user's password. The brokers get salted hashes, never the password. Raises `KafkaAnswered`."""
     assert MIN_ITERATIONS <= iterations <= MAX_ITERATIONS
     made = [_upsertion(name, password, mechanism, iterations) for mechanism in mechanisms]
-    # A request may change only one credential of a user. All hashes are computed before the first request, so that other clients'
-    # requests seldom come between these requests.
+    # A request may change only one credential of a user. The slow hashes are computed before the first request, so that other
+    # clients' requests seldom come between these requests.
     for upsertion in made:
         _alter(brokers, f"adding user {name!r}", AlterUserScramCredentialsRequest(upsertions=[upsertion]))
 
 
 def _upsertion(name: str, password: str, mechanism: str, iterations: int) -> ScramCredentialUpsertion:
     salt = salt_of(secrets.token_bytes())
-    # Kafka hashes the UTF-8 of a password as it is (ScramFormatter.normalize).
+    # Kafka hashes the UTF-8 bytes of a password without normalization (ScramFormatter.normalize).
     salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
     return ScramCredentialUpsertion(
         name=name, mechanism=NUMBERS[mechanism], iterations=iterations, salt=salt, salted_password=salted

@@ -30,7 +30,7 @@ from ottla.protocol.messages.produce import API_KEY as PRODUCE
 MAX_BROKERS: Final = 50
 """Maximum number of brokers whose advertised listeners are tried."""
 AT_ONCE: Final = 10
-"""Number of brokers that are tried at the same time."""
+"""Number of brokers whose advertised listeners are tried at the same time."""
 KAFKA_4_MIN_FETCH: Final = 4
 """The first version of Fetch that Kafka 4 supports (KIP-896). Clients before Kafka 2.1 may need older versions."""
 KAFKA_2_1_FETCH: Final = 10
@@ -42,8 +42,8 @@ def examine(
 ) -> Iterator[Finding]:
     """Yield findings until a check fails. Connections are opened and closed; nothing is written.
 
-    ``clusters`` has the ids of the clusters that were found at earlier addresses of the same list, each with its first address. The
-    id of this address' cluster is added, and reported as a failure if it is another one.
+    ``clusters`` maps the cluster ids that were found at earlier addresses of a list to these addresses. The cluster id at
+    ``address`` is added; if it is not the first id, a failure is reported.
     """
     host, where = address[0], joined_address(address)
     found = reach(address, timeout_s)
@@ -87,7 +87,6 @@ def examine(
 
 
 def _listener(address: Address, connecting: Connecting) -> Finding:
-    """Find out the protocol of a listener, and whether it fits the client's settings."""
     where = joined_address(address)
     answer: ApiVersionsResponse | None = ask_plainly(address, API_VERSIONS, 0, ApiVersionsRequest())
     if answer is None and not speaks_tls(address):
@@ -112,7 +111,7 @@ def _listener(address: Address, connecting: Connecting) -> Finding:
 
 
 def _stranger(address: Address) -> str:
-    """Say how a server that is not Kafka behaves: it speaks HTTP, closes the connection, or does not respond."""
+    """Describe a server that is not Kafka: it speaks HTTP, closes the connection, or does not respond."""
     try:
         with socket.create_connection(address, PROBE_TIMEOUT_S) as raw:
             raw.sendall(b"GET / HTTP/1.0\r\n\r\n")

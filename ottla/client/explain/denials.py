@@ -10,7 +10,7 @@ from ottla.client.durations import duration_text, elapsed_ms
 from ottla.client.wording import counted
 
 PRINCIPAL = "User:"
-"""The prefix of a principal. Other types of principals exist only with custom principal builders of Kafka."""
+"""The prefix of a principal. Only custom principal builders of Kafka create other prefixes."""
 MAX_SHOWN = 20
 """Maximum number of explained denials. Further denials are only counted."""
 _FLAGS: Final = {
@@ -28,7 +28,7 @@ def denied_to(denials: Iterable[Mapping[str, Any]], principal: str) -> list[Mapp
 
 
 def merged(nodes: Iterable[Iterable[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
-    """Return the denials of several nodes, newest first. Denials of one action by several nodes become one."""
+    """Return the denials of several nodes, newest first. Denials of the same principal, operation and resource become one."""
     by_action: dict[tuple[Any, ...], dict[str, Any]] = {}
     for denial in (denial for denials in nodes for denial in denials):
         key = tuple(denial[name] for name in ("principal", "operation", "resource_type", "resource"))
@@ -83,7 +83,8 @@ def _why(denial: Mapping[str, Any]) -> str:
 
 
 def _option(flag: str, value: str) -> str:
-    """Format an option for a shell. A value that begins with a hyphen would be taken for another option."""
+    """Format an option for a shell. A value that begins with a hyphen is joined by ``=``, because it would be taken for an
+    option."""
     return f"{flag}={shlex.quote(value)}" if value.startswith("-") else f"{flag} {shlex.quote(value)}"
 
 

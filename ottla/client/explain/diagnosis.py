@@ -22,8 +22,8 @@ class StableOffset:
     """The last stable offset of a partition, and the transaction that holds it back.
 
     ``holder`` is the open transaction that begins at the last stable offset, if any. ``transaction`` is the coordinator's
-    description of this transaction. It is None if no coordinator has an open transaction of the producer, or, with
-    ``may_be_hidden``, perhaps because this user may not describe it.
+    description of it; None if no coordinator knows the transaction, or, with ``may_be_hidden``, perhaps because this user may not
+    describe it.
     """
 
     topic: str
@@ -66,8 +66,8 @@ def stable_offsets(brokers: BrokerConnections, topic: str, indexes: Iterable[int
 
 
 def _holders(brokers: BrokerConnections, topic: str, indexes: list[int], stable: dict[int, int]) -> dict[int, OpenTransaction]:
-    """Return the first open transaction of each partition. Transactions above the last stable offset are ignored: they began after
-    its request."""
+    """Return the first open transaction of each partition. Transactions above the offsets in ``stable`` are ignored: they began
+    after these offsets were requested."""
     holders: dict[int, OpenTransaction] = {}
     for transaction in transactions.open_transactions(brokers, topic, indexes):
         if transaction.start_offset <= stable[transaction.partition]:
@@ -93,8 +93,8 @@ class WaitingGroup:
     """A group, and the partitions in which an open transaction may hold it back.
 
     These are input partitions where the group has reached the last stable offset, and the group's partition of
-    ``__consumer_offsets`` if a transaction has pending offsets there. Kafka does not show whether these offsets belong to this
-    group; if so, its consumers get UNSTABLE_OFFSET_COMMIT.
+    ``__consumer_offsets`` if a transaction has pending offsets there. Kafka does not show which group the offsets belong to;
+    consumers of that group get UNSTABLE_OFFSET_COMMIT.
     """
 
     group: GroupDescription

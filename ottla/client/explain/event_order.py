@@ -24,16 +24,16 @@ STEPS: Final[dict[str, int]] = {
     "complete": 8,
     "expire": 9,
 }
-"""The position of a step in a transaction, by the kind of the event or by the API of a request."""
+"""The order of events within a transaction, by kind of event or, for a request, by API."""
 _CAUSES: Final[dict[str, tuple[str, ...]]] = {
     "InitProducerId": ("init",),
     **dict.fromkeys(("AddPartitionsToTxn", "AddOffsetsToTxn"), ("begin", "add")),
     **dict.fromkeys(("data", "TxnOffsetCommit", "EndTxn", "reason"), ("decide",)),
     "marker": ("complete",),
 }
-"""The kinds of records in the coordinator's log that an accepted step can cause."""
+"""The kinds of records in the coordinator's log that an event can cause, by the event's kind or API."""
 _CAUSES_ONE: Final = frozenset({"InitProducerId", "EndTxn", "reason", "marker"})
-"""Steps that cause one record each. Several steps of another kind may cause one record together."""
+"""Kinds and APIs of events that cause one record each. Several events of another kind may cause one record together."""
 
 
 class TimedEvent(Protocol):
@@ -66,8 +66,8 @@ def in_order(log: Sequence[E], others: Iterable[Sequence[E]]) -> list[E]:
 def _places(log: Sequence[TimedEvent], times: Sequence[int], sequence: Sequence[TimedEvent]) -> Iterable[int]:
     """Return for each event of a sequence the index of the log event before which it belongs."""
     causing = _causing(log, times, sequence)
-    # An event that caused no record belongs after log events of earlier steps, but before the records that later events of the
-    # sequence caused.
+    # An event that caused no record belongs after log events that are earlier in `STEPS`, but before the records that later events
+    # of the sequence caused.
     limits = list(accumulate(reversed(causing), lambda limit, at: limit if at is None else min(limit, at), initial=len(log)))[::-1]
     at = 0
     for event, caused, limit in zip(sequence, causing, limits[1:], strict=True):
@@ -98,8 +98,8 @@ def _causing(log: Sequence[TimedEvent], times: Sequence[int], sequence: Iterable
 
 
 def _caused(log: Sequence[TimedEvent], start: int, event: TimedEvent, step: str) -> int | None:
-    """Return the index of the record that an event caused. The search ends at the first later state change, because the
-    records after it have another cause."""
+    """Return the index of the record that an event caused. The search ends at the first later state change of another kind, because
+    the records after it have another cause."""
     causes = () if event.kind == "refused" else _CAUSES.get(step, ())
     for at in range(start, len(log) if causes else start):
         if log[at].kind in causes:

@@ -22,7 +22,8 @@ LISTENER_REMEDY: Final = (
 
 @dataclass(slots=True, frozen=True)
 class Reachability:
-    """The result of connecting to an address: the IP addresses that accept connections, and the errors of the others."""
+    """The IP addresses of a host that accept connections, and the errors of its other IP addresses. ``name_error`` is set if the
+    host's name does not resolve."""
 
     accepting: list[str]
     errors: dict[str, str]
@@ -30,7 +31,7 @@ class Reachability:
 
 
 def reach(address: Address, timeout_s: float) -> Reachability:
-    """Resolve a name, and open and close a connection to each of its IP addresses."""
+    """Resolve a host's name, and open and close a TCP connection to each of its IP addresses."""
     host, port = address
     try:
         entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -71,7 +72,7 @@ def is_ip(host: str) -> bool:
 def reached(check: str, what: str, address: Address, found: Reachability) -> Finding | None:
     """Return a finding if connections to all or some of the IP addresses cannot be opened, else None.
 
-    ``what`` is the subject of the sentence: the address that was given, or a broker with the address that it advertises.
+    ``what`` begins the finding's text: the address, or a statement that a broker advertises it.
     """
     host, port = address
     if found.name_error:

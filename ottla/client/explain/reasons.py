@@ -16,15 +16,15 @@ from ottla.protocol.internal_topics import OFFSETS_TOPIC
 MAX_PARTITIONS_NAMED = 10
 """Maximum number of partitions with lag that are listed. Further partitions are only counted."""
 ABORT_INTERVAL_MS: Final = 10_000
-"""Interval, in ms, in which Kafka's coordinator aborts timed-out transactions: the default of
+"""Interval, in ms, at which Kafka's coordinator aborts timed-out transactions: the default of
 transaction.abort.timed.out.transaction.cleanup.interval.ms. ottla's interval is shorter."""
 NO_CLIENTS: Final[Mapping[str, str]] = {}
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
 def why_held(held: StableOffset, now_ms: int, clients: Mapping[str, str] = NO_CLIENTS) -> list[str]:
-    """Describe the transaction that holds back the last stable offset, and what to do. ``clients`` has the names of clients by
-    transactional id."""
+    """Describe the transaction that holds back the last stable offset, and what the user can do. ``clients`` has the names of
+    clients by transactional id."""
     where = f"{held.topic}:{held.partition}"
     if not held.waiting:
         return [f"{where} has no open transaction: read_committed consumers can read to its end, {held.high_watermark:,}"]
@@ -65,8 +65,8 @@ def _since(transaction: TransactionDescription, now_ms: int) -> str:
 def open_text(start_ms: int, timeout_ms: int, now_ms: int) -> str:
     """Describe how long an ongoing transaction has been open, and when it times out.
 
-    The broker's clock may differ from ``now_ms``, because a test can stop it. The text then says that the clocks differ, or that
-    the transaction is overdue.
+    A test can stop the broker's clock, so ``now_ms`` may differ from it. The text then says that the clocks differ, or that the
+    transaction is overdue.
     """
     open_ms = elapsed_ms(start_ms, now_ms)
     if open_ms is None:
@@ -137,7 +137,6 @@ def _of_members(waiting: WaitingGroup) -> str:
 
 
 def _late(waiting: WaitingGroup) -> str:
-    """Name the members that have not reached the group's epoch. The classic protocol has no epochs."""
     group = waiting.group
     if group.group_type == CLASSIC or group.epoch is None:
         return ""

@@ -105,8 +105,8 @@ def events(states: Iterable[Logged], log_name: str, data: Iterable[ConsumedRecor
 
 
 def _after_joining(event: TimelineEvent, joined: list[TimelineEvent]) -> TimelineEvent:
-    """Give data the time of the event that added the partition, if that event is later: records may have an earlier time, the
-    producer's."""
+    """Return the event. Written data gets the time at which its partition was added, if that is later: a producer sets the
+    timestamps of records before it adds the partition."""
     if event.kind != "data":
         return event
     earlier = [j for j in joined if j.time_ms <= event.time_ms and event.partitions[0] in j.partitions]
@@ -148,7 +148,8 @@ def _changes(before: Logged | None, state: Logged, where: str) -> list[TimelineE
 
 
 def _in_partitions(records: Iterable[ConsumedRecord]) -> Iterable[list[TimelineEvent]]:
-    """Return the events of each partition. Each marker is an event, and all records between two markers are one event."""
+    """Return the events of each partition. Each marker is an event; a producer's records between two of its markers are one
+    event."""
     by_partition: dict[TopicPartition, list[ConsumedRecord]] = {}
     for record in sorted(records, key=lambda r: (r.topic, r.partition, r.offset)):
         by_partition.setdefault((record.topic, record.partition), []).append(record)
@@ -193,7 +194,7 @@ class TimelineLimits:
     """Limits of a timeline. ``log_offsets`` is the number of offsets to read from the end of the coordinator's log; None reads all.
 
     ``data_records`` and ``data_bytes`` (decompressed) are limits per topic; a topic that exceeds a limit is omitted. Without
-    ``data_bytes`` the size of each single batch is limited.
+    ``data_bytes`` only the size of each batch is limited.
     """
 
     log_offsets: int | None = None
@@ -203,7 +204,8 @@ class TimelineLimits:
 
 @dataclass(slots=True, frozen=True)
 class Timeline:
-    """The events of a transactional id. Each line of ``unread`` describes a part of a log that the limits excluded."""
+    """The events of a transactional id. Each line of ``unread`` names a log, or a part of it, that was not read because of a
+    limit."""
 
     events: list[TimelineEvent]
     unread: list[str]
@@ -250,7 +252,7 @@ def _log_start(brokers: BrokerConnections, index: int, log_offsets: int | None) 
 def _data(brokers: BrokerConnections, states: list[Logged], limits: TimelineLimits, unread: list[str]) -> list[ConsumedRecord]:
     """Return the records that the producers in ``states`` have written since the first of these states.
 
-    A topic that exceeds a limit is left out, and adds a line to ``unread``.
+    A topic that exceeds a limit is omitted and named in ``unread``.
     """
     producers = {state.producer_id for state in states}
     since_ms = min((s.start_ms for s in states if s.start_ms >= 0), default=states[0].time_ms)
@@ -269,7 +271,7 @@ def _data(brokers: BrokerConnections, states: list[Logged], limits: TimelineLimi
             unread.append(f"topic {topic}, which has more than {limit} since the first of these events")
             continue
         except KafkaAnswered:
-            # The topic was deleted. The coordinator's log still has the changes of state.
+            # The topic was deleted. The timeline still has the state changes from the coordinator's log.
             continue
         written += sorted(records, key=lambda record: (record.partition, record.offset))
     return written

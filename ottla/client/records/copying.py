@@ -1,12 +1,11 @@
 """Copies a topic to another cluster, each committed record exactly once, with its partition, key, headers and timestamp.
 
-A transaction at the target contains the copied records, and the offsets of the source up to which they are copied, as offsets of a
-group (`TopicCopy.group`). So a copy that ends at any point, even by SIGKILL, continues after the last record that it has committed:
-records after it belong to a transaction that the next copy aborts. Two copies at the same time do not duplicate records either,
-because both use the same transactional id, and the newer one fences the older one.
+Each transaction at the target contains the copied records and, as committed offsets of the group `TopicCopy.group`, the next source
+offsets. So a killed copy continues after its last committed transaction, and aborts the open one. Two copies at the same time do
+not duplicate records either, because both use the same transactional id, and the newer copy fences the older one.
 
-The offsets have the name and partitions of the topic at the target, so that they are deleted with it. Their metadata has the ids of
-both topics, so that a topic that was created again is noticed. `TopicCopy.prepare` commits the first positions of all partitions.
+The offsets are committed under the target's topic, so that they are deleted with it. Their metadata has the ids of both topics, by
+which a copy notices that a topic was deleted and created again. `TopicCopy.prepare` commits the first positions of all partitions.
 """
 
 from __future__ import annotations
@@ -38,27 +37,27 @@ MIN_WHOLE_RECORDS: Final = 200
 """A batch of at least `MIN_WHOLE_BYTES` or this number of records is copied as it is, with its compression. Smaller batches are
 joined, because each batch takes a request."""
 TOPICS_CHECK_S: Final = 10.0
-"""Interval, in seconds, in which a copy without end looks for new partitions of the source, and whether both topics still exist."""
+"""Interval, in seconds, at which a copy without end looks for new partitions of the source and checks that both topics exist."""
 TRANSACTION_TIMEOUT_MS: Final = 120_000
-"""Time, in ms, after which the coordinator aborts an open transaction. A copy's transaction is much shorter: it has at most 16 MiB
-per broker."""
+"""Time, in ms, after which the coordinator aborts an open transaction. A copy's transactions take much less time: they contain at
+most 16 MiB per broker."""
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 OF_THE_CLUSTER: Final = frozenset(
     {TIMESTAMP_TYPE, "min.insync.replicas", "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
 )
-"""Configs that a new topic does not take over from the source: those that depend on the cluster's brokers, and the type of
-timestamps, because a copy keeps those of the source."""
+"""Configs that are not copied to a new target topic: those that depend on the cluster's brokers, and the timestamp type, which is
+CreateTime to keep timestamps."""
 
 _NOT_WRITTEN: Final = frozenset({Code.KAFKA_STORAGE_ERROR, Code.NOT_COORDINATOR})
 """Error codes that, if retries do not help, mean that a broker cannot write to its disk. A coordinator that cannot write its log
-returns NOT_COORDINATOR (TransactionStateManager.appendTransactionToLog, CoordinatorOperationExceptionHelper), although
-FindCoordinator still returns it."""
+returns NOT_COORDINATOR (TransactionStateManager.appendTransactionToLog, CoordinatorOperationExceptionHelper), although it is still
+the coordinator."""
 _DELETED: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
 @dataclass(slots=True, frozen=True)
 class Skipped:
-    """Offsets of a partition of the source, from ``first`` to before ``end``, that were deleted before they were copied."""
+    """Source offsets, from ``first`` to before ``end``, whose records were deleted before they were copied."""
 
     partition: int
     first: int
@@ -67,7 +66,7 @@ class Skipped:
 
 @dataclass(slots=True, frozen=True)
 class _Fetched:
-    """The part of a response that belongs to a partition: the batches to write, their number of records, and the next offset."""
+    """One partition's data of a Fetch response: the batches to write, their number of records, and the next offset to fetch."""
 
     batches: list[Buffer]
     records: int
@@ -77,7 +76,7 @@ class _Fetched:
 class TopicCopy:
     """A copy of one topic. The constructor only stores the arguments; `prepare` opens connections.
 
-    With ``is_new`` the copy begins at the log start even if it has progress, or if the target has records.
+    With ``is_new`` the copy begins at the log start even if an earlier copy committed progress or the target has records.
     """
 
     def __init__(
@@ -90,21 +89,21 @@ class TopicCopy:
         """Ids of the source's and the target's topic."""
         self._producer: TransactionalProducer | None = None
         self.group = ""
-        """Name of the transactional id, and of the group whose committed offsets are the copy's progress."""
+        """The transactional id, and the name of the group whose committed offsets are the copy's progress."""
         self.is_created = False
         self.skipped: list[Skipped] = []
         self.positions: dict[int, int] = {}
-        """Next offset to copy by partition. Earlier records are committed at the target."""
+        """Next source offset to copy, by partition. Records before it are committed at the target."""
         self.ends: dict[int, int] = {}
         """Last stable offsets of the source when the copy was prepared, by partition."""
         self.held = 0
-        """Number of offsets of the source that open transactions hold back, when the copy was prepared."""
+        """Number of source offsets that open transactions kept above the last stable offset when the copy was prepared."""
         self.copied: dict[int, int] = {}
         """Number of records that this process has copied, by partition."""
 
     def prepare(self) -> None:
-        """Check both topics, create the target's topic if it does not exist, fence other copies, and find the progress. May be
-        called again between two transactions.
+        """Check both topics, create the target's topic if it does not exist, fence other copies, and find the positions to continue
+        from. May be called again between two transactions.
 
         Raises `ClientError`, and `KafkaAnswered` if a broker refuses a request.
         """
@@ -129,11 +128,11 @@ class TopicCopy:
             configs = get_configs(self.source, ConfigKind.TOPIC, self.topic)
             own = {c.name: c.value for c in configs if c.own and c.value is not None and c.name not in OF_THE_CLUSTER}
             try:
-                # A broker whose clock is manual replaces timestamps by default.
+                # Set CreateTime, because a broker with a manual clock replaces timestamps by default.
                 create(self.target, self.target_topic, partitions, {**own, TIMESTAMP_TYPE: "CreateTime"})
                 self.is_created = True
             except KafkaAnswered as refused:
-                # A copy that was killed may have created the topic a moment ago, and its leaders may still be missing.
+                # A killed copy may have just created the topic, whose leaders may not be elected yet.
                 if refused.code != Code.TOPIC_ALREADY_EXISTS:
                     raise
                 wait_for_leaders(self.target, self.target_topic)
@@ -156,7 +155,7 @@ class TopicCopy:
         high_watermarks = {index: end for index, (_, end) in ranges(self.source, self.topic).items()}
         self.held = sum(max(0, high_watermarks[index] - end) for index, (_, end) in limits.items() if index in high_watermarks)
         known = {} if self._is_new else _stable_offsets(self.target, self.group, self.target_topic)
-        # Committed offsets of a deleted topic may still exist; they have its topic id.
+        # Ignore committed offsets of a deleted target topic. Their metadata has the old topic's id.
         progress = {i: (offset, ids.split()) for i, (offset, ids) in known.items() if ids.split()[-1:] == self._topic_ids[-1:]}
         if any(ids != self._topic_ids for _, ids in progress.values()):
             raise ClientError(f"topic {self.topic!r} was created again after it was copied; give --new to copy the new topic, too")
@@ -170,7 +169,7 @@ class TopicCopy:
             if position > max(end, high_watermarks.get(index, end)):
                 raise ClientError(
                     f"{self.topic}-{index} was copied to offset {position}, but ends at {end}: records were lost or replaced; give"
-                    " --new to copy what it has now"
+                    " --new to copy its current records"
                 )
             if position < start:
                 self.skipped.append(Skipped(partition=index, first=position, end=start))
@@ -183,10 +182,10 @@ class TopicCopy:
         return next(stream(self.target, self.target_topic), None) is not None
 
     def rounds(self, *, follow: bool = False) -> Iterator[int]:
-        """Copy until the last stable offsets that `prepare` has found, with ``follow`` without end. Yields the number of offsets
-        that each transaction has covered, after its commit.
+        """Copy until the last stable offsets that `prepare` found, or without end if ``follow`` is true. After each commit, yields
+        the number of source offsets that the transaction covers.
 
-        Raises `FencedProducer` once another copy of the topic runs, and `ClientError`.
+        Raises `FencedProducer` if another copy of the topic has started, and `ClientError`.
         """
         fruitless = 0
         looked_s = monotonic_s()
@@ -209,7 +208,8 @@ class TopicCopy:
                 raise ClientError(f"{self.source.bootstrap} returned no records of topic {self.topic!r}, although it has more")
 
     def _check_topics(self) -> None:
-        """Continue with new partitions of the source. Raises `ClientError` if a topic was deleted, or was created again."""
+        """Prepare the copy again if the source has new partitions. Raises `ClientError` if a topic was deleted, or was created
+        again."""
         try:
             target = _described(self.target, self.target_topic)
         except KafkaAnswered as refused:
@@ -248,7 +248,6 @@ class TopicCopy:
         )
 
     def _failed_broker(self, what: str) -> str:
-        """Return the name of the broker that sent an error."""
         index = next((index for index in self.positions if what == f"writing to {self.target_topic}-{index}"), None)
         try:
             if index is None:
@@ -259,7 +258,6 @@ class TopicCopy:
             return f"a broker of {self.target.bootstrap}"
 
     def _commit(self, fetched: dict[int, _Fetched]) -> None:
-        """Write batches and progress in one transaction."""
         producer = self._producer
         assert producer is not None, "prepare was not called"
         ends = {index: one.next_offset for index, one in fetched.items()}
@@ -278,7 +276,8 @@ class TopicCopy:
             self.copied[index] += one.records
 
     def _fetched(self, data: PartitionData) -> _Fetched:
-        """Collect the committed batches of a response. Small batches, and batches with gaps, are joined."""
+        """Return the committed batches of a response. Small batches, and batches with missing offsets, are joined into new
+        batches."""
         index = data.partition_index
         position = self.positions[index]
         written: list[Buffer] = []
@@ -327,8 +326,8 @@ class _Joined:
 
 
 def _goes_whole(batch: Buffer, header: BatchHeader, position: int) -> bool:
-    """Whether a batch is large enough to be written as it is, and brokers accept it: its offsets are consecutive, its timestamps
-    the producer's."""
+    """Whether a batch can be written as it is: it is large enough, its offsets are consecutive, and its timestamps are the
+    producer's."""
     return (
         (header.size_bytes >= MIN_WHOLE_BYTES or header.record_count >= MIN_WHOLE_RECORDS)
         and header.magic == 2
@@ -340,8 +339,8 @@ def _goes_whole(batch: Buffer, header: BatchHeader, position: int) -> bool:
 
 
 def _stable_offsets(brokers: BrokerConnections, group: str, topic: str) -> dict[int, tuple[int, str]]:
-    """Return a group's committed offsets and metadata in a topic, by partition, once no open transaction has newer ones
-    (KIP-447)."""
+    """Return a group's committed offset and metadata for each partition of a topic. Waits while open transactions have newer
+    offsets (KIP-447)."""
     request = OffsetFetchRequest(
         group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)], require_stable=True
     )

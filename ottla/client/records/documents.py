@@ -31,9 +31,9 @@ COLUMNS: Final = (
     "control",
 )
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠", "'")
-"""First characters by which a spreadsheet takes a text for a formula, and the apostrophe that is put before them."""
+"""First characters that make a spreadsheet treat a text as a formula, and the apostrophe."""
 MAX_TIME_MS: Final = 253_402_300_800_000
-"""The year 10,000 in ms since 1970. Python's `datetime` ends before it."""
+"""The year 10,000 in ms since 1970, which Python's `datetime` cannot represent."""
 
 
 class Formatted(NamedTuple):
@@ -79,8 +79,8 @@ def document(record: ConsumedRecord) -> dict[str, Any]:
 
 
 def csv_row(record: ConsumedRecord, key: Formatted, value: Formatted) -> Sequence[Any]:
-    """Return the cells of `COLUMNS`. Texts that a spreadsheet would take for a formula get an apostrophe in front, and so do texts
-    that begin with an apostrophe, so that it can be removed again."""
+    """Return a record's cells in the order of `COLUMNS`. Texts that begin with a character of `FORMULA` get an apostrophe in front.
+    `FORMULA` includes the apostrophe, so readers can remove the first apostrophe of any text."""
     is_marker = record.control is not None
     headers = [[name, text_or_base64(data)] for name, data in record.headers]
     return (
@@ -113,7 +113,7 @@ def _safe(text: str) -> str:
 
 
 def _time(timestamp_ms: int) -> str:
-    """Format a time; empty for no time (-1) and for times that no date can hold."""
+    """Format a timestamp; empty for an unset timestamp (-1) and for times after the year 9999."""
     if not 0 <= timestamp_ms < MAX_TIME_MS:
         return ""
     return datetime.fromtimestamp(timestamp_ms / 1_000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

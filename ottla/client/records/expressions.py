@@ -18,7 +18,7 @@ def pattern(expression: str) -> Any:
         raise BadArgument("regular expressions need google-re2: pip install google-re2") from None
     options = re2.Options()
     options.log_errors = False
-    # Keys and values are bytes, which need not be UTF-8.
+    # LATIN1 matches byte by byte, because keys and values need not be UTF-8.
     options.encoding = re2.Options.Encoding.LATIN1
     try:
         return re2.compile(expression.encode("utf-8", "surrogateescape"), options)

@@ -70,7 +70,7 @@ def _names(suffix: str) -> Iterator[str]:
 
 @cache
 def _kinds(topic: str) -> dict[int, str]:
-    """Return the record types of a coordinator's topic, each with the common prefix of the names of its key and value schema."""
+    """Return, by record type, the common prefix of the names of key and value schema, such as ``offset_commit``."""
     apart = {TRANSACTION_TOPIC: _OF_TRANSACTIONS, SHARE_STATE_TOPIC: _OF_SHARE_STATES}
     others = {name for names in apart.values() for name in names}
     names = apart.get(topic) or [name for name in _names("_key") if name not in others]
@@ -91,7 +91,7 @@ def _title(name: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a message to JSON's types. Ids have the text form of Kafka's tools."""
+    """Convert a message to JSON's types. UUIDs are formatted as in Kafka's tools."""
     if isinstance(value, msgspec.Struct):
         fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
         return {name: _id_text(name, field) if isinstance(field, bytes) else _plain(field) for name, field in fields}

@@ -1,8 +1,8 @@
-"""Evaluates JSONPath expressions (RFC 9535) on the documents of records, with a bound on the work of each document.
+"""Evaluates JSONPath expressions (RFC 9535) on the documents of records, with a limit on the work per document.
 
 An expression of a few characters, such as ``$..*..*..*``, may visit more nodes than a machine can count. So an evaluation that
-visits more than `MAX_VISITED` nodes ends with an error, and regular expressions of ``match()`` and ``search()`` are those of RE2.
-The module needs the optional library python-jsonpath. Its users import it when a filter has a JSONPath.
+visits more than `MAX_VISITED` nodes ends with an error, and ``match()`` and ``search()`` use RE2, which takes linear time. The
+module needs the optional library python-jsonpath, so `record_filter` imports it only for filters with a JSONPath.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ottla.client.errors import ClientError
 from ottla.client.records.expressions import pattern
 
 MAX_CHARACTERS: Final = 300
-"""Maximum length of an expression."""
+"""Maximum length of a JSONPath expression."""
 MAX_VISITED: Final = 100_000
-"""Maximum number of nodes that the selectors of an expression look at in one document. A selector looks at a node and, unless it
-selects a single member, at all its children."""
+"""Maximum number of nodes that the selectors of an expression visit in one document. A selector visits a node and, unless it
+selects a single member, all children of the node."""
 CHARACTERS_A_NODE: Final = 100
 """Number of characters of a compared or searched text that count as one node."""
 MAX_DEPTH: Final = 100
-"""Maximum depth to which ``..`` descends."""
+"""Maximum nesting to which a JSONPath's ``..`` descends."""
 
 
 class TooManyNodes(ClientError):
@@ -49,7 +49,7 @@ class _Budget:
 
 
 class _BoundedSelector:
-    """A selector that counts the nodes that it looks at. A descendant segment calls its selectors for each object and array that it
+    """A selector that counts the nodes that it visits. A descendant segment calls its selectors for each object and array that it
     visits. Comparisons (`_Environment`) and functions (`_Pattern`) count their work themselves."""
 
     def __init__(self, selector: Any, budget: _Budget, *, takes_one: bool) -> None:
@@ -67,7 +67,7 @@ class _BoundedSelector:
 
 
 def _bound(path: Any, budget: _Budget) -> None:
-    """Let all selectors of a path, also those in its filters, spend a budget."""
+    """Make all selectors of a path and of its filters count visited nodes in ``budget``."""
     selectors = [selector for segment in path.segments for selector in segment.selectors]
     filters = [selector.expression for selector in selectors if isinstance(selector, Filter)]
     queries = [node.path for expression in filters for node in walk(expression) if isinstance(node, FilterQuery)]
@@ -80,7 +80,7 @@ def _bound(path: Any, budget: _Budget) -> None:
 
 
 class _Environment(JSONPathEnvironment):
-    """Comparisons of a filter, which may compare whole subtrees for each node, spend the budget as well."""
+    """A JSONPath environment that counts the nodes that filters compare, because a comparison may cover whole subtrees."""
 
     budget: _Budget
 
@@ -91,7 +91,7 @@ class _Environment(JSONPathEnvironment):
 
 
 def _size(value: object) -> int:
-    """The number of nodes of a value, and one more for each `CHARACTERS_A_NODE` characters of its texts."""
+    """Return the number of nodes of a value, and one more for each `CHARACTERS_A_NODE` characters of its texts."""
     size, rest = 0, [value]
     while rest:
         one = rest.pop()
@@ -106,8 +106,8 @@ def _size(value: object) -> int:
 
 
 class _Pattern(FilterFunction):
-    """The function ``match`` or ``search`` with RE2. Each instance caches the last compiled expression, because most filters have
-    only one."""
+    """The JSONPath function ``match`` or ``search``, with RE2. Each instance caches its last compiled regular expression, because
+    most filters have one."""
 
     arg_types = [ExpressionType.VALUE, ExpressionType.VALUE]
     return_type = ExpressionType.LOGICAL
@@ -131,7 +131,8 @@ class _Pattern(FilterFunction):
 
 
 class JsonPath:
-    """A parsed expression. An instance may be used by one thread at a time. Raises `BadArgument` for an invalid expression."""
+    """A parsed JSONPath expression. Only one thread at a time may use an instance. Raises `BadArgument` for an invalid
+    expression."""
 
     def __init__(self, expression: str) -> None:
         if len(expression) > MAX_CHARACTERS:
@@ -149,9 +150,9 @@ class JsonPath:
         _bound(self._path, self._budget)
 
     def values(self, document: Any) -> Iterator[Any]:
-        """Yield the selected values of a document. Raises `ClientError` if the document needs too much work."""
+        """Yield the selected values of a document. Raises `ClientError` if the evaluation fails or visits too many nodes."""
         if not isinstance(document, dict | list):
-            # The library would parse a text as JSON. A scalar has no children, so only the root can be selected.
+            # The library would parse a string as JSON. A scalar has no children, so only the path ``$`` selects a value.
             if self._path.empty():
                 yield document
             return

@@ -18,7 +18,7 @@ from ottla.client.records.reading import Isolation, Positions, stream
 from ottla.client.records.record import ConsumedRecord
 
 FIRST_WINDOW: Final = 100
-"""Minimum size, in offsets, of the first window of a partition."""
+"""Minimum size, in offsets, of the first window that is read at a partition's end."""
 
 
 def last_records(
@@ -33,10 +33,10 @@ def last_records(
     show_control: bool = False,
     matches: Callable[[ConsumedRecord], bool] = lambda record: True,
 ) -> list[ConsumedRecord]:
-    """Return the ``count`` newest records that match, of all ``partitions`` together, oldest first.
+    """Return the ``count`` newest matching records of all ``partitions`` together, oldest first.
 
-    Records are ordered by timestamp, except that the order within a partition is kept. ``start`` and ``end`` (exclusive) are
-    offsets by partition. Raises the errors of `reading.stream`.
+    Records are ordered by timestamp, but never reordered within a partition. ``start`` and ``end`` (exclusive) are offsets by
+    partition. Raises the errors of `reading.stream`.
     """
     indexes = list(partitions)
     found: dict[int, deque[ConsumedRecord]] = {index: deque(maxlen=count) for index in indexes}
@@ -58,7 +58,7 @@ def last_records(
 
 
 def _timed(records: Iterable[ConsumedRecord]) -> list[tuple[int, ConsumedRecord]]:
-    """Return each record with the newest timestamp so far, by which partitions can be merged without changing their order."""
+    """Pair each record with the newest timestamp up to that record. Merging by it keeps the order within each partition."""
     newest_ms, timed = -1, []
     for record in records:
         newest_ms = max(newest_ms, record.timestamp_ms)

@@ -28,7 +28,7 @@ from ottla.protocol.records import (
 from ottla.protocol.topic_partition import TopicPartition
 
 BATCH_BYTES: Final = 256 << 10
-"""Size, in bytes, from which a batch is sent before `flush`."""
+"""Size, in bytes, at which a batch is sent without waiting for `TopicProducer.flush`."""
 BATCH_RECORDS: Final = 10_000
 ALL_IN_SYNC: Final = -1
 TRANSACTION_TIMEOUT_MS: Final = 60_000
@@ -40,14 +40,14 @@ _MASK: Final = 0xFFFFFFFF
 
 
 class BatchProducer(Protocol):
-    """Writes batches, as `IdempotentProducer` and `transactional_producer.TransactionalProducer` do."""
+    """An object that writes batches: an `IdempotentProducer` or a `transactional_producer.TransactionalProducer`."""
 
     def write(self, brokers: BrokerConnections, topic: str, batches: Mapping[int, Buffer]) -> dict[int, int]: ...
 
 
 class IdempotentProducer:
-    """A producer id with its epoch, and the next sequence number of each partition. With a ``transactional_id`` the batches belong
-    to its open transaction. The constructor requests the producer id, which aborts an open transaction of the transactional id.
+    """Writes batches with a producer id and epoch, and counts each partition's sequence numbers. With a ``transactional_id`` the
+    batches are transactional. The constructor requests the producer id, which aborts an open transaction of the transactional id.
 
     Raises `KafkaAnswered`.
     """
@@ -74,11 +74,12 @@ class IdempotentProducer:
             self._sequences.clear()
 
     def write(self, brokers: BrokerConnections, topic: str, batches: Mapping[int, Buffer]) -> dict[int, int]:
-        """Write a whole batch to each partition in ``batches``. Returns the base offset by partition, or -1 if the response with it
-        was lost.
+        """Write one encoded batch to each partition in ``batches``. Returns the base offset by partition; -1 if the response with
+        the offset was lost.
 
-        The batches' producer, sequence and offsets are replaced, and their CRC is set. Their offsets must be consecutive, and their
-        timestamps set by a producer. A repeated request writes nothing twice, because its sequence numbers are the same.
+        Producer id, epoch, sequence and base offset of each batch are replaced, and the CRC is set. Each batch must have
+        consecutive offsets and timestamps of type CreateTime. A retry writes nothing twice, because its sequence numbers are the
+        same.
         """
         left = {index: self._owned(topic, index, batch) for index, batch in batches.items()}
         written: dict[int, int] = {}
@@ -96,7 +97,7 @@ class IdempotentProducer:
                 for answered in brokers.ask(connection, request).responses[0].partition_responses:
                     index = answered.index
                     if answered.error_code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
-                        # The error means that an earlier attempt wrote the batch, and its response was lost.
+                        # DUPLICATE_SEQUENCE_NUMBER means that an earlier attempt wrote the batch, and its response was lost.
                         written[index] = -1 if answered.error_code else answered.base_offset
                         count = read_header(left.pop(index)).record_count
                         self._sequences[topic, index] = advance_sequence(self._sequences.get((topic, index), 0), count)
@@ -143,10 +144,11 @@ class _Waiting:
 class TopicProducer:
     """Collects records into one batch per partition, and sends full batches. `flush` sends the other batches.
 
-    ``on_written`` is called with partition, base offset and records after each batch. Without a ``producer`` the broker assigns a
-    new producer id. With a `TransactionalProducer` the records belong to its transaction, which the caller ends after `flush`.
+    ``on_written`` is called with partition, base offset and records after each acknowledged batch. Without a ``producer`` the
+    broker assigns a new producer id. With a `TransactionalProducer` the records belong to its transaction, which the caller ends
+    after `flush`.
 
-    Records without key and partition go to one partition until its batch is sent, and then to the next partition.
+    Records without key and partition go to one partition until any batch is sent, and then to the next partition.
     """
 
     def __init__(
@@ -171,7 +173,8 @@ class TopicProducer:
         self.last_offsets: dict[int, int] = {}
 
     def send(self, record: NewRecord) -> None:
-        """Add a record to a batch. Raises `KafkaAnswered`, and `ClientError` for a partition that does not exist."""
+        """Add a record to its partition's batch, and send the batch if it is full. Raises `KafkaAnswered`, and `ClientError` for a
+        partition that does not exist."""
         index = self._choose(record)
         waiting = self._waiting[index]
         waiting.records.append(record)
@@ -223,8 +226,8 @@ def produce_each(
     now_ms: Callable[[], int] = now_ms,
     producer: BatchProducer | None = None,
 ) -> list[WrittenRecord]:
-    """Write all records and wait until they are acknowledged. Returns the position of each, in the order of ``records``. Raises
-    `KafkaAnswered`. The other arguments are those of `TopicProducer`."""
+    """Write all records and wait until they are acknowledged. Returns the position of each record, in the order of ``records``.
+    Raises `KafkaAnswered`. The other arguments are those of `TopicProducer`."""
     positions: dict[int, WrittenRecord] = {}
 
     def written(index: int, base_offset: int, batch: list[NewRecord]) -> None:

@@ -28,7 +28,7 @@ MAX_RECORDS: Final = 1_000_000
 FETCH_WAIT_MS: Final = 500
 """Time, in ms, that a broker waits for new data (fetch.max.wait.ms)."""
 FRUITLESS_ROUNDS: Final = 10
-"""Number of consecutive fetches without records after which reading up to an end fails."""
+"""Number of consecutive fetches without progress after which reading up to an end offset fails."""
 _NO_SESSION: Final = -1
 
 Positions = Mapping[int, int]
@@ -50,7 +50,7 @@ def read(
     records: list[ConsumedRecord] = []
     for record in stream(brokers, topic, isolation, partitions=partitions, start=start, end=end, show_control=show_control):
         if len(records) == max_records:
-            raise TooMuch(f"topic {topic!r} has more than {max_records:,} such records; give partitions or offsets")
+            raise TooMuch(f"topic {topic!r} has more than {max_records:,} matching records; give partitions or offsets")
         records.append(record)
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
@@ -67,11 +67,11 @@ def stream(
     follow: bool = False,
     allowance: Allowance | None = None,
 ) -> Iterator[ConsumedRecord]:
-    """Yield records as they are fetched, in order within each partition; with ``follow`` without end.
+    """Yield records as they are fetched, in order within each partition; with ``follow`` also future records, without end.
 
-    ``committed`` yields committed records up to the last stable offset, ``aborted`` the aborted records in this range, ``all``
-    every record up to the high watermark. ``start`` and ``end`` (exclusive) are offsets by partition. By default all current
-    records are read.
+    ``isolation`` is ``committed`` for committed records up to the last stable offset, ``aborted`` for the aborted records in this
+    range, ``all`` for every record up to the high watermark. ``start`` and ``end`` (exclusive) are offsets by partition. By default
+    all current records are read.
 
     ``allowance`` limits the decompressed bytes of all batches together; without it each batch has a limit. A batch above the limit
     raises `BatchTooLarge`.
@@ -98,7 +98,7 @@ def stream(
         fruitless = 0 if follow or any(position[index] > at for index, at in wanted.items()) else fruitless + 1
         if fruitless == FRUITLESS_ROUNDS:
             where = ", ".join(f"{topic}-{index} from offset {at}" for index, at in sorted(wanted.items())[:10])
-            raise ClientError(f"the broker returned no records of {where}, although it has more; read from another offset")
+            raise ClientError(f"the broker returned no records of {where}, although the log has more; read from another offset")
 
 
 def fetch(
@@ -162,8 +162,8 @@ def _records_of(
 
 
 def classified(topic: str, data: PartitionData, isolation: Isolation) -> Iterator[tuple[memoryview, BatchHeader, bool]]:
-    """Yield each batch of a response to a fetch, and whether it matches ``isolation``. Control batches match like the other batches
-    of their producer. Only control batches are decoded."""
+    """Yield each batch of a response to a fetch, and whether it matches ``isolation``. The marker of a transaction matches if its
+    data batches match. Only control batches are decoded, to find abort markers."""
     starts = sorted((a.first_offset, a.producer_id) for a in data.aborted_transactions or [])
     aborting: set[int] = set()
     raw = memoryview(data.records or b"")

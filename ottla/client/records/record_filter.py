@@ -1,9 +1,9 @@
 """Selects records by conditions such as ``key=order-7``, ``value.status!=paid``, ``header.trace`` and ``offset>=100``.
 
-A condition has a field, and an operator with a text. A condition without an operator holds for records that have the field; with
-``!`` before the field, for records without it. A path after key or value selects a member of a document; a JSONPath may select
-several, and then one that fulfils the condition is enough. ``ottla consume --filter`` and the console's pages of records share this
-filter.
+A condition is a field, an operator and a text. A field alone holds for records that have the field; with ``!`` before the field,
+for records without the field. A path after ``key`` or ``value`` selects a member of a JSON document. A JSONPath may select several
+members: one matching member fulfils the condition, but excludes the record for ``!=`` and ``!~``. ``ottla consume --filter`` and
+the console's pages of records share this filter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.client.records.json_path import JsonPath
 
 MISSING: Final = object()
-"""Takes the place of a document if bytes are not JSON."""
+"""Returned instead of a document for bytes that are not JSON."""
 ANY: Final = "any"
 """The field whose values are the key, the value, and the names and values of the headers."""
 _CONDITION = re.compile(r"(!?)([^=!~<>]+)(!=|!~|<=|>=|=|~|<|>)?(.*)", re.DOTALL)
@@ -70,7 +70,7 @@ class Condition:
     json_path: JsonPath | None = None
 
     def __call__(self, record: ConsumedRecord, document: Document = json_document) -> bool:
-        """Whether the record fulfils the condition. Raises `ClientError` if a JSONPath needs too much work for the record."""
+        """Whether the record fulfils the condition. Raises `ClientError` if a JSONPath visits too many nodes of the record."""
         try:
             found = self._values(record, document)
             if not self.operator:
@@ -84,7 +84,7 @@ class Condition:
         if self.field in _NUMBERS:
             yield _NUMBERS[self.field](record)
         elif self.field == "header":
-            # Of several headers with one name the last is the current one, as in Kafka's Headers.lastHeader.
+            # If several headers have the same name, the last one counts, as in Kafka's Headers.lastHeader.
             values = [value for name, value in record.headers if name == self.steps[0]]
             if values:
                 yield values[-1] or b""
@@ -120,13 +120,13 @@ class Condition:
 
 @dataclass(slots=True, frozen=True)
 class RecordFilter:
-    """Conditions that a record must all fulfil. ``document`` decodes keys and values for paths."""
+    """Conditions that a record must all fulfil. ``document`` decodes keys and values for conditions with a path."""
 
     conditions: tuple[Condition, ...]
     document: Document = json_document
 
     def __call__(self, record: ConsumedRecord) -> bool:
-        """Whether the record fulfils all conditions. Raises `ClientError` if a JSONPath needs too much work for the record."""
+        """Whether the record fulfils all conditions. Raises `ClientError` if a JSONPath visits too many nodes of the record."""
         return all(condition(record, self.document) for condition in self.conditions)
 
     @property
@@ -151,7 +151,7 @@ def has_header(name: str) -> Condition:
 
 
 def number_is(field: str, holds: Callable[[int], bool]) -> Condition:
-    """Return the condition that a number of a record, such as its time in ms, fulfils a test."""
+    """Return the condition that ``holds`` is true for a number of a record, such as its timestamp in ms."""
     return Condition(field=field, steps=(), operator="=", holds=holds)
 
 
@@ -275,7 +275,7 @@ def _no_number(field: str, text: str, reason: str) -> str:
 
 
 def _number(field: str, text: str) -> float | int | None:
-    """Parse a number; for the field time also a time such as 2026-11-23T17:00Z."""
+    """Parse a number; for the field ``time`` also a time such as 2026-11-23T17:00Z."""
     if field == "time" and (ms := time_ms(text)) is not None:
         return ms
     try:

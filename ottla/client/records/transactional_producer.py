@@ -27,21 +27,21 @@ from ottla.protocol.records import NO_PRODUCER_ID
 from ottla.protocol.topic_partition import TopicPartition
 
 COMMITTING_OFFSETS: Final = "committing offsets of group"
-"""The beginning of messages of errors from a group's coordinator. Other errors are from the transaction's coordinator or partition
+"""Error messages from a group coordinator begin with this text. All others are from the transaction coordinator or partition
 leaders."""
 
 
 class FencedProducer(KafkaAnswered):
-    """Another process has taken the transactional id, or the transaction has timed out."""
+    """Another process has fenced the producer of the transactional id, or the transaction has timed out."""
 
 
 class TransactionalProducer:
     """The producer of a transactional id. The constructor fences the id's other producers, and waits until their open transaction
     is complete. For each transaction the caller calls `write` and `commit_offsets` any number of times, and then `end`.
 
-    Each method is given the connections to use, so that a long transaction keeps no connection open. Methods raise
-    `FencedProducer`, and `KafkaAnswered` for other errors. After an error the transaction is undecided: `end` may abort it, and
-    otherwise the next producer of the id aborts it.
+    The connections are an argument of each method, so that a long transaction keeps no connection open. Methods raise
+    `FencedProducer`, and `KafkaAnswered` for other errors. After an error the transaction may still be open: `end` may abort it,
+    and otherwise the next producer of the id aborts it.
     """
 
     def __init__(self, brokers: BrokerConnections, transactional_id: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS) -> None:
@@ -55,7 +55,7 @@ class TransactionalProducer:
 
     @contextmanager
     def transaction(self, brokers: BrokerConnections, *, commit: bool = True) -> Iterator[TransactionalProducer]:
-        """Commit or abort the transaction after the block. A block that fails aborts it."""
+        """After the block, commit the transaction; abort it if the block fails or ``commit`` is false."""
         try:
             yield self
         except BaseException:
@@ -84,11 +84,11 @@ class TransactionalProducer:
                 codes = {
                     p.partition_index: p.partition_error_code for p in answer.results_by_topic_v3_and_below[0].results_by_partition
                 }
-                # If one partition fails, the others have OPERATION_NOT_ATTEMPTED.
+                # If one partition fails, the others have OPERATION_NOT_ATTEMPTED, so report the failed partition first.
                 for index in sorted(codes, key=lambda index: codes[index] == Code.OPERATION_NOT_ATTEMPTED):
                     check(f"adding {topic}-{index} to the transaction of {self.transactional_id!r}", codes[index])
 
-            # A new topic may not be known to the coordinator yet.
+            # The coordinator may not know a new topic yet.
             also = (Code.UNKNOWN_TOPIC_OR_PARTITION,)
             self._ask(brokers, TRANSACTION, self.transactional_id, request, f"adding topic {topic!r} to", check_each, also)
         self._added.update((topic, index) for index in indexes)
@@ -147,8 +147,8 @@ class TransactionalProducer:
         check_answer: Callable[[Any], None] | None = None,
         also: Iterable[Code] = (),
     ) -> Any:
-        """Send a request to a coordinator. ``check_answer`` raises errors in parts of the response; codes in ``also`` are
-        retried."""
+        """Send a request to a coordinator. ``check_answer`` raises the response's errors; by default the top-level error code is
+        checked. Codes in ``also`` are retried."""
         what = f"{what} the transaction of {self.transactional_id!r}"
 
         def attempt() -> Any:
@@ -180,8 +180,8 @@ class TransactionalProducer:
 def transaction_of(
     brokers: BrokerConnections, transactional_id: str | None, *, commit: bool
 ) -> AbstractContextManager[TransactionalProducer | None]:
-    """Return a context manager for one transaction of an id, as `TransactionalProducer.transaction`; for None one without
-    effect."""
+    """Return a context manager for one transaction of a transactional id (`TransactionalProducer.transaction`). For None it does
+    nothing."""
     if transactional_id is None:
         return nullcontext()
     return TransactionalProducer(brokers, transactional_id).transaction(brokers, commit=commit)

@@ -1,11 +1,11 @@
-"""A client of schema registries, and values in their wire format.
+"""A client of schema registries, and codecs for values in their wire format.
 
-- `avro_expansion`: refuses Avro schemas by which few bytes become very many objects.
+- `avro_expansion`: refuses Avro schemas that decode few bytes to very many objects.
 - `decoding`: decodes values to JSON-like values.
 - `encoding`: encodes JSON values by a schema, and registers it.
 - `framing`: Confluent's wire format.
 - `protobuf_messages`: messages of a Protobuf schema of a registry.
-- `references`: the schemas to which a schema refers, in order.
+- `references`: the schemas to which a schema refers, in order of dependency.
 - `registry_client`: requests to a registry.
 - `request_cache`: a bounded cache of the results of requests.
 """

@@ -1,7 +1,6 @@
-"""Refuses Avro schemas by which few bytes become very many objects, such as an array of nulls.
-
-Objects that need no bytes are the reason: nulls, and records that have only nulls. Any client that may register a schema could
-otherwise exhaust the memory of a program that decodes values: 20 bytes are enough for an array of 2^60 nulls.
+"""Refuses Avro schemas that decode few bytes to very many objects. Nulls, and records of nulls, need no bytes, so 20 bytes can
+encode an array of 2^60 nulls. Without this check a client that may register schemas could exhaust the memory of programs that
+decode values.
 """
 
 from __future__ import annotations
@@ -11,13 +10,14 @@ from typing import Any, Final
 
 MAX_OBJECTS_PER_BYTE: Final = 4
 MAX_OBJECTS: Final = 10_000
-"""Maximum number of objects of a value, not counting the contents of arrays, maps and unions."""
+"""Maximum number of Python objects in a decoded value, without the contents of arrays, maps and unions."""
 _BYTES: Final = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 """The smallest encoding of each primitive type, in bytes."""
 
 
 def check_expansion(schema: Any, named: Mapping[str, Any]) -> None:
-    """Raise ValueError if values of a parsed schema may have too many objects. ``named`` has the named types by full name."""
+    """Raise ValueError if values of a parsed schema may have too many objects. ``named`` contains the schema's named types by full
+    name."""
     walk = _Walk(named)
     objects, _ = walk.measured(schema)
     if objects > MAX_OBJECTS:
@@ -41,9 +41,9 @@ class _Walk:
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
         self._known: dict[str, tuple[int, int] | None] = {}
-        """Sizes of records by name; None while a record is being measured."""
+        """The result of `measured` for each record type; None while a record type is being measured."""
         self.parts: list[tuple[Any, int]] = []
-        """Types of elements and of branches of unions, and the number of bytes before each."""
+        """Types inside arrays, maps and unions, each with the number of bytes before a value."""
 
     def measured(self, schema: Any) -> tuple[int, int]:
         """Return the number of objects and the smallest number of bytes of a type's values, without the contents of arrays, maps

@@ -1,7 +1,7 @@
-"""Decodes values in Confluent's wire format to JSON-like values, for people: the command line and the console.
+"""Decodes values in Confluent's wire format to JSON-like values, which the command line and the console show.
 
-The libraries are imported at the first value of a format. Avro needs fastavro, Protobuf needs protobuf, JSON Schema needs none; the
-extra ``ottla[registry]`` has them.
+The first value of a format imports its library: fastavro for Avro, protobuf for Protobuf, none for JSON Schema. The extra
+``ottla[registry]`` installs both.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from ottla.client.schema_registry.framing import unframed
 from ottla.client.schema_registry.registry_client import AVRO, JSON, MAX_SCHEMAS, PROTOBUF, RegisteredSchema, RegistryClient
 
 FORMATS: Final = {AVRO: "avro", JSON: "json-schema", PROTOBUF: "protobuf"}
-"""The names of formats for people."""
+"""The names of schema types that users see."""
 MAX_DEPTH: Final = 100
 """Maximum depth of a decoded value."""
 Read = Callable[[bytes], Any]
-"""Decodes the bytes after the header. Raises any exception for bytes that do not match the schema."""
+"""Decodes the bytes after a value's header. May raise any exception for bytes that do not match the schema."""
 
 
 class DecodedValue(msgspec.Struct, frozen=True, kw_only=True):
-    """A decoded value. ``value`` has only types of JSON; bytes are ``{"base64": ...}``. ``subject`` is None if the schema has
-    several subjects, or none."""
+    """A decoded value. ``value`` has only types of JSON; bytes are ``{"base64": ...}``. ``subject`` is None unless the schema has
+    exactly one subject."""
 
     format: str
     value: Any
@@ -106,8 +106,8 @@ def missing_library(kind: str, error: ImportError) -> ClientError:
 
 
 def parsed_avro(schema: RegisteredSchema, client: RegistryClient, named: dict[str, Any]) -> Any:
-    """Return fastavro's schema, with the schemas to which it refers. Adds its named types to ``named``. Raises fastavro's
-    exceptions."""
+    """Return fastavro's form of a schema and of the schemas to which it refers. Adds the schema's named types to ``named``. Raises
+    fastavro's exceptions."""
     from fastavro import parse_schema
 
     for reference in client.referenced(schema).values():

@@ -1,4 +1,4 @@
-"""Encodes JSON values by a schema, in Confluent's wire format, and registers the schema."""
+"""Encodes JSON values in Confluent's wire format, by a schema that it registers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.client.schema_registry.framing import framed
 from ottla.client.schema_registry.registry_client import AVRO, JSON, PROTOBUF, RegisteredSchema, RegistryClient
 
 KINDS: Final = {".avsc": AVRO, ".proto": PROTOBUF, ".json": JSON}
-"""The schema types by the ending of a file's name."""
+"""The schema type for each extension of a schema file."""
 Write = Callable[[Any], bytes]
 
 
@@ -30,7 +30,7 @@ def kind_of(file: PurePath) -> str:
 
 
 class RegistryEncoder:
-    """Encodes values by a schema, which it registers under a subject. Raises `ClientError`."""
+    """Encodes values by a schema. The constructor registers the schema under a subject, and raises `ClientError`."""
 
     def __init__(self, client: RegistryClient, subject: str, text: str, kind: str) -> None:
         self.schema_id = client.register(subject, text, kind)
@@ -90,7 +90,7 @@ def _json_writer(schema: RegisteredSchema) -> Write:
 
 
 def _with_bytes(value: Any) -> Any:
-    """Replace each ``{"base64": ...}`` by bytes, because JSON has none."""
+    """Replace each ``{"base64": ...}``, the JSON form of bytes, by bytes."""
     if isinstance(value, dict):
         if value.keys() == {"base64"} and isinstance(value["base64"], str):
             try:

@@ -1,7 +1,7 @@
 """Confluent's wire format: a zero byte, the schema's id in four bytes, and the encoded value.
 
-Before a Protobuf value, the indexes that lead to its message in the schema follow the id as zigzag varints, their count first. A
-single zero means the first message, the most frequent one.
+For Protobuf, the indexes of the value's message type in the schema follow the id: their count and the indexes, as zigzag varints. A
+single zero stands for the schema's first message, the usual case.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ HEAD_BYTES: Final = 5
 FIRST_MESSAGE: Final = b"\0"
 """The indexes of the first message of a Protobuf schema."""
 MAX_INDEXES: Final = 50
-"""Maximum depth of a Protobuf message in its schema."""
+"""Maximum number of indexes: the nesting depth of a message type in its schema."""
 _MAX_VARINT_BYTES: Final = 5
 
 
@@ -32,14 +32,14 @@ def framed(schema_id: int, payload: bytes) -> bytes:
 
 
 def unframed(data: bytes | None) -> Framed | None:
-    """Split a value; None if it does not have the header."""
+    """Split a value into schema id and payload; None if it does not have the header."""
     if data is None or len(data) < HEAD_BYTES or data[:1] != MAGIC:
         return None
     return Framed(int.from_bytes(data[1:HEAD_BYTES], "big"), data[HEAD_BYTES:])
 
 
 def message_indexes(payload: bytes) -> tuple[list[int], bytes]:
-    """Return the indexes before a Protobuf value, and the value. Raises ValueError if there are none."""
+    """Return the indexes before a Protobuf value, and the value. Raises ValueError for malformed indexes."""
     count, at = _varint(payload, 0)
     if not 0 <= count <= MAX_INDEXES:
         raise ValueError(f"{count} message indexes")

@@ -1,4 +1,5 @@
-"""Messages of a Protobuf schema of a registry, built from its file descriptors at run time. The module needs the package protobuf.
+"""Decodes and encodes messages of a registered Protobuf schema, whose classes are built from file descriptors at run time. The
+module needs the package protobuf.
 
 The registry converts a schema to a file descriptor (the query parameter ``format=serialized``), so that a client needs no compiler.
 """
@@ -21,12 +22,12 @@ from ottla.client.schema_registry.framing import FIRST_MESSAGE, message_indexes
 from ottla.client.schema_registry.registry_client import RegistryClient
 
 _STANDARD: Final = "google/protobuf/"
-"""The directory of the files that belong to Protobuf. They are not in the registry."""
+"""The import directory of Protobuf's own files, which are not in the registry."""
 _ROOT: Final = "ottla-root.proto"
 
 
 class ProtobufMessages:
-    """The messages of one schema. Raises `ClientError` if the registry has no file descriptor for it."""
+    """The message types of one schema. The constructor raises `ClientError` if the registry does not return a file descriptor."""
 
     def __init__(self, schema_id: int, client: RegistryClient) -> None:
         schema = client.schema(schema_id, serialized=True)
@@ -43,7 +44,7 @@ class ProtobufMessages:
         self._names = [message.name for message in root.message_type]
 
     def _add(self, name: str, file: FileDescriptorProto) -> None:
-        """Add a file under the name by which others import it, after the standard files that it imports."""
+        """Add a file under the name by which other files import it, after its standard imports."""
         if name in self._added:
             return
         self._added.add(name)
@@ -55,7 +56,8 @@ class ProtobufMessages:
         self._pool.Add(file)
 
     def _message(self, indexes: list[int]) -> Any:
-        """Return the class of the message to which indexes lead. Raises IndexError."""
+        """Return a message class: the first index selects a message of the file, further indexes nested messages. Raises
+        IndexError."""
         first, *nested = indexes
         descriptor = self._root.message_types_by_name[self._names[_checked(first)]]
         for index in nested:

@@ -1,4 +1,4 @@
-"""The schemas to which a schema refers, directly or through others, for clients of a registry and for ottla's registry."""
+"""Finds the schemas to which a schema refers, directly or through others, for clients of a registry and for ottla's registry."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol, TypeVar
 
 MAX_REFERENCES: Final = 1_000
-"""Maximum number of schemas that a schema refers to, directly or through others. A client sends a request for each."""
+"""Maximum number of schemas that a schema refers to, directly or through others. A client sends a request for each schema."""
 
 
 class NamedSchema(Protocol):
@@ -25,10 +25,11 @@ class TooManyReferences(Exception):
 
 
 def resolved(references: Sequence[R], resolve: Callable[[R], tuple[S, Sequence[R]]]) -> dict[str, S]:
-    """Return the schemas to which references lead, by the names of the references; schemas without references come first.
+    """Return the schemas to which ``references`` lead, directly or through others, by reference name; each schema follows those to
+    which it refers.
 
-    ``resolve`` returns a schema and its references; it is called once for each name, so that cycles end. Raises `TooManyReferences`
-    before it resolves one schema too many.
+    ``resolve`` looks up a reference and returns a schema and its references. It is called once for each name, so that cycles end.
+    Raises `TooManyReferences`.
     """
     found: dict[str, S] = {}
     schemas: dict[str, S] = {}

@@ -1,4 +1,4 @@
-"""A client of schema registries with Confluent's interface. It caches schemas by their ids, which never change."""
+"""A client of schema registries with Confluent's REST API."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SUBJECTS_S: Final = 60.0
 MAX_CLIENTS: Final = 32
 """Maximum number of cached clients of a process. Each pair of registry and credentials has its own client."""
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
-"""The types of schemas in the registry's interface."""
+"""The schema types of the registry's REST API."""
 _KIND: Final = "application/vnd.schemaregistry.v1+json"
 
 
@@ -66,7 +66,7 @@ class _Id(msgspec.Struct):
 
 
 def subject_of(topic: str, record: str = "", *, strategy: str = "topic", is_key: bool = False) -> str:
-    """Return a subject by one of Confluent's naming strategies: ``topic``, ``record`` or ``topic-record``. Raises
+    """Return the subject by one of Confluent's naming strategies: ``topic``, ``record`` or ``topic-record``. Raises
     `ClientError`."""
     subjects = {"topic": f"{topic}-{'key' if is_key else 'value'}", "record": record, "topic-record": f"{topic}-{record}"}
     if strategy not in subjects:
@@ -77,12 +77,13 @@ def subject_of(topic: str, record: str = "", *, strategy: str = "topic", is_key:
 
 
 class RegistryClient:
-    """Sends requests to a registry, and caches ids and schemas, which never change. Threads may share a client."""
+    """Sends requests to a registry, and caches ids and schemas, because the schema of an id never changes. Threads may share a
+    client."""
 
     def __init__(self, registry: Registry, now_s: Callable[[], float] = time.monotonic) -> None:
         self._registry = registry
         self._schemas: RequestCache[tuple[int, bool], RegisteredSchema | None] = RequestCache(MAX_SCHEMAS, now_s)
-        """The schemas by id, and whether they are serialized; None for ids that the registry does not know."""
+        """Schemas by id and whether the text is serialized; None for ids that the registry does not know."""
         self._subjects: RequestCache[int, list[str]] = RequestCache(MAX_SCHEMAS, now_s)
         self._ids: RequestCache[tuple[str, RegisteredSchema], int] = RequestCache(MAX_SCHEMAS, now_s)
 
@@ -97,8 +98,8 @@ class RegistryClient:
         return self._schemas.get((number, serialized), request, lambda schema: UNKNOWN_S if schema is None else math.inf)
 
     def referenced(self, schema: RegisteredSchema, *, serialized: bool = False) -> dict[str, RegisteredSchema]:
-        """Return the schemas to which a schema refers, also through others, by the names of the references; schemas without
-        references come first. Raises `ClientError`."""
+        """Return the schemas to which a schema refers, directly or through others, by reference name. Each schema follows those to
+        which it refers. Raises `ClientError`."""
 
         def resolve(reference: SchemaReference) -> tuple[RegisteredSchema, Sequence[SchemaReference]]:
             version = self._version(reference, serialized=serialized)
@@ -121,7 +122,8 @@ class RegistryClient:
         return schema
 
     def subjects(self, number: int) -> list[str]:
-        """Return the subjects with the schema of this id. Registries without this request have none. Raises `ClientError`."""
+        """Return the subjects with the schema of this id; none if the registry does not support the request. Raises
+        `ClientError`."""
 
         def request() -> list[str]:
             body = self._ask(f"/schemas/ids/{number}/subjects", None)
@@ -177,12 +179,12 @@ class RegistryClient:
 
 
 _clients: dict[Registry, RegistryClient] = {}
-"""The clients of this process, the most recently used last."""
+"""The cached clients of this process, the most recently used client last."""
 _clients_lock = threading.Lock()
 
 
 def client_of(registry: Registry) -> RegistryClient:
-    """Return the client that the tasks of this process share."""
+    """Return the client of a registry, which all tasks of this process share."""
     with _clients_lock:
         client = _clients.pop(registry, None) or RegistryClient(registry)
         while len(_clients) >= MAX_CLIENTS:

@@ -12,15 +12,15 @@ V = TypeVar("V")
 
 
 class RequestCache(Generic[K, V]):
-    """Keeps the most recently used results. Threads that need the same result at the same time share one request, and wait for no
-    other request."""
+    """Caches the most recently used results. Threads that need the same result at the same time share one request. Requests for
+    different results run concurrently."""
 
     def __init__(self, max_size: int, now_s: Callable[[], float]) -> None:
         self._max_size = max_size
         self._now_s = now_s
         self._lock = threading.Lock()
         self._kept: dict[K, tuple[V, float]] = {}
-        """Results with the time from which each is requested again, the most recently used last."""
+        """Results with their expiry times in seconds, the most recently used result last."""
         self._pending: dict[K, Future[V]] = {}
 
     def get(self, key: K, request: Callable[[], V], keep_s: Callable[[V], float]) -> V:

@@ -17,11 +17,11 @@ from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.protocol.remedies import name_of
 
 RENEW_AT: Final = 0.85
-"""Fraction of a session's lifetime after which a client or a node authenticates again (SaslClientAuthenticator, KIP-368)."""
+"""Fraction of a session's lifetime after which a client or broker authenticates again (SaslClientAuthenticator, KIP-368)."""
 
 
 def authenticate(exchange: Callable[[Any], Any], connecting: Connecting, address: Address) -> float:
-    """Authenticate. Returns the lifetime of the session in seconds, 0 if the session does not expire (KIP-368).
+    """Authenticate a connection. Returns the lifetime of the session in seconds; 0 if the session does not expire (KIP-368).
 
     ``exchange`` sends a request and returns the response. Raises `ClientError` if the broker rejects the client.
     """
@@ -35,8 +35,8 @@ def authenticate(exchange: Callable[[Any], Any], connecting: Connecting, address
 
 
 def authentication(connecting: Connecting, address: Address) -> Generator[Any, Any, float]:
-    """The requests of one authentication. The generator yields each request, receives its response, and returns the lifetime of the
-    session in seconds; 0 if it does not end. Raises `ClientError`."""
+    """Generate the requests of one authentication. The generator yields each request, receives its response, and returns the
+    lifetime of the session in seconds; 0 if the session does not expire. Raises `ClientError`."""
     sasl = connecting.sasl
     assert sasl is not None
     where = f"the broker at {joined_address(address)}"
@@ -69,7 +69,6 @@ def authentication(connecting: Connecting, address: Address) -> Generator[Any, A
 
 
 def _conversation(sasl: Sasl) -> Conversation:
-    """Start the SASL exchange. Raises `ClientError` if no token can be obtained."""
     if sasl.mechanism == PLAIN:
         return plain(sasl.username, sasl.password.text)
     if sasl.mechanism == OAUTHBEARER:

@@ -34,7 +34,7 @@ TRUST_STORE: Final = "ssl.truststore"
 KEY_STORE: Final = "ssl.keystore"
 ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
 FUNCTION: Final = "sasl.oauthbearer.token.function"
-"""ottla's replacement of Java's ``sasl.login.callback.handler.class``."""
+"""The Python function that returns a token, in place of Java's ``sasl.login.callback.handler.class``."""
 
 TAKEN: Final = frozenset(
     {
@@ -101,8 +101,8 @@ NOT_TAKEN: Final = MappingProxyType(
 )
 OF_CONNECTIONS: Final = ("bootstrap.", "security.", "sasl.", "ssl.")
 _SURELY: Final = 0.85
-"""Similarity (`difflib`) from which an unknown option is refused as a misspelling. Less similar names may be a producer's
-options."""
+"""An unknown option is refused as a misspelling if its similarity (`difflib`) to a known option is at least this. Less similar
+names may be options of producers."""
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -115,7 +115,7 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 class Pem(msgspec.Struct, frozen=True):
-    """PEM text, in a file on the connecting machine or as the value of ``option``. With a ``password`` the file is PKCS12."""
+    """PEM text, in a file on the machine that connects or as the value of ``option``. With a ``password`` the file is PKCS12."""
 
     option: str
     location: str = ""
@@ -293,9 +293,9 @@ def _pem(
 
 
 def _store_password(given: Mapping[str, Any], store: str, prefix: str) -> Secret | None:
-    """Return the password of a PKCS12 store; None for PEM. Without a type, a password says that the store is PKCS12.
+    """Return the password of a PKCS12 store; None for PEM. Without a type, a store with a password is PKCS12.
 
-    Java's default type is JKS, and Java reads PKCS12 with that type, too.
+    The type JKS is accepted, because it is Java's default, with which Java also reads PKCS12.
     """
     password = given.get(f"{store}.password")
     kind = str(given.get(f"{store}.type", "PEM" if password is None else "PKCS12")).upper()
@@ -314,8 +314,8 @@ def conversion(location: object) -> str:
     """Return a text that explains how to convert a Java store to PEM."""
     store = location or "STORE"
     return (
-        f"`keytool -importkeystore -srckeystore {store} -destkeystore store.p12 -deststoretype PKCS12` and"
-        " `openssl pkcs12 -in store.p12 -nodes -out store.pem` make one of another"
+        f"convert a Java store with `keytool -importkeystore -srckeystore {store} -destkeystore store.p12 -deststoretype PKCS12`"
+        " and `openssl pkcs12 -in store.p12 -nodes -out store.pem`"
     )
 
 

@@ -1,7 +1,6 @@
-"""The HTTP client for schema registries and token endpoints, which get a secret in a header.
-
-The client follows no redirect, which would send the secret to another host. The size and time of a response are limited, and
-an error is one line without secrets.
+"""The HTTP client for schema registries and token endpoints. Requests contain a secret in a header, so the client follows no
+redirect, which could send the secret to another host. The size and time of a response are limited, and an error is one line without
+secrets.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import msgspec
 from ottla.client.errors import ClientError
 
 TIMEOUT_S: Final = 10.0
-"""Timeout in seconds for a whole response, and for each read."""
+"""Timeout, in seconds, for a whole response and for each read of the socket."""
 MAX_ANSWER_BYTES: Final = 4 << 20
 MAX_ERROR_BYTES: Final = 1_000
 _PIECE_BYTES: Final = 64 << 10
@@ -35,7 +34,7 @@ class HttpResponse(msgspec.Struct, frozen=True):
 
 def check_url(what: str, url: str, instead: str) -> None:
     """Raise `ClientError` for a URL that is not HTTP or contains a password, because errors show URLs. ``what`` is the URL's name
-    in the error, ``instead`` the way to give the password."""
+    in the error. ``instead`` says how to give the password."""
     try:
         parts = urllib.parse.urlsplit(url)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -49,7 +48,7 @@ def check_url(what: str, url: str, instead: str) -> None:
 
 
 class _Staying(urllib.request.HTTPRedirectHandler):
-    """Returns a redirect like any other response."""
+    """Returns redirects as responses instead of following them."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

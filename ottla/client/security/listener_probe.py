@@ -1,7 +1,6 @@
 """After a failed connection, finds out whether the listener uses TLS and SASL.
 
-A broker just closes the connection of a client that uses the wrong security protocol, so the failure itself does not show the
-reason.
+If a client uses the wrong security protocol, a broker just closes the connection, so the failure does not show the reason.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 MAX_ANSWER_BYTES: Final = 1 << 20
 _CORRELATION_ID: Final = 0x6F74746C
-"""A correlation id that does not occur in the TLS records that a broker may send."""
+"""A correlation id that cannot be mistaken for the bytes of a TLS record."""
 _NO_MECHANISM: Final = "?"
 
 
@@ -47,7 +46,7 @@ def diagnosis(address: Address, connecting: Connecting) -> str | None:
 
 
 def login_demand(address: Address, connecting: Connecting) -> str | None:
-    """Say that a listener without TLS requires clients to authenticate, if ``connecting`` has no SASL; else return None."""
+    """Return the error for a client without SASL settings whose listener requires authentication without TLS; else None."""
     if connecting.sasl is not None:
         return None
     shaken = ask_plainly(address, SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=_NO_MECHANISM))

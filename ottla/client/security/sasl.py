@@ -20,10 +20,10 @@ import msgspec
 Conversation = Generator[bytes, bytes, None]
 
 MIN_ITERATIONS: Final = 4_096
-"""Minimum number of SCRAM iterations, as in Kafka's client. With fewer iterations a false broker could guess the password from the
+"""Minimum number of SCRAM iterations, as in Kafka's client. With fewer iterations a fake broker could guess the password from the
 client's proof."""
 MAX_ITERATIONS: Final = 1_000_000
-"""Maximum number of SCRAM iterations, about a second of hashing. Kafka creates credentials with at most 16,384."""
+"""Maximum number of SCRAM iterations, which take about a second. Kafka creates credentials with at most 16,384."""
 MAX_CHALLENGE_BYTES: Final = 64 << 10
 _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _SERVER_FIRST: Final = re.compile(r"r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9+/=]+),i=([1-9][0-9]{0,8})(?:,.*)?", re.DOTALL)

@@ -35,7 +35,7 @@ _OTHER_HOST: Final = frozenset({62, 64})
 
 
 class _Contents(msgspec.Struct, frozen=True):
-    """The cache key of a TLS context. It has the contents of PEM files, so that a changed file leads to a new context."""
+    """The cache key of a TLS context. It contains the contents of PEM files, so that a changed file leads to a new context."""
 
     trusted: Secret | None
     certificate: Secret | None
@@ -49,7 +49,7 @@ class _Contents(msgspec.Struct, frozen=True):
 
 
 def wrapped(raw: socket.socket, tls: Tls, address: Address) -> ssl.SSLSocket:
-    """Wrap a socket in TLS. Raises `ClientError` for an error that a retry does not fix, and OSError for other errors."""
+    """Start TLS on a socket. Raises `ClientError` for an error that a retry does not fix, and OSError for other errors."""
     context = context_of(tls)
     try:
         return context.wrap_socket(raw, server_hostname=address[0])
@@ -79,7 +79,7 @@ def context_of(tls: Tls) -> ssl.SSLContext:
 
 
 def _read(pem: Pem | None, key_password: Secret | None, *, has_key: bool) -> Secret | None:
-    """Return the PEM text of a store. The key of a PKCS12 store is encrypted with ``key_password``, if there is one."""
+    """Return the PEM text of a store. The key of a PKCS12 store is encrypted with ``key_password``, if that is set."""
     if pem is None:
         return None
     if pem.text is not None:
@@ -101,7 +101,6 @@ def _read(pem: Pem | None, key_password: Secret | None, *, has_key: bool) -> Sec
 
 
 def _from_pkcs12(data: bytes, pem: Pem, password: str, key_password: Secret | None, *, has_key: bool) -> bytes:
-    """Convert a PKCS12 store to PEM. Raises `ClientError`."""
     from ottla.security.tls.key_stores import KeyStoreError, certificates_of_store, from_store
 
     try:
@@ -152,7 +151,7 @@ def _show(context: ssl.SSLContext, contents: _Contents) -> None:
             context.load_cert_chain(certificate, key, password)
     except (ssl.SSLError, ValueError):
         if is_asked:
-            said = "is missing for" if contents.password is None else "is not that of"
+            said = "is missing for" if contents.password is None else "is not the password of"
             raise ClientError(f"{contents.prefix}ssl.key.password {said} {contents.key_option}") from None
         raise ClientError(f"{contents.key_option}: certificate and key cannot be read, or do not belong together") from None
 
@@ -186,7 +185,7 @@ def refusal_of(error: ssl.SSLError, tls: Tls, address: Address) -> str | None:
 
 
 def distrust_of(error: ssl.SSLCertVerificationError, tls: Tls, address: Address, certificate: dict[str, Any]) -> str:
-    """Return the reason that the broker's certificate is not trusted. ``certificate``: see `shown_certificate`."""
+    """Return the reason that the broker's certificate is not trusted. ``certificate`` is the result of `shown_certificate`."""
     host, port = address
     if error.verify_code in _OTHER_HOST:
         names = ", ".join(value for _, value in certificate.get("subjectAltName", ())) or _name(certificate.get("subject"))

@@ -31,7 +31,7 @@ class _Claims(msgspec.Struct):
 
 
 class EndpointTokens:
-    """Caches tokens of endpoints for 80 % of their lifetime, because a client authenticates once per broker."""
+    """Caches tokens of endpoints for 80 % of their lifetime, because a client authenticates at each broker."""
 
     def __init__(self, now_s: Callable[[], float] = time.time) -> None:
         self._now_s = now_s
@@ -99,7 +99,7 @@ def _checked(given: object, who: str) -> Token:
 
 
 def expiry_of(token: str) -> float | None:
-    """Return the expiry of a JSON Web Token, in seconds since 1970; None without expiry and for other tokens."""
+    """Return the expiry of a JSON Web Token, in seconds since 1970; None if the token has no expiry or another format."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

@@ -28,7 +28,7 @@ def unsecured_login(options: Mapping[str, str], now_s: Callable[[], float]) -> C
 
     claims: dict[str, Any] = {**of("StringClaim_")}
     for name, value in of("ListClaim_").items():
-        # The first character of the value separates the list's elements.
+        # The first character of a ListClaim's value separates the elements.
         claims[name] = value[1:].split(value[0]) if value else []
     for name, value in of("NumberClaim_").items():
         claims[name] = _number(f"{OPTIONS}NumberClaim_{name}", value)

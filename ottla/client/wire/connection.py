@@ -1,7 +1,8 @@
 """A connection to one broker: versions, correlation ids, several requests in flight, and authentication.
 
-ApiVersions is the first request. A broker that does not support the client's version of ApiVersions responds in version 0 with its
-versions (KIP-511), and the client repeats the request. Each request is sent in the newest version that both sides support.
+ApiVersions is the first request. A broker that does not support the client's version of ApiVersions responds in version 0 with the
+versions that it supports (KIP-511), and the client repeats the request. Other requests are sent in the newest version that client
+and broker support.
 """
 
 from __future__ import annotations
@@ -26,18 +27,20 @@ if TYPE_CHECKING:
 CLIENT_ID: Final = "ottla-client"
 SOFTWARE_VERSION: Final = "1"
 MAX_ANSWER_BYTES: Final = 128 << 20
-"""Maximum size of a response, in bytes. Fetch requests less, but a single batch may be larger."""
+"""Maximum size of a response, in bytes. Fetch requests ask for less, but a broker returns a larger batch whole."""
 MAX_STRANGERS_ANSWER_BYTES: Final = 1 << 20
 """Maximum size of a response, in bytes, until ApiVersions and authentication have succeeded."""
 NEWEST_BY_NAME: Final = {"Produce": 12, "Fetch": 12, "OffsetCommit": 9, "OffsetFetch": 9, "TxnOffsetCommit": 5}
-"""The last versions that identify topics by name instead of id (KIP-516, KIP-848), because users of the client give names."""
+"""Maximum versions that identify topics by name. Newer versions need topic ids (KIP-516, KIP-848), but users of the client give
+names."""
 NEWEST_OF_CLIENTS: Final = {"AddPartitionsToTxn": 3}
-"""The last versions for clients. Only brokers send newer versions."""
+"""Maximum versions that clients may send. Only brokers send newer versions."""
 NEWEST_OF_VERSION_1: Final = {"EndTxn": 4, "Produce": 11, "TxnOffsetCommit": 4}
-"""The last versions of requests for transaction version 1. Kafka's clients send newer versions only if the cluster's
-``transaction.version`` is at least 2 (TransactionManager.isTransactionV2Enabled)."""
+"""Maximum versions while the cluster's ``transaction.version`` is below 2, as in Kafka's clients
+(TransactionManager.isTransactionV2Enabled)."""
 OLDEST: Final = {"ListOffsets": 2, "Metadata": 4, "SaslHandshake": 1}
-"""Minimum versions, for isolation levels, for Metadata without automatic creation of topics, and for SaslAuthenticate."""
+"""Minimum versions: ListOffsets with isolation levels, Metadata that can avoid creating topics, and SaslHandshake for use with
+SaslAuthenticate."""
 _KEYS: Final = {entry.name: key for key, entry in APIS.items()}
 _TLS_ALERT: Final = 0x15
 _UNSUPPORTED: Final = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
@@ -47,8 +50,8 @@ class BrokerConnection:
     """A connection to one broker. After an OSError the connection cannot be used any longer.
 
     Raises `ClientError` if the server is not Kafka or rejects the client. The client authenticates with the credentials in
-    ``connecting``, if any; a failure before the first response is explained by a probe of the listener. ``oldest`` has minimum
-    versions by API name.
+    ``connecting``, if any. If a request fails before the first response, the listener is probed to explain the failure. ``oldest``
+    has minimum versions by API name.
     """
 
     def __init__(
@@ -88,12 +91,12 @@ class BrokerConnection:
         self._limit_bytes = MAX_ANSWER_BYTES
 
     def call(self, request: Any, at_most: int | None = None) -> Any:
-        """Send a request and return the response. Raises `UnsupportedRequest` if the sides share no version, `NotKafka` for an
-        invalid response."""
+        """Send a request and return the response. Raises `UnsupportedRequest` if client and broker share no version, `NotKafka` for
+        an invalid response."""
         return self.receive(self.send(request, at_most))
 
     def send(self, request: Any, at_most: int | None = None) -> tuple[int, int]:
-        """Send a request without waiting. Returns the argument for `receive`. Raises `UnsupportedRequest`."""
+        """Send a request without waiting for the response. Returns the argument for `receive`. Raises `UnsupportedRequest`."""
         key, version = self._choose(request, at_most)
         if self._renew_at_s is not None and monotonic_s() >= self._renew_at_s:
             self._renew()
@@ -194,7 +197,8 @@ class BrokerConnection:
         return {a.api_key: (a.min_version, a.max_version) for a in answer.api_keys}
 
     def _explained(self, error: OSError | ClientError) -> Exception:
-        """Return an error that explains the failure by the listener's security protocol, else ``error``."""
+        """Return an error that names a wrong security protocol as the cause, if a probe of the listener finds one, else
+        ``error``."""
         if self._is_known or self._connecting is None:
             return error
         from ottla.client.security.listener_probe import explained

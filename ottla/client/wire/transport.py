@@ -35,9 +35,8 @@ Connect = Callable[[Address, float], Transport]
 class SocketTransport:
     """A connection over a socket, by default TCP, with TLS if configured.
 
-    Raises `ClientError` for a TLS error that a retry does not fix.
-
-    ``opened`` is a connected socket, which is used in place of a new one and closed with the transport.
+    Raises `ClientError` for a TLS error that a retry does not fix. ``opened`` is a connected socket to use in place of a new one;
+    it is closed with the transport.
     """
 
     def __init__(

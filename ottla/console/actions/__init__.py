@@ -1,4 +1,4 @@
-"""Actions: the changes that a user makes on a console page, carried out as a Kafka client, so that they work with any Kafka.
+"""Actions: the changes that a user makes on a console page, sent as Kafka requests, so that they work with any Kafka cluster.
 
 - `action`: what an action is, the preview that the user confirms, and the result.
 - `configs`: sets and unsets configs of topics, brokers and groups.

@@ -1,4 +1,4 @@
-"""The interface of an action, its preview, which the user confirms, and its result."""
+"""The interface of an action, of the preview that the user confirms, and of the result."""
 
 from __future__ import annotations
 
@@ -12,22 +12,20 @@ from ottla.client.cluster import BrokerConnections
 from ottla.protocol.topic_partition import MAX_PARTITION
 
 ROWS_SHOWN: Final = 200
-"""Maximum number of rows of a preview or a result."""
 
 Name = Annotated[str, msgspec.Meta(max_length=8_000)]
-"""The name of a topic, group and so on. In requests a name has at most 32,767 bytes, and a character has up to four."""
+"""The name of a topic, group and so on. Requests limit a name to 32,767 bytes, and a character has up to four bytes."""
 Offset = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Partition = Annotated[int, msgspec.Meta(ge=0, le=MAX_PARTITION)]
 
 
 class Effects(msgspec.Struct, frozen=True, kw_only=True):
-    """The effects of an action, before (preview) or after it, as a table with a text above it.
+    """The table and the texts that a page shows before an action (the preview) or after it.
 
     ``command`` has the arguments of the equivalent ``ottla`` command. ``warning`` says what cannot be undone or has no effect,
-    ``said`` what was done.
-    ``page`` and ``parameters`` are the address of the page to show next, or to link to.
-    ``confirmed`` are parameters of the action that a page adds when the user confirms the preview. They hold what the preview has
-    looked up, such as the offset of a time, so that the action does what the user has seen.
+    ``said`` what was done. ``page`` and ``parameters`` are the address of the page to show next, or to link to. ``confirmed`` are
+    parameters of the action that a page adds when the user confirms the preview. They hold values that the preview has looked up,
+    such as the offset of a time, so that the action does what the user has seen.
     """
 
     command: Sequence[str] = ()
@@ -59,27 +57,26 @@ def shortened(rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
 
 
 def named(name: str) -> list[str]:
-    """Return the arguments for a name, which may begin like an option."""
+    """Return the command arguments for a name. A name that begins with ``-`` follows ``--``."""
     return ["--", name] if name.startswith("-") else [name]
 
 
 def option(name: str, value: object) -> list[str]:
-    """Return the arguments of an option; none if its value is None. The value may begin like an option."""
+    """Return the command arguments for an option; none if its value is None. A value that begins with ``-`` follows ``=``."""
     if value is None:
         return []
     return [f"{name}={value}"] if str(value).startswith("-") else [name, str(value)]
 
 
 def command_line(arguments: Iterable[str], of_cluster: Iterable[str]) -> str:
-    """Format the equivalent command for a shell. ``of_cluster`` has the options by which a command finds the cluster. They precede
-    names after ``--``."""
+    """Format the equivalent command for a shell. ``of_cluster`` has the connection options, which are inserted before ``--``."""
     arguments = list(arguments)
     at = arguments.index("--") if "--" in arguments else len(arguments)
     return " ".join(map(_quoted, ["ottla", *arguments[:at], *of_cluster, *arguments[at:]]))
 
 
 def _quoted(text: str) -> str:
-    """Quote an argument for bash. The bytes of text that is not printable become escapes, so that nothing is lost in a terminal."""
+    """Quote an argument for bash. Bytes of an unprintable argument become escape sequences, which a terminal does not change."""
     if text.isprintable():
         return shlex.quote(text)
     data = text.encode("utf-8", "surrogateescape")

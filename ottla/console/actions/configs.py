@@ -14,7 +14,7 @@ from ottla.console.actions.action import Effects, Name, option
 
 Kind = Literal["topic", "broker", "group"]
 DEFAULT_NAME = "default"
-"""The name of all brokers together in ``ottla config``."""
+"""The name in ``ottla config`` that selects all brokers."""
 HIDDEN = "(hidden)"
 """Replaces the value of a sensitive config, also in the equivalent command."""
 
@@ -36,7 +36,9 @@ class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if config is None and self.name:
             raise ClientError(f"unknown config {self.key!r} of {self.kind} {self.name!r}")
         if config is not None and config.read_only:
-            raise ClientError(f"{self.key} cannot be changed while the broker runs; set it in its properties and restart it")
+            raise ClientError(
+                f"{self.key} cannot be changed while the broker runs; set it in the broker's properties and restart the broker"
+            )
         is_secret = _is_sensitive(brokers, self.key) if config is None else config.sensitive
         before = HIDDEN if is_secret else "not set" if config is None else config.value
         value = HIDDEN if is_secret else self.value
@@ -64,6 +66,7 @@ class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def _is_sensitive(brokers: BrokerConnections, key: str) -> bool:
-    """Whether a config that is not set for all brokers is sensitive. Only the configs of a single broker say so."""
+    """Whether a config is sensitive, according to the configs of one broker: a response about all brokers has only the configs that
+    are set."""
     known = get_configs(brokers, ConfigKind.BROKER, str(brokers.nodes()[0].node_id))
     return any(config.name == key and config.sensitive for config in known)

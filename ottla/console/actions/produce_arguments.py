@@ -19,8 +19,8 @@ def produce_arguments(
     partition: int | None,
     options: Sequence[str] = (),
 ) -> tuple[list[str], str]:
-    """Return the arguments, with ``options`` before the topic, or no arguments and the reason. Bytes that are not UTF-8 become
-    surrogate escapes."""
+    """Return the arguments, with ``options`` before the topic, or no arguments and the reason why there is no command. Bytes that
+    are not UTF-8 become surrogate escapes."""
     problem = _problem(key, value, headers)
     if problem:
         return [], problem

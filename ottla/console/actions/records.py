@@ -86,14 +86,12 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return Effects(said=said, page="messages", parameters=parameters)
 
     def _check(self) -> None:
-        """Raise `ClientError` for a record that no broker would accept."""
         if self.value is None and self.key is None:
             raise ClientError("a tombstone needs the key of the records that it deletes; give a key")
         if self.transaction is not None and not self.transaction.id:
             raise ClientError("the transactional id is empty; give one")
 
     def _command(self) -> tuple[list[str], str]:
-        """Return the arguments of the equivalent command, or no arguments and the reason."""
         options: list[str] = []
         if self.transaction is not None:
             options += option("--transactional-id", self.transaction.id)
@@ -105,8 +103,8 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Delete the records before a place, in one partition or in all.
 
-    ``offsets`` are the new log start offsets by partition that the preview shows. `run` deletes up to these, because the place may
-    be another offset by then. Without them, `run` looks up the place.
+    ``offsets`` are the new log start offsets by partition that the preview has shown. `run` deletes up to these offsets, because
+    the place ``before``, such as a time, may have another offset meanwhile. Without ``offsets``, `run` looks up the place.
     """
 
     topic: Name
@@ -137,7 +135,7 @@ class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def _planned(self, brokers: BrokerConnections) -> list[tuple[int, int, int, int]]:
         """Return partition, log start offset, new log start offset and end of each partition in which records will be deleted.
 
-        An offset outside of the log becomes log start or end. Raises `ClientError` if there is nothing to delete.
+        A place after the log end becomes the log end. Raises `ClientError` if there is nothing to delete.
         """
         indexes = brokers.partitions(self.topic) if self.partition is None else [self.partition]
         rows = planned_deletions(brokers, self.topic, indexes, self.before)

@@ -41,8 +41,8 @@ _places: Final = threading.BoundedSemaphore(MAX_AT_ONCE)
 def carried_out(
     name: str, body: bytes, new_client: Callable[[], KafkaClient], of_cluster: Iterable[str], *, is_preview: bool
 ) -> dict[str, Any]:
-    """Carry out an action or preview it, and return its `Effects`. ``of_cluster`` are the options of the equivalent command that
-    name the cluster. Raises `CommandRefused`."""
+    """Carry out an action or preview it, and return its `Effects`. ``of_cluster`` has the connection options of the equivalent
+    command. Raises `CommandRefused`."""
     kind = ACTIONS.get(name)
     if kind is None:
         raise CommandRefused(404, f"unknown action {name!r}; the actions are {', '.join(ACTIONS)}")

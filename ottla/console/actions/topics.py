@@ -59,7 +59,7 @@ class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class AddPartitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Raise the number of a topic's partitions."""
+    """Increase the number of a topic's partitions."""
 
     topic: Name
     partitions: Annotated[int, msgspec.Meta(ge=1, le=MAX_PARTITION)]
@@ -83,7 +83,7 @@ class DeleteTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def preview(self, brokers: BrokerConnections) -> Effects:
         what = counted(len(brokers.partitions(self.topic)), "partition")
-        # A topic can be deleted even if a partition has no leader, and so no offsets to count.
+        # Offsets cannot be counted if a partition has no leader, but the topic can be deleted.
         with suppress(KafkaAnswered):
             what += f" with {counted(sum(end - start for start, end in ranges(brokers, self.topic).values()), 'offset')}"
         warning = f"{what} will be deleted; this cannot be undone"

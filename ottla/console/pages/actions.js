@@ -10,7 +10,8 @@ const PREVIEW_AFTER_MS = 200;
 // - name: its name on the server; title and confirm: the texts of the dialog and of its confirming button;
 // - fields: each with name, label, kind (text, number, long, choice, check, time), and optional value, options, hint,
 //   isRequired, and when (a function of all values that returns whether to show the field);
-// - request: a function from the values to the parameters; isDanger; goes: whether to go to the page in the response.
+// - request: a function from the values to the parameters; isDanger: whether the confirming button is red;
+//   goes: whether to go to the page in the response.
 export function act(text, action, label = null) {
   if (isReadOnly) return null;
   return el("button", { type: "button", "data-act": action.name, "aria-label": label, onclick: () => open(action) }, text);
@@ -104,7 +105,7 @@ function open(action) {
     clearTimeout(timer);
     asked += 1;
     dialog.remove();
-    // The page may have replaced the button meanwhile.
+    // The page may have replaced the button that opened the dialog, so find it by its name.
     [...document.querySelectorAll("[data-act]")].find((one) => nameOf(one) === opener)?.focus();
   }
 

@@ -48,7 +48,8 @@ function unquoted(text) {
   }
 }
 
-// Moves the token from the address to the tab's storage. It is in the fragment, which browsers send to no server.
+// Moves the token from the address to the tab's storage. The address has the token in its fragment, which browsers send to no
+// server.
 function takeToken() {
   const name = "#token=";
   if (!location.hash.startsWith(name)) return;
@@ -196,7 +197,7 @@ function askForToken(why) {
     setToken(field.value.trim());
     show();
   };
-  const label = el("label", { for: "token" }, `Token from ${isElsewhere ? "the address that ottla console has printed" : "the broker's ready line"}: `);
+  const label = el("label", { for: "token" }, `Token from ${isElsewhere ? "the address that ottla console has printed" : "the line that the broker has printed at its start"}: `);
   main.replaceChildren(el("form", { onsubmit: taken }, label, field, el("button", {}, "continue")));
 }
 

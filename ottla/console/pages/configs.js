@@ -44,7 +44,7 @@ function narrow() {
 const value = (row, text) => row.is_sensitive ? el("span", { class: "note" }, "hidden") : el("span", { class: "text" }, text ?? "");
 
 function edits(kind, name, row) {
-  if (row.is_read_only) return el("span", { class: "note" }, "fixed at the start");
+  if (row.is_read_only) return el("span", { class: "note" }, "set only at the broker's start");
   return [act("edit", set(kind, name, row), `edit ${row.name}`), row.is_own ? act("unset", unset(kind, name, row), `unset ${row.name}`) : null];
 }
 

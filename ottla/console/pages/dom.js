@@ -53,7 +53,7 @@ export function table(columns, rows, kind = null) {
   return scroll(el("table", { class: kind }, head, el("tbody", {}, rows.map(line))), "table");
 }
 
-// Wraps an element that may be wider than the screen, so that it scrolls without the page.
+// Wraps an element that may be wider than the screen, so that the element scrolls and the page does not.
 export const scroll = (wide, name) => el("div", { class: "scroll", "data-name": name }, wide);
 
 export function pairs(rows) {

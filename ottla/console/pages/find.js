@@ -44,7 +44,7 @@ export function find() {
     const parts = Object.entries(KINDS).filter(([kind]) => found[kind].length).flatMap(([kind, [text, page, parameter]]) => [
       el("h2", {}, text), el("ul", {}, found[kind].map((name) => el("li", {}, link(name, page, { [parameter]: name })))),
     ]);
-    results.replaceChildren(...(parts.length ? parts : [el("p", { class: "note" }, "nothing has this name")]),
+    results.replaceChildren(...(parts.length ? parts : [el("p", { class: "note" }, "no name contains this text")]),
       ...found.missing.map((line) => el("p", { class: "note" }, `not searched: ${line}`)));
     const links = [...results.querySelectorAll("a")];
     for (const each of links) each.addEventListener("click", () => dialog.close());

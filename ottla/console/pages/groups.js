@@ -21,9 +21,9 @@ export const group = {
     link("configs", "configs", { kind: "group", name }), act("reset the offsets", reset(name)), act("delete the group", remove(name)))),
   draw: (g, p) => [
     pairs([["type", g.type], ["state", g.state], ["assignor", g.assignor || "-"]]),
-    el("h2", {}, "Why it has this lag"),
+    el("h2", {}, "Why the group has this lag"),
     el("ul", { id: "why" }, g.why.map((line) => el("li", {}, line))),
-    g.holders.length ? el("p", {}, "Transactions that hold back the group: ", g.holders.map((id) => [link(id, "transaction", { id }), " "]),
+    g.holders.length ? el("p", {}, "Open transactions that the group waits for: ", g.holders.map((id) => [link(id, "transaction", { id }), " "]),
       g.more_holders ? `and ${number(g.more_holders)} more` : "") : null,
     el("h2", {}, "Positions"),
     pager("group", p, g.part),
@@ -55,7 +55,7 @@ function topicOrPartition(text) {
   return { topic, partition: partition === undefined ? null : Number(partition) };
 }
 
-const unknownLag = (row) => row.end === null ? "unknown: no replica here" : `- (no committed offset; ${number(row.unread)} from earliest)`;
+const unknownLag = (row) => row.end === null ? "unknown: this broker has no replica" : `- (no committed offset; ${number(row.unread)} from earliest)`;
 
 const lag = (row) => row.uncommitted ? `${number(row.lag)}, and ${number(row.uncommitted)} partitions without a committed offset` : row.lag;
 

@@ -35,7 +35,7 @@ function form(p) {
   isPaused = false;
   pause.addEventListener("click", () => {
     isPaused = !isPaused;
-    pause.textContent = isPaused ? "go on" : "pause";
+    pause.textContent = isPaused ? "continue" : "pause";
     pause.setAttribute("aria-pressed", String(isPaused));
     document.dispatchEvent(new Event("selectionchange"));
   });

@@ -48,8 +48,8 @@ function row(event, y, x, of, first, writer) {
     svg("circle", { cx: coordinator, cy: y, r: 4 }), svg("text", { x: coordinator + 9, y: y + 4 }, text));
 }
 
-// Returns the client that has written each event, which no log contains: the client that sent a request with the same producer id
-// and epoch, else the client of the last request.
+// Returns the client that caused each event. No log contains it, so it is the client that sent a request with the same producer id
+// and epoch, else the client of the last request before the event.
 function writersOf(events, first) {
   const key = (event) => `${event.producer_id} ${event.producer_epoch}`;
   const asking = events.filter((event) => event.kind === "request" && event.where.startsWith("from "));

@@ -1,4 +1,4 @@
-"""Faults as values, and the `Interception` that carries them out. docs/faults.md describes them for users.
+"""Faults, which tests configure, and the `Interception` that applies them in a broker. docs/faults.md describes them for users.
 
 - `added_fault`: the state of a fault that was added to a broker: matches, hits, and held requests and transactions.
 - `api_names`: parses names of APIs, of their fields and of Kafka's errors. The error for a wrong name suggests the nearest names.
@@ -8,7 +8,7 @@
 - `hits`: descriptions of the requests and transactions that a fault hit.
 - `matching`: decides whether a fault matches a request or a transaction.
 - `parsing`: parses faults from JSON or YAML.
-- `rates`: the byte rates by which faults slow down requests and responses.
+- `rates`: the byte rates to which faults limit requests and responses.
 - `registry`: the faults of one broker, and the `Interception` that the broker calls.
 - `remote_faults`: adds and reads faults of a broker in another process, through the broker's control API.
 - `request_targets`: finds the topics, partitions, groups and transactional ids in a request, by the fields' names in Kafka's

@@ -1,4 +1,4 @@
-"""The state of a fault that was added to a broker: matches, hits, and held requests and transactions. Owned by the event loop."""
+"""The state of a fault that was added to a broker: matches, hits, and held requests and transactions."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ log = structlog.get_logger("faults")
 
 
 class FaultView(msgspec.Struct, kw_only=True):
-    """The state of a fault at one moment, for display."""
+    """The state of a fault at one moment, as the control API returns it."""
 
     id: int
     fault: Fault
     hits: int
     matched: int
-    """Number of requests, transactions or TLS handshakes that matched the conditions, hit or not."""
+    """Number of requests, transactions or TLS handshakes that met the conditions, whether the fault hit them or not."""
     is_spent: bool
     newest_hits: list[Hit]
 
 
 class AddedFault:
-    """A fault that was added to a broker. A fault with its maximum number of hits stays in the list, so that the hits can be
-    read."""
+    """A fault that was added to a broker. After its last hit it stays in the list of faults, so that its hits can be read."""
 
     def __init__(self, fault_id: int, fault: Fault, remove: Callable[[int], object]) -> None:
         self.id = fault_id
@@ -49,7 +48,6 @@ class AddedFault:
         self.hits = 0
         self.newest_hits: deque[Hit] = deque(maxlen=HITS_KEPT)
         self.on_hit: list[Callable[[AddedFault], None]] = []
-        """Functions that are called at each hit, in order."""
         self.latch = Latch()
         """Opened when the fault is removed, which releases all held requests and transactions."""
         self.rate = ByteRate(fault.bytes_per_second) if fault.bytes_per_second else None
@@ -68,7 +66,7 @@ class AddedFault:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the fault has its maximum number of hits."""
+        """Whether the fault has reached its maximum number of hits."""
         return self._limit is not None and self.hits >= self._limit
 
     @property
@@ -78,11 +76,11 @@ class AddedFault:
         return not self.is_spent or (self.point is not None and self.fault.hold is not None)
 
     def remove(self) -> None:
-        """Remove the fault, and release everything that it holds. A second call does nothing."""
+        """Remove the fault, and release its held requests and transactions. A second call does nothing."""
         self._remove(self.id)
 
     def when_hits(self, count: int, then: Callable[[], None]) -> Callable[[], None]:
-        """Call ``then`` when the fault has ``count`` hits, at once if it already has. Returns a function that cancels the call."""
+        """Call ``then`` when the fault has ``count`` hits, which may be at once. Returns a function that cancels the call."""
         if self.hits >= count:
             then()
             return lambda: None

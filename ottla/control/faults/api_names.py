@@ -32,8 +32,7 @@ def too_large() -> FaultError:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text has the ASCII digits of an int16. Other Unicode digits are excluded, because `int` does not accept all of
-    them."""
+    """Whether a text consists of at most `MAX_DIGITS` ASCII digits. `int` does not accept all other Unicode digits."""
     return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
 
 
@@ -53,7 +52,7 @@ def one_of(names: Iterable[str]) -> str:
 
 
 def unknown(what: str, name: object, names: Iterable[str]) -> FaultError:
-    """Create the error for an unknown name: ``unknown API 'EndTx'; is it EndTxn or EndQuorumEpoch?``"""
+    """Create the error for an unknown name: ``unknown API 'EndTx'; did you mean EndTxn or EndQuorumEpoch?``"""
     from difflib import get_close_matches
 
     by_lower = {known.lower(): known for known in names}
@@ -80,7 +79,6 @@ def error_code(error: str | int) -> int:
 ANY = "*"
 
 KEYS = {entry.name: key for key, entry in APIS.items()}
-"""API keys by Kafka's name of the API."""
 _KEYS_BY_LOWER = {name.lower(): key for name, key in KEYS.items()}
 
 
@@ -116,7 +114,7 @@ def _message(key: int, kind: str) -> type[msgspec.Struct]:
 
 
 def versions(text: str | int) -> tuple[int, int]:
-    """Return the first and the last version of ``3``, ``3-5`` or ``3+``. Raises `FaultError`."""
+    """Return the first and last version of a range: ``3``, ``3-5`` or ``3+``. Raises `FaultError`."""
     first, dash, last = str(text).replace(" ", "").partition("-")
     if not dash and first.endswith("+"):
         first, last = first[:-1], "32767"

@@ -1,4 +1,4 @@
-"""The names of Kafka's APIs, in the order of their keys, so that an editor completes them."""
+"""The names of Kafka's APIs as an enumeration, which editors can complete, in the order of the API keys."""
 
 from __future__ import annotations
 

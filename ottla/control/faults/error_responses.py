@@ -1,7 +1,7 @@
 """Puts an error into a response: for the whole request or, if the API allows this, only for the matching topics and partitions.
 
-For APIs that only read, the whole request is carried out and its response is changed. For other APIs the matching part is removed
-from the request, and its error is added to the response.
+If the API only reads, the whole request is handled, and errors replace the matching elements of the response. If the API changes
+state, the matching elements are removed from the request, and their errors are added to the response.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ PRODUCE = KEYS["Produce"]
 _SESSION_ERRORS = {
     ERRORS[name] for name in ("FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "FETCH_SESSION_TOPIC_ID_ERROR")
 }
-"""Errors of the whole Fetch response. Clients ignore other top-level error codes of Fetch, and read the partitions' error codes."""
+"""Errors that are sent as the top-level error code of Fetch. Clients ignore other top-level codes, so other errors are sent per
+partition."""
 _FROM_MINUS_ONE = ("offset", "epoch", "timestamp", "watermark", "leader_id")
 """Endings of the names of number fields whose unset value is -1."""
 
@@ -33,8 +34,8 @@ Matches = Callable[[NamedPlace], bool]
 
 
 class Refusal(NamedTuple):
-    """A refused request. If a part is handled, it is ``request``, and ``complete`` adds the errors to the handler's response.
-    Otherwise ``request`` is None, and ``response`` is sent."""
+    """A request that is refused wholly or in part. The handler gets ``request``, the part that is not refused, and ``complete``
+    adds the errors to the handler's response. If all is refused, ``request`` is None and ``response`` is sent."""
 
     request: Any
     response: Any
@@ -42,10 +43,11 @@ class Refusal(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """The fields with an API's topics and partitions, in request and response. Without ``partitions`` each topic has one error.
+    """The names of the fields for topics and partitions: ``topics`` and ``partitions`` in the request, ``answered`` and
+    ``answered_partitions`` in the response. Without ``partitions`` each topic has one error.
 
-    ``within`` is an array whose elements contain the topics: its name in the request, its name in the response, and the field that
-    identifies an element.
+    ``within`` is set if an array's elements contain the topics: the array's name in the request, its name in the response, and the
+    field that identifies an element.
     """
 
     topics: str
@@ -130,7 +132,7 @@ def _rewritten(message: Any, shapes: tuple[Shape, ...], topics: RequestTopics, c
 def _rewritten_topic(topic: Any, *, shape: Shape, topics: RequestTopics, code: int, matches: Matches) -> Any:
     name = topic_of(topic, topics)
     if not shape.partitions and matches(NamedPlace(name, TOPIC_ITSELF)):
-        # A topic with an error of its own has no partitions in the response.
+        # A topic with an error code has no partitions in the response.
         return replace(topic, error_code=code, **{shape.answered_partitions: []})
     answers = getattr(topic, shape.answered_partitions)
     told = [_refused(type(a), index_of(a), code) if matches(NamedPlace(name, index_of(a))) else a for a in answers]
@@ -138,8 +140,8 @@ def _rewritten_topic(topic: Any, *, shape: Shape, topics: RequestTopics, code: i
 
 
 def _fetch(incoming: IncomingRequest, code: int, matches: Matches) -> Refusal:
-    """Refuse partitions of a Fetch. The response with the error must not wait for data. The response of a fetch session may omit
-    unchanged partitions, so refused partitions are added."""
+    """Refuse the matching partitions of a Fetch. Its maximum wait is 0, so that the errors are sent at once. Refused partitions are
+    added to the response, because the response of a fetch session may omit unchanged partitions."""
     refused: dict[tuple[bytes, str, int], None] = {}
     by_id = incoming.version >= 13
     for topic in incoming.request.topics:
@@ -212,7 +214,8 @@ def _is_unanswered(incoming: IncomingRequest) -> bool:
 def _split_topics(
     message: Any, answer: Any, shape: Shape, topics: RequestTopics, code: int, matches: Matches
 ) -> tuple[list[Any], list[Any]]:
-    """Return the topics that stay in the request, and the error responses of all refused topics. A topic may be split."""
+    """Return the topics that remain in the request, and the error responses of refused topics. A partly refused topic is in both
+    lists."""
     topic_type, partition_type = _types(type(answer), shape)
     rest, refused = [], []
     for topic in getattr(message, shape.topics) or ():
@@ -238,7 +241,6 @@ def _split_topics(
 
 
 def _named(answer: Any, topic: Any) -> Any:
-    """Copy the topic's name and id into its response, if both messages have these fields."""
     if isinstance(topic, str):
         answer.name = topic
         return answer
@@ -287,7 +289,7 @@ def _key(topic: Any) -> tuple[Any, ...]:
 
 
 def _refused(answer: type[msgspec.Struct], index: int, code: int) -> Any:
-    """Return the response for one partition, with an error and default values."""
+    """Return the response for one partition, with the error code and default values."""
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(answer):
         if field.name in INDEX_FIELDS:
@@ -304,7 +306,6 @@ def _refused(answer: type[msgspec.Struct], index: int, code: int) -> Any:
 
 
 def _types(answer: type[msgspec.Struct], shape: Shape) -> tuple[Any, Any]:
-    """Return the structs of a topic and, if any, of a partition in a response."""
     topic = _element(answer, shape.answered)
     return topic, _element(topic, shape.answered_partitions) if shape.answered_partitions else None
 

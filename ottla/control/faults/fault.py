@@ -35,10 +35,10 @@ Moment = Literal["before", "after"]
 PointName = Literal["before-prepare", "after-prepare", "between-markers", "before-offsets", "before-complete"]
 
 WAYS = ("error", "answer", "cut", "drop_request", "drop_answer", "freeze", "hold", "kill", "refuse", "fail_handshake", "observe")
-"""Fields that determine the outcome of a request. A fault has at most one of these."""
+"""Fields that determine the outcome of a request. A fault has at most one of these fields, or both ``refuse`` and ``error``."""
 PACES = ("delay_ms", "delay_answer_ms", "throttle_ms", "bytes_per_second")
-"""Fields that slow down a request. A fault may have several of these, also together with a field of `WAYS` that sends a
-response."""
+"""Fields that slow down a request. A fault may have several of these fields, also with a field of `WAYS`. If no response is sent,
+``delay_answer_ms`` and ``throttle_ms`` are refused."""
 _OF_REQUESTS = ("version", "client_id", "group", "fields")
 _OF_CLIENTS = ("api", *_OF_REQUESTS, "topic", "partition", "transactional_id")
 """Conditions that exclude ``fail_handshake``, because a TLS handshake precedes all requests."""
@@ -46,7 +46,8 @@ _BY_MARKER = (Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS)
 
 
 class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A fault. All given conditions must match. Names are exact, or patterns with ``*``, ``?`` and ``[...]``.
+    """A fault, which hits the requests, transactions or TLS handshakes that meet all its conditions. Names are exact, or patterns
+    with ``*``, ``?`` and ``[...]``.
 
     Raises `FaultError` for a fault that is contradictory or could never be triggered.
     """
@@ -66,13 +67,13 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     """Required values of the request's fields, by their names in Kafka's schemas: ``{"committed": true}`` for EndTxn."""
 
     nth: int = 1
-    """The number of the first matching request that is hit, from 1. Earlier requests pass."""
+    """The number of the first match that is hit, from 1. Earlier matches are handled normally."""
     times: int | UnsetType | None = UNSET
-    """The maximum number of hits, or None for no limit. The default is 1; there is no limit with a probability, and for freeze,
-    hold, observe, throttle and rates."""
+    """The maximum number of hits, or None for no limit. The default is no limit with ``freeze``, ``hold``, ``observe``,
+    ``throttle_ms``, ``bytes_per_second`` or a probability below 1, otherwise 1."""
     probability: float = 1.0
     seed: int = 0
-    """The seed of the fault's own random numbers. The same seed hits the same requests."""
+    """The seed of the random numbers for ``probability``. The same seed hits the same matches."""
 
     error: str | int | None = None
     """An error by Kafka's name or number."""
@@ -91,7 +92,8 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     kill: Moment | PointName | None = None
     """The point where the broker's process ends without cleaning up, like after SIGKILL."""
     refuse: PointName | None = None
-    """The point where a transaction's next step is refused, with ``error`` if set. The coordinator or the client then retries."""
+    """The point where a transaction's next step is refused, with ``error`` or a retriable error. The coordinator or the client then
+    retries."""
     after_markers: int = 1
     """The number of markers that are written before a hit at ``between-markers``."""
     fail_handshake: bool = False
@@ -106,7 +108,7 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     throttle_ms: int = 0
     """The ``throttle_time_ms`` of the response. The connection's next request is handled only after that time (KIP-219)."""
     bytes_per_second: int = 0
-    """The rate that all matching requests and responses share."""
+    """The rate that all matching requests and responses share, in bytes per second."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -119,7 +121,7 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
 
     @property
     def limit(self) -> int | None:
-        """The maximum number of hits, with the default if ``times`` is unset, or None for no limit."""
+        """The maximum number of hits: ``times``, or its default if unset. None means no limit."""
         if self.times is not UNSET:
             return self.times
         lasts = self.freeze or self.hold or self.observe or self.throttle_ms or self.bytes_per_second or self.probability < 1

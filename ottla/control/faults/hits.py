@@ -24,7 +24,8 @@ _SECRET_CONFIG = re.compile(r"password|secret|jaas|token|\.key$")
 
 
 class Hit(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One hit of a fault: with a ``point`` on a transaction, with a ``listener`` on a TLS handshake, otherwise on a request."""
+    """One hit of a fault: on a transaction if ``point`` is set, on a TLS handshake if ``listener`` is set, otherwise on a
+    request."""
 
     api: str = ""
     version: int = 0
@@ -41,7 +42,7 @@ class Hit(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def what(self) -> str:
-        """The hit request or event, as the log shows it."""
+        """Describe the request, transaction or TLS handshake that was hit, for the log."""
         return self.point or (f"TLS handshake of {self.listener}" if self.listener else f"{self.api} {self.version}")
 
 
@@ -70,7 +71,8 @@ def of_handshake(listener: str, peer: str) -> Hit:
 
 
 def _shown(value: Any) -> Any:
-    """Convert a field to a JSON value. Of a bytes field only the length is shown, because it contains records or opaque data."""
+    """Convert a field to a JSON value. 16 bytes are shown in hexadecimal, because they are a UUID; of other bytes, such as records,
+    only the length is shown."""
     if isinstance(value, msgspec.Struct):
         shown_fields = {name: HIDDEN if name in SECRET_FIELDS else _shown(getattr(value, name)) for name in value.__struct_fields__}
         if _SECRET_CONFIG.search(str(shown_fields.get("name", ""))) and shown_fields.get("value") is not None:

@@ -15,8 +15,8 @@ CONSOLE_CLIENT_ID = "ottla-console"
 HANDLE_CLIENT_ID = "ottla-handle"
 """The client id of `ottla.Broker`, `ottla.Cluster` and the pytest plugin."""
 OWN_CLIENT_IDS = frozenset((CONSOLE_CLIENT_ID, HANDLE_CLIENT_ID))
-"""Only faults with exactly one of these client ids hit these clients. A test's counts must not depend on a browser that shows the
-console, and a test with a fault on Fetch must still be able to read records through `ottla.Broker`."""
+"""The client ids of ottla's own clients. Only a fault with exactly the same client id hits them: a test's counts must not depend on
+a browser that shows the console, and a test with a fault on Fetch must still be able to read records through `ottla.Broker`."""
 
 
 def is_like(name: str, pattern: str | None) -> bool:
@@ -26,7 +26,7 @@ def is_like(name: str, pattern: str | None) -> bool:
 
 
 class Matcher:
-    """The conditions of one fault. Cheap conditions are checked first."""
+    """The conditions of one fault, checked in the order of their cost."""
 
     __slots__ = ("_fault", "_versions", "is_final", "key", "names_places")
 
@@ -38,7 +38,7 @@ class Matcher:
         self.names_places = fault.topic is not None or fault.partition is not None
         """Whether the fault only matches certain topics or partitions."""
         self.is_final = any(getattr(fault, name) not in (None, False) for name in WAYS if name != "observe")
-        """Whether a hit of this fault determines the outcome. If so, later faults are not checked."""
+        """Whether a hit of this fault determines the outcome of a request. If so, faults that were added later are not checked."""
 
     def matches(self, incoming: IncomingRequest) -> bool:
         fault = self._fault
@@ -57,7 +57,8 @@ class Matcher:
         return not self.names_places or any(map(self.matches_place, places(incoming)))
 
     def matches_place(self, place: NamedPlace) -> bool:
-        """Whether a topic or partition of a request matches. None, which means all topics or partitions, always matches."""
+        """Whether a topic or partition of a request matches. In ``place`` None means all topics or all partitions, and always
+        matches."""
         fault = self._fault
         if place.topic is not None and not is_like(place.topic, fault.topic):
             return False

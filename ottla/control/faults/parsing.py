@@ -10,9 +10,10 @@ from ottla.control.faults.api_names import LARGEST_NUMBER, FaultError, shown, to
 from ottla.control.faults.fault import Fault
 
 MAX_TEXT_BYTES = 1 << 16
-"""Maximum size of the text, in bytes. Parsing the most deeply nested YAML of this size takes a second."""
+"""Maximum size, in bytes, of a text with faults. Parsing the most deeply nested YAML of this size takes a second."""
 MAX_VALUES = 1 << 15
-"""Maximum number of values, including the values of each alias. A text within the size limit exceeds it only with aliases."""
+"""Maximum number of values, counting the values of an alias at each use. A text within the size limit exceeds it only with
+aliases."""
 MAX_DEPTH = 40
 """Maximum nesting of lists and mappings. Kafka's messages are nested less deeply."""
 MAX_SAID = 200
@@ -20,8 +21,8 @@ MAX_SAID = 200
 
 
 def parse_faults(text: str | bytes) -> list[Fault]:
-    """Parse a JSON or YAML text with one fault or a list of faults. Raises `FaultError`, which names the invalid fault of a
-    list."""
+    """Parse a JSON or YAML text with one fault or a list of faults. Raises `FaultError`; for a list the message has the invalid
+    fault's number."""
     if len(text) > MAX_TEXT_BYTES:
         raise FaultError(f"the faults have {len(text):,} bytes; at most {MAX_TEXT_BYTES:,} are allowed")
     given = _decoded(text)
@@ -73,7 +74,7 @@ def _check_values(given: Any) -> None:
             seen += len(within)
             if seen > MAX_VALUES:
                 raise FaultError(
-                    f"the faults have too many values; at most {MAX_VALUES:,} are allowed, with those that an alias repeats"
+                    f"the faults have too many values; at most {MAX_VALUES:,} are allowed, including the values that aliases repeat"
                 )
             if depth == MAX_DEPTH:
                 raise FaultError(f"a value is nested too deeply; at most {MAX_DEPTH} levels are allowed")

@@ -1,4 +1,4 @@
-"""The byte rates by which faults slow down requests and responses."""
+"""The byte rates to which faults limit requests and responses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.broker.hooks.interception import Rate
 
 
 class ByteRate:
-    """Implements `broker.hooks.interception.Rate`: all requests and responses that a fault matches share one byte rate."""
+    """A `broker.hooks.interception.Rate` shared by all requests and responses that match one fault."""
 
     __slots__ = ("_bytes_per_ms", "_free_at_ms")
 
@@ -32,7 +32,7 @@ class _Slowest:
 
 
 def slowest(rates: Sequence[Rate]) -> Rate | None:
-    """Return a rate as slow as the slowest of ``rates``, or None if there are no rates."""
+    """Return a rate that applies the longest delay of ``rates``, or None if there are no rates."""
     if len(rates) > 1:
         return _Slowest(rates)
     return rates[0] if rates else None

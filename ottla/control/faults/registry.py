@@ -1,7 +1,7 @@
 """The faults of one broker, and the `Interception` that the broker calls.
 
-The broker's event loop owns this state. Without faults the collections of watched keys and points are empty, and the broker calls
-no function of this module.
+The broker's event loop owns this state. Without faults the collections of watched keys and points are empty, so the broker calls no
+function of this module.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def kill_process() -> None:
 
 
 class Faults:
-    """Implements `broker.hooks.interception.Interception`. Faults are checked in the order in which they were added, until one
-    determines the outcome of the request. ``kill`` ends the broker's process."""
+    """The `broker.hooks.interception.Interception` of one broker. Faults that freeze clients are checked first, the others in the
+    order in which they were added, until a fault determines the request's outcome. ``kill`` ends the broker's process."""
 
     def __init__(self, *, kill: Callable[[], None] = kill_process) -> None:
         self._kill = kill
         self._added: dict[int, AddedFault] = {}
         self._last_id = 0
-        # The API keys and points that active faults watch. These are attributes, because a call per request would cost time.
+        # The active faults by API key and by transaction point. These are attributes, because a call per request would cost time.
         self.watched_keys: dict[int, tuple[AddedFault, ...]] = {}
         self.watched_points: dict[Point, tuple[AddedFault, ...]] = {}
         self.watched_handshakes: tuple[AddedFault, ...] = ()
@@ -80,7 +80,7 @@ class Faults:
         return self._added.get(fault_id)
 
     def remove(self, fault_id: int) -> bool:
-        """Remove a fault, and release everything that it holds. Returns whether the fault existed."""
+        """Remove a fault, and release its held requests and transactions. Returns whether the fault existed."""
         added = self._added.pop(fault_id, None)
         if added is None:
             return False
@@ -90,7 +90,7 @@ class Faults:
         return True
 
     def clear(self) -> None:
-        """Remove all faults, and release everything that they hold."""
+        """Remove all faults, and release all held requests and transactions."""
         self.discard(self.set_aside())
 
     def set_aside(self) -> list[AddedFault]:
@@ -100,20 +100,20 @@ class Faults:
         return aside
 
     def put_back(self, aside: Iterable[AddedFault]) -> None:
-        """Undo `set_aside`."""
+        """Add the faults again that `set_aside` has removed."""
         self._added = {added.id: added for added in aside} | self._added
         self._sort()
 
     @staticmethod
     def discard(aside: Iterable[AddedFault]) -> None:
-        """Release everything that the faults of `set_aside` hold."""
+        """Release the requests and transactions that faults removed by `set_aside` hold."""
         for added in aside:
             log.info("fault_removed", fault=added.id, hits=added.hits)
             added.latch.open()
 
     def _sort(self) -> None:
-        """Rebuild the collections of watched keys and points. Faults that freeze clients come first, so that other faults count a
-        request of a frozen client only after the client is released."""
+        """Rebuild the collections of watched keys and points. Faults that freeze clients come first, so that other faults count the
+        request of a frozen client after its release."""
         active = sorted((a for a in self._added.values() if a.is_active), key=lambda a: not a.fault.freeze)
         self.watched_handshakes = tuple(a for a in active if a.fault.fail_handshake)
         of_requests = [a for a in active if a.point is None and not a.fault.fail_handshake]
@@ -131,7 +131,7 @@ class Faults:
                     break
         if not triggered:
             return None
-        # Create the verdict before calling `on_hit`, because such a function may remove the fault.
+        # Create the verdict before calling the functions of `on_hit`, because these may remove the fault.
         made = verdict(incoming, triggered, self._kill)
         hit = of_request(incoming)
         for added in triggered:
@@ -141,8 +141,8 @@ class Faults:
         return made
 
     def reached(self, reached: Reached) -> Latch | None:
-        """Apply the faults to a transaction at a point. Returns the latch on which the transaction must wait, if any. Raises the
-        `KafkaError` of a fault that refuses the step."""
+        """Apply the faults to a transaction that has reached a point. Returns the latch on which the transaction must wait, if any.
+        Raises the `KafkaError` of a fault that refuses the transaction's next step."""
         for added in self.watched_points.get(reached.point, ()):
             if added.holds(reached):
                 return added.latch
@@ -171,5 +171,5 @@ class Faults:
 
 
 if TYPE_CHECKING:
-    # Let mypy check the protocol.
+    # Let mypy check the class against the protocol.
     _PORT: type[Interception] = Faults

@@ -22,7 +22,7 @@ ASK_MS = 10_000
 
 
 class Conditions(TypedDict, total=False):
-    """The conditions of a fault: which requests it matches, and which of them it hits. `Fault` describes each field."""
+    """The conditions of a fault. `Fault` describes each field."""
 
     api: Api | str | int
     version: str | int
@@ -40,7 +40,7 @@ class Conditions(TypedDict, total=False):
 
 @checks_argument_types
 class RemoteFault:
-    """A fault that was added to a broker."""
+    """A fault that was added to a broker in another process."""
 
     def __init__(self, control: Callable[[], Remote], fault_id: int) -> None:
         self._control = control
@@ -61,7 +61,7 @@ class RemoteFault:
         return count
 
     def wait(self, hits: int = 1, timeout_s: float = 10.0) -> None:
-        """Wait until the fault has this number of hits. Raises TimeoutError."""
+        """Wait until the fault has this number of hits. Raises TimeoutError after ``timeout_s``."""
         deadline_s = monotonic_s() + timeout_s
         while True:
             left_ms = max(0, int((deadline_s - monotonic_s()) * 1_000))
@@ -72,7 +72,7 @@ class RemoteFault:
                 raise TimeoutError(f"fault {self.id} was triggered {answer['hits']} times in {timeout_s:g} s, not {hits} times")
 
     def remove(self) -> None:
-        """Remove the fault, and release everything that it holds. A second call does nothing."""
+        """Remove the fault, and release its held requests and transactions. A second call does nothing."""
         try:
             self._control().delete(f"/v1/faults/{self.id}")
         except ControlError as error:
@@ -96,7 +96,7 @@ class RemoteFaults:
     def add(self, fault: Fault | None = None, /, **fields: Any) -> RemoteFault:
         """Add a `Fault`, or a fault with these fields: ``add(api="EndTxn", drop_answer=True)``.
 
-        This and the following methods raise `FaultError` for an invalid fault, before a request is sent, and `ControlError` if the
+        Methods that add a fault raise `FaultError` before they send a request if the fault is invalid, and `ControlError` if the
         broker refuses it.
         """
         from ottla.control.faults.parsing import fault_of
@@ -106,11 +106,11 @@ class RemoteFaults:
         return RemoteFault(self._control, added["id"])
 
     def error(self, *, code: Code | str | int, **which: Unpack[Conditions]) -> RemoteFault:
-        """Answer requests with an error, without effect: ``error(api=Api.END_TXN, code=Error.NOT_COORDINATOR, times=2)``."""
+        """Answer requests with an error, without handling them: ``error(api=Api.END_TXN, code=Error.NOT_COORDINATOR, times=2)``."""
         return self.add(error=code, **which)
 
     def answer(self, response: Mapping[str, Any], **which: Unpack[Conditions]) -> RemoteFault:
-        """Answer requests with a whole response, by the field names of Kafka's schemas, without effect."""
+        """Answer requests with a whole response, by the field names of Kafka's schemas, without handling them."""
         return self.add(answer=dict(response), **which)
 
     def cut(self, when: Moment = "after", **which: Unpack[Conditions]) -> RemoteFault:
@@ -140,7 +140,7 @@ class RemoteFaults:
     def refuse(
         self, when: PointName, *, code: Code | str | int | None = None, after_markers: int = 1, **which: Unpack[Conditions]
     ) -> RemoteFault:
-        """Refuse the next step of transactions, with an error if ``code`` is given."""
+        """Refuse the next step of transactions with ``code``, by default with a retriable error."""
         return self.add(refuse=when, **({} if code is None else {"error": code}), **_markers(after_markers), **which)
 
     def delay(self, ms: float = 0, *, answer_ms: float = 0, **which: Unpack[Conditions]) -> RemoteFault:
@@ -152,18 +152,18 @@ class RemoteFaults:
         return self.add(throttle_ms=ms, **which)
 
     def slow(self, bytes_per_second: int, **which: Unpack[Conditions]) -> RemoteFault:
-        """Limit the rate that all matching requests and responses share."""
+        """Limit the byte rate that all matching requests and responses share."""
         return self.add(bytes_per_second=bytes_per_second, **which)
 
     def fail_handshake(
         self, *, listener: str | None = None, nth: int = 1, times: int | None = 1, probability: float = 1.0, seed: int = 0
     ) -> RemoteFault:
-        """Fail TLS handshakes of new connections, of one listener or of all."""
+        """Fail TLS handshakes of new connections on one listener or on all listeners."""
         which: dict[str, Any] = {"nth": nth, "times": times, "probability": probability, "seed": seed}
         return self.add(fail_handshake=True, **which, **({} if listener is None else {"listener": listener}))
 
     def disconnect(self, *, user: str | None = None, client_id: str | None = None) -> int:
-        """Close the connections of a user or of a client id, or of both together, once. Returns the number of connections."""
+        """Close the connections of clients with this user, this client id or both, once. Returns the number of connections."""
         closed: int = self._control().post("/v1/connections/close", _clients(user, client_id))["connections"]
         return closed
 
@@ -174,7 +174,7 @@ class RemoteFaults:
         return expired
 
     def observe(self, **which: Unpack[Conditions]) -> RemoteFault:
-        """Count and store requests without a change."""
+        """Count and store requests, but handle them normally."""
         return self.add(observe=True, **which)
 
     def all(self) -> list[RemoteFault]:
@@ -182,12 +182,12 @@ class RemoteFaults:
         return [RemoteFault(self._control, shown["id"]) for shown in self._control().get("/v1/faults")]
 
     def clear(self) -> None:
-        """Remove all faults, and release everything that they hold."""
+        """Remove all faults, and release all held requests and transactions."""
         self._control().delete("/v1/faults")
 
 
 def _name(value: Any) -> Any:
-    """Return the name of an error or API of an enumeration, which faults in JSON have too."""
+    """Return the name of an enumeration's error or API, as in a fault in JSON."""
     if not isinstance(value, Enum):
         return dict(value) if isinstance(value, Mapping) else value
     return value.value if isinstance(value.value, str) else value.name

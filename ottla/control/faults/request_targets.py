@@ -34,7 +34,7 @@ class NamedPlace(NamedTuple):
 
 
 def topic_of(entry: Any, topics: RequestTopics) -> str:
-    """Return the name of the topic that an array's element names by name or id. Returns an empty text for an unknown id."""
+    """Return the name of the topic that an array's element identifies by name or id. Returns an empty text for an unknown id."""
     for field in ("name", "topic", "topic_name"):
         name = getattr(entry, field, None)
         if name:

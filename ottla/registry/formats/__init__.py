@@ -5,7 +5,7 @@
 - `json_compatibility`: the rules by which one JSON Schema accepts all values of another.
 - `json_nodes`: JSON Schemas as typed nodes.
 - `json_schema`: JSON Schemas, checked by the library ``jsonschema``.
-- `json_text`: parses and writes the JSON of a schema, without a library.
+- `json_text`: parses and writes JSON Schemas as JSON, without a library.
 - `parsed`: the interface of a parsed schema.
 - `protobuf_compatibility`: the rules by which one Protobuf schema reads all data of another.
 - `protobuf_schema`: Protobuf schemas, compiled by ``protoc``.

@@ -19,19 +19,19 @@ MAX_NAMES: Final = 2_000
 
 
 class AvroSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """Implements `Parsed`. A canonical text needs no normalization: only the order of properties, which no reader uses, may
-    differ."""
+    """A parsed Avro schema (implements `Parsed`). The canonical text needs no normalization: only the order of properties, which no
+    reader uses, may differ."""
 
     text: str
     schema: Any
-    """The library's schema, with full names and all referenced types."""
+    """The schema as an object of the library, with full names and all referenced types."""
 
     @property
     def normalized(self) -> str:
         return self.text
 
     def unreadable(self, writer: AvroSchema) -> list[str]:
-        # The compatibility level decides the direction, so only Avro's rules for a reader with this schema apply.
+        # Check this schema as reader only: callers choose the directions by the compatibility level.
         result = ReaderWriterCompatibilityChecker().get_compatibility(self.schema, writer.schema)
         if result.compatibility is not SchemaCompatibilityType.incompatible:
             return []

@@ -1,9 +1,8 @@
 """The rules by which one JSON Schema accepts all values of another, as in Confluent's registry.
 
-Each rule compares a restriction of the writer's schema with that of the reader's schema. A restriction that is new or narrower in
-the reader's schema makes it incompatible; a removed or wider restriction does not. Two decisions are Confluent's: an object that
-allows further properties ("open") may already have values of any type under a new property's name, and a required property with a
-default counts as optional.
+Each rule compares a restriction in the writer's schema and in the reader's schema. If the restriction is new or narrower in the
+reader's schema, the reader is incompatible. Two rules follow Confluent: an object that allows further properties ("open") may
+already have values of any type under a new property's name, and a required property with a default counts as optional.
 """
 
 from __future__ import annotations
@@ -45,23 +44,22 @@ _LOWER: Final = {
     OBJECT: ("minProperties",),
     ARRAY: ("minItems",),
 }
-"""The limits of each type. The reader's upper limits must not be lower than the writer's, and its lower limits not higher."""
+"""Keywords of lower limits by type, which must not be higher in the reader's schema."""
 MAX_COMPARISONS: Final = 10_000
 """Maximum number of compared pairs of nodes: two unions with N and M members have N * M pairs."""
 MAX_EQUALITIES: Final = 100_000
-"""Maximum number of pairs that are checked for equality: each part of a combination is checked against all others."""
+"""Maximum number of checks for equality: each schema in an anyOf, allOf or oneOf is checked against all others."""
 
 
 class _Comparison:
     def __init__(self) -> None:
         self._active: set[tuple[int, int, str, str]] = set()
-        """The pairs that are being compared. A pair of schemas that contain themselves is not compared again."""
+        """The pairs that are being compared, so that the comparison of recursive schemas ends."""
         self._left = MAX_COMPARISONS
         self._equalities_left = MAX_EQUALITIES
         self._depth = 0
 
     def reasons(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
-        """Return why values of ``writer`` may be invalid for ``reader``. Raises `TooComplex`."""
         self._left -= 1
         if self._left < 0 or self._depth >= MAX_DEPTH:
             raise TooComplex(f"at most {MAX_COMPARISONS:,} pairs, {MAX_DEPTH} inside each other, are allowed")
@@ -86,7 +84,7 @@ class _Comparison:
         if reader.kind in COMBINED and writer.kind in COMBINED:
             return self._combinations(reader, writer, path)
         if reader.kind in COMBINED:
-            # A combination accepts the writer's values if one branch accepts all of them, except for allOf.
+            # anyOf, oneOf, and allOf with one branch, accept the writer's values if one branch accepts all of them.
             if (len(reader.parts) == 1 or reader.kind != ALL) and any(self.accepts(part, writer, path) for part in reader.parts):
                 return []
         elif writer.kind in COMBINED and len(writer.parts) == 1:
@@ -97,7 +95,7 @@ class _Comparison:
         return [] if rule is None else rule(self, reader, writer, path)
 
     def _combinations(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
-        """Compare two combinations: each part of the smaller combination needs its own partner in the other."""
+        """Compare anyOf, allOf or oneOf: each branch of the smaller one needs its own compatible branch in the other."""
         if not _may_follow(reader, writer):
             return [f"{path}: {writer.kind} has become {reader.kind}"]
         readers, writers = self._distinct(reader.parts), self._distinct(writer.parts)
@@ -207,8 +205,7 @@ class _Comparison:
         return [] if covering is None else self.reasons(new, covering, path)
 
     def _patterns(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
-        """Compare the properties that a pattern matches. A pattern of only one schema is compared with the other's additional
-        properties."""
+        """Compare ``patternProperties``. A pattern of only one schema is compared with the other's additional properties."""
         found = []
         new, old = (one.schema.get("patternProperties") or {} for one in (reader, writer))
         for pattern in sorted({*new, *old}):
@@ -234,8 +231,7 @@ class _Comparison:
         return found
 
     def condition(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
-        """Compare ``if``, ``then`` and ``else``: the condition must be unchanged, and the branches must accept all earlier
-        values."""
+        """Compare conditions: ``if`` must accept the same values, and ``then`` and ``else`` at least the same values."""
         (new_if, *new), (old_if, *old) = reader.parts, writer.parts
         if not (self.accepts(new_if, old_if, path) and self.accepts(old_if, new_if, path)):
             return [f"{path}/if: changed"]
@@ -263,15 +259,15 @@ def unreadable(reader: SchemaNode, writer: SchemaNode) -> list[str]:
 
 
 def _may_follow(reader: SchemaNode, writer: SchemaNode) -> bool:
-    """Whether the reader's kind of combination may replace the writer's: anyOf accepts the most values, and with a single part all
-    kinds are equal."""
+    """Whether the reader's keyword may replace the writer's: anyOf accepts more than oneOf and allOf, and with one branch all are
+    equivalent."""
     if reader.kind in (writer.kind, ANY_OF):
         return True
     return len(writer.parts) == 1 and (reader.kind == ONE_OF or len(reader.parts) == 1)
 
 
 def _matching(partners: Sequence[Sequence[int]]) -> int:
-    """Return the size of a maximum matching, where ``partners`` are the possible partners of each part (Kuhn's algorithm)."""
+    """Return the size of a maximum matching (Kuhn's algorithm). ``partners`` has the possible partners of each branch."""
     taken: dict[int, int] = {}
 
     def is_placed(part: int, tried: set[int]) -> bool:
@@ -287,12 +283,12 @@ def _matching(partners: Sequence[Sequence[int]]) -> int:
 
 
 def _exceeds(is_narrower: Callable[[Any, Any], bool], new: Any, old: Any) -> bool:
-    """Compare two limits. Ignores Draft 4's exclusive limits, which are booleans."""
+    """Whether the new limit is narrower. Exclusive limits of Draft 4 are booleans and are ignored."""
     return not isinstance(new, bool) and not isinstance(old, bool) and is_narrower(new, old)
 
 
 def _is_open(found: SchemaNode) -> bool:
-    """Whether an object may have further properties of any type."""
+    """Whether an object may have further properties with any values."""
     additional = additional_of(found, "additionalProperties", "unevaluatedProperties")
     return additional is True and not found.schema.get("patternProperties")
 

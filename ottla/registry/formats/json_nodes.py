@@ -1,7 +1,7 @@
 """JSON Schemas as typed nodes, in which references are resolved and defaults are filled in, for `json_compatibility`.
 
 A schema object may restrict values by several keywords at once. A node has one kind of restriction, and an `ALL` node combines
-several: ``{"type": "string", "enum": ["a"]}`` becomes an `ALL` of a string node and an enum node.
+several nodes: ``{"type": "string", "enum": ["a"]}`` becomes an `ALL` of a string node and an enum node.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _KEYWORDS: Final = {
     STRING: ("minLength", "maxLength", "pattern"),
     NUMBER: ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
-"""The keywords that restrict values of one type. A schema with such a keyword and no type gets that type."""
+"""The keywords that restrict values of one type. A schema with such a keyword but no ``type`` gets that type."""
 _TYPES: Final = {STRING, NUMBER, OBJECT, ARRAY, BOOLEAN, NULL}
 
 
 class TooComplex(Exception):
-    """A schema has more nodes, or a comparison takes more steps, than a limit allows."""
+    """A schema has too many nodes, or a comparison too many pairs of nodes."""
 
 
 MAX_DEPTH: Final = 50
@@ -58,7 +58,7 @@ chain of definitions that each refer twice to the next definition, each definiti
 
 
 class NodeBudget:
-    """Limits the nodes that are built from one schema while it is parsed, and again in each comparison."""
+    """Limits the nodes that are built from one schema: when it is parsed, and again in each comparison."""
 
     def __init__(self) -> None:
         self.left = MAX_NODES
@@ -67,30 +67,30 @@ class NodeBudget:
         self.left = MAX_NODES
 
     def take(self) -> None:
-        """Count one node. Raises `TooComplex`."""
         if self.left <= 0:
             raise TooComplex(f"it has more than {MAX_NODES:,} nodes after its references are followed; leave some out")
         self.left -= 1
 
 
 class SchemaNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A restriction of values. ``schema`` has the keywords, ``parts`` the nodes of a combination or of ``not``."""
+    """A restriction of values. ``schema`` is the schema object; ``parts`` are the nodes inside a combination, condition or
+    ``not``."""
 
     kind: str
     schema: Mapping[str, Any] = {}
     parts: tuple[SchemaNode, ...] = ()
     values: tuple[str, ...] = ()
-    """The JSON of the values of an enum."""
+    """The allowed values of an enum, as JSON."""
     is_integer: bool = False
     resolver: Any = None
     """Resolves references in ``schema`` (``referencing.Resolver``)."""
     identity: int = 0
-    """Identifies the schema object, to find cycles."""
+    """Identifies the schema object, so that recursive schemas are recognized."""
     budget: NodeBudget | None = None
     """The budget of the schema to which the node belongs; None for nodes without children."""
 
     def child(self, schema: Any) -> SchemaNode:
-        """Return the node of a schema inside this schema."""
+        """Build the node of a schema inside this node's schema."""
         return node(schema, self.resolver, self.budget or NodeBudget())
 
 
@@ -153,26 +153,26 @@ def _typed(name: str, made: Any) -> SchemaNode:
 
 
 def _value(value: Any) -> str:
-    """Return the JSON by which a value of an enum is compared."""
+    """Return JSON with sorted keys, so that equal values are equal texts."""
     return msgspec.json.encode(value, order="sorted").decode()
 
 
 def matched(node_of_object: SchemaNode, name: str) -> SchemaNode | None:
-    """Return the restriction of a property without a schema of its own: the first pattern that matches, else the schema of
-    additional properties; None if there is neither."""
+    """Return the restriction of a property that is not in ``properties``: of the first matching pattern, else of additional
+    properties; None if neither is set."""
     for pattern, schema in (node_of_object.schema.get("patternProperties") or {}).items():
         try:
             if re.search(pattern, name):
                 return node_of_object.child(schema)
         except re.error:
-            # The pattern follows ECMA 262, which Python's regular expressions support only in part.
+            # Skip the pattern: it follows ECMA 262, which Python's regular expressions support only in part.
             continue
     additional = additional_of(node_of_object, "additionalProperties", "unevaluatedProperties")
     return None if isinstance(additional, bool) else node_of_object.child(additional)
 
 
 def additional_of(found: SchemaNode, *keywords: str) -> Any:
-    """Return the schema for further properties or items: the first of the keywords that is set, else True."""
+    """Return the schema for additional properties or items: the first of ``keywords`` that is set, else True."""
     value = next((found.schema[word] for word in keywords if word in found.schema), True)
     return True if value == {} else value
 

@@ -1,4 +1,5 @@
-"""JSON Schemas of all drafts: checked and resolved by the library ``jsonschema``; without ``$schema`` they are Draft 7."""
+"""JSON Schemas of all drafts, checked and resolved by the library ``jsonschema``. A schema without ``$schema`` is treated as Draft
+7."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ from ottla.registry.formats.parsed import MAX_REASONS, invalid
 from ottla.registry.schema_text import JSON, NamedText
 
 MAX_QUOTED_CHARS: Final = 200
-"""Maximum length of a reference in an error."""
+"""Maximum length of a reference that an error quotes."""
 
 
 class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """Implements `Parsed`."""
+    """A parsed JSON Schema (implements `Parsed`)."""
 
     text: str
     normalized: str
@@ -74,12 +75,12 @@ def _resource(schema: Any) -> Resource[Any]:
 
 
 def _reason(error: Exception) -> str:
-    # Subclasses of Unresolvable name the missing part of a known schema; Unresolvable itself has only the URI of an unknown schema.
+    # Unresolvable itself means an unknown schema; its subclasses mean a missing part of a known schema.
     if isinstance(error, Unresolvable) and type(error) is Unresolvable:
         return f"{error.ref[:MAX_QUOTED_CHARS]!r} is not among the references of the schema, and the registry fetches nothing"
     return str(error) or type(error).__name__
 
 
 def _unknown(uri: str) -> Resource[Any]:
-    """Refuse a reference to a schema that is not among the request's references, because the registry fetches nothing."""
+    """Refuse a reference to a schema that is not among the request's references, because the registry downloads nothing."""
     raise NoSuchResource(ref=uri)

@@ -1,5 +1,5 @@
 """Parses and writes the JSON of schemas. JSON Schemas with the same written text are equal. The module needs no library, so that
-the registry can compare the schemas of a long topic quickly."""
+the registry compares many schemas quickly at start."""
 
 from __future__ import annotations
 

@@ -9,11 +9,10 @@ from ottla.registry.errors import RegistryCode, RegistryError
 from ottla.registry.schema_text import NamedText
 
 MAX_REASONS = 20
-"""Maximum number of reasons in a response."""
 
 
 class Parsed(Protocol):
-    """A valid schema, with the schemas to which it refers."""
+    """A valid schema whose references are resolved."""
 
     @property
     def text(self) -> str:
@@ -36,7 +35,7 @@ class Parsed(Protocol):
 
 
 Parse = Callable[[str, Sequence[NamedText]], Parsed]
-"""Parses the text of a schema. References come before the schemas that use them. Raises `RegistryError`."""
+"""Parses the text of a schema. In ``references``, a schema comes before the schemas that use it. Raises `RegistryError`."""
 
 
 def invalid(kind: str, reason: object) -> RegistryError:

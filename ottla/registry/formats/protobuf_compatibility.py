@@ -17,7 +17,7 @@ _GROUPS: Final = (
     {"fixed32", "sfixed32"},
     {"fixed64", "sfixed64"},
 )
-"""Groups of types with the same encoding."""
+"""Groups of field types whose encoding is compatible."""
 _REPEATED: Final = FieldDescriptorProto.LABEL_REPEATED
 _REQUIRED: Final = FieldDescriptorProto.LABEL_REQUIRED
 
@@ -35,7 +35,7 @@ def unreadable(reader: FileDescriptorProto, writer: FileDescriptorProto) -> list
 
 
 def _messages(file: FileDescriptorProto) -> Iterator[tuple[str, DescriptorProto]]:
-    """Yield all messages with their full names, except the entries of maps."""
+    """Yield all message types with their full names, except the compiler's entry types of maps."""
     pending = [(f".{file.package}" if file.package else "", message) for message in file.message_type]
     while pending:
         scope, message = pending.pop(0)
@@ -71,7 +71,7 @@ def _moved(
     writer: DescriptorProto,
 ) -> Iterator[str]:
     """Yield a reason for each new oneof into which several fields were moved, and for each existing oneof into which a field was
-    moved: a reader keeps only the last field of a oneof."""
+    moved: a reader keeps only the last field of a oneof, and loses the others."""
     for oneof in sorted(_oneofs(reader)):
         members = [number for number, field in mine.items() if _oneof(field, reader) == oneof and number in theirs]
         moved = [number for number in members if _oneof(theirs[number], writer) != oneof]
@@ -104,7 +104,6 @@ def _field(
 
 
 def _kind(field: FieldDescriptorProto, message: DescriptorProto) -> str:
-    """Return the type of a field, with the types of key and value for a map."""
     if field.type == FieldDescriptorProto.TYPE_MESSAGE:
         simple = field.type_name.rpartition(".")[2]
         for nested in message.nested_type:

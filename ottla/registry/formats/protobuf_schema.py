@@ -1,7 +1,6 @@
 """Protobuf schemas, compiled by ``protoc`` from the package grpcio-tools.
 
-The compiler runs in a process of its own, so that no schema can block the interpreter or the broker. Its messages say where a text
-is wrong.
+The compiler runs in a separate process, so that no schema can block the broker. Errors quote the compiler's messages.
 """
 
 from __future__ import annotations
@@ -61,20 +60,20 @@ def parse_protobuf(text: str, references: Sequence[NamedText]) -> ProtobufSchema
         try:
             for name, content in [*files, (PurePosixPath(root), text)]:
                 path = imports / name
-                # Raise for surrogates in names, which file systems accept but the compiler does not.
+                # Raise UnicodeEncodeError for surrogates in names, which file systems accept but the compiler does not.
                 str(name).encode()
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(content, encoding="utf-8")
         except UnicodeEncodeError:
             raise invalid(PROTOBUF, "a text or the name of a reference has a surrogate without its pair") from None
         except OSError as error:
-            # An example is a reference "a" beside a reference "a/b".
+            # For example, the references "a" and "a/b" need "a" as a file and as a directory.
             raise invalid(PROTOBUF, f"the reference {str(name)[:80]!r} cannot be a file: {error.strerror}") from None
         return ProtobufSchema(text=text, file=_compiled(imports, Path(directory, "descriptors"), root))
 
 
 def as_text(text: str) -> str:
-    """Return the text of a schema. The Python client sends a serialized file descriptor in base64 instead of a text."""
+    """Return the text of a schema. Confluent's Python client sends a file descriptor in base64 instead."""
     try:
         raw = base64.b64decode(text, validate=True)
         file = FileDescriptorProto.FromString(raw)
@@ -85,7 +84,7 @@ def as_text(text: str) -> str:
 
 def _compiled(imports: Path, out: Path, root: str) -> FileDescriptorProto:
     """Compile the file ``root`` in the directory ``imports``. The compiler writes descriptors to ``out``, which is outside of
-    ``imports``, because references may have any name. Raises `RegistryError`."""
+    ``imports``, where references may have any name. Raises `RegistryError`."""
     command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{imports}", f"--descriptor_set_out={out}", root]
     try:
         done = subprocess.run(command, capture_output=True, timeout=COMPILE_TIMEOUT_S, check=False, cwd=imports)
@@ -99,7 +98,7 @@ def _compiled(imports: Path, out: Path, root: str) -> FileDescriptorProto:
 
 
 def _unused_name(names: set[str]) -> str:
-    """Return a name for the schema's own file that is not in ``names``, the first parts of the paths of imports."""
+    """Return a file name for the schema that is not in ``names``, the top-level names of its imports."""
     name = _ROOT
     while name in names:
         name = f"_{name}"

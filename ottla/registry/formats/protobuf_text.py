@@ -1,4 +1,4 @@
-"""Prints Protobuf schemas as text, because some clients register a file descriptor."""
+"""Converts file descriptors to Protobuf text, because some clients register a file descriptor."""
 
 from __future__ import annotations
 
@@ -135,12 +135,13 @@ def _label(field: FieldDescriptorProto, is_proto3: bool) -> str:
 
 
 def _in_oneof(field: FieldDescriptorProto) -> bool:
-    """Whether the schema's text has the field in a oneof. The compiler adds other oneofs, for optional fields of proto3."""
+    """Whether a field is in a oneof of the schema's text. Ignores the oneofs that the compiler adds for optional fields of
+    proto3."""
     return field.HasField("oneof_index") and not field.proto3_optional
 
 
 def _options(options: Any) -> list[tuple[str, str]]:
-    """Return the options that the standard file ``descriptor.proto`` defines. Options that a schema defines are not printed."""
+    """Return the options to print: those that the standard file ``descriptor.proto`` defines. Custom options are omitted."""
     found = []
     for field, value in options.ListFields():
         if field.is_extension or field.name in ("map_entry", "features", "uninterpreted_option") or field.message_type is not None:
@@ -165,7 +166,6 @@ def _range(start: int, end: int, last: int) -> str:
 
 
 def _json_name(name: str) -> str:
-    """Return the JSON name that the compiler gives to a field."""
     return re.sub("_+(.?)", lambda match: match[1].upper(), name)
 
 

@@ -1,4 +1,4 @@
-"""The schema types by name. The library of a type is imported at the type's first schema."""
+"""The schema types by name. The first schema of a type imports the type's library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.registry.formats.protobuf_tokens import tokens
 from ottla.registry.schema_text import AVRO, JSON, KINDS, PROTOBUF, NamedText, SchemaText
 
 MAX_PARSED = 500
-"""Maximum number of parsed schemas in the cache."""
+"""Maximum number of cached parsed schemas."""
 
 
 def parse(kind: str, text: str, references: Sequence[NamedText]) -> Parsed:
@@ -45,8 +45,8 @@ def _parser(kind: str) -> Parse:
 
 
 def identity(schema: SchemaText) -> bytes:
-    """Return a digest that is the same for equal schemas. It ignores white space, comments and the order of references, but depends
-    on every byte of an invalid text."""
+    """Return a digest that is the same for equal schemas. It ignores white space, comments and the order of references, except for
+    an invalid text."""
     references = sorted((one.name, one.subject, one.version) for one in schema.references)
     parts = (schema.kind, _common_text(schema.kind, schema.text), references, schema.metadata, schema.rules)
     return hashlib.sha256(msgspec.json.encode(parts)).digest()

@@ -1,4 +1,4 @@
-"""The actors of a simulated world: clients that write with and without transactions, consume and produce, read, or administer."""
+"""The actors of a simulation: clients that write with and without transactions, consume and produce, read, or administer."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ ABORTS = 0.15
 DAWDLES = 0.01
 """The share of transactions that are kept open beyond their timeout."""
 TRIMMED = "trimmed"
-"""The topic whose records are deleted by admins."""
+"""The topic whose records the clients of the role ``admin`` delete."""
 INPUT = "in"
 GROUP_ID = "pipes"
 
 
 @dataclass(slots=True)
 class Setting:
-    """State shared by all actors of a world. ``topics`` are numbers of partitions by topic. ``budget`` is the number of
+    """State shared by all actors of a simulation. ``topics`` are numbers of partitions by topic. ``budget`` is the number of
     transactions that may still begin."""
 
     topics: dict[str, int]
@@ -48,11 +48,11 @@ class Setting:
     """The replication factor of topics."""
     is_over: bool = False
     taken_over: set[str] = field(default_factory=set)
-    """Names of actors whose transactional id another process now uses. A set is safe here, because it is never iterated."""
+    """Names of actors whose transactional id another process now uses. Never iterated: the order of a set is not repeatable."""
 
 
 class Actor:
-    """One client process. ``role`` is one of `ROLES`. ``transactional_id`` also names the data of an actor without transactions."""
+    """One client process. ``role`` is one of `ROLES`. ``transactional_id`` is only a name if the role uses no transactions."""
 
     def __init__(self, setting: Setting, client: Client, role: str, transactional_id: str, rng: random.Random) -> None:
         self.setting = setting
@@ -77,7 +77,7 @@ class Actor:
     def _say(self, line: str) -> None:
         self._notes.say(self.client.now_ms, f"{self.name}: {line}")
 
-    # writers
+    # roles that write
 
     def write(self) -> Steps[None]:
         """Write transactions one after the other. After an error that is fatal for a producer, continue with a new producer."""
@@ -184,7 +184,7 @@ class Actor:
         except (Abortable, GaveUp) as error:
             self._say(f"{attempt.name}: {type(error).__name__}: {error}")
             if attempt.commit_asked_s is not None or self.rng.random() < 0.3:
-                # Give up, because the outcome is unknown, or as some applications do after any error.
+                # Replace the producer: after a commit request the outcome is unknown; some applications do so after any error.
                 raise Fatal(str(error)) from error
             aborts = True
         if aborts:
@@ -221,10 +221,10 @@ class Actor:
                 at += count
         return batches
 
-    # actors that consume and produce
+    # role that consumes and produces
 
     def _rewind(self) -> Steps[None]:
-        """Continue at the group's committed offsets. Transactions of the previous session are finished by now."""
+        """Continue reading at the group's committed offsets. InitProducerId or EndTxn has ended all earlier transactions."""
         asked = self._notes.moment()
         inputs = [(INPUT, index) for index in range(self.setting.topics[INPUT])]
         share = [where for where in inputs if f"pipe-{where[1]}" == self.transactional_id]
@@ -239,7 +239,7 @@ class Actor:
             came = yield from self._reader.poll()
             self._unread = [(where, offset, value) for where, records in came.items() for offset, value in records]
 
-    # readers
+    # roles that read
 
     def watch(self) -> Steps[None]:
         return self._read_all(committed=True)
@@ -261,7 +261,7 @@ class Actor:
                     watched[where].records += records
             yield self.rng.random() * 2 * PACE_MS
 
-    # actors that administer
+    # role that administers
 
     def administer(self) -> Steps[None]:
         """Delete existing records, and create topics."""
@@ -298,10 +298,10 @@ class Actor:
         elif code in LEADER_ELSEWHERE:
             self.client.forget_leader(where)
 
-    # actors that move leaders
+    # role that moves leaders
 
     def move(self) -> Steps[None]:
-        """Change the preferred leader of partitions, and have it elected."""
+        """Change the preferred leader of random partitions, and have that leader elected."""
         partitions = [(topic, index) for topic, count in self.setting.topics.items() for index in range(count)]
         partitions += [(topic, index) for topic in (TRANSACTION_TOPIC, OFFSETS_TOPIC) for index in range(2)]
         while not self._is_done():

@@ -22,7 +22,7 @@ OFFSETS_PATIENCE_MS = 60_000
 
 
 class Reader:
-    """Reads partitions from an offset, and checks that the offsets in responses never decrease."""
+    """Reads partitions, and checks that log start, last stable offset and high watermark never decrease."""
 
     def __init__(self, client: Client, notes: Notes, positions: dict[TopicPartition, int], *, committed: bool) -> None:
         self._client = client
@@ -35,7 +35,7 @@ class Reader:
         """Topics whose records may be deleted. A reader whose position was deleted continues at the log start offset."""
 
     def poll(self) -> Steps[dict[TopicPartition, list[tuple[int, str]]]]:
-        """Return new records by partition, as offset and value, or nothing if no broker responds now."""
+        """Return offsets and values of new records by partition, or nothing if a connection is lost."""
         records: dict[TopicPartition, list[tuple[int, str]]] = {}
         by_leader: dict[Address, list[TopicPartition]] = {}
         try:
@@ -60,7 +60,7 @@ class Reader:
         return records
 
     def _reset(self, where: TopicPartition) -> Steps[None]:
-        """Continue at the log start offset (auto.offset.reset=earliest). Raises `Disconnected`."""
+        """Continue reading at the log start offset (auto.offset.reset=earliest). Raises `Disconnected`."""
         address = yield from self._client.leader(where)
         epoch = self._client.leader_epochs[where]
         wanted = ListOffsetsPartition(partition_index=where[1], current_leader_epoch=epoch, timestamp=EARLIEST)
@@ -121,7 +121,7 @@ class Reader:
         epoch = self._client.leader_epochs[where]
         last_epoch, before = self._bounds.get(where, (epoch, bounds))
         if epoch != last_epoch:
-            # A new leader has all committed records, but may not know yet up to which offset they are committed.
+            # A new leader may not know yet up to which offset records are committed, so its offsets may be lower.
             before = (0, 0, 0)
         if list(bounds) != sorted(bounds):
             self._notes.finding(f"{self._client.name} receives for {where}: log start, LSO and high watermark {bounds}")
@@ -131,7 +131,7 @@ class Reader:
 
 
 def values_of(data: PartitionData, position: int, *, committed: bool) -> tuple[list[tuple[int, str]], int]:
-    """Return the offsets and values from ``position`` on, and the next position."""
+    """Return offset and value of each visible record from ``position`` on, and the next position."""
     starts = sorted((aborted.first_offset, aborted.producer_id) for aborted in data.aborted_transactions or [])
     aborting: set[int] = set()
     values: list[tuple[int, str]] = []
@@ -153,7 +153,7 @@ def values_of(data: PartitionData, position: int, *, committed: bool) -> tuple[l
 
 
 def committed_offsets(client: Client, group: str, partitions: list[TopicPartition]) -> Steps[dict[TopicPartition, int]]:
-    """Return committed offsets that no open transaction may still change. Raises `GaveUp`."""
+    """Return a group's committed offsets, once no open transaction may change them. Raises `GaveUp`."""
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(index)

@@ -1,4 +1,4 @@
-"""Records the attempts of all clients and their responses, in the order of events in the whole world."""
+"""Records the requests and responses of all clients as one sequence of events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.simulation.history import Attempt, History, OffsetsRead, ProducerSess
 
 
 class Notes:
-    """A growing history. Each event is added at once, so that a killed client has recorded all of its events."""
+    """The history of a simulation. Each event is added at once, so that the events of a killed client are complete."""
 
     def __init__(self) -> None:
         self.history = History()
@@ -17,12 +17,11 @@ class Notes:
         self.identities: dict[str, tuple[int, int]] = {}
         """The newest producer id and epoch of each transactional id in a response to a client."""
         self.acknowledged: list[tuple[tuple[int, int], bool]] = []
-        """Producer ids and epochs of transactions that ended since the last check, and whether the response to EndTxn was a
-        commit."""
+        """Transactions that ended since the last check: producer id and epoch, and whether EndTxn committed."""
         self._moment = 0
 
     def moment(self) -> float:
-        """Return the number of the next event. Times in the history are such numbers, so that no two are equal."""
+        """Return the number of the next event, which serves as its time in the history, because clock times may be equal."""
         self._moment += 1
         return float(self._moment)
 

@@ -1,4 +1,4 @@
-"""A producer: its identity and sequences, retries in order, and transactions of both versions (Sender, TransactionManager)."""
+"""A producer, like Kafka's Sender and TransactionManager: sequences, retries in order, transactions of both versions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ The broker remembers the same number of batches for each producer.
 """
 TRANSACTIONS_V2 = 2
 PRODUCE_V1, ADD_PARTITIONS_V1, OFFSETS_V1, END_V1 = 11, 3, 4, 4
-"""The last versions of Produce, AddPartitionsToTxn, TxnOffsetCommit and EndTxn without transaction version 2 (KIP-890)."""
+"""Newest versions of Produce, AddPartitionsToTxn, TxnOffsetCommit and EndTxn for transaction version 1 (KIP-890)."""
 OFFSETS_BY_NAME = 5
 
 FENCED = {Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH}
@@ -90,7 +90,7 @@ class SimulatedProducer:
         self.identity = WriterIdentity(-1, -1)
         self._added: set[TopicPartition] = set()
         self.has_unresolved = False
-        """Whether batches that were given up may still be written. Then the next transaction needs a newer epoch."""
+        """Whether abandoned batches may still be written. Then the next transaction needs a newer epoch, which fences them."""
 
     @property
     def is_v2(self) -> bool:
@@ -131,7 +131,7 @@ class SimulatedProducer:
             yield self._client.backoff(attempt)
         raise GaveUp
 
-    # records
+    # sending of records
 
     def batch(self, where: TopicPartition, records: list[TriedRecord]) -> Batch:
         """Build the next batch of a partition."""
@@ -239,10 +239,10 @@ class SimulatedProducer:
                 _raise_for([code])
         return again
 
-    # transactions
+    # requests of transactions
 
     def add_partitions(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
-        """Add partitions to the transaction. With transaction version 2 the first batch of a partition adds it instead."""
+        """Add partitions to the transaction. Transaction version 2 needs no request: a partition's first batch adds it."""
         if self.is_v2:
             return
         topics: dict[str, list[int]] = {}
@@ -312,7 +312,7 @@ class SimulatedProducer:
             self.identity.epoch,
         ):
             self.identity = WriterIdentity(answer.producer_id, answer.producer_epoch)
-            # Batches that may still arrive have an old epoch.
+            # Abandoned batches that may still arrive have an old epoch, so the broker refuses them.
             self.has_unresolved = False
 
     def _ask(self, request: Any, codes: Any, *, at_most: int | None = None, patience_ms: float = DELIVERY_TIMEOUT_MS) -> Steps[Any]:
@@ -324,8 +324,7 @@ class SimulatedProducer:
 
 
 def _waves(batches: list[Batch]) -> list[list[Batch]]:
-    """Group the batches into requests. A request has at most one batch of a partition, so the first request has each partition's
-    first batch, and so on."""
+    """Group the batches into requests, in order. A request has at most one batch of a partition."""
     waves: list[list[Batch]] = []
     counts: dict[TopicPartition, int] = {}
     for batch in batches:

@@ -24,7 +24,7 @@ REQUEST_TIMEOUT_MS = 3_000
 CONNECT_TIMEOUT_MS = 2_000
 BACKOFF_MS = (50.0, 800.0)
 GROUP, TRANSACTION = 0, 1
-"""The types of coordinators."""
+"""Key types of FindCoordinator."""
 FLEXIBLE_API_VERSIONS = 3
 
 Address = tuple[str, int]
@@ -54,7 +54,7 @@ class GaveUp(Exception):
 
 @dataclass(slots=True)
 class Ground:
-    """State shared by all clients of a world."""
+    """State shared by all clients of a simulation."""
 
     scheduler: Scheduler
     links: Links
@@ -63,7 +63,7 @@ class Ground:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection. Requests are sent at once, and responses must arrive in the same order."""
+    """One connection. Requests do not wait for earlier responses; responses must arrive in the order of requests."""
 
     def __init__(self, ground: Ground, name: str, address: Address) -> None:
         self._ground = ground
@@ -146,7 +146,7 @@ class _Connection(asyncio.Protocol):
 
 
 class Client:
-    """One client process's view of the cluster, and its connections."""
+    """One client process: its connections, and the leaders and coordinators that it knows."""
 
     def __init__(self, ground: Ground, name: str, rng: random.Random) -> None:
         self.ground = ground
@@ -156,7 +156,7 @@ class Client:
         self._coordinators: dict[tuple[int, str], Address] = {}
         self._leaders: dict[tuple[str, int], Address] = {}
         self.leader_epochs: dict[tuple[str, int], int] = {}
-        """The newest leader epoch of each partition in metadata. A leader of an older epoch is not used (KIP-320)."""
+        """The newest leader epoch of each partition in Metadata responses. A leader of an older epoch is not used (KIP-320)."""
         self.topic_ids: dict[str, bytes] = {}
         self.topic_names: dict[bytes, str] = {}
         self.transaction_version = 0
@@ -215,7 +215,7 @@ class Client:
         self._leaders.pop(where, None)
 
     def leader(self, where: tuple[str, int]) -> Steps[Address]:
-        """Return the address of the partition's leader. Raises `Disconnected` if no broker knows it now."""
+        """Return the address of the partition's leader. Raises `Disconnected` if the metadata has no leader."""
         if where not in self._leaders:
             wanted = MetadataRequest(topics=[MetadataRequestTopic(name=where[0])], allow_auto_topic_creation=False)
             answer = yield from self.ask(self.any_broker(), wanted)
@@ -260,7 +260,7 @@ class Client:
         patience_ms: float,
         at_most: int | None = None,
     ) -> Steps[tuple[Any, int]]:
-        """Send the request until a response is final. Returns the response and the number of earlier attempts. Raises `GaveUp`."""
+        """Send the request, and repeat it after retriable errors. Returns response and number of retries. Raises `GaveUp`."""
         deadline_ms = self.now_ms + patience_ms
         asked = 0
         for attempt in range(1 << 20):

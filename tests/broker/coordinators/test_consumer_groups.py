@@ -67,7 +67,7 @@ def described(client: SimulatedClient, group: str = G, **options: Any) -> Descri
     return answer
 
 
-def test_heartbeat_response_and_group_description_agree(client: SimulatedClient) -> None:
+def test_consumer_heartbeat_response_and_group_description_agree(client: SimulatedClient) -> None:
     answer = beat(client, "a", 0)
     assert (answer.error_code, answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (0, "a", 2, 500)
     assert partitions(answer) == [[0, 1]]
@@ -80,7 +80,7 @@ def test_heartbeat_response_and_group_description_agree(client: SimulatedClient)
     assert [(t.topic_name, t.partitions) for t in member.target_assignment.topic_partitions] == [("t", [0, 1])]
 
 
-def test_unknown_groups_and_invalid_requests_are_refused(client: SimulatedClient) -> None:
+def test_unknown_consumer_groups_and_invalid_requests_are_refused(client: SimulatedClient) -> None:
     answer = beat(client, "a", 3)
     assert (answer.error_code, answer.error_message) == (Code.GROUP_ID_NOT_FOUND, f"Consumer group {G} not found.")
     answer = beat(client, "", 0)
@@ -94,7 +94,7 @@ def test_unknown_groups_and_invalid_requests_are_refused(client: SimulatedClient
     assert described(client, "classic").error_message == "Group classic is not a consumer group."
 
 
-def test_list_and_describe_show_the_group_type(client: SimulatedClient) -> None:
+def test_list_and_describe_show_the_type_of_a_consumer_group(client: SimulatedClient) -> None:
     beat(client, "a", 0)
     commit(client, "classic")
     for types, states, found in (
@@ -125,7 +125,7 @@ def test_classic_join_of_a_consumer_group_checks_the_protocol_type(client: Simul
     assert described(client).error_code == Code.GROUP_ID_NOT_FOUND
 
 
-def test_offset_requests_check_the_member_epoch(client: SimulatedClient) -> None:
+def test_offset_requests_check_the_member_epoch_of_a_consumer_group(client: SimulatedClient) -> None:
     beat(client, "a", 0)
     assert commit(client, G, 9, 2, "a") == 0
     assert commit(client, G, 9, 3, "a") == Code.STALE_MEMBER_EPOCH
@@ -153,7 +153,7 @@ def test_assignment_follows_created_grown_and_deleted_topics(broker: SimulatedBr
     assert (answer.member_epoch, partitions(answer)) == (5, [[0, 1, 2]])
 
 
-def test_restarted_group_keeps_members_until_their_sessions_end(broker: SimulatedBroker) -> None:
+def test_consumer_group_keeps_members_after_a_restart_until_their_sessions_end(broker: SimulatedBroker) -> None:
     with broker.connect() as client:
         owned = [
             TopicPartitions(topic_id=t.topic_id, partitions=t.partitions) for t in beat(client, "a", 0).assignment.topic_partitions
@@ -167,7 +167,7 @@ def test_restarted_group_keeps_members_until_their_sessions_end(broker: Simulate
         assert described(client).group_state == "Empty"
 
 
-def test_protocol_is_disabled_by_feature_or_configuration() -> None:
+def test_consumer_protocol_is_disabled_by_feature_or_configuration() -> None:
     for settings, features in (({"group.coordinator.rebalance.protocols": "classic"}, {}), ({}, {"group.version": 0})):
         broker = SimulatedBroker(settings, features).start().with_coordinators()
         with broker.connect() as client:
@@ -187,7 +187,7 @@ def set_config(client: SimulatedClient, resource_type: int, name: str, key: str,
     return code
 
 
-def test_group_configs_take_effect_at_once(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_configs_of_a_consumer_group_take_effect_at_once(broker: SimulatedBroker, client: SimulatedClient) -> None:
     assert beat(client, "a", 0).heartbeat_interval_ms == 500
     assert set_config(client, 32, G, "consumer.heartbeat.interval.ms", "7000") == 0
     assert set_config(client, 32, G, "consumer.session.timeout.ms", "60000") == 0

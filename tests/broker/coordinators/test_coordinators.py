@@ -52,7 +52,9 @@ def two_ids(world: World) -> list[str]:
     return [first, other]
 
 
-def test_failed_timeout_does_not_block_other_timeouts(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
+def test_failed_abort_of_an_expired_transaction_does_not_block_other_aborts(
+    broker: SimulatedBroker, disk: FaultyFilesystem, world: World
+) -> None:
     perform(world, "topic t")
     stuck, free = two_ids(world)
     for name, actor in ((stuck, "A"), (free, "B")):
@@ -68,7 +70,7 @@ def test_failed_timeout_does_not_block_other_timeouts(broker: SimulatedBroker, d
     assert broker.broker.transactions._retry_after_ms == {}
 
 
-def test_id_whose_record_does_not_fit_delays_no_other_timeout(broker: SimulatedBroker, world: World) -> None:
+def test_transactional_id_with_a_too_large_record_delays_no_other_timeout(broker: SimulatedBroker, world: World) -> None:
     perform(world, "topic t")
     long = "y" * 400
     for name, actor in ((long, "A"), ("z", "B")):

@@ -272,7 +272,7 @@ def test_dead_letter_topic_set_after_acquisition_is_used(broker: SimulatedBroker
 
 
 @pytest.mark.smoke
-def test_failed_dead_letter_does_not_block_the_next() -> None:
+def test_failed_dead_letter_does_not_block_the_next_dead_letter() -> None:
     broker = SimulatedBroker().start().with_coordinators()
     begin(broker)
     a = Sharer(broker, "a").joined()

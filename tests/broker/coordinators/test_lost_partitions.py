@@ -182,7 +182,7 @@ def test_lost_partition_is_added_again_after_a_second_power_cut(broker: Simulate
     assert perform(world, "commit A") == "NONE p1 e1"
 
 
-def test_decided_transaction_is_completed_and_not_extended(broker: SimulatedBroker, world: World) -> None:
+def test_partitions_of_a_decided_transaction_are_not_added_to_the_next(broker: SimulatedBroker, world: World) -> None:
     """The partitions of the decided transaction are not added to the next transaction."""
     perform(world, "produce A t")
     perform(world, "commit A")

@@ -114,7 +114,7 @@ def test_dead_letters_of_a_damaged_batch_have_no_copies(broker: SimulatedBroker,
     assert {offset: copied[offset] for offset in around} == {offset: b"%d" % (offset % 5) for offset in around}
 
 
-def test_truncated_file_takes_the_partition_offline(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
+def test_share_fetch_of_a_truncated_file_takes_the_partition_offline(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
     a = Sharer(broker, "a").joined()
     (run,) = a.acquire(max_records=1_000, batch_size=1_000)
     for path in segments(fs):

@@ -77,7 +77,7 @@ def test_share_group_starts_at_the_log_end_by_default(broker: SimulatedBroker, c
 
 
 @pytest.mark.parametrize(("duration", "code", "given"), [("PT1H", 0, [(0, 1, 1)]), ("PT1S", Code.OFFSET_NOT_AVAILABLE, [])])
-def test_group_may_start_at_a_past_time(
+def test_share_group_may_start_at_a_past_time(
     broker: SimulatedBroker, client: SimulatedClient, duration: str, code: int, given: list[tuple[int, int, int]]
 ) -> None:
     set_group(client, auto_offset_reset=f"by_duration:{duration}")
@@ -133,7 +133,7 @@ def test_acquisition_locks_time_out_unless_renewed(broker: SimulatedBroker, clie
     assert a.acknowledge((1, 1, ACCEPT)).responses[0].partitions[0].error_code == 0
 
 
-def test_record_is_archived_after_the_delivery_limit(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_record_is_archived_once_it_reaches_the_delivery_limit(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     produce(client, 1)
     for delivery in range(1, 6):
@@ -146,7 +146,7 @@ def test_record_is_archived_after_the_delivery_limit(broker: SimulatedBroker, cl
     assert a.acquire() == []
 
 
-def test_share_fetch_carries_acknowledgements(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_acknowledgements_in_a_share_fetch_are_applied(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     produce(client, 2)
     a.acquire()
@@ -190,7 +190,7 @@ def test_share_fetch_waits_for_min_bytes(broker: SimulatedBroker, client: Simula
     assert acquired(a.took(a.client.receive(sent))) == [(0, 2, 1)]
 
 
-def test_waiting_fetch_gets_released_records(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_parked_share_fetch_gets_released_records(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a, b = Sharer(broker, "a").joined(), Sharer(broker, "b").joined()
     produce(client, 2)
     a.acquire()
@@ -225,7 +225,7 @@ def test_parked_share_fetch_waits_for_response_memory(broker: SimulatedBroker, c
     assert budget._read_bytes == 0
 
 
-def test_member_without_a_session_is_removed_when_it_leaves() -> None:
+def test_share_member_without_a_session_is_removed_when_it_leaves() -> None:
     broker = SimulatedBroker({"group.share.max.share.sessions": "1"}).start().with_coordinators()
     with broker.connect() as client:
         make_topic(client, "t", 1)
@@ -386,7 +386,7 @@ def test_invalid_acknowledgements_are_refused(broker: SimulatedBroker, batches: 
     assert a.acknowledge(*batches).responses[0].partitions[0].error_code == Code.INVALID_REQUEST
 
 
-def test_fetch_without_initialized_state_is_refused(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_fetch_without_initialized_state_is_refused(broker: SimulatedBroker, client: SimulatedClient) -> None:
     broker.broker.cluster.ensure_internal("__share_group_state")
     stranger = Sharer(broker, "a", "nobody")
     data = partition_of(stranger.fetch())

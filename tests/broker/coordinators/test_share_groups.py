@@ -99,7 +99,7 @@ def test_share_group_is_described_and_listed(broker: SimulatedBroker, client: Si
     assert client.call(ListGroupsRequest(types_filter=["consumer"])).groups == []
 
 
-def test_describe_refuses_groups_of_other_types(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_group_describe_refuses_groups_of_other_types(broker: SimulatedBroker, client: SimulatedClient) -> None:
     joined(broker)
     join(client, "classic", 3)
     answers = client.call(ShareGroupDescribeRequest(group_ids=["none", "classic", ""])).groups
@@ -116,7 +116,7 @@ def test_describe_refuses_groups_of_other_types(broker: SimulatedBroker, client:
     assert alter(client, group="classic", p0=1).error_code == Code.GROUP_ID_NOT_FOUND
 
 
-def test_describe_offsets_returns_start_offset_and_lag(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_describe_share_group_offsets_returns_start_offset_and_lag(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = joined(broker)
     assert offsets(client) == [("t", 0, -1, -1), ("t", 1, -1, -1)]
     produce(client, 5)
@@ -128,7 +128,7 @@ def test_describe_offsets_returns_start_offset_and_lag(broker: SimulatedBroker, 
     assert offsets(client, group="nobody") == []
 
 
-def test_alter_offsets_moves_an_empty_group(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_alter_share_group_offsets_changes_only_empty_groups(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = joined(broker)
     produce(client, 5)
     a.acquire()
@@ -211,7 +211,7 @@ def test_group_deleted_during_initialization_leaves_no_share_state(broker: Simul
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_restarted_group_keeps_members_until_their_sessions_end(broker: SimulatedBroker, kill: bool) -> None:
+def test_share_group_keeps_members_after_a_restart_until_their_sessions_end(broker: SimulatedBroker, kill: bool) -> None:
     a = joined(broker)
     broker.restart(kill=kill)
     a.client = broker.connect()
@@ -220,7 +220,7 @@ def test_restarted_group_keeps_members_until_their_sessions_end(broker: Simulate
     assert a.beat().error_code == Code.UNKNOWN_MEMBER_ID
 
 
-def test_deleted_topic_is_removed_from_group_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_deleted_topic_is_removed_from_share_group_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = joined(broker)
     client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1_000))
     broker.sleep(6_000)

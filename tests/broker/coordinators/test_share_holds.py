@@ -134,13 +134,13 @@ REQUESTS: dict[str, Callable[[int, int], Any]] = {
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_requests_with_many_elements_hold_the_loop_briefly(broker: MeasuredBroker, name: str) -> None:
+def test_requests_with_many_elements_block_the_event_loop_briefly(broker: MeasuredBroker, name: str) -> None:
     many = max(AT_LEAST, broker.meter.size(MANY))
     limit = JOIN_OF_MANY_TOPICS if name == "a heartbeat of many topics" else LOOP_HELD
     check_held(broker, lambda n: REQUESTS[name](n, many), limit)
 
 
-def test_offset_deletion_of_many_unknown_topics_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
+def test_offset_deletion_of_many_unknown_topics_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     member = Sharer(broker, "m").joined()
     member.beat(member_epoch=-1)
     topics = [DeleteShareGroupOffsetsRequestTopic(topic_name=f"t{i}") for i in range(max(AT_LEAST, broker.meter.size(MANY)))]
@@ -153,7 +153,7 @@ def test_offset_deletion_of_many_unknown_topics_holds_the_loop_briefly(broker: M
         assert {topic.error_code for topic in client.call(delete(0)).responses} == {Code.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-def test_share_fetch_of_many_partitions_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
+def test_share_fetch_of_many_partitions_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     Sharer(broker, "m").joined()
 
     def fetch(n: int) -> ShareFetchRequest:
@@ -163,7 +163,7 @@ def test_share_fetch_of_many_partitions_holds_the_loop_briefly(broker: MeasuredB
     check_held(broker, fetch)
 
 
-def test_acknowledging_records_one_by_one_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
+def test_acknowledging_records_one_by_one_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     """Each record is in a batch of its own and is acknowledged with another type than the previous record."""
     a, count = Sharer(broker, "a").joined(), broker.meter.size(2_000)
     with broker.connect() as client:
@@ -178,7 +178,7 @@ def test_acknowledging_records_one_by_one_holds_the_loop_briefly(broker: Measure
     assert answer.partitions[0].error_code == Code.NONE
 
 
-def test_disconnect_with_many_acquired_partitions_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
+def test_disconnect_with_many_acquired_partitions_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     Sharer(broker, "m").joined()
     with broker.connect() as client:
         for partition in range(PARTITIONS):
@@ -195,7 +195,7 @@ def test_disconnect_with_many_acquired_partitions_holds_the_loop_briefly(broker:
     check_best(broker.meter, LOOP_HELD, gone)
 
 
-def test_acknowledgement_with_too_many_types_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
+def test_acknowledgement_with_too_many_types_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     a = Sharer(broker, "a").joined()
     a.fetch()
     said = AcknowledgementBatch(first_offset=0, last_offset=MAX_TYPES, acknowledge_types=[ACCEPT] * (MAX_TYPES + 1))
@@ -206,7 +206,7 @@ def test_acknowledgement_with_too_many_types_holds_the_loop_briefly(broker: Meas
 
 @pytest.mark.parametrize(("count", "value_bytes"), [(100, 200_000), (20, 900_000), (2_000, 100)])
 @pytest.mark.parametrize("compression", [0, GZIP])
-def test_large_dead_letter_copies_hold_the_loop_briefly(
+def test_large_dead_letter_copies_block_the_event_loop_briefly(
     broker: MeasuredBroker, count: int, value_bytes: int, compression: int
 ) -> None:
     """All records are in one batch, which is small with compression."""

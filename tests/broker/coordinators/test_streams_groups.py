@@ -98,7 +98,7 @@ def set_config(client: SimulatedClient, name: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_heartbeat_response_and_group_description_agree(client: SimulatedClient, version: int) -> None:
+def test_streams_heartbeat_response_and_group_description_agree(client: SimulatedClient, version: int) -> None:
     answer = beat(client, "a", 0, version)
     assert (answer.error_code, answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (0, "a", 2, 500)
     assert (tasks(answer), answer.status) == ({"0": [0, 1]}, [])
@@ -175,7 +175,7 @@ def test_internal_topics_that_the_client_may_not_create_are_reported() -> None:
     assert broker.bugs == 0
 
 
-def test_unknown_groups_and_invalid_requests_are_refused(client: SimulatedClient) -> None:
+def test_unknown_streams_groups_and_invalid_requests_are_refused(client: SimulatedClient) -> None:
     answer = beat(client, "a", 3)
     assert (answer.error_code, answer.error_message) == (Code.GROUP_ID_NOT_FOUND, f"Streams group {G} not found.")
     answer = beat(client, "", 0)
@@ -192,7 +192,7 @@ def test_unknown_groups_and_invalid_requests_are_refused(client: SimulatedClient
     assert client.call(update, 0).error_code == Code.UNSUPPORTED_VERSION
 
 
-def test_list_and_describe_show_the_group_type(client: SimulatedClient) -> None:
+def test_list_and_describe_show_the_type_of_a_streams_group(client: SimulatedClient) -> None:
     beat(client, "a", 0)
     commit(client, "classic")
     (listed,) = client.call(ListGroupsRequest(types_filter=["Streams"]), 5).groups
@@ -208,21 +208,21 @@ def test_list_and_describe_show_the_group_type(client: SimulatedClient) -> None:
     assert described(client).error_code == Code.GROUP_ID_NOT_FOUND
 
 
-def test_other_protocols_are_refused_while_members_exist(client: SimulatedClient) -> None:
+def test_other_group_protocols_are_refused_while_a_streams_group_has_members(client: SimulatedClient) -> None:
     beat(client, "a", 0)
     assert join(client, G, 9).error_code == Code.INCONSISTENT_GROUP_PROTOCOL
     beat(client, "a", -1)
     assert join(client, G, 9).error_code == Code.MEMBER_ID_REQUIRED
 
 
-def test_offset_requests_check_the_member_epoch(client: SimulatedClient) -> None:
+def test_offset_requests_check_the_member_epoch_of_a_streams_group(client: SimulatedClient) -> None:
     beat(client, "a", 0)
     assert commit(client, G, 9, 2, "a") == 0
     assert commit(client, G, 9, 3, "a") == Code.STALE_MEMBER_EPOCH
     assert commit(client, G, 9, 2, "b") == Code.UNKNOWN_MEMBER_ID
 
 
-def test_group_configs_take_effect_at_once(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_configs_of_a_streams_group_take_effect_at_once(broker: SimulatedBroker, client: SimulatedClient) -> None:
     beat(client, "a", 0)
     set_config(client, "streams.heartbeat.interval.ms", "700")
     assert beat(client, "a", 2).heartbeat_interval_ms == 700
@@ -234,7 +234,7 @@ def test_group_configs_take_effect_at_once(broker: SimulatedBroker, client: Simu
     assert described(client).group_epoch > group_epoch
 
 
-def test_restarted_group_keeps_members_until_their_sessions_end(broker: SimulatedBroker) -> None:
+def test_streams_group_keeps_members_after_a_restart_until_their_sessions_end(broker: SimulatedBroker) -> None:
     with broker.connect() as client:
         beat(client, "a", 0)
     broker.restart(kill=True)
@@ -246,7 +246,7 @@ def test_restarted_group_keeps_members_until_their_sessions_end(broker: Simulate
         assert described(client).group_state == "Empty"
 
 
-def test_protocol_is_disabled_by_feature_or_configuration() -> None:
+def test_streams_protocol_is_disabled_by_feature_or_configuration() -> None:
     for settings, features in (({"group.coordinator.rebalance.protocols": "classic"}, {}), ({}, {"streams.version": 0})):
         broker = SimulatedBroker(settings, features).start().with_coordinators()
         with broker.connect() as client:

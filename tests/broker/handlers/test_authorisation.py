@@ -185,7 +185,7 @@ def test_produce_needs_write_on_each_topic(broker: SimulatedBroker, client: Simu
     assert broker.broker.partitions.get(SECRET, 0).log.log_end_offset == 0
 
 
-def test_transactional_batches_need_write_on_the_id(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_transactional_batches_need_write_on_the_transactional_id(broker: SimulatedBroker, client: SimulatedClient) -> None:
     grant(broker, may("TOPIC", OPEN, "WRITE"))
     refused = {OPEN: Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
     assert codes_of(client.call(produce(OPEN, transactional=True, transactional_id=TID), 11)) == refused
@@ -339,7 +339,7 @@ def test_offset_fetch_needs_describe_and_hides_other_topics(broker: SimulatedBro
     assert fetch(None) == (0, [(OPEN, 0)])
 
 
-def test_init_producer_id_needs_write_on_the_id() -> None:
+def test_init_producer_id_needs_write_on_the_transactional_id() -> None:
     broker = authorised({"unstable.api.versions.enable": "true"}).with_coordinators()
     client = broker.connect()
     request = InitProducerIdRequest(transactional_id=TID, transaction_timeout_ms=1_000)
@@ -384,7 +384,9 @@ TRANSACTION_REQUESTS: list[Any] = [
 
 
 @pytest.mark.parametrize("request_of_id", TRANSACTION_REQUESTS, ids=lambda request: type(request).__name__)
-def test_transaction_needs_write_on_the_id(broker: SimulatedBroker, client: SimulatedClient, request_of_id: Any) -> None:
+def test_transaction_needs_write_on_the_transactional_id(
+    broker: SimulatedBroker, client: SimulatedClient, request_of_id: Any
+) -> None:
     assert client.call(request_of_id).error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     grant(broker, may("TRANSACTIONAL_ID", TID, "WRITE"))
     code = client.call(request_of_id).error_code
@@ -392,7 +394,9 @@ def test_transaction_needs_write_on_the_id(broker: SimulatedBroker, client: Simu
     assert code == Code.GROUP_AUTHORIZATION_FAILED if is_for_group else code not in (0, 53)
 
 
-def test_transactional_offsets_need_permissions_on_id_and_group(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_transactional_offsets_need_permissions_on_transactional_id_and_group(
+    broker: SimulatedBroker, client: SimulatedClient
+) -> None:
     from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 
     partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)
@@ -437,6 +441,6 @@ def test_cluster_api_needs_its_declared_acl_operation(broker: SimulatedBroker, c
     assert client.call(DescribeClientQuotasRequest()).error_code == 0
 
 
-def test_denied_prefix_beats_an_allowed_topic(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_denied_prefix_takes_precedence_over_an_allowed_topic(broker: SimulatedBroker, client: SimulatedClient) -> None:
     grant(broker, may("TOPIC", "*", "WRITE"), may("TOPIC", "sec", "ALL", permission="DENY", pattern="PREFIXED"))
     assert codes_of(client.call(produce(OPEN, SECRET), 12)) == {OPEN: 0, SECRET: Code.TOPIC_AUTHORIZATION_FAILED}

@@ -115,7 +115,7 @@ def test_throttled_consumer_gets_an_empty_response_that_uses_no_quota(broker: Si
     assert client.call(fetch(), 11).responses[0].partitions[0].records
 
 
-def test_throttled_fetch_opens_no_session_and_leaves_one_unchanged(broker: SimulatedBroker) -> None:
+def test_throttled_fetch_neither_opens_nor_changes_a_session(broker: SimulatedBroker) -> None:
     client, other = SimulatedClient(broker, "c"), SimulatedClient(broker, "c")
     SimulatedClient(broker, "p").call(produce(900), 9)
     session = client.call(fetch(session_epoch=0, partition_max_bytes=0), 11).session_id
@@ -310,7 +310,7 @@ def test_connections_of_an_address_beyond_the_quota_are_closed_later(broker: Sim
     assert SimulatedClient(broker, "c").call(versions).error_code == 0
 
 
-def test_request_takes_the_same_work_with_ten_thousand_quotas_as_with_one(broker: SimulatedBroker) -> None:
+def test_request_needs_the_same_work_with_ten_thousand_quotas_as_with_one(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "p"}, producer_byte_rate=RATE)
     client = SimulatedClient(broker, "p")
     client.call(produce(1), 9)

@@ -150,7 +150,7 @@ def test_append_to_a_topic_list_starts_from_kafkas_default(client: SimulatedClie
     assert client.call(describe(T, "t", ["cleanup.policy"])).results[0].configs[0].value == "delete"
 
 
-def test_duplicate_resource_is_refused_in_both_responses(client: SimulatedClient) -> None:
+def test_config_change_that_lists_a_resource_twice_is_refused_for_both(client: SimulatedClient) -> None:
     create(client, "t")
     create(client, "u")
     retention = [AlterableConfig(name="retention.ms", config_operation=SET, value="5")]

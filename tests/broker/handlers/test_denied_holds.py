@@ -40,7 +40,7 @@ def broker(meter: Meter) -> Iterator[MeasuredBroker]:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_denied_request_with_many_elements_holds_the_loop_briefly(broker: MeasuredBroker, name: str) -> None:
+def test_denied_request_with_many_elements_blocks_the_event_loop_briefly(broker: MeasuredBroker, name: str) -> None:
     many = broker.meter.size(MANY)
 
     def attempt(number: int) -> None:
@@ -70,7 +70,7 @@ def delete(names: list[str]) -> DeleteShareGroupOffsetsRequest:
     return DeleteShareGroupOffsetsRequest(group_id="g", topics=topics)
 
 
-def test_leader_epochs_of_many_denied_topics_hold_the_loop_briefly(broker: MeasuredBroker) -> None:
+def test_leader_epochs_of_many_denied_topics_block_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     topics = [
         OffsetForLeaderTopic(topic=f"t{index}", partitions=[OffsetForLeaderPartition()])
         for index in range(broker.meter.size(MANY_TOPICS))
@@ -86,7 +86,7 @@ def test_leader_epochs_of_many_denied_topics_hold_the_loop_briefly(broker: Measu
 
 
 @pytest.mark.parametrize("request_of", [alter, delete])
-def test_share_offsets_of_many_denied_topics_hold_the_loop_briefly(
+def test_share_offsets_of_many_denied_topics_block_the_event_loop_briefly(
     broker: MeasuredBroker, request_of: Callable[[list[str]], Any]
 ) -> None:
     """The client may use the group, but none of the topics that it names."""

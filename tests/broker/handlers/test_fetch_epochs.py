@@ -64,7 +64,7 @@ def fetch(client: SimulatedClient, offset: int, last_epoch: int, **given: Any) -
     return part
 
 
-def test_diverging_epoch_is_returned_with_its_end_offset(client: SimulatedClient) -> None:
+def test_fetch_returns_a_diverging_epoch_with_its_end_offset(client: SimulatedClient) -> None:
     for offset, last_epoch, end in ((4, 0, 3), (5, 0, 3), (6, 1, 5), (99, 1, 5)):
         part = fetch(client, offset, last_epoch)
         assert (part.error_code, part.diverging_epoch) == (0, EpochEndOffset(epoch=last_epoch, end_offset=end))
@@ -79,7 +79,7 @@ def test_fetch_with_a_matching_epoch_returns_records(client: SimulatedClient) ->
 
 
 @pytest.mark.parametrize(("offset", "last_epoch"), [(0, 2), (5, 9), (-1, 0), (-1, 1), (6, -1)])
-def test_future_epoch_or_unknown_offset_is_out_of_range(client: SimulatedClient, offset: int, last_epoch: int) -> None:
+def test_fetch_with_a_future_epoch_or_unknown_offset_is_out_of_range(client: SimulatedClient, offset: int, last_epoch: int) -> None:
     part = fetch(client, offset, last_epoch)
     assert part.error_code == Code.OFFSET_OUT_OF_RANGE
     assert (part.diverging_epoch, part.aborted_transactions) == (None, None)
@@ -100,7 +100,7 @@ def test_fetch_with_an_old_leader_epoch_gets_the_current_leader(client: Simulate
         assert [node.node_id for node in answer.node_endpoints] == ([] if leader is None else [1])
 
 
-def test_session_returns_a_diverging_epoch_without_new_records(client: SimulatedClient) -> None:
+def test_fetch_session_returns_a_diverging_epoch_without_new_records(client: SimulatedClient) -> None:
     first = client.call(request(client, 5, 1, max_wait_ms=0, session_epoch=0), 16)
     assert first.session_id
     later = request(client, 5, 0, session_id=first.session_id, session_epoch=1)
@@ -109,7 +109,7 @@ def test_session_returns_a_diverging_epoch_without_new_records(client: Simulated
 
 
 @pytest.mark.parametrize(("version", "code"), [(4, 0), (11, Code.INVALID_REQUEST), (16, Code.INVALID_REQUEST)])
-def test_unknown_isolation_level_is_refused(client: SimulatedClient, version: int, code: int) -> None:
+def test_fetch_with_an_unknown_isolation_level_is_refused(client: SimulatedClient, version: int, code: int) -> None:
     """If the broker treated an unknown level as read_uncommitted, the client would see records of open transactions."""
     asked = request(client, 0, -1, isolation_level=2)
     answer = client.call(asked, version)
@@ -118,7 +118,7 @@ def test_unknown_isolation_level_is_refused(client: SimulatedClient, version: in
     assert answer.error_code == code
 
 
-def test_session_does_not_mix_topic_names_and_ids(client: SimulatedClient) -> None:
+def test_fetch_session_that_mixes_topic_names_and_ids_is_refused(client: SimulatedClient) -> None:
     """All requests of a session name topics either by name or by id; otherwise the session could not match partitions (KIP-516)."""
     for version, other in ((16, 12), (12, 16)):
         first = client.call(request(client, 5, -1, max_wait_ms=0, session_epoch=0), version)

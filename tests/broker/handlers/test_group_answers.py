@@ -130,7 +130,7 @@ def test_empty_group_id_may_have_offsets(client: SimulatedClient) -> None:
     assert delete_group(client, "") == [0]
 
 
-def test_empty_group_id_refuses_members(client: SimulatedClient) -> None:
+def test_members_cannot_join_the_empty_group_id(client: SimulatedClient) -> None:
     assert join(client, "", 9).error_code == 24
     assert (
         client.call(

@@ -40,7 +40,7 @@ def many(count: int, first: int = 0) -> CreateAclsRequest:
     return creations(*(may("TOPIC", f"t{number}", "READ") for number in range(first, first + count)))
 
 
-def test_request_with_many_acls_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
+def test_request_with_many_acls_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     count = broker.meter.size(MOST)
     with broker.connect() as client:
         created = broker.measure(lambda: client.call(many(count)))

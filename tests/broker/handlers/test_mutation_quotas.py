@@ -71,7 +71,7 @@ def new_topic(name: str, partitions: int, *, validate_only: bool = False) -> Cre
 
 
 @pytest.mark.parametrize("growths", [0, 1, 3])
-def test_large_topic_is_recorded_once(
+def test_creation_of_a_large_topic_uses_the_mutation_quota_once(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch, recorded: list[int], growths: int
 ) -> None:
     placed = grow_the_log(broker, monkeypatch, growths)
@@ -81,7 +81,7 @@ def test_large_topic_is_recorded_once(
 
 
 @pytest.mark.parametrize("growths", [0, 1, 3])
-def test_many_new_partitions_are_recorded_once(
+def test_creation_of_many_partitions_uses_the_mutation_quota_once(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch, recorded: list[int], growths: int
 ) -> None:
     placed = grow_the_log(broker, monkeypatch, growths)

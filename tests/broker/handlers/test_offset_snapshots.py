@@ -57,7 +57,9 @@ def asked(count: int | None) -> OffsetFetchRequestGroup:
 @pytest.mark.entry("OFF-01", "OFF-03")
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("is_named", [False, True])
-def test_marker_between_two_steps_does_not_change_the_response(simulated: SimulatedBroker, is_named: bool, stable: bool) -> None:
+def test_marker_between_two_steps_does_not_change_an_offset_fetch_response(
+    simulated: SimulatedBroker, is_named: bool, stable: bool
+) -> None:
     committed(simulated, 1, count=COUNT, pending=False)
     committed(simulated, 2, count=COUNT, pending=True)
     steps = steps_of(simulated, [asked(COUNT if is_named else None)], stable=stable)

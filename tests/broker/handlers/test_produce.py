@@ -67,7 +67,7 @@ def send(simulated: SimulatedBroker, topic: str, raw: bytes) -> PartitionProduce
 
 
 @pytest.mark.parametrize("version", [7, 8, 12])
-def test_invalid_records_are_named_from_version_8_on(simulated: SimulatedBroker, version: int) -> None:
+def test_produce_response_names_invalid_records_from_version_8_on(simulated: SimulatedBroker, version: int) -> None:
     make(simulated, "t", cleanup_policy="compact")
     raw = batch(record() + record(delta=1, key=None), count=2, timestamp_ms=simulated.now_ms())
     with simulated.connect() as client:
@@ -93,7 +93,7 @@ def test_batch_header_is_corrected_to_match_its_records(simulated: SimulatedBrok
     assert log_of(simulated, "t").segments[0].max_timestamp_ms == now_ms
 
 
-def test_nonzero_base_offset_is_refused(simulated: SimulatedBroker) -> None:
+def test_batch_with_a_nonzero_base_offset_is_refused(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     raw = bytearray(batch(record()))
     raw[7] = 5

@@ -73,7 +73,7 @@ def answered_once(broker: MeasuredBroker, request: Any, version: int) -> Any:
         return client.call(request, version)
 
 
-def test_auto_creation_of_many_topics_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
+def test_auto_creation_of_many_topics_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     count = broker.meter.size(MANY)
     answers = answered(broker, lambda n: (MetadataRequest([MetadataRequestTopic(name=f"t{n}-{i}") for i in range(count)]), 12))
     for answer in answers:
@@ -82,7 +82,7 @@ def test_auto_creation_of_many_topics_holds_the_loop_briefly(broker: MeasuredBro
     assert {len(a.topics) for a in answers} == {len(answers) * count}
 
 
-def test_creating_and_deleting_many_topics_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
+def test_creating_and_deleting_many_topics_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     count = broker.meter.size(1_000)
     answers = answered(
         broker,
@@ -99,7 +99,7 @@ def test_creating_and_deleting_many_topics_holds_the_loop_briefly(broker: Measur
     assert not broker.broker.cluster.state.topics
 
 
-def test_topic_with_many_partitions_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
+def test_topic_with_many_partitions_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     most, limit = broker.meter.size(10_000), LOOP_HELD.with_lines(60_000)
 
     def made(n: int) -> tuple[Any, int]:
@@ -128,7 +128,7 @@ def test_topic_with_many_partitions_holds_the_loop_briefly(broker: MeasuredBroke
     assert not len(broker.broker.partitions)
 
 
-def test_transaction_with_many_partitions_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
+def test_transaction_with_many_partitions_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     count, exceeded = broker.meter.size(1_500), []
     with broker.connect() as client:
         client.call(CreateTopicsRequest([CreatableTopic(name="t", num_partitions=count, replication_factor=1)]), 7)
@@ -161,7 +161,7 @@ def test_transaction_with_many_partitions_holds_the_loop_briefly(broker: Measure
     assert not all(exceeded), f"the event loop was held too long: {exceeded}"
 
 
-def test_fetch_session_with_many_unknown_partitions_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
+def test_fetch_session_with_many_unknown_partitions_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     count = 20 * broker.meter.size(MANY)
 
     def first(n: int) -> tuple[FetchRequest, int]:
@@ -179,7 +179,7 @@ def test_fetch_session_with_many_unknown_partitions_holds_the_loop_briefly(broke
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_requests_with_many_elements_hold_the_loop_briefly(broker: MeasuredBroker, name: str) -> None:
+def test_requests_with_many_elements_block_the_event_loop_briefly(broker: MeasuredBroker, name: str) -> None:
     with broker.connect() as client:
         client.call(CreateTopicsRequest([CreatableTopic(name=EXISTING, num_partitions=1, replication_factor=1)]), 7)
     many = broker.meter.size(MANY)
@@ -190,7 +190,7 @@ def test_requests_with_many_elements_hold_the_loop_briefly(broker: MeasuredBroke
     )
 
 
-def test_fragmented_share_state_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
+def test_fragmented_share_state_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     """The first request writes batches between stored batches, until the state has 4,000 batches.
 
     The second request has thousands of entries for the same partition, each with one batch.
@@ -225,7 +225,7 @@ def test_fragmented_share_state_holds_the_loop_briefly(broker: MeasuredBroker) -
     check_best(broker.meter, LOOP_HELD, attempt)
 
 
-def test_slow_regular_expressions_hold_the_loop_briefly(broker: MeasuredBroker) -> None:
+def test_slow_regular_expressions_block_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     """The test measures the first heartbeat of the group's member, and the first heartbeat after a topic was created."""
     slow, count = "(a?){1000}", 40
     names = [f"{'a' * 245}{number}" for number in range(count)]
@@ -257,7 +257,7 @@ def test_slow_regular_expressions_hold_the_loop_briefly(broker: MeasuredBroker) 
     assert {a.member_epoch for a in answers} == {epoch + 1}
 
 
-def test_assignment_for_many_members_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
+def test_assignment_for_many_members_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     """Members join before the assignment interval has passed; then one heartbeat computes the target assignment for all of them."""
     members = partitions = broker.meter.size(1_000)
     with broker.connect() as client:

@@ -46,7 +46,7 @@ def client(broker: SimulatedBroker) -> SimulatedClient:
 
 
 @pytest.mark.parametrize("unknown", range(5))
-def test_acls_are_reported_as_disabled(client: SimulatedClient, unknown: int) -> None:
+def test_acls_are_reported_as_disabled_without_an_authorizer(client: SimulatedClient, unknown: int) -> None:
     """As in Apache Kafka, an unknown kind of filter closes the connection."""
     kinds = [1, 1, 1, 1, 1]
     kinds[unknown] = 0
@@ -123,7 +123,7 @@ def test_quorum_voters_cannot_be_changed(broker: SimulatedBroker, client: Simula
 
 
 @pytest.mark.parametrize("kind", [0, 1])
-def test_leader_elections_are_not_needed(client: SimulatedClient, kind: int) -> None:
+def test_single_broker_answers_elect_leaders_with_election_not_needed(client: SimulatedClient, kind: int) -> None:
     def elected(*partitions: tuple[str, list[int]] | None) -> list[tuple[str, list[tuple[int, int]]]]:
         named = None if None in partitions else [TopicPartitions(topic=p[0], partitions=p[1]) for p in partitions if p]
         answer = client.call(ElectLeadersRequest(election_type=kind, topic_partitions=named))
@@ -165,7 +165,7 @@ def test_reassignment_to_other_brokers_is_refused(
     assert client.call(ListPartitionReassignmentsRequest(topics=None)).topics == []
 
 
-def test_replicas_can_only_stay_in_their_log_directory(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_single_broker_refuses_to_move_replicas_to_another_log_directory(broker: SimulatedBroker, client: SimulatedClient) -> None:
     def moved(*dirs: tuple[str, str, list[int]]) -> list[tuple[str, list[tuple[int, int]]]]:
         module = alter_replica_log_dirs
         named = [
@@ -186,7 +186,7 @@ def test_replicas_can_only_stay_in_their_log_directory(broker: SimulatedBroker, 
     assert moved((DATA_DIR, "a", [0])) == [("a", [(0, 0)])]
 
 
-def test_token_and_sasl_requests_are_refused(client: SimulatedClient) -> None:
+def test_token_and_sasl_requests_are_refused_on_a_plaintext_listener(client: SimulatedClient) -> None:
     request = CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="a", renewers=[], max_lifetime_ms=-1)
     answer = client.call(request)
     assert answer.error_code == Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED

@@ -138,7 +138,9 @@ class TestRequests:
         assert first.closed and not holder.closed
         assert second.went_on == 1
 
-    def test_client_paused_for_another_reason_does_not_block_the_queue(self, env: SimulatedEnv, budget: RequestBudget) -> None:
+    def test_paused_client_does_not_block_other_clients_that_wait_for_memory(
+        self, env: SimulatedEnv, budget: RequestBudget
+    ) -> None:
         holder, first, second, third = (Client(name) for name in ("holder", "first", "second", "third"))
         budget.charge(holder, LIMIT_BYTES)
         assert budget.ask(first, LIMIT_BYTES)
@@ -176,7 +178,7 @@ class TestRequests:
         assert first.closed
         assert second.went_on
 
-    def test_client_does_not_wait_without_a_limit(self, env: SimulatedEnv) -> None:
+    def test_client_does_not_wait_without_a_memory_limit(self, env: SimulatedEnv) -> None:
         budget = RequestBudget(env, -1, STALL_MS)
         assert all(budget.ask(Client(str(n)), 1 << 40) for n in range(3))
         assert not budget.is_used_up

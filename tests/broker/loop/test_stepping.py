@@ -56,7 +56,7 @@ def test_concurrent_work_runs_in_alternate_steps(env: Env) -> None:
     assert len(stepping) == 0
 
 
-def test_turn_of_the_event_loop_ends_when_its_time_is_used_up(env: Env) -> None:
+def test_scheduler_returns_to_the_event_loop_when_its_time_is_used_up(env: Env) -> None:
     stepping, trace = Stepping(env, pytest.fail), []
 
     async def work(name: int) -> None:

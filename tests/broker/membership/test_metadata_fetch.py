@@ -29,7 +29,7 @@ def epoch(fetch: MetadataFetch) -> int:
     return fetch.request(0, 0).topics[0].partitions[0].current_leader_epoch
 
 
-def test_fetch_contains_broker_cluster_and_position(fetch: MetadataFetch) -> None:
+def test_metadata_fetch_contains_broker_id_cluster_id_and_position(fetch: MetadataFetch) -> None:
     request = fetch.request(17, 3)
     partition = request.topics[0].partitions[0]
     assert request.replica_state is not None
@@ -37,7 +37,7 @@ def test_fetch_contains_broker_cluster_and_position(fetch: MetadataFetch) -> Non
     assert (partition.fetch_offset, partition.last_fetched_epoch, partition.replica_directory_id) == (17, 3, b"d" * 16)
 
 
-def test_leader_epoch_is_learned_from_the_refusal(fetch: MetadataFetch) -> None:
+def test_metadata_fetch_uses_the_leader_epoch_of_the_refusal(fetch: MetadataFetch) -> None:
     leader = LeaderIdAndEpoch(leader_id=3, leader_epoch=7)
     taken = fetch.take(answer(PartitionData(error_code=Code.FENCED_LEADER_EPOCH, current_leader=leader)))
     assert taken.step is Step.ASK_AGAIN
@@ -45,7 +45,7 @@ def test_leader_epoch_is_learned_from_the_refusal(fetch: MetadataFetch) -> None:
 
 
 @pytest.mark.parametrize("code", [Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER])
-def test_fetch_waits_after_a_refusal_without_a_newer_epoch(fetch: MetadataFetch, code: Code) -> None:
+def test_metadata_fetch_waits_after_a_refusal_without_a_newer_epoch(fetch: MetadataFetch, code: Code) -> None:
     fetch.leader_epoch = 7
     older = LeaderIdAndEpoch(leader_id=3, leader_epoch=6)
     assert fetch.take(answer(PartitionData(error_code=code, current_leader=older))).step is Step.WAIT

@@ -42,7 +42,7 @@ def test_expired_tokens_are_removed_by_the_clock(kind: type[SimulatedBroker] | t
 
 
 @pytest.mark.parametrize("kind", [SimulatedBroker, SimulatedController])
-def test_expired_tokens_beyond_the_limit_of_one_sweep_are_removed_soon(
+def test_expired_tokens_beyond_the_limit_of_one_sweep_are_removed_within_seconds(
     kind: type[SimulatedBroker] | type[SimulatedController], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delegation_tokens, "SWEPT_AT_ONCE", 2)

@@ -254,7 +254,7 @@ def test_failing_coordinator_does_not_stop_the_election_of_other_coordinators(br
     assert calls.take()[-2:] == [("elected", 0, 4), ("elected", 1, 4)]
 
 
-def test_under_replicated_partitions_are_counted(broker: SimulatedBroker) -> None:
+def test_number_of_under_replicated_partitions_is_counted(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OWN, OTHER, OWN))
     leads = {index: broker.broker.partitions.replica(TOPIC, index) for index in (0, 2)}
     for index, in_sync in ((0, (OWN, OTHER)), (2, (OWN,))):

@@ -205,7 +205,7 @@ def test_directory_of_a_partition_beyond_the_topic_is_set_aside(broker: Simulate
     assert sum(name.startswith(f"{METADATA_TOPIC}-1.") and name.endswith("-stray") for name in names) == 1
 
 
-def test_only_directories_that_a_deletion_named_are_removed(broker: SimulatedBroker) -> None:
+def test_start_removes_only_directories_with_the_name_of_a_deleted_partition(broker: SimulatedBroker) -> None:
     broker.stop()
     mine = f"{DATA_DIR}/t-0.{'a' * 32}-delete"
     for directory in (mine, f"{DATA_DIR}/notes-delete"):
@@ -247,7 +247,7 @@ def test_name_of_a_deleted_topic_may_be_used_again() -> None:
             state.replay(record)
 
 
-def test_invalid_partition_counts_are_refused(broker: SimulatedBroker) -> None:
+def test_topics_with_invalid_partition_counts_are_refused(broker: SimulatedBroker) -> None:
     with broker.connect() as client:
         for count, code in ((0, Code.INVALID_PARTITIONS), (-2, Code.INVALID_PARTITIONS), (2**31 - 1, Code.POLICY_VIOLATION)):
             answer = client.call(

@@ -316,7 +316,7 @@ def test_restore_is_refused_if_the_broker_cannot_start_with_the_snapshot(monkeyp
     world.close()
 
 
-def test_callback_of_a_reset_is_undone_when_no_broker_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_effects_of_a_reset_callback_are_undone_when_no_broker_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     world = begun()
     called: list[str] = []
 
@@ -383,7 +383,7 @@ def test_snapshot_of_data_that_could_not_be_written_is_refused() -> None:
     world.close()
 
 
-def test_concurrent_replacements_run_one_after_another() -> None:
+def test_concurrent_resets_and_restores_run_one_after_another() -> None:
     world = begun()
 
     async def all_at_once() -> None:
@@ -399,7 +399,7 @@ def test_concurrent_replacements_run_one_after_another() -> None:
     world.close()
 
 
-def test_stop_waits_for_a_replacement() -> None:
+def test_stop_waits_for_a_running_reset_or_restore() -> None:
     world = begun()
 
     async def all_at_once() -> None:
@@ -427,7 +427,7 @@ def test_producer_loses_its_connection_in_a_reset() -> None:
     world.close()
 
 
-def test_directory_stays_locked_during_a_replacement() -> None:
+def test_directory_stays_locked_during_a_reset_or_restore() -> None:
     world = begun()
     locks = []
     fs = files(world)

@@ -237,11 +237,11 @@ def test_fuzzed_conversations_are_never_authenticated(world: World) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [2])
-def test_more_fuzzed_conversations_are_never_authenticated(world: World, seed: int) -> None:
+def test_5000_fuzzed_conversations_are_never_authenticated(world: World, seed: int) -> None:
     play(world, 5_000, seed)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(10, 20))
-def test_many_fuzzed_conversations_are_never_authenticated(world: World, seed: int) -> None:
+def test_50000_fuzzed_conversations_are_never_authenticated(world: World, seed: int) -> None:
     play(world, 5_000, seed)

@@ -115,7 +115,7 @@ def test_other_configs_may_change_while_the_loaded_key_store_is_missing(listener
     assert lines == [] and listener.tls.context is second
 
 
-def test_equal_pkcs12_store_keeps_the_context(tmp_path: Path) -> None:
+def test_equal_pkcs12_store_does_not_replace_the_tls_context(tmp_path: Path) -> None:
     listener = Listener(tmp_path, ssl_allow_san_changes="true")
     store, of = pkcs12_store("hush"), "listener.name.in.ssl.keystore"
     more = {f"{of}.type": "PKCS12", f"{of}.password": "hush"}
@@ -140,13 +140,13 @@ def test_unusable_key_store_is_refused_and_the_previous_store_is_kept(listener: 
     assert listener.tls.context is listener.first
 
 
-def test_certificate_of_another_subject_needs_a_setting(listener: Listener, tmp_path: Path) -> None:
+def test_certificate_of_another_subject_is_refused_unless_a_setting_allows_it(listener: Listener, tmp_path: Path) -> None:
     other = named(2, "a", "b", subject="other")
     assert "Keystore DistinguishedName does not match: existing=CN=server, new=CN=other" in refused(lambda: listener.use(other))
     Listener(tmp_path, ssl_allow_dn_changes="true").use(other)
 
 
-def test_certificate_that_lacks_names_needs_a_setting(listener: Listener, tmp_path: Path) -> None:
+def test_certificate_that_lacks_names_is_refused_unless_a_setting_allows_it(listener: Listener, tmp_path: Path) -> None:
     listener.use(named(2, "a", "b", "c"))
     fewer = named(3, "a", "b")
     assert "Keystore SubjectAlternativeNames do not match" in refused(lambda: listener.use(fewer))

@@ -74,7 +74,7 @@ def test_response_becomes_not_coordinator_when_the_leader_changes() -> None:
     assert world.answers == [Code.NOT_COORDINATOR]
 
 
-def test_parked_response_waits_for_all_writes_before_it_is_made() -> None:
+def test_response_of_a_parked_request_waits_for_all_earlier_writes() -> None:
     world, parked = CoordinatorPartitionWorld(), Pause[str](is_parked=True)
 
     async def waits() -> str:
@@ -165,7 +165,7 @@ def test_response_depends_on_the_writes_of_every_step(*, fails: bool) -> None:
     assert ended.value.value == (Code.INVALID_REQUEST if fails else "written")
 
 
-def test_response_waits_for_its_write_although_another_request_goes_on_within_its_step() -> None:
+def test_response_waits_for_its_write_although_its_step_also_resumes_another_request() -> None:
     """The leader's SyncGroup ends the pauses of the other members after its write."""
     world, assigned = CoordinatorPartitionWorld(), Pause[str](is_parked=True)
 

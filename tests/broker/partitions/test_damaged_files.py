@@ -238,7 +238,9 @@ def test_health_reports_an_offline_partition(broker: SimulatedBroker, tmp_path: 
 @pytest.mark.parametrize(
     "harm", [lambda path: (path / LOCK_FILE).unlink(), lambda path: path.rename(path.with_name("moved"))], ids=["lock", "directory"]
 )
-def test_lost_data_directory_is_not_written(broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], object]) -> None:
+def test_broker_refuses_writes_after_its_data_directory_is_lost(
+    broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], object]
+) -> None:
     """If the data directory is lost, another broker may own its path, or the data may be gone, so no write may be acknowledged."""
     harm(tmp_path)
     with capture_logs() as lines:
@@ -523,7 +525,7 @@ def test_invalid_checkpoints_are_ignored(broker: SimulatedBroker, tmp_path: Path
     assert broker.broker.partitions.get("bad", 0).log.log_start_offset == 0
 
 
-def test_unreadable_log_is_not_compacted(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_log_with_a_truncated_file_is_not_compacted(broker: SimulatedBroker, tmp_path: Path) -> None:
     with broker.connect() as client:
         configs = [Config(name="cleanup.policy", value="compact"), Config(name="internal.segment.bytes", value="1500")]
         configs.append(Config(name="min.cleanable.dirty.ratio", value="0.01"))

@@ -139,7 +139,7 @@ def check(fs: MemoryFilesystem, path: str, healthy: list[str], case: str, *, is_
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_removed_wrong_index_is_rebuilt(suffix: str) -> None:
+def test_wrong_index_takes_the_partition_offline_until_it_is_removed(suffix: str) -> None:
     files, healthy = closed()
     path = f"{DATA_DIR}/t-0/{0:020d}{suffix}"
     fs = MemoryFilesystem(files)

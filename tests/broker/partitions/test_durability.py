@@ -150,7 +150,7 @@ def test_delete_records_syncs_the_log_start_offset_before_the_response(world: Wo
     assert fs.synced == ["/data/log-start-offset-checkpoint"]
 
 
-def test_one_sync_round_serves_all_waiting_responses(world: World) -> None:
+def test_one_group_commit_syncs_files_for_all_waiting_responses(world: World) -> None:
     perform(world, "topic t")
     for name in "ABCDE":
         perform(world, f"{name} = init")
@@ -179,7 +179,7 @@ class Still(SimulatedEnv):
 
 
 @pytest.mark.parametrize("command", ["produce A t", "produce_all A t,t/1"])
-def test_batch_waits_for_the_sync_of_an_addition_left_by_a_kill(world: World, fs: Slow, command: str) -> None:
+def test_batch_waits_for_the_sync_of_a_partition_addition_logged_before_a_kill(world: World, fs: Slow, command: str) -> None:
     """A batch is retried after a kill. Its partition is already part of the transaction, but that record is not yet synced."""
     for preparation in ("topic t partitions=2", "A = init x"):
         perform(world, preparation)
@@ -201,7 +201,7 @@ def test_batch_waits_for_the_sync_of_an_addition_left_by_a_kill(world: World, fs
     assert any("__transaction_state" in path for path in fs.synced)
 
 
-def test_decision_during_a_start_gets_its_markers_once(world: World) -> None:
+def test_transaction_decided_while_the_broker_starts_gets_its_markers_once(world: World) -> None:
     """A starting broker sends markers for logged decisions once they are synced. Here a client ends the transaction before that."""
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
@@ -279,7 +279,7 @@ def test_decompression_is_charged_once_for_a_batch_that_waits_for_verification(f
     broker.abandon()
 
 
-def test_file_is_synced_later_when_no_descriptor_is_free(world: World, fs: Slow) -> None:
+def test_file_is_synced_later_when_no_file_descriptor_is_free(world: World, fs: Slow) -> None:
     """No fsync was attempted, so no data is lost: the response waits, and the log directory stays online."""
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
@@ -329,7 +329,7 @@ def test_failed_background_sync_fails_the_directory(fs: Slow) -> None:
     broker.abandon()
 
 
-def test_checkpoint_is_retried_when_no_descriptor_is_free(fs: Slow) -> None:
+def test_checkpoint_is_retried_when_no_file_descriptor_is_free(fs: Slow) -> None:
     broker = SimulatedBroker({"log.flush.offset.checkpoint.interval.ms": "1000"}, fs=fs).start()
     world = World(broker, "ottla", "")
     for command in ("topic t internal.segment.bytes=200", "A = init", "produce A t size=100", "produce A t size=100"):

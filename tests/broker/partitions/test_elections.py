@@ -212,7 +212,7 @@ def test_transactional_ids_are_served_only_after_the_load(node: Node, world: Wor
     assert perform(world, "commit A").startswith("NONE")
 
 
-def test_load_ends_when_the_broker_loses_the_partition(node: Node, world: World) -> None:
+def test_coordinator_load_ends_when_the_broker_loses_the_partition(node: Node, world: World) -> None:
     perform(world, "A = init x")
     node.lose(TRANSACTION_TOPIC)
     held = node.hold_loads(TRANSACTION_TOPIC)
@@ -228,7 +228,7 @@ def test_load_ends_when_the_broker_loses_the_partition(node: Node, world: World)
     assert node.server.transactions.shards() == []
 
 
-def test_members_keep_their_group_during_the_load(node: Node, world: World) -> None:
+def test_members_stay_in_their_group_while_the_coordinator_loads(node: Node, world: World) -> None:
     perform(world, "topic t")
     assert perform(world, "commit_offsets g t=5").startswith("NONE")
     node.lose(OFFSETS_TOPIC)
@@ -381,7 +381,7 @@ def test_uncommitted_decisions_are_not_acknowledged(node: Node, world: World, as
     client.close()
 
 
-def test_result_of_a_dropped_shard_is_refused(node: Node, world: World) -> None:
+def test_records_of_a_dropped_shard_are_not_appended(node: Node, world: World) -> None:
     """The old shard lacks records written while another broker led, so its results are refused even after a re-election."""
     perform(world, "A = init x")
     shard, runtime = node.server.transactions._shard("x")

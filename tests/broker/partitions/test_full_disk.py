@@ -162,7 +162,7 @@ def test_file_too_large_error_clears_after_a_write_to_the_same_partition(broker:
     assert health.is_sound, "no write was refused during the last minute"
 
 
-def test_full_disk_is_probed_once_a_second(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
+def test_broker_tests_once_a_second_whether_a_full_disk_has_space(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
     health = DiskHealth(broker.env, "/elsewhere")
     for _ in range(10):
         health.refused("t-0", OSError(errno.ENOSPC, "No space left on device"))

@@ -144,7 +144,7 @@ def points_without(disk: FaultyFilesystem, point: str) -> bytes:
 @pytest.mark.entry("STO-12")
 @pytest.mark.parametrize("kept", ["garbage", "missing", "0"])
 @pytest.mark.parametrize("clean", [True, False])
-def test_compaction_gaps_without_a_recovery_point_are_not_losses(kept: str, clean: bool) -> None:
+def test_compaction_gaps_without_a_recovery_point_are_not_reported_as_losses(kept: str, clean: bool) -> None:
     disk = FaultyFilesystem()
     compacted_once(disk)
     if kept == "missing":
@@ -178,7 +178,7 @@ def test_compaction_gaps_of_another_broker_are_adopted() -> None:
         broker.abandon()
 
 
-def test_smaller_index_interval_is_not_damage() -> None:
+def test_log_is_not_rebuilt_after_a_smaller_index_interval_is_set() -> None:
     disk = FaultyFilesystem()
     broker, world = started(disk, log_index_interval_bytes="100000")
     perform(world, "topic t internal.segment.bytes=200000")
@@ -192,7 +192,7 @@ def test_smaller_index_interval_is_not_damage() -> None:
     assert [line for line in lines if line["event"] == "log_rebuilt"] == []
 
 
-def test_directory_that_does_not_support_sync_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_serves_a_directory_that_does_not_support_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FaultyFilesystem()
 
     def unreadable(path: str) -> None:

@@ -32,14 +32,14 @@ def world(broker: SimulatedBroker) -> Iterator[World]:
     made.close()
 
 
-def test_markers_of_an_ongoing_transaction_raise(broker: SimulatedBroker, world: World) -> None:
+def test_writing_markers_of_an_ongoing_transaction_violates_an_invariant(broker: SimulatedBroker, world: World) -> None:
     transactions = broker.broker.transactions
     shard = transactions.shard_of("inv-x")
     with pytest.raises(AssertionError, match="which is Ongoing"):
         handled(transactions._completions._markers.write(shard, shard.ids["inv-x"]))
 
 
-def test_completion_with_pending_markers_raises(broker: SimulatedBroker, world: World) -> None:
+def test_completing_a_transaction_with_pending_markers_violates_an_invariant(broker: SimulatedBroker, world: World) -> None:
     transactions = broker.broker.transactions
     shard = transactions.shard_of("inv-x")
     perform(world, "hold t")
@@ -53,7 +53,7 @@ def test_completion_with_pending_markers_raises(broker: SimulatedBroker, world: 
 @pytest.mark.parametrize(
     ("whole_states", "says"), [(True, "offsets of producer 7 are pending"), (False, "7 has no open transaction")]
 )
-def test_pending_offsets_without_an_open_transaction_raise(
+def test_pending_offsets_without_an_open_transaction_violate_an_invariant(
     broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch, whole_states: bool, says: str
 ) -> None:
     monkeypatch.setattr(CHECKED, "whole_states", whole_states)

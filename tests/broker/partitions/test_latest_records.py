@@ -144,14 +144,14 @@ def of_groups(log: Log, *, everything: bool) -> object:
 @pytest.mark.heavy
 @settings(max_examples=60)
 @given(logs(transactions()))
-def test_transactions_equal_those_of_a_full_replay(log: Log) -> None:
+def test_replay_of_latest_records_gives_the_transactions_of_a_full_replay(log: Log) -> None:
     assert of_transactions(log, everything=False) == of_transactions(log, everything=True)
 
 
 @pytest.mark.heavy
 @settings(max_examples=60)
 @given(logs(offsets()))
-def test_offsets_equal_those_of_a_full_replay(log: Log) -> None:
+def test_replay_of_latest_records_gives_the_offsets_of_a_full_replay(log: Log) -> None:
     assert of_groups(log, everything=False) == of_groups(log, everything=True)
 
 

@@ -48,7 +48,7 @@ def named(fs: MemoryFilesystem) -> set[tuple[str | None, str, int]]:
 COMMITTED = ("A = init whole", "produce A t n=2", "produce A t/1", "offsets A g t=1", "commit A")
 
 
-def test_kill_leaves_no_torn_transactions() -> None:
+def test_audit_reports_no_lost_writes_after_a_kill() -> None:
     assert named(crashed(*COMMITTED, "B = init open", "produce B t", "C = init c", "produce C t/1", "abort C")) == set()
 
 
@@ -60,7 +60,7 @@ def test_partition_with_a_lost_marker_is_reported(count: int) -> None:
     assert named(fs) == wanted
 
 
-def test_lost_offsets_are_reported() -> None:
+def test_audit_reports_lost_transactional_offsets() -> None:
     fs = crashed(*COMMITTED)
     (topic,) = {p.split("/")[2] for p, raw in fs.files.items() if "__consumer_offsets" in p and p.endswith(".log") and raw}
     cut(fs, topic, 1)
@@ -101,7 +101,7 @@ def test_recreated_topic_is_not_reported_as_lost() -> None:
     assert named(crashed(*COMMITTED, *again)) == set()
 
 
-def test_clean_start_skips_the_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_after_a_clean_stop_skips_the_audit(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> Callable[[], None]:
         raise AssertionError
 

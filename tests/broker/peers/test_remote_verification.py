@@ -168,7 +168,7 @@ def test_batch_is_refused_when_its_transaction_ends_during_verification(world: C
     client.close()
 
 
-def test_verification_is_valid_for_one_leader_epoch(world: ClusterWorld) -> None:
+def test_verification_by_the_coordinator_is_valid_for_one_leader_epoch(world: ClusterWorld) -> None:
     producer, held = begun(world, ADDED), HeldPeer(world, TWO)
     client, batch = sent(world, producer, ADDED)
     world.elect(TOPIC, 1, TWO)
@@ -179,7 +179,7 @@ def test_verification_is_valid_for_one_leader_epoch(world: ClusterWorld) -> None
     client.close()
 
 
-def test_verification_is_valid_for_one_append(world: ClusterWorld) -> None:
+def test_verification_by_the_coordinator_is_valid_for_one_append(world: ClusterWorld) -> None:
     producer, held = begun(world, ADDED), HeldPeer(world, TWO)
     held.is_holding = False
     verification: Any = world.brokers[TWO].broker.verification

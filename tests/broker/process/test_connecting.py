@@ -86,7 +86,7 @@ async def turns(env: Env, peer: Peer, count: int) -> None:
 
 
 @pytest.mark.parametrize("make_env", [simulated_env, pytest.param(RealEnv, marks=pytest.mark.wire)])
-async def test_connected_sides_exchange_data_and_notice_the_close(make_env: type[Env]) -> None:
+async def test_connected_peers_exchange_data_and_notice_the_close(make_env: type[Env]) -> None:
     env: Env = make_env()
     called: list[Peer] = []
 

@@ -48,7 +48,7 @@ def test_reset_removes_everything_except_the_cluster_id(world: ServingWorld) -> 
     assert produce(client, 1) == 0
 
 
-def test_work_of_the_previous_broker_does_not_continue(world: ServingWorld) -> None:
+def test_work_of_the_previous_broker_does_not_continue_after_a_reset(world: ServingWorld) -> None:
     """The old broker's timers still fire, and its clients are disconnected. Neither may write into the new broker's files."""
     client = world.connect()
     make_topic(client, "t")
@@ -63,7 +63,7 @@ def test_work_of_the_previous_broker_does_not_continue(world: ServingWorld) -> N
     assert {path: bytes(content) for path, content in world.fs.files.items()} == before
 
 
-def test_snapshot_is_restored_repeatedly(world: ServingWorld) -> None:
+def test_snapshot_can_be_restored_repeatedly(world: ServingWorld) -> None:
     client = world.connect()
     make_topic(client, "t")
     produce(client, 3)

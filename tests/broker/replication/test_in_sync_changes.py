@@ -95,7 +95,7 @@ def world() -> LeaderWorld:
     return LeaderWorld()
 
 
-def test_expansion_and_shrink_are_counted_when_the_controller_has_made_them(world: LeaderWorld) -> None:
+def test_in_sync_expansion_and_shrink_are_counted_after_the_controllers_response(world: LeaderWorld) -> None:
     world.expand()
     assert world.counted == (0, 0, 0), "the controller has not answered yet"
     world.answer(1, 2, 3)
@@ -105,7 +105,7 @@ def test_expansion_and_shrink_are_counted_when_the_controller_has_made_them(worl
     assert world.counted == (1, 1, 0)
 
 
-def test_each_refusal_of_a_retried_change_is_counted(world: LeaderWorld) -> None:
+def test_each_refusal_of_a_retried_in_sync_change_is_counted(world: LeaderWorld) -> None:
     world.expand()
     for _ in range(2):
         world.answer(error=Code.NOT_CONTROLLER)
@@ -115,7 +115,7 @@ def test_each_refusal_of_a_retried_change_is_counted(world: LeaderWorld) -> None
     assert world.counted == (1, 0, 2)
 
 
-def test_refusal_without_retry_is_counted_once(world: LeaderWorld) -> None:
+def test_refused_in_sync_change_without_retry_is_counted_once(world: LeaderWorld) -> None:
     world.shrink()
     world.answer(error=Code.INELIGIBLE_REPLICA)
     world.env.advance(RETRY_MS + 1)
@@ -123,21 +123,21 @@ def test_refusal_without_retry_is_counted_once(world: LeaderWorld) -> None:
     assert world.counted == (0, 0, 1)
 
 
-def test_response_with_another_leader_epoch_is_counted_as_failed(world: LeaderWorld) -> None:
+def test_in_sync_change_with_another_leader_epoch_is_counted_as_failed(world: LeaderWorld) -> None:
     world.shrink()
     world.answer(1, epoch=EPOCH + 1)
     assert world.counted == (0, 0, 1)
 
 
 @pytest.mark.parametrize("error", [Code.NONE, Code.FENCED_LEADER_EPOCH])
-def test_response_is_not_counted_after_a_new_leader_epoch(world: LeaderWorld, error: Code) -> None:
+def test_in_sync_change_is_not_counted_after_a_new_leader_epoch(world: LeaderWorld, error: Code) -> None:
     world.shrink()
     world.lead(EPOCH + 1)
     world.answer(1, error=error)
     assert world.counted == (0, 0, 0)
 
 
-def test_failed_request_is_not_counted(world: LeaderWorld) -> None:
+def test_in_sync_change_request_without_a_controllers_decision_is_not_counted(world: LeaderWorld) -> None:
     world.shrink()
     world.sent[-1][1](PeerFailure(Failure.TIMED_OUT, "no answer"))
     world.env.advance(RETRY_MS + 1)

@@ -43,7 +43,7 @@ def detail_of(viewed: ViewedWorld, group_id: str) -> GroupDetail:
 
 
 @pytest.mark.parametrize("kind", GROUPS)
-def test_view_describes_a_group_like_the_api(viewed: ViewedWorld, kind: str) -> None:
+def test_read_model_describes_a_group_like_the_api(viewed: ViewedWorld, kind: str) -> None:
     viewed.do(*GROUPS[kind])
     brokers = viewed.client.brokers
     told = diagnosis.waiting_group(brokers, "g")
@@ -69,7 +69,7 @@ def test_view_describes_a_group_like_the_api(viewed: ViewedWorld, kind: str) -> 
     assert bool(holds) == (kind in ("pending offsets", "held by a transaction"))
 
 
-def test_view_lists_groups_and_lags_like_the_api(viewed: ViewedWorld) -> None:
+def test_read_model_lists_groups_and_lags_like_the_api(viewed: ViewedWorld) -> None:
     viewed.do("commit_offsets one t=1", "M = beat two topics=t", "commit_offsets three t=3")
     listed = run(groups(viewed.broker))
     assert listed.missing == []
@@ -89,7 +89,7 @@ def test_view_lists_groups_and_lags_like_the_api(viewed: ViewedWorld) -> None:
     }
 
 
-def test_view_omits_offsets_of_a_deleted_topic(viewed: ViewedWorld) -> None:
+def test_read_model_omits_offsets_of_a_deleted_topic(viewed: ViewedWorld) -> None:
     viewed.do("topic u", "M = join g reads=u assigned=u", "commit_offsets g t=1 member=M", "delete u")
     assert [(one.topic, one.partition) for one in detail_of(viewed, "g").positions] == [("t", 0)]
 

@@ -40,7 +40,7 @@ def viewed() -> Iterator[ViewedWorld]:
     world.close()
 
 
-def test_view_lists_topics_like_the_api(viewed: ViewedWorld) -> None:
+def test_read_model_lists_topics_like_the_api(viewed: ViewedWorld) -> None:
     listed = sorted(run(topics(viewed.broker)), key=lambda one: one.name)
     assert [(one.name, one.topic_id, one.partitions, one.replicas, one.is_internal) for one in listed] == [
         (one.name, one.topic_id, one.partitions, one.replicas, one.internal)
@@ -61,7 +61,7 @@ def test_topic_sizes_and_totals_include_all_partitions(viewed: ViewedWorld) -> N
     assert run(totals(viewed.broker, 0)).held == []
 
 
-def test_view_lists_open_and_aborted_transactions_of_a_partition(viewed: ViewedWorld) -> None:
+def test_read_model_lists_open_and_aborted_transactions_of_a_partition(viewed: ViewedWorld) -> None:
     first, empty = run(details(viewed.broker, "t", [0, 1]))
     assert (first.leader, first.problem) == (viewed.broker.settings.node_id, "")
     assert first.detail is not None

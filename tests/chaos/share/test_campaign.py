@@ -17,7 +17,7 @@ FAULTS_WITHIN_BUDGET = 4
 SEED = os.environ.get("SEED") or "1"
 
 
-def test_share_group_loses_and_repeats_no_records_during_failures(
+def test_share_group_loses_no_records_and_repeats_no_acknowledged_records_during_failures(
     capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config
 ) -> None:
     try:

@@ -158,7 +158,7 @@ def check(
 
 
 def fates(sightings: Sightings, logs: dict[TopicPartition, Log]) -> Counter[str]:
-    """Count how many of the seen batches are kept and how many are lost."""
+    """Count the seen batches that are kept and that are lost."""
     return Counter(
         "kept" if logs.get(where, {}).get(base_offset) == identity else "lost"
         for where, by_offset in sightings.batches.items()

@@ -43,26 +43,26 @@ def judged(seen: dict[int, Identity], left: dict[int, Identity], *found: Electio
     return list(batches_stay(sightings_of({A: seen}), {A: left}, Losses({A: left}, found)))
 
 
-def test_unchanged_log_has_no_finding() -> None:
+def test_loss_checker_reports_nothing_for_an_unchanged_log() -> None:
     assert judged(log_of(0, 0, 1), log_of(0, 0, 1)) == []
 
 
-def test_checker_finds_a_missing_batch() -> None:
+def test_loss_checker_reports_a_missing_batch() -> None:
     (line,) = judged(log_of(0, 0, 0), log_of(0, 0))
     assert line.startswith("committed batch gone: ('a', 0) at 2") and line.endswith("is missing")
 
 
 @pytest.mark.parametrize("other", [Identity(2, 0, 7), Identity(2, 1, 1), Identity(3, 0, 1)])
-def test_checker_finds_a_changed_batch(other: Identity) -> None:
+def test_loss_checker_reports_a_changed_batch(other: Identity) -> None:
     (line,) = judged(log_of(0, 0), log_of(0) | {1: other})
     assert "at 1" in line and f"is {other}" in line
 
 
-def test_clean_election_explains_no_loss() -> None:
+def test_clean_leader_election_explains_no_loss() -> None:
     assert len(judged(log_of(0, 0, 0), log_of(0, 0, 2), Election(A, 2, 1, CLEAN))) == 1
 
 
-def test_unclean_election_explains_the_loss_after_its_first_batch() -> None:
+def test_unclean_election_explains_lost_batches_after_its_first_batch() -> None:
     assert judged(log_of(0, 0, 0), log_of(0, 0, 2), Election(A, 2, 1, UNCLEAN)) == []
 
 
@@ -70,13 +70,13 @@ def test_unclean_election_explains_lost_batches_at_the_log_end() -> None:
     assert judged(log_of(0, 0, 0), log_of(0, 0), Election(A, 2, 1, UNCLEAN)) == []
 
 
-def test_loss_before_the_first_batch_of_an_unclean_election_is_found() -> None:
+def test_loss_checker_reports_a_loss_before_the_first_batch_of_an_unclean_election() -> None:
     left = {0: Identity(1, 0, 0), 2: Identity(3, 2, 202)}
     (line,) = judged(log_of(0, 0), left, Election(A, 2, 1, UNCLEAN))
     assert "at 1" in line
 
 
-def test_lost_batch_of_the_unclean_elections_own_epoch_is_found() -> None:
+def test_loss_checker_reports_a_lost_batch_of_the_unclean_elections_own_epoch() -> None:
     (line,) = judged(log_of(0, 2, 2), log_of(0, 2), Election(A, 2, 1, UNCLEAN))
     assert "at 2" in line
 
@@ -87,15 +87,15 @@ def test_second_unclean_election_explains_batches_of_an_isolated_leader() -> Non
     assert len(judged(log_of(0, 2, 2), log_of(0, 0, 0, 4), first)) == 2
 
 
-def test_different_batch_of_the_same_epoch_is_reported_despite_an_unclean_election() -> None:
+def test_loss_checker_reports_a_changed_batch_of_one_epoch_despite_an_unclean_election() -> None:
     assert len(judged(log_of(0, 2), {0: Identity(1, 0, 0), 1: Identity(2, 2, 7)}, Election(A, 4, 3, UNCLEAN))) == 1
 
 
-def test_election_of_another_partition_explains_no_loss() -> None:
+def test_unclean_election_of_another_partition_explains_no_loss() -> None:
     assert len(judged(log_of(0, 0), log_of(0), Election(B, 2, 1, UNCLEAN))) == 1
 
 
-def test_lost_batch_is_found_when_another_batch_was_seen_at_its_offset() -> None:
+def test_loss_checker_reports_a_lost_batch_when_another_batch_was_seen_at_its_offset() -> None:
     sightings = sightings_of({A: log_of(0, 0)})
     sightings.batches[A][1].add(Identity(2, 1, 101))
     left = {A: log_of(0, 0)}
@@ -104,12 +104,12 @@ def test_lost_batch_is_found_when_another_batch_was_seen_at_its_offset() -> None
     assert fates(sightings, left) == {"kept": 2, "lost": 1}
 
 
-def test_checker_finds_a_decreasing_leader_epoch() -> None:
+def test_loss_checker_reports_a_decreasing_leader_epoch() -> None:
     (line,) = epochs_never_return({A: log_of(0, 3, 2)})
     assert line == "leader epoch decreased: ('a', 0) at 2 has epoch 2 after 3"
 
 
-def test_batch_above_the_high_watermark_in_a_response_is_found() -> None:
+def test_loss_checker_reports_a_response_with_a_batch_above_the_high_watermark() -> None:
     sightings = Sightings()
     batch = build_batch([(None, b"x")], 0)
     assign(batch, 4, 1)
@@ -144,35 +144,35 @@ def findings(history: History, seen: Observation, sightings: Sightings, *found: 
 BOTH = ((A, "id#1/1/1/0"), (B, "id#1/1/1/1"))
 
 
-def test_whole_transaction_has_no_finding() -> None:
+def test_loss_checker_reports_nothing_for_a_whole_transaction() -> None:
     assert findings(history_of(*BOTH), observation_of(*BOTH), Sightings()) == []
 
 
-def test_checker_finds_half_of_a_transaction() -> None:
+def test_loss_checker_reports_half_of_a_transaction() -> None:
     lines = findings(history_of(*BOTH), observation_of(BOTH[0]), Sightings())
     assert [line.partition(":")[0] for line in lines] == ["lost", "torn"]
 
 
-def test_half_of_a_transaction_may_be_lost_by_an_unclean_election_of_its_partition() -> None:
+def test_unclean_election_explains_the_lost_half_of_a_transaction_in_its_partition() -> None:
     lost, other = Election(B, 2, 1, UNCLEAN), Election(A, 2, 1, UNCLEAN)
     assert findings(history_of(*BOTH), observation_of(BOTH[0]), Sightings(), lost) == []
     lines = findings(history_of(*BOTH), observation_of(BOTH[0]), Sightings(), other)
     assert all(line.startswith("lost: id#1/1/1/1") for line in lines) and lines
 
 
-def test_loss_of_a_seen_record_must_be_explained_by_an_election_after_it() -> None:
+def test_loss_checker_requires_an_unclean_election_after_a_lost_record_was_seen() -> None:
     sightings = Sightings()
     sightings.values[BOTH[1][1]] = (B, 0, Identity(1, 3, 5))
     (line,) = findings(history_of(*BOTH), observation_of(BOTH[0]), sightings, Election(B, 2, 1, UNCLEAN))
     assert line.startswith("lost: id#1/1/1/1")
 
 
-def test_record_without_a_producer_is_reported_despite_an_unclean_election() -> None:
+def test_loss_checker_reports_a_record_that_was_never_produced_despite_an_unclean_election() -> None:
     lines = findings(History(), observation_of(BOTH[0]), Sightings(), Election(A, 2, 1, UNCLEAN))
     assert any(line.startswith("unknown record: 'id#1/1/1/0'") for line in lines)
 
 
-def test_elections_are_read_from_the_metadata_log() -> None:
+def test_loss_checker_reads_elections_from_the_metadata_log() -> None:
     topic_id = bytes(15) + b"\7"
     first = PartitionRegistration(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1, leader_epoch=0, partition_epoch=0)
 
@@ -194,7 +194,7 @@ def test_elections_are_read_from_the_metadata_log() -> None:
     assert found == [(A, 1, 2, CLEAN), (A, 3, 3, ELIGIBLE), (A, 5, 3, LAST_KNOWN), (A, 6, 1, UNCLEAN)]
 
 
-def test_power_cut_removes_only_unsynced_bytes(tmp_path: Path) -> None:
+def test_simulated_power_cut_removes_only_unsynced_bytes(tmp_path: Path) -> None:
     log_dir, synced = tmp_path / "broker-1", tmp_path / "synced"
     partition = log_dir / "a-0"
     partition.mkdir(parents=True)
@@ -213,7 +213,7 @@ def test_power_cut_removes_only_unsynced_bytes(tmp_path: Path) -> None:
     assert lost == 200 - half.stat().st_size
 
 
-def test_synced_length_does_not_apply_to_a_new_file_at_the_same_path(tmp_path: Path) -> None:
+def test_synced_length_of_a_removed_file_does_not_apply_to_a_new_file_at_its_path(tmp_path: Path) -> None:
     file = tmp_path / "0.log"
     file.write_bytes(bytes(10))
     lengths = SyncedLengths(tmp_path)

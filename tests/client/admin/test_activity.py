@@ -15,7 +15,7 @@ def listing(name: str) -> TransactionListing:
     return TransactionListing(transactional_id=name, coordinator=1, producer_id=1, state="Ongoing")
 
 
-def test_oldest_transactions_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oldest_open_transactions_are_selected_for_description(monkeypatch: pytest.MonkeyPatch) -> None:
     ages_ms = {f"id-{number:03}": number * 1_000 for number in range(100)} | {"zz": 7_200_000}
 
     def listed(_: Any, *, states: Any, longer_than_ms: int) -> list[TransactionListing]:
@@ -28,7 +28,7 @@ def test_oldest_transactions_are_described(monkeypatch: pytest.MonkeyPatch) -> N
     assert all(ages_ms[one.transactional_id] > 60_000 for one in chosen)
 
 
-def test_old_brokers_select_no_transactions_by_duration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_described_transactions_are_limited_if_the_broker_cannot_filter_by_duration(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: Any, **__: Any) -> list[TransactionListing]:
         raise UnsupportedRequest("ListTransactions has no durations before version 1")
 

@@ -60,12 +60,14 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "name", "keys", "expected"), CASES)
-def test_keys_without_effect_are_those_of_ottla_only(kind: ConfigKind, name: str, keys: list[str], expected: list[str]) -> None:
+def test_config_keys_without_effect_are_reported_for_ottla_but_not_for_apache_kafka(
+    kind: ConfigKind, name: str, keys: list[str], expected: list[str]
+) -> None:
     assert without_effect(ScriptedCluster(kafka=broker()).brokers(), kind, name, keys) == expected
     assert without_effect(ScriptedCluster(kafka=broker(is_ottla=False)).brokers(), kind, name, keys) == []
 
 
-def test_denied_client_gets_no_warning() -> None:
+def test_client_denied_to_describe_the_cluster_gets_no_config_warning() -> None:
     cluster = ScriptedCluster(kafka=broker(code=Code.CLUSTER_AUTHORIZATION_FAILED))
     assert without_effect(cluster.brokers(), ConfigKind.TOPIC, "t", ["flush.ms"]) == []
 

@@ -46,12 +46,12 @@ def described(quorum_answer: Any, versions: dict[str, tuple[int, int]] | None = 
     return describe(ScriptedCluster(kafka=broker, b1=broker).brokers())
 
 
-def test_controller_is_the_quorum_leader() -> None:
+def test_cluster_description_has_the_quorum_leader_as_controller() -> None:
     node = Node(node_id=3000, listeners=[Listener(name="CONTROLLER", host="c", port=9093)])
     assert described(quorum(3000, Node(node_id=7), node)).controller == Controller(3000, "c", 9093)
 
 
-def test_controller_of_an_old_broker_has_no_address() -> None:
+def test_cluster_description_by_an_old_broker_has_no_controller_address() -> None:
     assert described(quorum(3000)).controller == Controller(3000, None, None)
 
 
@@ -63,16 +63,16 @@ def test_controller_of_an_old_broker_has_no_address() -> None:
         DescribeQuorumResponse(error_code=Code.REQUEST_TIMED_OUT, error_message=None, topics=[], nodes=[]),
     ],
 )
-def test_description_has_no_controller_when_it_is_unreachable(answer: Any) -> None:
+def test_cluster_description_has_no_controller_if_it_is_unreachable(answer: Any) -> None:
     assert described(answer).controller is None
 
 
-def test_description_includes_fenced_brokers() -> None:
+def test_cluster_description_includes_fenced_brokers() -> None:
     known = described(quorum(3000))
     assert ([b.node_id for b in known.brokers], known.fenced) == ([1, 2], {2})
 
 
-def test_description_by_an_old_broker_has_only_unfenced_brokers() -> None:
+def test_cluster_description_by_an_old_broker_has_only_unfenced_brokers() -> None:
     known = described(quorum(3000), {"DescribeCluster": (0, 1)})
     assert ([b.node_id for b in known.brokers], known.fenced) == ([1], frozenset())
 
@@ -82,7 +82,7 @@ def test_stray_directories_are_read_from_describe_log_dirs() -> None:
     assert described(quorum(3000), directories=lines).strays == [Stray(1, "/data/t-0.a-stray: 5 bytes")]
 
 
-def test_offline_directories_and_damaged_logs_are_problems() -> None:
+def test_cluster_description_reports_offline_log_directories_and_damaged_logs() -> None:
     broker = ScriptedBroker()
     lines = log_dirs((56, "/data"), (56, "t-0 is offline: no file"), (0, "/other"), (0, "stray directory and 5 more"))
     broker.answers = {"DescribeLogDirs": [lines]}

@@ -95,7 +95,7 @@ def committed(*offsets: tuple[str, int, int]) -> OffsetFetchResponse:
 
 
 @pytest.mark.parametrize("version", [7, 8, 9])
-def test_lag_is_measured_to_the_high_watermark(version: int) -> None:
+def test_group_lag_is_measured_to_the_high_watermark(version: int) -> None:
     offsets = committed(("t", 0, 40), ("t", 1, -1), ("gone", 0, 3))
     scripted = broker("classic", OffsetFetch=[offsets], versions={"OffsetFetch": (1, version)})
     assert groups.lag(ScriptedCluster(kafka=scripted).brokers(), "g") == {("t", 0): 60}, (
@@ -103,7 +103,7 @@ def test_lag_is_measured_to_the_high_watermark(version: int) -> None:
     )
 
 
-def test_positions_request_metadata_once_per_topic() -> None:
+def test_group_positions_request_metadata_once_per_topic() -> None:
     """For one page, the console requests the positions of up to 200 groups, so each group must need few requests."""
     scripted = broker("consumer", OffsetFetch=[committed(("t", 0, 40), ("t", 1, 30))])
     brokers = ScriptedCluster(kafka=scripted).brokers()
@@ -113,7 +113,7 @@ def test_positions_request_metadata_once_per_topic() -> None:
     assert scripted.names().count("Metadata") - before == 1
 
 
-def test_lag_is_never_negative() -> None:
+def test_group_lag_is_never_negative() -> None:
     """A recreated topic may end before the committed offset of a group."""
     scripted = broker("consumer", OffsetFetch=[committed(("t", 0, 400))])
     assert groups.lag(ScriptedCluster(kafka=scripted).brokers(), "g") == {("t", 0): 0}
@@ -134,7 +134,7 @@ def test_share_group_lag_is_taken_from_the_broker(lag: int, expected: int) -> No
 @pytest.mark.parametrize(
     ("kind", "api"), [("classic", "OffsetCommit"), ("consumer", "OffsetCommit"), ("share", "AlterShareGroupOffsets")]
 )
-def test_offsets_are_set_with_the_api_of_the_group_type(kind: str, api: str) -> None:
+def test_group_offsets_are_set_with_the_api_of_the_group_type(kind: str, api: str) -> None:
     scripted = broker(kind, OffsetCommit=[OffsetCommitResponse()], AlterShareGroupOffsets=[AlterShareGroupOffsetsResponse()])
     groups.commit(ScriptedCluster(kafka=scripted).brokers(), "g", {("t", 1): 5, ("t", 0): 4})
     assert scripted.names()[-1] == api
@@ -252,7 +252,7 @@ def owning(kind: str, offset: int) -> ScriptedBroker:
 
 
 @pytest.mark.parametrize("kind", ["classic", "consumer", "share", "streams"])
-def test_each_owned_partition_has_a_position(kind: str) -> None:
+def test_group_positions_include_each_assigned_partition(kind: str) -> None:
     """An owned partition without a committed offset is listed too, as in kafka-consumer-groups, which shows its offset as -."""
     brokers = ScriptedCluster(kafka=owning(kind, -1)).brokers()
     described = groups.describe(brokers, "g")

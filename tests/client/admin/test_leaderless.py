@@ -59,7 +59,7 @@ def test_leaderless_partition_has_reason_and_remedy(one: LeaderlessPartition, re
     assert (one.reason, one.remedy) == (reason, remedy)
 
 
-def test_remedy_quotes_the_topic_for_a_shell() -> None:
+def test_remedy_for_a_leaderless_partition_quotes_the_topic_for_a_shell() -> None:
     one = LeaderlessPartition(topic="a'b", partition=7, replicas=[1, 2], complete=[], last_leaders=[], offline=[])
     assert """ottla topic elect --unclean 'a'"'"'b:7' elects""" in one.remedy
 

@@ -103,14 +103,14 @@ def test_hanging_transactions_are_found(state: ProducerState, known: DescribeTra
 
 
 @pytest.mark.parametrize(("known_epoch", "sent"), [(-1, 0), (0, 0), (12, 12)])
-def test_marker_has_the_coordinator_epoch_of_the_partition(known_epoch: int, sent: int) -> None:
+def test_abort_marker_has_the_coordinator_epoch_of_the_partition(known_epoch: int, sent: int) -> None:
     scripted = broker(DescribeProducers=[producers(open_producer(coordinator_epoch=known_epoch))])
     transactions.abort_in_partition(ScriptedCluster(kafka=scripted).brokers(), "t", 0, 4)
     (marker,) = scripted.asked[-1][2].markers
     assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_result) == (7, 3, sent, False)
 
 
-def test_abort_without_a_transaction_at_the_offset_writes_no_marker() -> None:
+def test_abort_at_an_offset_without_a_transaction_writes_no_marker() -> None:
     scripted = broker(DescribeProducers=[producers(open_producer())])
     with pytest.raises(ClientError, match="no open transaction begins at offset 5 of t-0; open transactions begin at 4"):
         transactions.abort_in_partition(ScriptedCluster(kafka=scripted).brokers(), "t", 0, 5)
@@ -138,7 +138,7 @@ def versions(level: int) -> ApiVersionsResponse:
     return ApiVersionsResponse(api_keys=keys, finalized_features=[feature])
 
 
-def test_abort_waits_for_a_completing_transaction() -> None:
+def test_transaction_abort_waits_for_a_completing_transaction() -> None:
     answers = [InitProducerIdResponse(error_code=Code.CONCURRENT_TRANSACTIONS), InitProducerIdResponse()]
     states = [described(), described(state="PrepareAbort"), described(state="CompleteAbort")]
     scripted = broker(InitProducerId=answers, DescribeTransactions=states)
@@ -149,7 +149,7 @@ def test_abort_waits_for_a_completing_transaction() -> None:
 
 
 @pytest.mark.parametrize(("level", "version", "epoch_after"), [(2, 5, 4), (1, 4, 3)])
-def test_abort_uses_the_producer_of_the_described_transaction(level: int, version: int, epoch_after: int) -> None:
+def test_transaction_abort_uses_the_producer_id_of_the_described_transaction(level: int, version: int, epoch_after: int) -> None:
     scripted = broker(
         ApiVersions=[versions(level)],
         DescribeTransactions=[described(), described(state="CompleteAbort")],
@@ -163,7 +163,7 @@ def test_abort_uses_the_producer_of_the_described_transaction(level: int, versio
 
 
 @pytest.mark.parametrize("code", [Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TXN_STATE])
-def test_abort_does_not_end_a_newer_transaction(code: Code) -> None:
+def test_transaction_abort_does_not_end_a_newer_transaction(code: Code) -> None:
     scripted = broker(EndTxn=[EndTxnResponse(error_code=code)])
     with pytest.raises(KafkaAnswered, match="it has ended meanwhile; ottla txn describe x shows the id's current state"):
         transactions.abort(ScriptedCluster(kafka=scripted).brokers(), "x")

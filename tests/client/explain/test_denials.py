@@ -24,14 +24,14 @@ def denial(**changes: Any) -> dict[str, Any]:
     return fields | changes
 
 
-def test_denial_without_an_acl_names_the_command_that_allows_it() -> None:
+def test_explanation_of_a_denial_without_an_acl_names_the_command_that_allows_it() -> None:
     assert why_denied([denial()], NOW_MS) == [
         "User:alice was denied DESCRIBE_CONFIGS on topic orders 3 times, last 1.0 s ago, from 10.0.0.7",
         "no ACL allows it; allow it: ottla acl add --principal User:alice --operation describe-configs --topic orders",
     ]
 
 
-def test_denial_by_an_acl_names_the_acl() -> None:
+def test_explanation_of_a_denial_by_an_acl_names_the_acl() -> None:
     acl = "DENY User:* READ TOPIC ord*"
     assert why_denied([denial(denied_by=acl, times=1)], NOW_MS) == [
         "User:alice was denied DESCRIBE_CONFIGS on topic orders 1 time, last 1.0 s ago, from 10.0.0.7",
@@ -39,7 +39,7 @@ def test_denial_by_an_acl_names_the_acl() -> None:
     ]
 
 
-def test_denial_on_the_cluster_omits_its_resource_name() -> None:
+def test_explanation_of_a_denial_on_the_cluster_omits_the_resource_name() -> None:
     what, do = why_denied([denial(resource_type="CLUSTER", resource="kafka-cluster", operation="ALTER")], NOW_MS)
     assert "denied ALTER on the cluster 3 times" in what
     assert do.endswith("--operation alter --cluster")
@@ -55,7 +55,7 @@ def test_suggested_acl_command_quotes_names_for_a_shell() -> None:
     assert "ottla acl add" not in do and "\x1b" not in do
 
 
-def test_denials_of_several_nodes_are_merged() -> None:
+def test_acl_denials_of_several_nodes_are_merged() -> None:
     first, second = denial(times=2, client_host="10.0.0.1"), denial(first_ms=1, last_ms=NOW_MS, denied_by="an ACL")
     other = denial(resource="payments", last_ms=NOW_MS - 500)
     newest, older = merged([[first], [other, second], []])
@@ -64,15 +64,15 @@ def test_denials_of_several_nodes_are_merged() -> None:
     assert merged([]) == []
 
 
-def test_denial_in_the_future_of_the_clients_clock_is_explained() -> None:
+def test_acl_denial_in_the_future_of_the_clients_clock_is_explained() -> None:
     assert "3 times, from" in why_denied([denial(last_ms=NOW_MS + 60_000)], NOW_MS)[0]
 
 
-def test_further_denials_are_counted() -> None:
+def test_acl_denials_that_are_not_listed_are_counted() -> None:
     assert why_denied([denial()] * (MAX_SHOWN + 2), NOW_MS)[-1] == "and 2 more denied requests"
 
 
-def test_denials_are_filtered_by_principal_or_by_resource() -> None:
+def test_acl_denials_are_filtered_by_principal_or_by_resource() -> None:
     of_group, of_topic = denial(resource_type="GROUP", resource="billing"), denial(principal="User:bob")
     other = denial(resource_type="GROUP", resource="orders")
     assert denied_to([of_group, of_topic, other], "User:bob") == [of_topic]

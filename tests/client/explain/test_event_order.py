@@ -34,7 +34,7 @@ TRANSACTION = "begin data decide marker complete"
 STEPS_OF_ONE = "AddPartitionsToTxn begin data EndTxn decide marker complete"
 
 
-def test_events_of_one_millisecond_are_in_causal_order() -> None:
+def test_transaction_events_of_one_millisecond_are_in_causal_order() -> None:
     assert (
         ordered(f"init {TRANSACTION}", "InitProducerId AddPartitionsToTxn AddOffsetsToTxn EndTxn")
         == "InitProducerId init AddPartitionsToTxn AddOffsetsToTxn begin data EndTxn decide marker complete"
@@ -53,19 +53,19 @@ def test_transactions_of_one_millisecond_are_in_causal_order() -> None:
     )
 
 
-def test_effects_of_an_earlier_request_precede_later_requests() -> None:
+def test_transaction_log_events_precede_requests_after_the_request_that_caused_them() -> None:
     log = [event("begin", 4), event("decide", 5), event("complete", 5), event("begin", 5), event("decide", 5)]
     requests = [event("EndTxn", 4), event("EndTxn", 5)]
     assert told(in_order(log, [requests])) == ["begin", "EndTxn", "decide", "complete", "begin", "EndTxn", "decide"]
 
 
-def test_retried_request_is_not_matched_with_another_decision() -> None:
+def test_retried_end_txn_request_is_not_matched_with_another_decision() -> None:
     log = [event("decide", 5), event("complete", 6), event("begin", 7), event("decide", 8)]
     requests = [event("EndTxn", 5), event("EndTxn", 6), event("EndTxn", 8)]
     assert told(in_order(log, [requests])) == ["EndTxn", "decide", "EndTxn", "complete", "begin", "EndTxn", "decide"]
 
 
-def test_refused_request_causes_no_event() -> None:
+def test_refused_end_txn_request_is_not_matched_with_a_log_event() -> None:
     assert ordered(TRANSACTION, "-EndTxn EndTxn") == "begin data -EndTxn EndTxn decide marker complete"
     assert ordered(f"{TRANSACTION} {TRANSACTION}", "EndTxn -AddPartitionsToTxn AddPartitionsToTxn") == (
         "begin data EndTxn -AddPartitionsToTxn decide marker complete AddPartitionsToTxn begin data decide marker complete"
@@ -86,7 +86,7 @@ TIMES = st.integers(1, 3)
         max_size=3,
     ),
 )
-def test_events_are_sorted_by_time_and_keep_their_sequence_order(
+def test_transaction_events_are_sorted_by_time_and_keep_their_sequence_order(
     log: list[tuple[int, str]], others: list[list[tuple[int, str]]]
 ) -> None:
     numbered = iter(range(10_000))
@@ -106,7 +106,9 @@ def test_events_are_sorted_by_time_and_keep_their_sequence_order(
     markers=st.integers(0, 3),
     is_refused=st.booleans(),
 )
-def test_transaction_of_one_millisecond_is_listed_step_by_step(adds: list[str], data: int, markers: int, is_refused: bool) -> None:
+def test_timeline_lists_a_transaction_of_one_millisecond_from_begin_to_end(
+    adds: list[str], data: int, markers: int, is_refused: bool
+) -> None:
     log = ["init", "begin", *["data"] * data, "decide", *["marker"] * markers, "complete"]
     requests = ["InitProducerId", *adds, *["-EndTxn"] * is_refused, "EndTxn"]
     happened = told(in_order([event(kind) for kind in log], [[event(kind) for kind in requests]]))

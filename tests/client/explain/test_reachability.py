@@ -74,5 +74,5 @@ def test_host_name_that_does_not_resolve_is_a_failed_finding(host: str, is_conta
         ("kafka", False),
     ],
 )
-def test_loopback_hosts_are_recognised(host: str, expected: bool) -> None:
+def test_doctor_recognises_loopback_hosts(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected

@@ -47,7 +47,7 @@ def held(**fields: Any) -> StableOffset:
     return StableOffset(**{"topic": "orders", "partition": 3, "last_stable_offset": 4_711, "high_watermark": 9_120, **fields})
 
 
-def test_open_transaction_is_explained() -> None:
+def test_explanation_of_blocked_readers_names_the_open_transaction() -> None:
     stands, do = why_held(held(holder=holder(), transaction=transaction()), NOW_MS)
     assert stands == (
         "read_committed consumers of orders:3 are held at 4,711 of 9,120: transaction of producer 7 epoch 2, transactional id"
@@ -68,19 +68,19 @@ def test_transaction_that_acls_may_hide_is_not_called_hanging() -> None:
     assert "before aborting it" in do and "--partition" not in do
 
 
-def test_timed_out_transaction_is_explained() -> None:
+def test_explanation_names_a_timed_out_transaction() -> None:
     stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=NOW_MS - 61_000)), NOW_MS)
     assert "which has timed out and is about to be aborted" in stands
 
 
-def test_overdue_transaction_is_explained() -> None:
+def test_explanation_names_a_transaction_beyond_its_timeout() -> None:
     start_ms = NOW_MS - 60_000 - ABORT_INTERVAL_MS - 1
     stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=start_ms)), NOW_MS)
     assert ", which should have timed out 10.0 s ago, unless the broker's clock differs from the local clock;" in stands
     assert "about to be aborted" not in stands
 
 
-def test_clock_skew_is_explained() -> None:
+def test_explanation_names_clock_skew_between_client_and_broker() -> None:
     stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=NOW_MS + SKEW_MS + 1)), NOW_MS)
     assert ", open for an unknown time, because the broker's clock is ahead of the local clock;" in stands
     assert "times out" not in stands
@@ -94,13 +94,13 @@ def test_elapsed_time_of_a_transaction_is_never_negative(start_ms: int, now_ms: 
 
 
 @pytest.mark.parametrize(("state", "outcome"), [("PrepareCommit", "commit"), ("PrepareAbort", "abort")])
-def test_decided_transaction_is_explained(state: str, outcome: str) -> None:
+def test_explanation_names_a_decided_transaction_with_pending_markers(state: str, outcome: str) -> None:
     stands, do = why_held(held(holder=holder(), transaction=transaction(state)), NOW_MS)
     assert f"whose {outcome} is being completed" in stands
     assert "abort checkout-1" not in do, "a decided transaction cannot be aborted"
 
 
-def test_hanging_transaction_is_explained() -> None:
+def test_explanation_names_a_hanging_transaction_and_its_remedy() -> None:
     stands, do = why_held(held(holder=holder()), NOW_MS)
     assert "which no coordinator will end" in stands
     assert do == "it is hanging: end it with ottla txn abort --partition orders:3 --start-offset 4711"
@@ -145,7 +145,7 @@ def test_group_without_members_is_explained() -> None:
     assert lines[1] == "orders:1: lag 7, at 100 of 107; no member reads it"
 
 
-def test_lagging_member_is_explained() -> None:
+def test_explanation_of_group_lag_names_the_lagging_member() -> None:
     lines = why_group_waits(group(), NOW_MS)
     assert lines == [
         "group billing is Stable with 1 member; its lag is 5 records",
@@ -153,7 +153,7 @@ def test_lagging_member_is_explained() -> None:
     ]
 
 
-def test_rebalance_waiting_for_a_member_is_explained() -> None:
+def test_explanation_of_group_lag_names_the_member_that_a_rebalance_waits_for() -> None:
     (first, *_) = why_group_waits(group("Reconciling", members=2, epochs=(9, 8)), NOW_MS)
     assert first == "group billing is rebalancing (Reconciling) with 2 members, waiting for c1; its lag is 5 records"
 
@@ -193,12 +193,12 @@ def test_explanation_uses_the_singular_for_one_record_and_partition() -> None:
         ("\u202eaio<script>", "ottla txn abort NAME, with the name that --json shows: some of its characters cannot be shown here"),
     ],
 )
-def test_suggested_command_quotes_the_transactional_id(name: str, command: str) -> None:
+def test_explanation_quotes_the_transactional_id_in_the_suggested_command(name: str, command: str) -> None:
     _, do = why_held(held(holder=holder(), transaction=replace(transaction(), transactional_id=name)), NOW_MS)
     assert do == f"wait for it, or abort it and fence its producer: {command}"
 
 
-def test_list_of_lagging_partitions_is_shortened() -> None:
+def test_explanation_shortens_the_list_of_lagging_partitions() -> None:
     lines = why_group_waits(group(lags=tuple(range(1, 31))), NOW_MS)
     assert len(lines) == 1 + MAX_PARTITIONS_NAMED + 1
     assert lines[1].startswith("orders:29: lag 30"), "the partition with the largest lag is listed first"

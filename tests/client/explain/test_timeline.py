@@ -60,7 +60,7 @@ def kinds(happened: list[TimelineEvent]) -> list[str]:
     return [event.kind for event in happened]
 
 
-def test_timeline_lists_a_transaction_from_begin_to_end() -> None:
+def test_transaction_timeline_has_its_events_from_begin_to_end() -> None:
     states = [
         state(0, "Empty"),
         state(1, "Ongoing", 0),
@@ -78,7 +78,7 @@ def test_timeline_lists_a_transaction_from_begin_to_end() -> None:
     assert happened[-1].where == f"{WHERE} at 5"
 
 
-def test_timeline_lists_a_new_owner_of_the_id() -> None:
+def test_timeline_lists_a_new_producer_of_the_transactional_id() -> None:
     first, second = events([state(0, "Empty"), state(1, "Empty", epoch=1)], WHERE)
     assert first.what == "a producer gets the id (timeout 60,000 ms)"
     assert second.what == "a new producer owns the id; earlier producers are fenced (timeout 60,000 ms)"
@@ -90,7 +90,7 @@ def test_timeline_of_a_compacted_log_has_the_newest_record() -> None:
     assert kinds(events([state(9, "Ongoing", 0)], WHERE)) == ["begin"]
 
 
-def test_timeline_lists_the_expiry_of_an_id() -> None:
+def test_timeline_lists_the_expiry_of_a_transactional_id() -> None:
     assert kinds(events([state(0, "CompleteCommit"), state(1, None), state(2, "Empty")], WHERE)) == ["complete", "expire", "init"]
 
 
@@ -100,7 +100,7 @@ def test_timeline_lists_records_by_transaction() -> None:
     assert [event.where for event in happened] == ["orders:0 at 0", "orders:0 at 2 to 3"]
 
 
-def test_records_with_earlier_timestamps_are_listed_after_the_begin() -> None:
+def test_timeline_lists_records_with_earlier_timestamps_after_the_transaction_begin() -> None:
     states = [state(1, "Ongoing", 0), state(3, "PrepareCommit", 0), state(5, "CompleteCommit")]
     happened = events(states, WHERE, [record(0, 990), record(1, 1_040, "COMMIT")])
     assert kinds(happened) == ["begin", "data", "decide", "marker", "complete"]
@@ -181,25 +181,25 @@ class Cluster:
         return ScriptedCluster(kafka=self.broker).brokers()
 
 
-def test_timeline_has_all_transactions_and_records() -> None:
+def test_timeline_has_all_transactions_and_records_of_a_transactional_id() -> None:
     happened = timeline(Cluster(transactions=3, records=5).brokers(), "shop")
     assert kinds(happened).count("complete") == 3
     assert [event.what for event in happened if event.kind == "data"] == ["5 records written"]
     assert newest_timeline(Cluster(3, 5).brokers(), "shop", TimelineLimits(log_offsets=9, data_records=5)).unread == []
 
 
-def test_silent_cluster_is_not_reported_as_unknown_id() -> None:
+def test_timeline_of_an_unresponsive_cluster_does_not_report_an_unknown_transactional_id() -> None:
     with pytest.raises(Unreachable):
         timeline(ScriptedCluster().brokers(timeout_s=0.1), "shop")
 
 
-def test_cluster_without_transactions_reports_an_unknown_id() -> None:
+def test_timeline_of_a_cluster_without_transactions_reports_an_unknown_transactional_id() -> None:
     broker = ScriptedBroker(answers={"Metadata": [metadata(nodes={1: "kafka"}, leaders={}, missing=(TRANSACTION_TOPIC,))]})
     with pytest.raises(KafkaAnswered, match="unknown transactional id 'shop'"):
         timeline(ScriptedCluster(kafka=broker).brokers(timeout_s=0.1), "shop")
 
 
-def test_offsets_and_records_beyond_the_read_limits_are_reported() -> None:
+def test_timeline_reports_offsets_and_records_beyond_its_read_limits() -> None:
     read = newest_timeline(Cluster(transactions=3, records=5).brokers(), "shop", TimelineLimits(log_offsets=6, data_records=4))
     assert kinds(read.events).count("complete") == 2
     assert "data" not in kinds(read.events)
@@ -209,7 +209,7 @@ def test_offsets_and_records_beyond_the_read_limits_are_reported() -> None:
     ]
 
 
-def test_id_missing_in_the_newest_offsets_is_not_reported_as_unknown() -> None:
+def test_transactional_id_missing_in_the_newest_offsets_is_not_reported_as_unknown() -> None:
     cluster = Cluster(transactions=3, records=5)
     assert newest_timeline(cluster.brokers(), "other", TimelineLimits(log_offsets=6, data_records=4)).events == []
     for limits in (TimelineLimits(), TimelineLimits(log_offsets=9)):
@@ -217,7 +217,7 @@ def test_id_missing_in_the_newest_offsets_is_not_reported_as_unknown() -> None:
             newest_timeline(cluster.brokers(), "other", limits)
 
 
-def test_diagram_escapes_mermaid_syntax_in_names() -> None:
+def test_timeline_diagram_escapes_mermaid_syntax_in_names() -> None:
     happened = events([state(0, "Empty"), state(1, "Ongoing", 0)], WHERE, [record(0, 1_011)])
     lines = diagram("shop;#1\n", happened).splitlines()
     assert lines[:4] == [
@@ -229,7 +229,7 @@ def test_diagram_escapes_mermaid_syntax_in_names() -> None:
     assert lines[-1] == "    C->>P0: 1 record written (5 epoch 0)"
 
 
-def test_transactions_of_one_millisecond_are_listed_one_after_another() -> None:
+def test_timeline_lists_transactions_of_one_millisecond_one_after_another() -> None:
     """All events have the same timestamp if the broker's clock is stopped."""
     names = ["Ongoing", "PrepareCommit", "CompleteCommit"]
     states = [replace(state(at, name, 0), time_ms=1_000, start_ms=1_000) for at, name in enumerate(names * 2)]

@@ -76,7 +76,7 @@ def test_json_path_is_applied_to_the_decoded_document() -> None:
         ("value$" + ".a" * 200, "a JSONPath has at most 300 characters, but this has 401"),
     ],
 )
-def test_invalid_paths_are_refused(text: str, error: str) -> None:
+def test_invalid_json_paths_are_refused(text: str, error: str) -> None:
     with pytest.raises(BadArgument) as raised:
         condition(text)
     assert str(raised.value).startswith(error)
@@ -99,7 +99,7 @@ TREE = json.dumps([{"a": {"b": [1] * 50}} for _ in range(500)]).encode()
         "$[" + ",".join(["::1"] * 50) + "]" + "[::1,::1,::1]" * 5,
     ],
 )
-def test_hostile_path_ends_after_a_bounded_number_of_nodes(path: str, value: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_json_path_ends_after_a_bounded_number_of_nodes(path: str, value: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     spent = 0
     spend = json_path._Budget.spend
 
@@ -117,19 +117,19 @@ def test_hostile_path_ends_after_a_bounded_number_of_nodes(path: str, value: byt
     assert 0 < spent <= json_path.MAX_VISITED + 1 + len(value)
 
 
-def test_each_document_has_its_own_limit_of_visited_nodes() -> None:
+def test_json_path_limit_of_visited_nodes_applies_to_each_document() -> None:
     holds = condition("value$..*=1")
     for _ in range(100):
         assert not holds(record(WIDE))
 
 
-def test_hostile_depth_is_an_error_and_not_a_crash() -> None:
+def test_json_path_reports_extreme_nesting_depth_as_an_error() -> None:
     with pytest.raises(ClientError, match="more than 100 levels"):
         condition("value$..x")(record(b"[" * 900 + b"]" * 900))
     assert not condition("value$..x")(record(b"[" * 100_000))
 
 
-def test_regular_expressions_take_linear_time() -> None:
+def test_regular_expressions_in_json_paths_take_linear_time() -> None:
     """Python's own `re` takes exponential time for the tested expression and value."""
     assert not condition("value$[?search(@, '(a+)+$')]")(record(json.dumps(["a" * 10_000 + "!"]).encode()))
     with pytest.raises(ClientError, match="is not a regular expression of RE2"):
@@ -137,7 +137,7 @@ def test_regular_expressions_take_linear_time() -> None:
 
 
 @pytest.mark.parametrize("path", ["$.lists[?@ == $.a]", "$.texts[?search(@, 'x{3}y')]"])
-def test_comparisons_and_functions_count_towards_the_limit(path: str) -> None:
+def test_json_path_comparisons_and_functions_count_towards_the_node_limit(path: str) -> None:
     numbers = list(range(2_000))
     document = {"a": numbers, "lists": [list(numbers) for _ in range(100)], "texts": ["x" * 10_000] * 2_000}
     with pytest.raises(json_path.TooManyNodes):

@@ -108,39 +108,39 @@ COMMITTED = [(0, b"plain"), (3, b"c1"), (5, b"c2")]
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 8])
-def test_isolation_selects_committed_aborted_or_all_records(at_once: int) -> None:
+def test_isolation_level_of_a_read_selects_committed_aborted_or_all_records(at_once: int) -> None:
     partition = OnePartition(at_once=at_once)
     assert partition.read("committed") == COMMITTED
     assert partition.read("aborted") == [(1, b"a1"), (2, b"a2")]
     assert partition.read("all") == [(0, b"plain"), (1, b"a1"), (2, b"a2"), (3, b"c1"), (5, b"c2"), (8, b"open")]
 
 
-def test_markers_are_returned_on_request() -> None:
+def test_record_read_returns_transaction_markers_on_request() -> None:
     partition = OnePartition()
     assert partition.read("aborted", show_control=True)[-1] == (4, "ABORT")
     assert partition.read("committed", show_control=True) == [*COMMITTED, (6, "COMMIT"), (7, "COMMIT")]
     assert [offset for offset, _ in partition.read("all", show_control=True)] == list(range(9))
 
 
-def test_read_may_begin_and_end_inside_batches() -> None:
+def test_record_read_may_begin_and_end_inside_batches() -> None:
     assert OnePartition().read("all", start={0: 2}, end={0: 3}) == [(2, b"a2")]
     assert OnePartition().read("aborted", start={0: 2}) == [(2, b"a2")]
     assert OnePartition().read("all", start={0: END}) == []
     assert OnePartition().read("committed", end={0: 100}) == COMMITTED
 
 
-def test_read_reports_missing_offsets() -> None:
+def test_record_read_reports_missing_offsets() -> None:
     with pytest.raises(KafkaAnswered, match=r"OFFSET_OUT_OF_RANGE .*offset 2 is before the log's start") as raised:
         OnePartition(start=5).read("all", start={0: 2})
     assert raised.value.code == Code.OFFSET_OUT_OF_RANGE
 
 
-def test_read_beyond_the_record_limit_is_refused() -> None:
-    with pytest.raises(TooMuch, match="more than 2 such records"):
+def test_record_read_beyond_the_record_limit_is_refused() -> None:
+    with pytest.raises(TooMuch, match="more than 2 matching records"):
         OnePartition().read("all", max_records=2)
 
 
-def test_read_decodes_records_lazily(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_read_decodes_records_lazily(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records are decoded one by one, because a small compressed batch may contain millions of records."""
     decoded: list[int] = []
     decode = client_records._record
@@ -151,19 +151,19 @@ def test_read_decodes_records_lazily(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(decoded) == 3
 
 
-def test_empty_fetches_end_the_read_with_an_error() -> None:
+def test_repeated_empty_fetch_responses_end_the_record_read_with_an_error() -> None:
     partition = OnePartition(log=[])
     with pytest.raises(ClientError, match="the broker returned no records of t-0 from offset 0"):
         partition.read("all")
     assert partition.broker.names().count("Fetch") == reading.FRUITLESS_ROUNDS
 
 
-def test_unknown_isolation_level_is_refused() -> None:
+def test_record_read_with_an_unknown_isolation_level_is_refused() -> None:
     with pytest.raises(ClientError, match="is not one of committed, aborted, all"):
         OnePartition().read("serializable")  # type: ignore[arg-type]
 
 
-def test_read_reports_a_damaged_batch() -> None:
+def test_record_read_reports_a_damaged_batch() -> None:
     broken = bytearray(LOG[0])
     broken[-1] ^= 1
     with pytest.raises(ClientError, match="the batch at offset 0 of t-0 is damaged"):
@@ -171,12 +171,12 @@ def test_read_reports_a_damaged_batch() -> None:
 
 
 @pytest.mark.parametrize("compression", range(5))
-def test_compressed_batches_are_read(compression: int) -> None:
+def test_record_read_decompresses_batches(compression: int) -> None:
     partition = OnePartition(log=[batch(0, b"one", b"two", compression=compression)], end=2)
     assert partition.read("all") == [(0, b"one"), (1, b"two")]
 
 
-def test_decompression_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_read_refuses_a_decompression_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.client.records.record.MAX_INFLATED_BYTES", 1_000)
     with pytest.raises(TooMuch, match="inflates to more than"):
         OnePartition(log=[batch(0, bytes(10_000), compression=1)], end=1).read("all")
@@ -193,7 +193,7 @@ record = st.builds(
 
 @pytest.mark.smoke
 @given(st.lists(record, min_size=1, max_size=20))
-def test_encoded_batches_round_trip(records: list[NewRecord]) -> None:
+def test_encoded_record_batches_round_trip(records: list[NewRecord]) -> None:
     encoded = encode_batch(records, 5_000, producer_id=1, producer_epoch=0, base_sequence=0)
     ((_, header),) = batches(encoded)
     decoded = decode_batch("t", 0, encoded, header)
@@ -202,7 +202,7 @@ def test_encoded_batches_round_trip(records: list[NewRecord]) -> None:
     ]
 
 
-def test_keys_are_partitioned_like_by_the_java_producer() -> None:
+def test_record_keys_are_partitioned_like_by_the_java_producer() -> None:
     """The expected hashes are from Kafka's UtilsTest.testMurmur2."""
     known = {
         b"21": -973932308,
@@ -213,7 +213,7 @@ def test_keys_are_partitioned_like_by_the_java_producer() -> None:
     assert {key: murmur2(key) - (1 << 32 if murmur2(key) >> 31 else 0) for key in known} == known
 
 
-def test_batches_have_sequences_and_duplicates_count_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_written_batches_have_sequences_and_duplicates_count_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.client.records.producing.BATCH_RECORDS", 2)
     sequences: list[int] = []
     codes = iter((0, Code.DUPLICATE_SEQUENCE_NUMBER, 0))
@@ -231,13 +231,13 @@ def test_batches_have_sequences_and_duplicates_count_as_written(monkeypatch: pyt
     assert sequences == [0, 2, 4]
 
 
-def test_unknown_partition_is_reported() -> None:
+def test_record_read_of_an_unknown_partition_is_reported() -> None:
     broker = ScriptedBroker(answers={"Metadata": [ALONE], "InitProducerId": [InitProducerIdResponse(producer_id=5)]})
     with pytest.raises(ClientError, match="unknown partition 3 of topic 't': it has 1, counted from 0"):
         produce(ScriptedCluster(kafka=broker).brokers(), "t", [NewRecord(b"", partition=3)])
 
 
-def test_batch_beyond_the_record_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_read_refuses_a_batch_with_too_many_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch of a few KiB may decompress to millions of records, and each record becomes an object in memory."""
     encoded = encode_batch([NewRecord(b"")] * 3, 5_000)
     ((_, header),) = batches(encoded)

@@ -55,7 +55,7 @@ def record(value: bytes | None = VALUE, key: bytes | None = b"order-7", control:
         "time<1700000000001",
     ],
 )
-def test_condition_selects_the_record(text: str) -> None:
+def test_record_filter_selects_matching_records(text: str) -> None:
     assert condition(text)(record())
 
 
@@ -80,23 +80,23 @@ def test_condition_selects_the_record(text: str) -> None:
         "time>2024-01-01",
     ],
 )
-def test_condition_rejects_the_record(text: str) -> None:
+def test_record_filter_rejects_other_records(text: str) -> None:
     assert not condition(text)(record())
 
 
-def test_tombstone_matches_no_condition_on_its_value() -> None:
+def test_record_filter_on_values_matches_no_tombstone() -> None:
     assert condition("!value")(record(value=None))
     assert not condition("value=")(record(value=None))
     assert condition("value=")(record(value=b""))
 
 
-def test_members_of_values_that_are_not_json_are_missing() -> None:
+def test_record_filter_finds_no_json_members_in_values_that_are_not_json() -> None:
     for value in (b"\xff", b"[" * 100_000, b"{", b"7", None):
         assert condition("!value.a")(record(value=value))
         assert not condition("value.a=1")(record(value=value))
 
 
-def test_marker_matches_no_condition_on_key_or_value() -> None:
+def test_record_filter_on_keys_or_values_matches_no_transaction_marker() -> None:
     assert condition("!key")(record(control="COMMIT"))
     assert condition("offset=41")(record(control="COMMIT"))
 
@@ -123,14 +123,14 @@ def test_marker_matches_no_condition_on_key_or_value() -> None:
         ("time=yesterday", "'yesterday' is not a time; give one such as"),
     ],
 )
-def test_invalid_conditions_are_refused(text: str, error: str) -> None:
+def test_invalid_record_filters_are_refused(text: str, error: str) -> None:
     with pytest.raises(BadArgument) as raised:
         condition(text)
     assert str(raised.value).startswith(error)
 
 
 @given(st.text(max_size=40), st.binary(max_size=40))
-def test_any_text_is_a_condition_or_refused(text: str, value: bytes) -> None:
+def test_any_text_is_a_valid_record_filter_or_refused(text: str, value: bytes) -> None:
     try:
         holds = condition(text)
     except BadArgument:
@@ -138,25 +138,25 @@ def test_any_text_is_a_condition_or_refused(text: str, value: bytes) -> None:
     holds(record(value=value))
 
 
-def test_hostile_value_is_matched_in_linear_time() -> None:
+def test_record_filter_matches_a_hostile_value_in_linear_time() -> None:
     """Python's own `re` takes exponential time for the tested expression and value."""
     started_s = time.monotonic()
     assert not condition("value~(a+)+$")(record(value=b"a" * 100_000 + b"!"))
     assert time.monotonic() - started_s < 5
 
 
-def test_expressions_match_bytes_that_are_not_utf_8() -> None:
+def test_regular_expressions_of_record_filters_match_bytes_that_are_not_utf_8() -> None:
     assert condition("value~paid.b")(record(value=b"\xff\xfepaid\xffb"))
     assert condition("value~gr\u00fcn")(record(value=b"\xff" + "gr\u00fcn".encode()))
 
 
-def test_expressions_are_refused_without_re2(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_regular_expressions_of_record_filters_are_refused_without_re2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
     with pytest.raises(BadArgument, match="regular expressions need google-re2: pip install google-re2"):
         condition("value~a")
 
 
-def test_field_any_matches_key_value_or_header() -> None:
+def test_record_filter_field_any_matches_key_value_or_header() -> None:
     for text in ("any=order-7", "any~paid", "any=abc", "any~^x-a", "any!=nothing"):
         assert condition(text)(record()), text
     assert not condition("any=nothing")(record())
@@ -165,7 +165,7 @@ def test_field_any_matches_key_value_or_header() -> None:
         condition("any")
 
 
-def test_contains_condition_ignores_ascii_case() -> None:
+def test_record_filter_contains_ignores_ascii_case() -> None:
     assert contains("key", "ORDER")(record())
     assert contains("any", "TRACE")(record())
     assert contains("header.trace", "B")(record())

@@ -79,7 +79,7 @@ def ends(kafka: ScriptedBroker) -> list[bool]:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_batches_belong_to_the_transaction(commit: bool) -> None:
+def test_batches_of_a_transactional_producer_belong_to_its_transaction(commit: bool) -> None:
     kafka = broker()
     assert write(kafka, commit=commit, batches=2).last_offsets == {0: 5}
     requests = [request for name, _, request in kafka.asked if name == "Produce"]
@@ -95,7 +95,7 @@ def test_batches_belong_to_the_transaction(commit: bool) -> None:
     assert (versions["AddPartitionsToTxn"], versions["EndTxn"]) == (3, 4), "versions of clients of every transaction.version"
 
 
-def test_failed_write_aborts_the_transaction() -> None:
+def test_failed_write_of_a_transactional_producer_aborts_the_transaction() -> None:
     kafka = broker(Produce=[produced(Code.MESSAGE_TOO_LARGE)])
     with pytest.raises(KafkaAnswered, match="MESSAGE_TOO_LARGE"):
         write(kafka)
@@ -109,13 +109,13 @@ def test_transaction_whose_only_partition_is_refused_is_not_ended() -> None:
     assert ends(kafka) == []
 
 
-def test_concurrent_transactions_error_is_retried() -> None:
+def test_concurrent_transactions_error_is_retried_by_the_producer() -> None:
     kafka = broker(AddPartitionsToTxn=[added(Code.CONCURRENT_TRANSACTIONS), added()])
     write(kafka)
     assert kafka.names().count("AddPartitionsToTxn") == 2
 
 
-def test_no_transaction_begins_without_a_transactional_id() -> None:
+def test_producer_without_a_transactional_id_begins_no_transaction() -> None:
     with transaction_of(ScriptedCluster(kafka=broker()).brokers(), None, commit=True) as transaction:
         assert transaction is None
 
@@ -144,7 +144,7 @@ def sequences(kafka: ScriptedBroker) -> list[tuple[int, int, int]]:
     return [(header.producer_id, header.producer_epoch, header.base_sequence) for header in headers]
 
 
-def test_brokers_of_version_2_add_partitions_and_groups_themselves() -> None:
+def test_producer_sends_no_add_requests_with_transaction_version_2() -> None:
     kafka = broker(**newest(), EndTxn=[EndTxnResponse(producer_id=7, producer_epoch=4)])
     brokers, producer = taken(kafka)
     for _ in range(2):
@@ -156,7 +156,7 @@ def test_brokers_of_version_2_add_partitions_and_groups_themselves() -> None:
     assert {version for name, version, _ in kafka.asked if name == "EndTxn"} == {5}
 
 
-def test_client_of_version_1_adds_a_group_once() -> None:
+def test_producer_adds_a_group_once_with_transaction_version_1() -> None:
     kafka = broker()
     brokers, producer = taken(kafka)
     for text in ("", "of the copy"):
@@ -172,13 +172,13 @@ def test_client_of_version_1_adds_a_group_once() -> None:
     assert ends(kafka) == [True]
 
 
-def test_refused_offsets_name_their_partition() -> None:
+def test_error_of_a_refused_txn_offset_commit_names_the_partition() -> None:
     brokers, producer = taken(broker(**newest(), TxnOffsetCommit=[offsets_committed(Code.UNKNOWN_TOPIC_OR_PARTITION)]))
     with pytest.raises(KafkaAnswered, match=r"group 'g' in the transaction of 'id' for in-3: UNKNOWN_TOPIC_OR_PARTITION"):
         producer.commit_offsets(brokers, "g", {("in", 3): 9})
 
 
-def test_partition_with_the_error_is_named_if_the_others_were_not_attempted() -> None:
+def test_add_partitions_error_names_the_failed_and_not_the_unattempted_partitions() -> None:
     codes = {0: Code.OPERATION_NOT_ATTEMPTED, 1: Code.TOPIC_AUTHORIZATION_FAILED}
     partitions = [AddPartitionsToTxnPartitionResult(partition_index=i, partition_error_code=code) for i, code in codes.items()]
     topics = [AddPartitionsToTxnTopicResult(name="t", results_by_partition=partitions)]
@@ -200,7 +200,7 @@ def test_error_of_a_fenced_producer_names_the_reason(is_new: bool, code: Code) -
         producer.end(brokers, commit=True)
 
 
-def test_repeated_batch_has_the_same_sequence_and_an_unknown_offset() -> None:
+def test_repeated_produce_of_a_batch_has_the_same_sequence_and_an_unknown_offset() -> None:
     answers = [ConnectionResetError(104, "reset"), produced(Code.DUPLICATE_SEQUENCE_NUMBER), produced()]
     kafka = broker(Produce=answers)
     brokers, producer = taken(kafka)
@@ -209,7 +209,7 @@ def test_repeated_batch_has_the_same_sequence_and_an_unknown_offset() -> None:
     assert [sequence for _, _, sequence in sequences(kafka)] == [0, 0, 2]
 
 
-def test_refused_batch_does_not_advance_the_sequence() -> None:
+def test_refused_batch_does_not_advance_the_producer_sequence() -> None:
     kafka = broker(Produce=[produced(Code.MESSAGE_TOO_LARGE), produced()])
     brokers, producer = taken(kafka)
     with pytest.raises(KafkaAnswered, match="writing to t-0: MESSAGE_TOO_LARGE"):
@@ -218,7 +218,7 @@ def test_refused_batch_does_not_advance_the_sequence() -> None:
     assert [sequence for _, _, sequence in sequences(kafka)] == [0, 0]
 
 
-def test_failed_commit_is_not_followed_by_an_abort() -> None:
+def test_failed_transaction_commit_is_not_followed_by_an_abort() -> None:
     kafka = broker(EndTxn=[EndTxnResponse(error_code=Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)])
     with pytest.raises(KafkaAnswered, match="committing the transaction of 'id': TRANSACTIONAL_ID"):
         write(kafka)

@@ -45,12 +45,12 @@ def check(schema: Any) -> None:
         doubled(200),
     ],
 )
-def test_schema_whose_objects_need_no_bytes_is_refused(schema: Any) -> None:
+def test_avro_schema_with_unlimited_objects_from_few_bytes_is_refused(schema: Any) -> None:
     with pytest.raises(ValueError, match="objects"):
         check(schema)
 
 
-def test_record_that_contains_itself_is_refused() -> None:
+def test_avro_record_schema_that_contains_itself_is_refused() -> None:
     with pytest.raises(ValueError, match="record R contains itself"):
         check(record("R", "int", "R"))
 

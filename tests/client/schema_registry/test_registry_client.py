@@ -48,7 +48,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
     return made
 
 
-def test_schema_is_registered_once_for_each_type_and_references(requests: Requests) -> None:
+def test_registry_client_registers_a_schema_once_for_each_type_and_references(requests: Requests) -> None:
     client = RegistryClient(Registry(URL))
     reference = SchemaReference("a.json", "a", 1)
     for _ in range(2):
@@ -59,7 +59,7 @@ def test_schema_is_registered_once_for_each_type_and_references(requests: Reques
     assert len(requests.paths) == 4
 
 
-def test_registered_schemas_and_clients_are_bounded(requests: Requests) -> None:
+def test_registry_client_caches_a_limited_number_of_schemas_and_clients(requests: Requests) -> None:
     client = RegistryClient(Registry(URL))
     for number in range(MAX_SCHEMAS + 1):
         client.register("s", str(number))
@@ -72,7 +72,7 @@ def test_registered_schemas_and_clients_are_bounded(requests: Requests) -> None:
     assert client_of(Registry(URL)) is not first
 
 
-def test_unknown_ids_do_not_displace_a_schema_in_use(requests: Requests) -> None:
+def test_unknown_schema_ids_do_not_displace_a_schema_in_use(requests: Requests) -> None:
     requests.answer = lambda path: (
         HttpResponse(200, "OK", b'{"schema":"{}"}') if path.endswith("/7") else HttpResponse(404, "", b"")
     )
@@ -83,7 +83,7 @@ def test_unknown_ids_do_not_displace_a_schema_in_use(requests: Requests) -> None
     assert requests.paths.count("/schemas/ids/7") == 1
 
 
-def test_subjects_of_a_schema_are_requested_again(requests: Requests) -> None:
+def test_registry_client_requests_the_subjects_of_a_schema_again_after_a_while(requests: Requests) -> None:
     names = ["a"]
     requests.answer = lambda path: HttpResponse(200, "OK", json.dumps(names).encode())
     now = [0.0]
@@ -96,7 +96,7 @@ def test_subjects_of_a_schema_are_requested_again(requests: Requests) -> None:
     assert client.subjects(1) == ["a", "b"]
 
 
-def test_slow_request_does_not_block_others_and_is_shared(requests: Requests) -> None:
+def test_slow_schema_request_does_not_block_other_schemas_and_is_shared(requests: Requests) -> None:
     is_asked, may_answer = threading.Event(), threading.Event()
 
     def answer(path: str) -> HttpResponse:
@@ -118,7 +118,7 @@ def test_slow_request_does_not_block_others_and_is_shared(requests: Requests) ->
     assert sorted(requests.paths) == ["/schemas/ids/1", "/schemas/ids/2"]
 
 
-def test_failed_request_is_not_cached(requests: Requests) -> None:
+def test_failed_schema_request_is_not_cached(requests: Requests) -> None:
     requests.answer = lambda path: HttpResponse(503, "", b"not today")
     client = RegistryClient(Registry(URL))
     for _ in range(2):

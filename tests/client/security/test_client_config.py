@@ -25,7 +25,7 @@ def token() -> str:
     return "token"
 
 
-def test_connection_ignores_unrelated_options() -> None:
+def test_client_config_ignores_unrelated_options() -> None:
     options = {**WHERE, "topic": "out", "kafka.max.poll.records": "5", "kafka.compression.type": "lz4", "kafka.client.id": "me"}
     assert Connecting.parse(options) == Connecting("one:9092,two:9093")
     assert Connecting.parse(WHERE).protocol == "PLAINTEXT"
@@ -38,14 +38,14 @@ def test_security_protocol_selects_tls_and_sasl() -> None:
     assert Connecting.parse({**SCRAM, "kafka.security.protocol": "SASL_PLAINTEXT"}).protocol == "SASL_PLAINTEXT"
 
 
-def test_user_is_configured_by_jaas_or_by_name_and_password() -> None:
+def test_sasl_user_is_configured_by_jaas_or_by_name_and_password() -> None:
     by_module = Connecting.parse(SCRAM)
     assert by_module.sasl == Sasl("SCRAM-SHA-512", "alice", Secret(PASSWORD))
     by_name = {"kafka.sasl.mechanism": "SCRAM-SHA-512", "kafka.sasl.username": "alice", "kafka.sasl.password": PASSWORD}
     assert Connecting.parse({**WITH_SASL, **by_name}) == by_module
 
 
-def test_cipher_suites_have_the_names_of_kafka() -> None:
+def test_cipher_suites_of_client_configs_have_the_names_of_kafka() -> None:
     tls = Connecting.parse({**IN_TLS, "kafka.ssl.cipher.suites": "TLS_AES_128_GCM_SHA256, TLS_RSA_WITH_AES_128_GCM_SHA256"}).tls
     assert tls is not None and tls.cipher_suites == ("TLS_AES_128_GCM_SHA256", "TLS_RSA_WITH_AES_128_GCM_SHA256")
     unknown = Connecting.parse({**IN_TLS, "kafka.ssl.cipher.suites": "TLS_NO_SUCH"}).tls
@@ -54,7 +54,7 @@ def test_cipher_suites_have_the_names_of_kafka() -> None:
         context_of(unknown)
 
 
-def test_stores_are_pem_files_or_inline_pem() -> None:
+def test_tls_stores_are_pem_files_or_inline_pem() -> None:
     stores = {
         "kafka.ssl.truststore.type": "PEM",
         "kafka.ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----",
@@ -73,7 +73,7 @@ def test_stores_are_pem_files_or_inline_pem() -> None:
 
 
 @pytest.mark.parametrize("kind", ["PKCS12", "JKS", None])
-def test_stores_with_a_password_are_pkcs12(kind: str | None) -> None:
+def test_tls_stores_with_a_password_are_pkcs12(kind: str | None) -> None:
     """Java also reads PKCS12 if the store type is JKS, the default."""
     stores = {"kafka.ssl.truststore.location": "/ca.p12", "kafka.ssl.truststore.password": "hidden"}
     tls = Connecting.parse({**IN_TLS, **stores, "kafka.ssl.truststore.type": kind}).tls
@@ -82,13 +82,13 @@ def test_stores_with_a_password_are_pkcs12(kind: str | None) -> None:
 
 
 @pytest.mark.parametrize("word", ["", "none"])
-def test_host_names_are_verified_unless_disabled(word: str) -> None:
+def test_tls_host_names_are_verified_unless_disabled(word: str) -> None:
     tls = Connecting.parse({**IN_TLS, "kafka.ssl.endpoint.identification.algorithm": word}).tls
     assert tls is not None
     assert not tls.checks_hostname
 
 
-def test_tokens_come_from_a_function_or_an_endpoint() -> None:
+def test_oauthbearer_tokens_are_configured_by_a_function_or_an_endpoint() -> None:
     for function in (token, "tests.spark.cluster.test_client_config:token"):
         assert Connecting.parse({**OAUTH, "kafka.sasl.oauthbearer.token.function": function}).sasl == Sasl(
             "OAUTHBEARER", token=function
@@ -99,7 +99,7 @@ def test_tokens_come_from_a_function_or_an_endpoint() -> None:
     assert parsed.sasl.token == TokenEndpoint("https://idp/token", "me", Secret("secret"), "kafka")
 
 
-def test_java_only_options_are_accepted() -> None:
+def test_client_config_accepts_options_of_java_clients() -> None:
     assert Connecting.parse({**WHERE, "kafka.ssl.protocol": "TLSv1.3"}) == Connecting(WHERE["kafka.bootstrap.servers"])
 
 
@@ -149,7 +149,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_contradicting_options_are_refused_by_name(name: str) -> None:
+def test_client_config_refuses_contradicting_options_by_name(name: str) -> None:
     options, line = REFUSED[name]
     with pytest.raises(ClientError, match=line) as refused:
         Connecting.parse(options)
@@ -157,7 +157,7 @@ def test_contradicting_options_are_refused_by_name(name: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_secrets_are_hidden_and_serialized() -> None:
+def test_secrets_of_client_configs_are_hidden_in_text_and_serialized() -> None:
     stores = {"kafka.ssl.keystore.key": "PRIVATE", "kafka.ssl.keystore.certificate.chain": "x", "kafka.ssl.key.password": "hidden"}
     connecting = Connecting.parse({**SCRAM, **stores})
     shown = f"{connecting} {connecting!r} {[connecting]}"

@@ -90,19 +90,19 @@ def refused(call: Callable[[], Any]) -> str:
     return line
 
 
-def test_trusted_certificate_is_accepted(authority: trustme.CA, certificate: trustme.LeafCert) -> None:
+def test_client_accepts_a_trusted_certificate(authority: trustme.CA, certificate: trustme.LeafCert) -> None:
     with listening(answering(open_broker), server_context(certificate)) as address:
         assert ask(secured(address, authority)).error_code == 0
 
 
-def test_certificate_in_the_trust_store_is_accepted(authority: trustme.CA, certificate: trustme.LeafCert) -> None:
+def test_client_accepts_a_certificate_in_its_trust_store(authority: trustme.CA, certificate: trustme.LeafCert) -> None:
     leaf = certificate.cert_chain_pems[0].bytes().decode()
     with listening(answering(open_broker), server_context(certificate)) as address:
         options = {"security__protocol": "SSL", "ssl__truststore__certificates": f"# Größe\n{leaf}"}
         assert ask(connect(address, **options)).error_code == 0
 
 
-def test_untrusted_certificate_is_refused(certificate: trustme.LeafCert) -> None:
+def test_client_refuses_an_untrusted_certificate(certificate: trustme.LeafCert) -> None:
     with listening(answering(open_broker), server_context(certificate)) as address:
         line = refused(lambda: secured(address, trustme.CA()))
     assert f"localhost:{address[1]} presented a certificate of 'the broker' by 'tests, the authority', valid until" in line
@@ -110,7 +110,7 @@ def test_untrusted_certificate_is_refused(certificate: trustme.LeafCert) -> None
     assert "kafka.ssl.truststore.location" in line
 
 
-def test_expired_certificate_is_refused(authority: trustme.CA) -> None:
+def test_client_refuses_an_expired_certificate(authority: trustme.CA) -> None:
     now = datetime.datetime.now(datetime.UTC)
     expired = authority.issue_cert(HOST, not_before=now - datetime.timedelta(days=9), not_after=now - datetime.timedelta(days=1))
     with listening(answering(open_broker), server_context(expired)) as address:
@@ -119,7 +119,7 @@ def test_expired_certificate_is_refused(authority: trustme.CA) -> None:
     assert f"valid until {(now - datetime.timedelta(days=1)):%b}" in line
 
 
-def test_certificate_of_another_host_is_refused(authority: trustme.CA) -> None:
+def test_client_refuses_a_certificate_of_another_host(authority: trustme.CA) -> None:
     other = authority.issue_cert("kafka.example", "10.0.0.1")
     with listening(answering(open_broker), server_context(other)) as address:
         line = refused(lambda: secured(address, authority))
@@ -143,7 +143,9 @@ def test_client_certificate_is_presented_on_request(
 
 
 @pytest.mark.parametrize("key_password", ["", "of the key"])
-def test_pkcs12_stores_are_read(key_password: str, authority: trustme.CA, certificate: trustme.LeafCert, tmp_path: Path) -> None:
+def test_client_reads_pkcs12_stores(
+    key_password: str, authority: trustme.CA, certificate: trustme.LeafCert, tmp_path: Path
+) -> None:
     mine = {
         "ssl__truststore__location": pkcs12_store(tmp_path / "ca.p12", authority, None, "hidden"),
         "ssl__truststore__password": "hidden",
@@ -160,23 +162,23 @@ def test_pkcs12_stores_are_read(key_password: str, authority: trustme.CA, certif
         )
 
 
-def test_unusable_stores_are_refused(authority: trustme.CA, tmp_path: Path) -> None:
+def test_client_refuses_unusable_key_and_trust_stores(authority: trustme.CA, tmp_path: Path) -> None:
     mine = authority.issue_cert("me@here")
     encrypted = {"ssl__keystore__location": store(tmp_path / "me.pem", pem_of(mine, "hidden"))}
     with listening(answering(open_broker)) as address:
         assert "kafka.ssl.key.password is missing for kafka.ssl.keystore.location" in refused(
             lambda: secured(address, authority, **encrypted)
         )
-        assert "kafka.ssl.key.password is not that of" in refused(
+        assert "kafka.ssl.key.password is not the password of" in refused(
             lambda: secured(address, authority, **encrypted, ssl__key__password="wrong")
         )
         unfit = {"ssl__keystore__key": pem_of(trustme.CA().issue_cert("x@y")), "ssl__keystore__certificate__chain": pem_of(mine)}
         assert "do not belong together" in refused(lambda: secured(address, authority, **unfit))
         password = "give its password, kafka.ssl.truststore.password"
         kinds = {
-            b"\xfe\xed\xfe\xed\0": "is a JKS store, but must be PEM: `keytool",
+            b"\xfe\xed\xfe\xed\0": "is a JKS store, but must be PEM: convert a Java store with `keytool",
             b"0\x82": f"is a PKCS12 store, but must be PEM: {password}",
-            b"": "is not PEM, but must be PEM: `keytool",
+            b"": "is not PEM, but must be PEM: convert a Java store with `keytool",
         }
         for content, kind in kinds.items():
             (tmp_path / "store").write_bytes(content)
@@ -195,7 +197,7 @@ def test_unusable_stores_are_refused(authority: trustme.CA, tmp_path: Path) -> N
         assert "kafka.ssl.truststore.certificates has no certificate" in refused(lambda: connect(address, **empty))
 
 
-def test_replaced_store_is_read_again(authority: trustme.CA, certificate: trustme.LeafCert, tmp_path: Path) -> None:
+def test_client_reads_a_replaced_key_store_again(authority: trustme.CA, certificate: trustme.LeafCert, tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     options = {"security__protocol": "SSL", "ssl__truststore__location": store(path, trustme.CA().cert_pem.bytes().decode())}
     with listening(answering(open_broker), server_context(certificate)) as address:
@@ -223,7 +225,7 @@ def test_sasl_listener_is_reported_to_a_client_without_sasl() -> None:
     assert "requires clients to authenticate (PLAIN, SCRAM-SHA-512), but kafka.security.protocol is PLAINTEXT" in line
 
 
-def test_ottla_broker_refuses_sasl() -> None:
+def test_client_reports_that_a_plaintext_ottla_listener_does_not_authenticate() -> None:
     with Broker() as broker:
         host, _, port = broker.bootstrap.rpartition(":")
         line = refused(lambda: authenticated((host, int(port))))
@@ -233,7 +235,7 @@ def test_ottla_broker_refuses_sasl() -> None:
         assert "does not use TLS on this listener" in refused(lambda: secured((host, int(port)), trustme.CA()))
 
 
-def test_user_is_authenticated_or_refused() -> None:
+def test_sasl_user_is_authenticated_or_refused() -> None:
     with listening(answering(plain_broker())) as address:
         assert ask(authenticated(address)).error_code == 0
         line = refused(lambda: authenticated(address, password="secrets"))
@@ -244,7 +246,7 @@ def test_user_is_authenticated_or_refused() -> None:
         assert line.endswith("does not support kafka.sasl.mechanism SCRAM-SHA-256, but PLAIN")
 
 
-def test_wrong_password_is_not_retried() -> None:
+def test_wrong_sasl_password_is_not_retried() -> None:
     seen: list[str] = []
     with listening(answering(plain_broker(seen=seen))) as address:
         options = {"sasl__mechanism": "PLAIN", "sasl__username": "alice", "sasl__password": "wrong"}
@@ -262,7 +264,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     return now
 
 
-def test_session_is_reauthenticated_with_requests_in_flight(clock: list[float]) -> None:
+def test_sasl_session_is_reauthenticated_with_requests_in_flight(clock: list[float]) -> None:
     seen: list[str] = []
     with listening(answering(plain_broker(lifetime_ms=10_000, seen=seen))) as address:
         connection = authenticated(address)
@@ -279,7 +281,7 @@ def test_session_is_reauthenticated_with_requests_in_flight(clock: list[float]) 
     assert seen == ["ApiVersions", *shaken, *asked, *shaken, *asked]
 
 
-def test_expired_session_is_not_used(clock: list[float]) -> None:
+def test_client_sends_no_requests_in_an_expired_sasl_session(clock: list[float]) -> None:
     with listening(answering(plain_broker(lifetime_ms=10_000))) as address:
         connection = authenticated(address)
         clock[0] = 10.0
@@ -292,7 +294,7 @@ def closing(connection: socket.socket) -> None:
     connection.recv(1)
 
 
-def test_connection_closed_during_the_handshake_is_retriable(certificate: trustme.LeafCert) -> None:
+def test_connection_closed_during_authentication_is_a_retriable_error(certificate: trustme.LeafCert) -> None:
     with listening(closing) as address:
         for call in (lambda: secured(address, trustme.CA()), lambda: authenticated(address), lambda: ask(connect(address))):
             with pytest.raises(OSError):
@@ -315,12 +317,12 @@ def test_connection_closed_during_the_handshake_is_retriable(certificate: trustm
         (b"\0\0\0\x0a" + b"\0\0\0\7\0\0\0\0\0\0", "belongs to no request"),
     ],
 )
-def test_malformed_response_is_refused(answer: bytes, line: str) -> None:
+def test_malformed_sasl_response_is_refused(answer: bytes, line: str) -> None:
     with listening(answering(lambda name, sent: answer)) as address, pytest.raises(NotKafka, match=line):
         authenticated(address)
 
 
-def test_unknown_error_code_is_reported_by_number() -> None:
+def test_unknown_sasl_error_code_is_reported_by_number() -> None:
     answers = {"ApiVersions": versions(), "SaslHandshake": SaslHandshakeResponse(error_code=999)}
     with listening(answering(lambda name, sent: answers[name])) as address:
         assert "refused SaslHandshake with error 999" in refused(lambda: authenticated(address))
@@ -349,7 +351,7 @@ def test_api_versions_falls_back_to_version_0() -> None:
     assert line == f"InitProducerId is not supported at localhost:{address[1]}: the broker does not have this API"
 
 
-def test_unreachable_address_is_tried_once() -> None:
+def test_client_tries_an_unreachable_address_once() -> None:
     attempts: list[Address] = []
 
     def connect(address: Address, timeout_s: float) -> SocketTransport:

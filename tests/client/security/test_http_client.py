@@ -45,7 +45,7 @@ def refused(data: bytes, **how: object) -> str:
 
 
 @pytest.mark.wire
-def test_error_status_is_returned_as_a_response() -> None:
+def test_http_client_returns_an_error_status_as_a_response() -> None:
     assert answer_to(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") == HttpResponse(200, "OK", b"{}")
     error = b"HTTP/1.1 503 Not Today\r\nContent-Length: 2000\r\n\r\n" + b"x" * 2000
     assert answer_to(error) == HttpResponse(503, "Not Today", b"x" * http_client.MAX_ERROR_BYTES)
@@ -85,7 +85,7 @@ def test_http_response_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "takes too long" in refused(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 500, now_s=itertools.count(0.0, 10.0).__next__)
 
 
-def test_password_in_a_url_is_refused_and_hidden() -> None:
+def test_http_client_refuses_and_hides_a_password_in_a_url() -> None:
     for url in ("https://me:hush@host/token", "https://me:hush@[host"):
         with pytest.raises(ClientError, match="contains a user or a password") as error:
             TokenEndpoint(url, "me", Secret("x"))

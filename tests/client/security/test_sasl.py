@@ -99,7 +99,7 @@ def test_scram_protocol_violations_are_refused(answers: list[bytes], line: str) 
 
 
 @given(st.lists(st.binary(max_size=100), min_size=1, max_size=2))
-def test_random_server_messages_raise_only_expected_errors(answers: list[bytes]) -> None:
+def test_random_sasl_server_messages_raise_only_expected_errors(answers: list[bytes]) -> None:
     conversation = scram("SCRAM-SHA-256", "user", "pencil", NONCE)
     next(conversation)
     with pytest.raises(SaslFailure):
@@ -113,7 +113,7 @@ def test_oauthbearer_matches_the_example_of_its_rfc() -> None:
     assert said == [f"n,,\x01auth=Bearer {token}\x01host=server.example.com\x01port=143\x01\x01".encode()]
 
 
-def test_refused_token_is_reported_with_its_reason() -> None:
+def test_refused_oauthbearer_token_is_reported_with_its_reason() -> None:
     conversation = oauthbearer("abc", {})
     next(conversation)
     assert conversation.send(b'{"status":"invalid_token"}') == b"\x01"
@@ -122,7 +122,7 @@ def test_refused_token_is_reported_with_its_reason() -> None:
 
 
 @pytest.mark.parametrize("challenge", [b"\xff", b"[]", b"{}", b"1", b"[" * 10_000])
-def test_refusal_without_a_reason_is_reported(challenge: bytes) -> None:
+def test_oauthbearer_refusal_without_a_reason_is_reported(challenge: bytes) -> None:
     conversation = oauthbearer("abc", {})
     next(conversation)
     conversation.send(challenge)
@@ -134,12 +134,12 @@ def test_refusal_without_a_reason_is_reported(challenge: bytes) -> None:
     ("token", "extensions"),
     [("", {}), ("a b", {}), ("a\x01b", {}), ("abc", {"auth": "x"}), ("abc", {"a": "\x01"}), ("abc", {"1": ""})],
 )
-def test_invalid_tokens_are_refused(token: str, extensions: dict[str, str]) -> None:
+def test_invalid_oauthbearer_tokens_are_refused(token: str, extensions: dict[str, str]) -> None:
     with pytest.raises(SaslFailure):
         next(oauthbearer(token, extensions))
 
 
-def test_plain_refuses_nul_characters() -> None:
+def test_sasl_plain_refuses_nul_characters() -> None:
     with pytest.raises(SaslFailure):
         next(plain("a\0b", "c"))
     conversation = plain("a", "b")

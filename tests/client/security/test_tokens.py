@@ -37,13 +37,13 @@ def of(function: Any) -> Token:
     return token_of(Sasl("OAUTHBEARER", token=function))
 
 
-def test_token_function_may_return_three_types() -> None:
+def test_oauthbearer_token_function_may_return_three_types() -> None:
     later = time.time() + 60
     assert of(given) == of(f"{HERE}:given") == Token(Secret("token"))
     assert of(lambda: ("token", later)) == of(lambda: Token(Secret("token"), later)) == Token(Secret("token"), later)
 
 
-def test_expiry_is_read_from_a_jwt() -> None:
+def test_oauthbearer_token_expiry_is_read_from_a_jwt() -> None:
     assert of(lambda: web_token({"exp": 1e11})).expires_s == 1e11
     assert expiry_of(web_token({"sub": "me"})) is None
     for text in ("", "a.b", "a.!.c", "a.b.c", web_token([]), web_token({"exp": "soon"}), web_token({"exp": None})):
@@ -67,7 +67,7 @@ def raising() -> str:
         (f"{HERE}:NO_FUNCTION", "is not a function"),
     ],
 )
-def test_invalid_result_of_a_token_function_is_refused(function: Any, line: str) -> None:
+def test_invalid_result_of_an_oauthbearer_token_function_is_refused(function: Any, line: str) -> None:
     with pytest.raises(ClientError, match=line) as refused:
         of(function)
     assert str(refused.value).startswith("kafka.sasl.oauthbearer.token.function: ")
@@ -99,7 +99,7 @@ def endpoint(answer: Callable[[str, str], tuple[int, bytes]]) -> Iterator[TokenE
             thread.join()
 
 
-def test_token_is_refreshed_before_it_expires() -> None:
+def test_oauthbearer_token_is_refreshed_before_it_expires() -> None:
     asked: list[tuple[dict[str, list[str]], str]] = []
 
     def answer(form: str, authorization: str) -> tuple[int, bytes]:

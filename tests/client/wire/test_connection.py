@@ -12,7 +12,7 @@ from tests.client.scripted import ScriptedBroker, ScriptedCluster, metadata
 ALONE = metadata(nodes={1: "kafka"}, leaders={"t": [1]})
 
 
-def test_newest_common_version_is_used() -> None:
+def test_client_uses_the_newest_common_api_version() -> None:
     broker = ScriptedBroker(answers={"Metadata": [ALONE]}, versions={"Metadata": (0, 7)})
     assert ScriptedCluster(kafka=broker).brokers().partitions("t") == [0]
     assert [(name, version) for name, version, _ in broker.asked] == [("ApiVersions", 5), ("Metadata", 7)]
@@ -24,7 +24,7 @@ def test_api_versions_is_retried_in_an_older_version() -> None:
     assert [version for name, version, _ in broker.asked if name == "ApiVersions"] == [5, 3]
 
 
-def test_unsupported_request_is_not_sent() -> None:
+def test_client_does_not_send_a_request_unsupported_by_the_broker() -> None:
     broker = ScriptedBroker(versions={"ListTransactions": (9, 9), "DescribeProducers": (0, -1)})
     connection = ScriptedCluster(kafka=broker).brokers().anyone()
     with pytest.raises(UnsupportedRequest, match=r"ListTransactions .* has versions 9 to 9"):
@@ -44,14 +44,14 @@ def test_unsupported_request_is_not_sent() -> None:
         (ConnectionResetError("closed"), NotKafka, "TLS or SASL"),
     ],
 )
-def test_endpoint_that_is_not_kafka_is_reported(answer: bytes | OSError, kind: type[ClientError], says: str) -> None:
+def test_client_reports_an_endpoint_that_is_not_kafka(answer: bytes | OSError, kind: type[ClientError], says: str) -> None:
     broker = ScriptedBroker(answers={"ApiVersions": [answer]})
     with pytest.raises(kind, match=says) as raised:
         ScriptedCluster(kafka=broker).brokers().partitions("t")
     assert "\n" not in str(raised.value)
 
 
-def test_refused_connection_fails_at_once() -> None:
+def test_refused_connection_fails_the_client_at_once() -> None:
     world = ScriptedCluster()
     with pytest.raises(Unreachable, match=r"kafka:9092 does not answer \(Connection refused\); start a broker there"):
         world.brokers().partitions("t")
@@ -64,18 +64,18 @@ def test_second_bootstrap_address_is_tried_when_the_first_is_down() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "foo", "foo:0", ":9092", "a:1,,b:2", "a:99999", "1:2:3"])
-def test_invalid_bootstrap_is_refused(text: str) -> None:
+def test_invalid_bootstrap_address_is_refused(text: str) -> None:
     with pytest.raises(ClientError, match=r"HOST:PORT|port between 1 and 65535|not a port"):
         ScriptedCluster().brokers(bootstrap=text)
 
 
-def test_response_timeout_is_reported() -> None:
+def test_client_reports_a_response_timeout() -> None:
     broker = ScriptedBroker(answers={"Metadata": [TimeoutError()]})
     with pytest.raises(TimedOut, match="no answer within 10 s"):
         ScriptedCluster(kafka=broker).brokers().partitions("t")
 
 
-def test_broken_connection_is_reopened() -> None:
+def test_client_reopens_a_broken_connection() -> None:
     broker = ScriptedBroker(answers={"Metadata": [ALONE, ConnectionResetError(104, "reset"), ALONE]})
     brokers = ScriptedCluster(kafka=broker).brokers()
     assert brokers.partitions("t") == [0]
@@ -83,6 +83,6 @@ def test_broken_connection_is_reopened() -> None:
     assert broker.connections == 2
 
 
-def test_features_are_empty_when_the_cluster_reports_none() -> None:
+def test_client_gets_no_features_if_the_cluster_reports_none() -> None:
     broker = ScriptedBroker(answers={"Metadata": [MetadataResponse()]})
     assert ScriptedCluster(kafka=broker).brokers().anyone().features == {}

@@ -140,7 +140,7 @@ def kafkas(questions: dict[str, Sequence[Question]]) -> dict[str, list[dict[str,
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)
-def test_assignments_equal_those_of_kafka(
+def test_partition_assignors_assign_like_those_of_kafka(
     kind: str, questions: dict[str, Sequence[Question]], kafkas: dict[str, list[dict[str, Assignment]]]
 ) -> None:
     for number, (question, kafkas_assignments) in enumerate(zip(questions[kind], kafkas[kind], strict=True)):

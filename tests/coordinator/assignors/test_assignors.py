@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.heavy, pytest.mark.parametrize("assignor", ASSIGNORS.v
 
 
 @given(group=groups())
-def test_every_partition_is_assigned_to_exactly_one_subscriber(assignor: Assignor, group: Group) -> None:
+def test_assignor_assigns_every_partition_to_exactly_one_subscriber(assignor: Assignor, group: Group) -> None:
     assignments = group.assigned_by(assignor)
     assert assignments.keys() == group.members.keys()
     subscribed = {topic for member in group.members.values() for topic in member.subscribed}
@@ -31,23 +31,23 @@ def test_every_partition_is_assigned_to_exactly_one_subscriber(assignor: Assigno
 
 
 @given(group=groups(), data=st.data())
-def test_assignment_does_not_depend_on_member_order(assignor: Assignor, group: Group, data: st.DataObject) -> None:
+def test_partition_assignment_does_not_depend_on_member_order(assignor: Assignor, group: Group, data: st.DataObject) -> None:
     shuffled = Group({m: group.members[m] for m in data.draw(st.permutations(list(group.members)))}, group.partition_counts)
     assert shuffled.assigned_by(assignor) == group.assigned_by(assignor)
 
 
 @given(group=groups())
-def test_assignment_is_stable_without_changes(assignor: Assignor, group: Group) -> None:
+def test_repeated_assignment_of_an_unchanged_consumer_group_moves_no_partition(assignor: Assignor, group: Group) -> None:
     settled = group.after(assignor)
     assert settled.assigned_by(assignor) == group.assigned_by(assignor)
 
 
-def test_group_without_members_or_topics_is_assigned_nothing(assignor: Assignor) -> None:
+def test_assignor_assigns_nothing_without_members_or_topics(assignor: Assignor) -> None:
     assert assignor({}, {}) == {}
     assert assignor({"a": AssignorMember(subscribed=frozenset())}, {}) == {"a": {}}
 
 
-def test_topic_without_a_partition_count_raises(assignor: Assignor) -> None:
+def test_assignor_raises_key_error_for_a_topic_without_partition_count(assignor: Assignor) -> None:
     subscribed = AssignorMember(subscribed=frozenset({topic_id(1)}))
     with pytest.raises(KeyError):
         assignor({"a": subscribed}, {})
@@ -55,7 +55,7 @@ def test_topic_without_a_partition_count_raises(assignor: Assignor) -> None:
         assignor({"a": subscribed, "b": AssignorMember(subscribed=frozenset())}, {})
 
 
-def test_assignment_is_independent_of_pythonhashseed(assignor: Assignor) -> None:
+def test_partition_assignment_does_not_depend_on_pythonhashseed(assignor: Assignor) -> None:
     """The iteration order of a set of topic ids differs between processes unless PYTHONHASHSEED is set."""
     name = next(name for name, each in ASSIGNORS.items() if each is assignor)
     program = (

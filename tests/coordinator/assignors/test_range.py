@@ -15,7 +15,7 @@ ONE, TWO = topic_id(1), topic_id(2)
 
 @pytest.mark.smoke
 @given(group=groups())
-def test_ranges_are_contiguous_and_differ_by_one_at_most(group: Group) -> None:
+def test_range_assignor_gives_contiguous_ranges_whose_sizes_differ_by_at_most_one(group: Group) -> None:
     assignments = group.assigned_by(assign_ranges)
     for topic, count in group.partition_counts.items():
         subscribers = [member_id for member_id, member in group.members.items() if topic in member.subscribed]
@@ -31,14 +31,14 @@ def test_ranges_are_contiguous_and_differ_by_one_at_most(group: Group) -> None:
 
 @pytest.mark.smoke
 @given(group=groups(equal_subscriptions=True), count=st.integers(1, 20))
-def test_topics_with_equal_counts_are_co_partitioned(group: Group, count: int) -> None:
+def test_range_assignor_co_partitions_topics_with_equal_partition_counts(group: Group, count: int) -> None:
     equal = Group(group.members, dict.fromkeys(group.partition_counts, count))
     for member_id, assignment in equal.assigned_by(assign_ranges).items():
         assert len(set(assignment.values())) <= 1
         assert not assignment or assignment.keys() == group.members[member_id].subscribed
 
 
-def test_static_members_are_ordered_first_by_instance_id() -> None:
+def test_range_assignor_puts_static_members_first_ordered_by_instance_id() -> None:
     subscribed = frozenset({ONE, TWO})
     members = {
         "a": AssignorMember(subscribed=subscribed),
@@ -54,7 +54,7 @@ def test_static_members_are_ordered_first_by_instance_id() -> None:
     }
 
 
-def test_restarted_static_member_gets_the_same_partitions() -> None:
+def test_range_assignor_gives_a_restarted_static_member_its_old_partitions() -> None:
     def group(member_id: str) -> dict[str, AssignorMember]:
         return {
             "m": AssignorMember(subscribed=frozenset({ONE}), instance_id="1"),
@@ -65,7 +65,7 @@ def test_restarted_static_member_gets_the_same_partitions() -> None:
     assert before["a"] == after["z"] == {ONE: {3, 4}}
 
 
-def test_member_ids_are_sorted_in_java_string_order() -> None:
+def test_range_assignor_sorts_member_ids_in_java_string_order() -> None:
     """Java compares UTF-16 units. A character beyond U+FFFF begins with a surrogate, which sorts before U+FF00."""
     subscribed = frozenset({ONE})
     members = {"\uff00": AssignorMember(subscribed=subscribed), "\U0001f600": AssignorMember(subscribed=subscribed)}

@@ -37,7 +37,7 @@ def members_of(assignments: dict[str, Assignment]) -> dict[tuple[bytes, int], se
 
 
 @given(group=share_groups())
-def test_every_partition_has_a_bounded_number_of_members(group: Group) -> None:
+def test_share_assignor_assigns_each_partition_to_a_bounded_number_of_members(group: Group) -> None:
     assignments = group.assigned_by(assign_simply)
     assert assignments.keys() == group.members.keys()
     subscribers: dict[bytes, set[str]] = {}
@@ -56,7 +56,7 @@ def test_every_partition_has_a_bounded_number_of_members(group: Group) -> None:
 
 @pytest.mark.smoke
 @given(group=groups(equal_subscriptions=True))
-def test_members_are_balanced_when_partitions_suffice(group: Group) -> None:
+def test_share_assignor_balances_members_when_partitions_suffice(group: Group) -> None:
     subscribed = next(iter(group.members.values())).subscribed
     counts = sizes(group.assigned_by(assign_simply)).values()
     if sum(group.partition_counts[topic] for topic in subscribed) >= len(group.members):
@@ -65,17 +65,17 @@ def test_members_are_balanced_when_partitions_suffice(group: Group) -> None:
 
 @pytest.mark.smoke
 @given(group=share_groups())
-def test_assignment_is_stable_without_changes(group: Group) -> None:
+def test_repeated_assignment_of_an_unchanged_share_group_moves_no_partition(group: Group) -> None:
     settled = group.after(assign_simply)
     assert settled.assigned_by(assign_simply) == group.assigned_by(assign_simply)
 
 
-def test_only_assignable_partitions_are_assigned() -> None:
+def test_share_assignor_assigns_only_assignable_partitions() -> None:
     members = {name: AssignorMember(subscribed=frozenset({ONE, TWO}), assigned={ONE: frozenset({0, 1})}) for name in "ab"}
     assert assign_simply(members, {ONE: 4, TWO: 2}, {ONE: frozenset({1, 3, 9})}) == {"a": {ONE: {3}}, "b": {ONE: {1}}}
 
 
-def test_assignments_are_empty_without_assignable_partitions() -> None:
+def test_share_assignments_are_empty_without_assignable_partitions() -> None:
     for subscription_of_b in ({ONE}, {ONE, TWO}):
         members = {
             "a": AssignorMember(subscribed=frozenset({ONE}), assigned={ONE: frozenset({0})}),
@@ -84,7 +84,7 @@ def test_assignments_are_empty_without_assignable_partitions() -> None:
         assert assign_simply(members, {ONE: 4, TWO: 2}, {}) == {"a": {}, "b": {}}
 
 
-def test_partitions_of_unsubscribed_topics_are_revoked() -> None:
+def test_share_assignor_revokes_partitions_of_unsubscribed_topics() -> None:
     members = {
         "a": AssignorMember(subscribed=frozenset({ONE}), assigned={TWO: frozenset({0, 1})}),
         "b": AssignorMember(subscribed=frozenset()),
@@ -92,11 +92,11 @@ def test_partitions_of_unsubscribed_topics_are_revoked() -> None:
     assert assign_simply(members, {ONE: 1, TWO: 2}) == {"a": {ONE: {0}}, "b": {}}
 
 
-def test_group_without_members_is_assigned_nothing() -> None:
+def test_share_assignor_assigns_nothing_to_a_group_without_members() -> None:
     assert assign_simply({}, {}) == {}
     assert assign_simply({"a": AssignorMember(subscribed=frozenset())}, {}) == {"a": {}}
 
 
-def test_topic_without_a_partition_count_raises() -> None:
+def test_share_assignor_raises_for_a_topic_without_partition_count() -> None:
     with pytest.raises(KeyError):
         assign_simply({"a": AssignorMember(subscribed=frozenset({ONE}))}, {})

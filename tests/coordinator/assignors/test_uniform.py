@@ -24,7 +24,7 @@ def kept_at_most(group: Group) -> int:
 
 
 @given(group=groups(equal_subscriptions=True))
-def test_equal_subscriptions_are_balanced_with_the_fewest_moves(group: Group) -> None:
+def test_uniform_assignor_balances_equal_subscriptions_with_the_fewest_moves(group: Group) -> None:
     assignments = group.assigned_by(assign_uniformly)
     counts = sizes(assignments).values()
     assert max(counts) - min(counts) <= 1
@@ -34,7 +34,7 @@ def test_equal_subscriptions_are_balanced_with_the_fewest_moves(group: Group) ->
 
 
 @given(group=groups(equal_subscriptions=True), data=st.data())
-def test_only_partitions_of_the_leaving_member_move(group: Group, data: st.DataObject) -> None:
+def test_uniform_assignor_moves_only_partitions_of_the_leaving_member(group: Group, data: st.DataObject) -> None:
     settled = group.after(assign_uniformly)
     leaver = data.draw(st.sampled_from(list(settled.members)))
     left = Group({m: member for m, member in settled.members.items() if m != leaver}, settled.partition_counts)
@@ -42,7 +42,7 @@ def test_only_partitions_of_the_leaving_member_move(group: Group, data: st.DataO
 
 
 @given(group=groups(equal_subscriptions=True))
-def test_partitions_move_only_to_the_joining_member(group: Group) -> None:
+def test_uniform_assignor_moves_partitions_only_to_the_joining_member(group: Group) -> None:
     settled = group.after(assign_uniformly)
     newcomer = AssignorMember(subscribed=next(iter(group.members.values())).subscribed)
     joined = Group({**settled.members, "newcomer": newcomer}, settled.partition_counts)
@@ -51,7 +51,7 @@ def test_partitions_move_only_to_the_joining_member(group: Group) -> None:
 
 
 @given(group=groups(equal_subscriptions=True))
-def test_unsubscribed_topic_causes_the_fewest_moves(group: Group) -> None:
+def test_uniform_assignor_moves_the_fewest_partitions_when_a_topic_is_unsubscribed(group: Group) -> None:
     settled = group.after(assign_uniformly)
     subscribed = next(iter(group.members.values())).subscribed
     assume(subscribed)
@@ -64,7 +64,7 @@ def test_unsubscribed_topic_causes_the_fewest_moves(group: Group) -> None:
 
 
 @given(group=groups(equal_subscriptions=False))
-def test_assignment_has_no_move_that_improves_its_balance(group: Group) -> None:
+def test_no_single_move_improves_the_balance_of_a_uniform_assignment(group: Group) -> None:
     """A member with partitions of a topic has at most one partition more than any other subscriber of that topic."""
     assignments = group.assigned_by(assign_uniformly)
     counts = sizes(assignments)
@@ -92,7 +92,7 @@ def class_counts(group: Group, assignments: dict[str, Assignment]) -> list[list[
 
 
 @given(group=classes(), data=st.data())
-def test_equal_subscribers_are_balanced_next_to_members_with_other_topics(group: Group, data: st.DataObject) -> None:
+def test_uniform_assignor_balances_equal_subscribers_next_to_members_with_other_topics(group: Group, data: st.DataObject) -> None:
     assume(not frozenset.intersection(*{member.subscribed for member in group.members.values()}) or len(group.members) == 1)
     settled = group.after(assign_uniformly)
     for counts in class_counts(group, group.assigned_by(assign_uniformly)):
@@ -102,7 +102,7 @@ def test_equal_subscribers_are_balanced_next_to_members_with_other_topics(group:
     assert moved(left, left.assigned_by(assign_uniformly)) == set()
 
 
-def test_overlapping_subscriptions_are_balanced_topic_by_topic() -> None:
+def test_uniform_assignor_balances_overlapping_subscriptions_topic_by_topic() -> None:
     """Moving partitions from member a to b, and from b to c, would balance the members better. Kafka moves none, because each topic
     is balanced."""
     members = {
@@ -115,7 +115,7 @@ def test_overlapping_subscriptions_are_balanced_topic_by_topic() -> None:
     assert moved(Group(members, {}), assignments) == set()
 
 
-def test_partition_owned_by_two_members_gets_one_owner() -> None:
+def test_uniform_assignor_gives_one_owner_to_a_partition_that_had_two() -> None:
     """In a group from the classic protocol, clients compute the assignment and may assign a partition twice."""
     both = {ONE: frozenset({0, 1, 7})}
     for subscription_of_b in ({ONE}, {ONE, TWO}):
@@ -128,7 +128,7 @@ def test_partition_owned_by_two_members_gets_one_owner() -> None:
         assert partitions_of(assignments["a"]).isdisjoint(partitions_of(assignments["b"]))
 
 
-def test_topics_are_sorted_by_kafka_uuid_order() -> None:
+def test_uniform_assignor_sorts_topics_in_kafkas_uuid_order() -> None:
     """Kafka compares the two halves of a UUID as signed integers, so an id with its first bit set sorts first."""
     negative = b"\xff" * 16
     members = {name: AssignorMember(subscribed=frozenset({ONE, negative})) for name in "ab"}

@@ -32,7 +32,7 @@ def ids() -> Iterator[bytes]:
 
 
 def create(state: ClusterState, *created: AclBinding, version: int = CIDR_HOSTS) -> list[str | None]:
-    """Create ACLs and replay their records. Returns the message of the error, or None, for each."""
+    """Create ACLs and replay their records. Returns an error message or None for each ACL."""
     new = ids()
     result = state.acls.create(created, lambda: next(i for i in new if i not in state.acls.by_id), version)
     for record in result.records:
@@ -85,13 +85,13 @@ def test_invalid_acl_is_refused_and_valid_acls_are_created(state: ClusterState, 
     assert list(state.acls.by_id.values()) == [TEAM]
 
 
-def test_acl_host_ranges_need_a_new_metadata_version(state: ClusterState) -> None:
+def test_acl_with_a_host_range_is_refused_at_an_old_metadata_version(state: ClusterState) -> None:
     result = state.acls.create([TEAM], lambda: bytes(16), CIDR_HOSTS - 1)
     assert result.records == []
     assert [error.code for error in result.response if error is not None] == [Code.UNSUPPORTED_VERSION]
 
 
-def test_deletion_reports_the_matches_of_each_filter(state: ClusterState) -> None:
+def test_acl_deletion_reports_the_acls_that_each_filter_matched(state: ClusterState) -> None:
     create(state, ORDERS, TEAM)
     of_alice, unknown = AclBindingFilter(principal="User:alice"), AclBindingFilter(operation=AclOperation.UNKNOWN)
     results = delete(state, of_alice, AclBindingFilter(), unknown, AclBindingFilter(pattern_type=PatternType.UNKNOWN))
@@ -103,7 +103,7 @@ def test_deletion_reports_the_matches_of_each_filter(state: ClusterState) -> Non
     assert delete(state, AclBindingFilter()) == [[]]
 
 
-def test_filters_are_compared_only_with_acls_of_their_name_or_principal(
+def test_acl_filters_are_compared_only_with_acls_of_their_name_or_principal(
     state: ClusterState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     created = [acl(f"t{number}", "READ", principal=f"User:u{number}") for number in range(100)]
@@ -122,7 +122,7 @@ def test_filters_are_compared_only_with_acls_of_their_name_or_principal(
     assert state.acls.delete([prefix]).response == [[acl("t1", "WRITE", pattern="PREFIXED")]]
 
 
-def test_too_large_deletion_response_is_refused(state: ClusterState, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_delete_acls_response_is_refused(state: ClusterState, monkeypatch: pytest.MonkeyPatch) -> None:
     create(state, ORDERS, TEAM)
     monkeypatch.setattr(limits, "MAX_MATCHES", 3)
     with pytest.raises(KafkaError, match="the filters match more than 3 ACLs; give fewer filters"):
@@ -130,13 +130,13 @@ def test_too_large_deletion_response_is_refused(state: ClusterState, monkeypatch
     assert len(state.acls.by_id) == 2
 
 
-def test_acls_are_described_in_order(state: ClusterState) -> None:
+def test_describe_acls_returns_acls_in_order(state: ClusterState) -> None:
     create(state, TEAM, ORDERS)
     assert state.acls.matching(AclBindingFilter()) == [ORDERS, TEAM]
     assert state.acls.matching(AclBindingFilter(permission=PermissionType.DENY)) == [TEAM]
 
 
-def test_too_many_acls_at_once_are_refused(state: ClusterState, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_create_acls_with_too_many_acls_is_refused(state: ClusterState, monkeypatch: pytest.MonkeyPatch) -> None:
     create(state, ORDERS, TEAM)
     monkeypatch.setattr(limits, "MAX_ACLS_AT_ONCE", 1)
     with pytest.raises(KafkaError, match="excessively large batch"):

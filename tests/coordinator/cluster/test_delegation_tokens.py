@@ -77,19 +77,19 @@ def refused(act: Callable[[], object]) -> Code:
     return caught.value.code
 
 
-def test_token_hmac_is_computed_from_its_id_and_the_secret_key() -> None:
+def test_delegation_token_hmac_is_computed_from_token_id_and_secret_key() -> None:
     world = World()
     world.create()
     assert world.hmac() == hmac.digest(KEY.encode(), b"t", hashlib.sha512)
 
 
-def test_token_lifetime_is_the_shorter_of_request_and_setting() -> None:
+def test_delegation_token_lifetime_is_the_shorter_of_request_and_setting() -> None:
     world = World()
     made = [world.create("a"), world.create("b", 5), world.create("c", 10**15)]
     assert [(t.expires_ms - NOW_MS, t.max_ms - NOW_MS) for t in made] == [(DAY_MS, 7 * DAY_MS), (5, 5), (DAY_MS, 7 * DAY_MS)]
 
 
-def test_renewal_counts_from_now_up_to_the_end_of_life() -> None:
+def test_delegation_token_renewal_counts_from_now_and_ends_at_the_maximum_lifetime() -> None:
     world = World()
     made = world.create(max_ms=2 * DAY_MS)
     assert world.renew(period_ms=7) == NOW_MS + 7
@@ -97,7 +97,7 @@ def test_renewal_counts_from_now_up_to_the_end_of_life() -> None:
     assert world.renew(now_ms=NOW_MS + DAY_MS + 1) == made.max_ms
 
 
-def test_only_owner_and_renewers_change_a_token() -> None:
+def test_only_owner_and_renewers_may_renew_or_expire_a_delegation_token() -> None:
     world = World()
     world.create(renewers=(BOB,))
     assert refused(lambda: world.renew(CAROL)) == refused(lambda: world.expire(CAROL)) == Code.DELEGATION_TOKEN_OWNER_MISMATCH
@@ -107,7 +107,7 @@ def test_only_owner_and_renewers_change_a_token() -> None:
     assert refused(world.renew) == Code.DELEGATION_TOKEN_NOT_FOUND
 
 
-def test_expired_token_cannot_be_renewed_and_is_swept() -> None:
+def test_expired_delegation_token_cannot_be_renewed_and_is_removed() -> None:
     world = World()
     for number in range(3):
         world.create(str(number), max_ms=10 + number)
@@ -120,14 +120,14 @@ def test_expired_token_cannot_be_renewed_and_is_swept() -> None:
     assert list(tokens.by_id) == ["2"]
 
 
-def test_tokens_are_disabled_without_a_secret_key() -> None:
+def test_delegation_tokens_are_disabled_without_a_secret_key() -> None:
     for key in (None, ""):
         world = World(key)
         for act in (world.create, world.renew, world.expire):
             assert refused(act) == Code.DELEGATION_TOKEN_AUTH_DISABLED
 
 
-def test_refused_token_requests_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_delegation_token_requests_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     assert refused(lambda: world.create(version=13)) == Code.UNSUPPORTED_VERSION
     assert refused(lambda: world.create(renewers=(KafkaPrincipal("Group", "g"),))) == Code.INVALID_PRINCIPAL_TYPE
@@ -139,7 +139,7 @@ def test_refused_token_requests_change_nothing(monkeypatch: pytest.MonkeyPatch) 
     assert world.log == []
 
 
-def test_one_principal_cannot_use_up_the_limit_of_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_principal_cannot_use_up_the_limit_of_delegation_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delegation_tokens, "MAX_TOKENS_OF_REQUESTER", 2)
     monkeypatch.setattr(delegation_tokens, "MAX_TOKENS", 4)
     world = World()
@@ -154,7 +154,7 @@ def test_one_principal_cannot_use_up_the_limit_of_tokens(monkeypatch: pytest.Mon
     assert list(world.state.tokens.by_id) == ["a2", "b1", "b2", "c1"]
 
 
-def test_log_and_snapshot_restore_the_tokens() -> None:
+def test_delegation_tokens_are_restored_from_log_and_snapshot() -> None:
     world = World()
     world.create("a", renewers=(BOB, CAROL))
     world.create()
@@ -169,6 +169,6 @@ def test_log_and_snapshot_restore_the_tokens() -> None:
         assert again.renew() == NOW_MS + DAY_MS
 
 
-def test_record_with_a_malformed_principal_is_refused() -> None:
+def test_delegation_token_record_with_a_malformed_principal_is_refused() -> None:
     with pytest.raises(DecodeError, match="delegation token t: expected a string in format"):
         World().state.tokens.replay(DelegationTokenRecord(owner="alice", requester="User:alice", token_id="t"))

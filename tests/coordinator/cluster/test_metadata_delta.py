@@ -46,13 +46,13 @@ def noted(state: ClusterState) -> MetadataDelta:
     return state.delta
 
 
-def test_delta_is_empty_before_the_first_subscriber() -> None:
+def test_metadata_delta_is_empty_before_the_first_subscriber() -> None:
     state = ClusterState(1)
     replay(state, state.create_topic("a", A, 2, {}))
     assert state.delta is None
 
 
-def test_delta_of_a_created_topic_lists_no_partitions(state: ClusterState) -> None:
+def test_metadata_delta_of_a_created_topic_lists_no_partitions(state: ClusterState) -> None:
     assert noted(state).is_empty
     replay(state, state.create_topic("b", B, 3, {"retention.ms": "1"}))
     replay(state, change(2, B))
@@ -61,7 +61,7 @@ def test_delta_of_a_created_topic_lists_no_partitions(state: ClusterState) -> No
     assert delta.configs == {(TOPIC_RESOURCE, "b"): {"retention.ms"}}
 
 
-def test_delta_separates_new_partitions_from_changed_partitions(state: ClusterState) -> None:
+def test_metadata_delta_separates_new_partitions_from_changed_partitions(state: ClusterState) -> None:
     replay(state, change(1))
     replay(state, change(1))
     assert ({k: list(v) for k, v in noted(state).partitions.items()}, noted(state).grown) == ({A: [1]}, {})
@@ -69,7 +69,7 @@ def test_delta_separates_new_partitions_from_changed_partitions(state: ClusterSt
     assert ({k: list(v) for k, v in noted(state).partitions.items()}, list(noted(state).grown)) == ({A: [1, 2, 3, 4]}, [A])
 
 
-def test_delta_lists_only_the_deletion_of_a_deleted_topic(state: ClusterState) -> None:
+def test_metadata_delta_lists_only_the_deletion_of_a_deleted_topic(state: ClusterState) -> None:
     replay(state, change(1))
     replay(state, state.create_partitions("a", 3))
     replay(state, state.delete_topic("a"))
@@ -78,13 +78,13 @@ def test_delta_lists_only_the_deletion_of_a_deleted_topic(state: ClusterState) -
     assert (delta.partitions, delta.grown, delta.created) == ({}, {}, {})
 
 
-def test_recreated_topic_is_both_deleted_and_created_in_the_delta(state: ClusterState) -> None:
+def test_recreated_topic_is_both_deleted_and_created_in_the_metadata_delta(state: ClusterState) -> None:
     replay(state, state.delete_topic("a"))
     replay(state, state.create_topic("a", B, 1, {}))
     assert ([t.topic_id for t in noted(state).deleted], list(noted(state).created)) == ([A], [B])
 
 
-def test_delta_lists_changed_configs_features_and_brokers(state: ClusterState) -> None:
+def test_metadata_delta_lists_changed_configs_features_and_brokers(state: ClusterState) -> None:
     replay(state, state.set_configs(BROKER_RESOURCE, "", {"max.connections": "7", "log.retention.ms": "1"}))
     replay(state, state.set_features({"group.version": 1}))
     assert (list(noted(state).configs), list(noted(state).features)) == ([(BROKER_RESOURCE, "")], ["group.version"])
@@ -94,7 +94,7 @@ def test_delta_lists_changed_configs_features_and_brokers(state: ClusterState) -
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_metadata_transaction_enters_the_delta_when_it_ends(state: ClusterState, ends: bool) -> None:
+def test_metadata_transaction_enters_the_metadata_delta_when_it_ends(state: ClusterState, ends: bool) -> None:
     begin = metadata_record(begin_transaction_record, begin_transaction_record.BeginTransactionRecord())
     replay(state, Result(None, [begin]))
     replay(state, state.create_topic("b", B, 3, {}))
@@ -105,7 +105,7 @@ def test_metadata_transaction_enters_the_delta_when_it_ends(state: ClusterState,
     assert list(noted(state).created) == ([B] if ends else [])
 
 
-def test_invalid_record_adds_no_deleted_topic_to_the_delta(state: ClusterState) -> None:
+def test_invalid_record_adds_no_deleted_topic_to_the_metadata_delta(state: ClusterState) -> None:
     with pytest.raises(DecodeError):
         replay(state, change(7))
     removed = state.delete_topic("a")

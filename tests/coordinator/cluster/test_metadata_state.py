@@ -124,7 +124,7 @@ def test_partition_record_has_one_directory_per_replica_or_none() -> None:
 
 
 @pytest.mark.parametrize(("topic_id", "index"), [(TOPIC_ID, 1), (TOPIC_ID, -1), (bytes(16), 0)])
-def test_change_of_an_unknown_partition_raises(topic_id: bytes, index: int) -> None:
+def test_partition_change_record_of_an_unknown_partition_raises(topic_id: bytes, index: int) -> None:
     state = with_topic(THREE)
     message = partition_change_record.PartitionChangeRecord(partition_id=index, topic_id=topic_id, leader=2)
     with pytest.raises(DecodeError):
@@ -166,7 +166,7 @@ def register(state: ClusterState, broker_id: int = 1, epoch: int = 20, offset: i
     replay(state, register_broker_record, message, offset)
 
 
-def test_broker_registers_and_is_fenced_and_unfenced() -> None:
+def test_broker_registration_records_register_fence_and_unfence_a_broker() -> None:
     state = ClusterState(1)
     register(state)
     assert state.registrations.brokers[1] == BrokerRegistration(
@@ -218,7 +218,7 @@ def test_broker_registers_and_is_fenced_and_unfenced() -> None:
         ),
     ],
 )
-def test_record_with_another_broker_epoch_changes_no_broker(
+def test_registration_record_with_another_broker_epoch_changes_no_broker(
     record: Callable[..., tuple[Any, Any]], of_another: dict[str, int]
 ) -> None:
     state = ClusterState(1)
@@ -229,7 +229,7 @@ def test_record_with_another_broker_epoch_changes_no_broker(
     assert seen(state) == before
 
 
-def test_controller_registers_and_unregisters() -> None:
+def test_controller_registration_records_add_and_remove_a_controller() -> None:
     state = ClusterState(1)
     message = register_controller_record.RegisterControllerRecord(
         controller_id=3, incarnation_id=DIRECTORIES[0], zk_migration_ready=False
@@ -246,7 +246,7 @@ def test_controller_registers_and_unregisters() -> None:
 
 
 @pytest.mark.parametrize("metadata_version", [33, 30, 29, 23, 22, 17, 16, 7])
-def test_snapshot_restores_state_at_each_metadata_version(metadata_version: int) -> None:
+def test_metadata_snapshot_restores_cluster_state_at_each_metadata_version(metadata_version: int) -> None:
     state = with_topic(
         PartitionRegistration(
             replicas=(1, 2, 3),
@@ -277,7 +277,7 @@ def test_snapshot_restores_state_at_each_metadata_version(metadata_version: int)
     assert seen(again) == seen(state)
 
 
-def test_record_versions_equal_those_of_kafka() -> None:
+def test_metadata_record_versions_equal_those_of_kafka() -> None:
     versions = {
         level: tuple(record_version(m, level) for m in (register_broker_record, partition_record, partition_change_record))
         for level in (7, 16, 17, 22, 23, 29, 30, 33)
@@ -347,7 +347,7 @@ def test_aborted_metadata_transaction_changes_nothing() -> None:
             replay(state, ending, (getattr(ending, "EndTransactionRecord", None) or ending.AbortTransactionRecord)())
 
 
-def test_invalid_record_does_not_stop_the_rest_of_its_transaction() -> None:
+def test_invalid_record_does_not_stop_the_rest_of_its_metadata_transaction() -> None:
     state = with_topic(THREE)
     begin(state)
     replay(state, clear_elr_record, clear_elr_record.ClearElrRecord(topic_name="ghost"))
@@ -368,7 +368,7 @@ def test_single_broker_start_does_not_import_cluster_record_modules() -> None:
     assert imported.split() == []
 
 
-def test_partitions_of_other_topics_are_not_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_partition_records_of_other_topics_are_not_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     state = ClusterState(1)
     records = [state.create_topic(n, n.encode() * 16, 2, {}).records for n in "abc"]
     for record in records[0]:

@@ -86,7 +86,7 @@ def test_replica_with_a_new_directory_is_not_elected_when_it_reports_the_directo
     assert world.partition().leader == NO_LEADER
 
 
-def test_replica_is_no_longer_eligible_after_it_reports_a_replaced_directory() -> None:
+def test_replica_is_no_longer_an_eligible_leader_after_it_reports_a_replaced_directory() -> None:
     """The broker stopped cleanly, so its replica stays eligible until it reports that its directory was replaced."""
     world = ControllerWorld(3, server={"min.insync.replicas": "2"})
     world.topic("t", (1, 2, 3))

@@ -176,7 +176,7 @@ def test_random_cluster_histories_reach_rare_states() -> None:
     }
 
 
-def test_partition_equality_compares_all_fields() -> None:
+def test_partition_registration_equality_compares_all_fields() -> None:
     """The histories compare partitions with ==, which must therefore compare all fields."""
     one = PartitionRegistration(replicas=(1, 2), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
     for change in ({"elr": (2,)}, {"last_known_elr": (2,)}, {"directories": (b"a" * 16, b"b" * 16)}, {"leader_epoch": 1}):

@@ -103,7 +103,7 @@ def test_eligible_leader_replica_is_elected_cleanly() -> None:
     assert after.elr == (1, 3) and after.last_known_elr == ()
 
 
-def test_broker_is_no_longer_eligible_after_an_unclean_stop() -> None:
+def test_broker_is_no_longer_an_eligible_leader_replica_after_an_unclean_stop() -> None:
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3), min_insync_replicas="3")
     world.expire(2)
@@ -114,7 +114,7 @@ def test_broker_is_no_longer_eligible_after_an_unclean_stop() -> None:
     assert world.partition().elr == ()
 
 
-def test_leader_rebalance_moves_a_bounded_number_of_partitions() -> None:
+def test_preferred_leader_rebalance_moves_a_bounded_number_of_partitions() -> None:
     world = ControllerWorld(2)
     world.topic("t", (1, 2), (1, 2), (1, 2))
     world.expire(1)
@@ -201,7 +201,7 @@ def test_alter_partition_is_refused_unless_the_leader_sends_it() -> None:
     assert error.value.code is Code.STALE_BROKER_EPOCH
 
 
-def test_second_change_of_a_partition_in_one_alter_partition_is_refused() -> None:
+def test_second_change_of_a_partition_in_one_alter_partition_request_is_refused() -> None:
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
     asked = [asked_for(world, (1, 2)), asked_for(world, (1,))]
@@ -210,7 +210,7 @@ def test_second_change_of_a_partition_in_one_alter_partition_is_refused() -> Non
     assert first == world.partition() and world.partition().isr == (1, 2)
 
 
-def test_leader_reports_its_recovery_before_it_adds_in_sync_replicas() -> None:
+def test_recovering_leader_reports_its_recovery_before_it_adds_in_sync_replicas() -> None:
     world = ControllerWorld(2, has_elr=False)
     world.topic("t", (1, 2), unclean_leader_election_enable="true")
     world.expire(2)
@@ -248,7 +248,7 @@ def test_reassignment_completes_when_its_new_replicas_are_in_sync() -> None:
     assert len(done.directories) == 2
 
 
-def test_removal_of_a_follower_raises_the_leader_epoch() -> None:
+def test_removal_of_a_follower_by_reassignment_raises_the_leader_epoch() -> None:
     """With an unchanged leader epoch, the removed follower would continue to fetch successfully."""
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
@@ -309,7 +309,7 @@ def test_replicas_are_spread_over_racks_and_leaders_over_brokers() -> None:
     assert all(sorted(replicas) == [1, 2, 3, 4, 5, 6] for replicas in place(world.state, 20, 6, Random(1).randrange))
 
 
-def test_fenced_brokers_are_placed_last_and_never_lead() -> None:
+def test_replica_placement_puts_fenced_brokers_last_and_they_never_lead() -> None:
     world = ControllerWorld(3)
     world.expire(2)
     for replicas in place(world.state, 30, 3, Random(3).randrange):
@@ -335,7 +335,7 @@ def test_invalid_replication_factors_are_refused(factor: int) -> None:
     assert error.value.code is Code.INVALID_REPLICATION_FACTOR
 
 
-def test_placement_fails_while_all_brokers_are_fenced() -> None:
+def test_replica_placement_fails_while_all_brokers_are_fenced() -> None:
     world = ControllerWorld(2)
     world.expire(1, 2)
     with pytest.raises(KafkaError) as error:
@@ -343,7 +343,7 @@ def test_placement_fails_while_all_brokers_are_fenced() -> None:
     assert error.value.code is Code.INVALID_REPLICATION_FACTOR
 
 
-def test_assigned_replicas_are_used_or_refused() -> None:
+def test_manual_replica_assignment_is_used_or_refused() -> None:
     world = ControllerWorld(3)
     world.expire(2)
     topic = world.topic("t", (2, 1), (1, 3))

@@ -17,7 +17,7 @@ from ottla.protocol.errors import Code, KafkaError
 from tests.coordinator.controller.world import ControllerWorld, directory
 
 
-def test_broker_is_fenced_until_it_has_read_its_own_registration() -> None:
+def test_broker_stays_fenced_until_it_has_read_its_own_registration() -> None:
     world = ControllerWorld()
     epoch = world.run(world.registered(1))
     assert epoch == 2, "the broker epoch is the offset after the two feature level records"
@@ -46,14 +46,14 @@ def test_broker_is_fenced_until_it_has_read_its_own_registration() -> None:
         ({"features": {"metadata.version": (7, 33), "eligible.leader.replicas.version": (2, 3)}}, Code.UNSUPPORTED_VERSION),
     ],
 )
-def test_invalid_registrations_are_refused(changed: dict[str, Any], code: Code) -> None:
+def test_invalid_broker_registrations_are_refused(changed: dict[str, Any], code: Code) -> None:
     world = ControllerWorld(2)
     with pytest.raises(KafkaError) as error:
         world.registered(1, **changed)
     assert error.value.code is code
 
 
-def test_repeated_registration_of_an_incarnation_keeps_its_broker_epoch() -> None:
+def test_repeated_registration_of_a_broker_incarnation_keeps_its_broker_epoch() -> None:
     world = ControllerWorld(2)
     epoch = world.epoch(1)
     assert world.run(world.registered(1, rack="c")) == epoch
@@ -63,7 +63,7 @@ def test_repeated_registration_of_an_incarnation_keeps_its_broker_epoch() -> Non
     world.beat(1)
 
 
-def test_new_incarnation_waits_until_the_previous_session_ends() -> None:
+def test_new_broker_incarnation_is_registered_after_the_previous_session_ends() -> None:
     world = ControllerWorld(2)
     world.incarnations[1] += 1
     world.now_ms += world.heartbeats.session_timeout_ms
@@ -79,7 +79,7 @@ def test_new_incarnation_waits_until_the_previous_session_ends() -> None:
     assert error.value.code is Code.STALE_BROKER_EPOCH
 
 
-def test_heartbeat_with_unknown_broker_or_epoch_is_stale() -> None:
+def test_broker_heartbeat_with_unknown_broker_or_epoch_gets_stale_broker_epoch() -> None:
     world = ControllerWorld(1)
     for changed in ({"broker_id": 9, "broker_epoch": 1}, {"broker_epoch": world.epoch(1) + 1}):
         with pytest.raises(KafkaError) as error:
@@ -159,7 +159,7 @@ def test_last_in_sync_replica_keeps_leadership_without_eligible_leaders() -> Non
         (False, {}, Control.UNFENCED),
     ],
 )
-def test_control_state_of_a_broker_without_leaderships_follows_its_heartbeat(
+def test_heartbeat_decides_the_control_state_of_a_broker_without_leaderships(
     is_fenced: bool, wants: dict[str, bool], expected: Control
 ) -> None:
     world = ControllerWorld(1)
@@ -170,7 +170,7 @@ def test_control_state_of_a_broker_without_leaderships_follows_its_heartbeat(
     assert expected in NEXT[Control.FENCED if is_fenced else Control.UNFENCED]
 
 
-def test_failed_directory_loses_its_leaderships() -> None:
+def test_broker_loses_leadership_of_partitions_in_a_failed_log_directory() -> None:
     world = ControllerWorld(1)
     world.incarnations[2] = 1
     two = (directory(2, 1), directory(2, 2))

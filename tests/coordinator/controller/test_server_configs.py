@@ -39,7 +39,7 @@ def fence_two(world: ControllerWorld) -> tuple[int, ...]:
         ("9", None, {}, (2, 3)),
     ],
 )
-def test_eligible_replicas_are_decided_by_effective_min_insync_replicas(
+def test_eligible_leader_replicas_are_decided_by_effective_min_insync_replicas(
     server: str, cluster: str | None, topic: dict[str, str], eligible: tuple[int, ...]
 ) -> None:
     world = ControllerWorld(3, server={MIN_INSYNC: server})
@@ -49,7 +49,7 @@ def test_eligible_replicas_are_decided_by_effective_min_insync_replicas(
     assert fence_two(world) == eligible
 
 
-def test_replica_that_left_below_servers_min_insync_replicas_is_elected_after_leader_lost_its_tail() -> None:
+def test_replica_that_left_below_min_insync_replicas_is_elected_when_the_leader_lost_records() -> None:
     world = ControllerWorld(3, server={MIN_INSYNC: "2"})
     world.topic("t", (1, 2, 3))
     epochs = {broker: world.epoch(broker) for broker in (2, 3)}
@@ -94,7 +94,7 @@ def test_unclean_elections_are_decided_by_effective_config(
     assert (world.partition().leader_recovery_state == RECOVERING) is (leader == 2)
 
 
-def test_periodic_unclean_elections_use_server_config() -> None:
+def test_periodic_unclean_elections_use_the_server_config() -> None:
     world = ControllerWorld(2, has_elr=False)
     world.topic("t", (1, 2))
     lose_last_in_sync(world)
@@ -104,7 +104,7 @@ def test_periodic_unclean_elections_use_server_config() -> None:
     assert world.partition().leader == 2
 
 
-def test_cancelled_reassignment_may_elect_uncleanly_by_servers_config() -> None:
+def test_cancelled_reassignment_elects_uncleanly_if_the_server_config_allows_it() -> None:
     world = ControllerWorld(3, has_elr=False, server={UNCLEAN: "true"})
     world.topic("t", (1, 2))
     world.expire(2)
@@ -118,7 +118,7 @@ def test_cancelled_reassignment_may_elect_uncleanly_by_servers_config() -> None:
     assert world.partition().leader == 1
 
 
-# min.insync.replicas of the whole cluster
+# Tests with min.insync.replicas as a cluster config.
 
 
 def min_insync_of(world: ControllerWorld) -> dict[str, str]:
@@ -126,7 +126,7 @@ def min_insync_of(world: ControllerWorld) -> dict[str, str]:
     return {name: value for name, value in configs.items() if value is not None}
 
 
-def test_enabling_elr_writes_a_cluster_min_insync_replicas() -> None:
+def test_enabling_elr_writes_min_insync_replicas_as_a_cluster_config() -> None:
     world = ControllerWorld(2, has_elr=False)
     set_config(world, BROKER_RESOURCE, "1", MIN_INSYNC, "2")
     set_config(world, BROKER_RESOURCE, "2", "max.connections", "5")
@@ -138,7 +138,7 @@ def test_enabling_elr_writes_a_cluster_min_insync_replicas() -> None:
     assert policies.set_features(world.state, {}, "3").records == [], "the cluster keeps its value"
 
 
-def test_cluster_min_insync_replicas_is_added_to_a_metadata_log_with_elr() -> None:
+def test_cluster_config_min_insync_replicas_is_added_to_a_metadata_log_with_elr() -> None:
     world = ControllerWorld(1)
     assert min_insync_of(world) == {}
     world.run(policies.set_features(world.state, {}, "2"))

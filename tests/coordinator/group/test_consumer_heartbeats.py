@@ -28,7 +28,7 @@ def refused(code: Code, says: str = "") -> Iterator[None]:
     assert says in (caught.value.message or "")
 
 
-def test_first_member_gets_all_partitions_in_its_first_response() -> None:
+def test_first_consumer_group_member_gets_all_partitions_in_its_first_response() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     answer = world.join(a)
     assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("a", 2, 5_000)
@@ -39,7 +39,7 @@ def test_first_member_gets_all_partitions_in_its_first_response() -> None:
     assert [int.from_bytes(r.key[:2], "big") for r in world.log if r.key] == [5, 3, 7, 6, 8]
 
 
-def test_unchanged_heartbeat_writes_no_record_and_returns_no_assignment() -> None:
+def test_unchanged_consumer_heartbeat_writes_no_record_and_returns_no_assignment() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a)
     before = len(world.log)
@@ -48,14 +48,14 @@ def test_unchanged_heartbeat_writes_no_record_and_returns_no_assignment() -> Non
     assert len(world.log) == before
 
 
-def test_full_heartbeat_gets_the_whole_assignment() -> None:
+def test_full_consumer_heartbeat_gets_the_whole_assignment() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a)
     answer = world.beat(a, topic_names=["t"], rebalance_timeout_ms=30_000, owned={})
     assert answer.assignment == {T: {0: 2, 1: 2, 2: 2, 3: 2}}
 
 
-def test_partitions_are_revoked_before_reassignment() -> None:
+def test_consumer_group_member_revokes_partitions_before_they_are_assigned_to_another() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     assert world.join(b).assignment == {}
@@ -73,7 +73,7 @@ def test_partitions_are_revoked_before_reassignment() -> None:
     assert world.group.members["a"].assigned == {T: {0: 2, 2: 2}}
 
 
-def test_partitions_of_a_leaving_member_are_reassigned() -> None:
+def test_partitions_of_a_leaving_consumer_group_member_are_reassigned() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     world.join(b)
@@ -89,7 +89,7 @@ def test_partitions_of_a_leaving_member_are_reassigned() -> None:
     assert not world.group.holders
 
 
-def test_unknown_group_and_unknown_member_are_refused() -> None:
+def test_consumer_heartbeat_of_unknown_group_or_member_is_refused() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     with refused(Code.GROUP_ID_NOT_FOUND, "Consumer group g not found."):
         world.beat(a, member_epoch=5)
@@ -101,13 +101,13 @@ def test_unknown_group_and_unknown_member_are_refused() -> None:
             world.beat(Consumer("b"), member_epoch=epoch)
 
 
-def test_member_without_an_id_gets_a_generated_id() -> None:
+def test_consumer_heartbeat_without_a_member_id_gets_a_generated_id() -> None:
     world, a = ConsumerGroupWorld(), Consumer("")
     assert world.join(a).member_id == "id-1"
     assert list(world.group.members) == ["id-1"]
 
 
-def test_wrong_epoch_is_fenced_unless_a_response_was_lost() -> None:
+def test_consumer_heartbeat_with_a_wrong_epoch_is_fenced_unless_a_response_was_lost() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     with refused(Code.FENCED_MEMBER_EPOCH, "greater member epoch (7)"):
@@ -126,7 +126,7 @@ def test_wrong_epoch_is_fenced_unless_a_response_was_lost() -> None:
         world.beat(a, member_epoch=1)
 
 
-def test_member_rejoins_with_its_id() -> None:
+def test_consumer_group_member_rejoins_with_its_member_id() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a)
     answer = world.join(a)
@@ -135,7 +135,7 @@ def test_member_rejoins_with_its_id() -> None:
 
 
 @pytest.mark.parametrize("comes_back", [True, False])
-def test_static_member_keeps_its_assignment_until_its_session_ends(comes_back: bool) -> None:
+def test_static_consumer_group_member_keeps_its_assignment_until_its_session_ends(comes_back: bool) -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a", "i1"), Consumer("b", "i2")
     world.join(a)
     world.join(b)
@@ -160,7 +160,7 @@ def test_static_member_keeps_its_assignment_until_its_session_ends(comes_back: b
         assert b.owns() == {0, 1, 2, 3}
 
 
-def test_conflicting_and_unknown_instance_ids_are_refused() -> None:
+def test_consumer_heartbeats_with_conflicting_or_unknown_instance_ids_are_refused() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a", "i1")
     world.join(a)
     with refused(Code.UNRELEASED_INSTANCE_ID, "because the instance id is owned by a member."):
@@ -173,7 +173,7 @@ def test_conflicting_and_unknown_instance_ids_are_refused() -> None:
     assert not world.group.static_members
 
 
-def test_member_is_removed_when_its_session_ends() -> None:
+def test_consumer_group_member_is_removed_when_its_session_ends() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     world.join(b)
@@ -191,7 +191,7 @@ def test_member_is_removed_when_its_session_ends() -> None:
         world.beat(b)
 
 
-def test_member_that_does_not_revoke_in_time_is_fenced() -> None:
+def test_consumer_group_member_that_does_not_revoke_in_time_is_fenced() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a, rebalance_timeout_ms=3_000)
     world.join(b)
@@ -206,7 +206,7 @@ def test_member_that_does_not_revoke_in_time_is_fenced() -> None:
     assert b.owns() == {0, 1, 2, 3}
 
 
-def test_revocation_in_time_cancels_its_timeout() -> None:
+def test_revocation_in_time_cancels_the_revocation_timeout_of_a_consumer() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a, rebalance_timeout_ms=3_000)
     world.join(b)
@@ -215,7 +215,7 @@ def test_revocation_in_time_cancels_its_timeout() -> None:
     assert sorted(world.group.members) == ["a", "b"]
 
 
-def test_assignment_follows_topics_that_grow_and_are_deleted() -> None:
+def test_consumer_group_assignment_follows_topics_that_grow_and_are_deleted() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a, "t", "u")
     epoch = world.group.group_epoch
@@ -237,7 +237,7 @@ def test_assignment_follows_topics_that_grow_and_are_deleted() -> None:
     assert not world.group.is_stale
 
 
-def test_unsubscribed_partitions_are_revoked_before_the_next_target() -> None:
+def test_unsubscribed_partitions_are_revoked_before_the_next_target_assignment() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.config = msgspec.structs.replace(world.config, assignment_interval_ms=60_000)
     world.shard = world.new_shard()
@@ -253,7 +253,7 @@ def test_unsubscribed_partitions_are_revoked_before_the_next_target() -> None:
     assert a.owns("u") == {0, 1}
 
 
-def test_members_that_join_within_the_interval_share_a_target() -> None:
+def test_consumers_that_join_within_the_assignment_interval_share_a_target_assignment() -> None:
     world = ConsumerGroupWorld()
     world.config = msgspec.structs.replace(world.config, assignment_interval_ms=1_000)
     world.shard = world.new_shard()
@@ -267,7 +267,7 @@ def test_members_that_join_within_the_interval_share_a_target() -> None:
     assert [len(m.owns()) for m in members] == [1, 1, 1, 1]
 
 
-def test_assignor_of_the_majority_is_used() -> None:
+def test_consumer_group_uses_the_server_assignor_of_the_majority() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     world.join(b, assignor="range")
@@ -278,7 +278,7 @@ def test_assignor_of_the_majority_is_used() -> None:
     assert a.owns() == {0, 1, 2, 3}
 
 
-def test_tie_between_assignors_is_resolved_as_in_kafka() -> None:
+def test_tie_between_server_assignors_is_resolved_as_in_kafka() -> None:
     """Kafka's hash maps iterate over "uniform" before "range". The order in which members joined has no influence."""
     for order in (("range", "uniform"), ("uniform", "range")):
         world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
@@ -289,7 +289,7 @@ def test_tie_between_assignors_is_resolved_as_in_kafka() -> None:
         assert group.preferred_assignor() == "uniform"
 
 
-def test_full_group_refuses_a_new_member() -> None:
+def test_full_consumer_group_refuses_a_new_member() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.config = msgspec.structs.replace(world.config, max_size=1)
     world.shard = world.new_shard()
@@ -314,7 +314,7 @@ def test_full_group_refuses_a_new_member() -> None:
         ({"member_epoch": -3}, "MemberEpoch is invalid."),
     ],
 )
-def test_invalid_heartbeats_are_refused(changes: dict[str, Any], says: str) -> None:
+def test_invalid_consumer_heartbeats_are_refused(changes: dict[str, Any], says: str) -> None:
     fields = {"group_id": GROUP, "member_id": "a", "rebalance_timeout_ms": 1, "topic_names": ["t"], "owned": {}}
     check_heartbeat(consumer_heartbeat(epoch=0, **fields), ["uniform"])
     given = {**fields, **changes}
@@ -322,13 +322,13 @@ def test_invalid_heartbeats_are_refused(changes: dict[str, Any], says: str) -> N
         check_heartbeat(consumer_heartbeat(epoch=given.pop("member_epoch", 0), **given), ["uniform"])
 
 
-def test_version_0_generates_member_ids_and_unknown_assignors_are_refused() -> None:
+def test_consumer_heartbeat_v0_gets_a_member_id_and_unknown_assignors_are_refused() -> None:
     beat = consumer_heartbeat(GROUP, "", 0, version=0, rebalance_timeout_ms=1, topic_names=["t"], owned={}, assignor="nobody's")
     with refused(Code.UNSUPPORTED_ASSIGNOR, "ServerAssignor nobody's is not supported. Supported assignors: uniform, range."):
         check_heartbeat(beat, ["uniform", "range"])
 
 
-def test_reloaded_state_equals_live_state() -> None:
+def test_reloaded_consumer_group_equals_the_live_group() -> None:
     world, a, b, c = ConsumerGroupWorld(), Consumer("a", "i1"), Consumer("b"), Consumer("c")
     world.join(a, assignor="range")
     world.join(b, "t", "u")
@@ -374,7 +374,7 @@ def test_regular_expression_subscription_assigns_matching_topics() -> None:
     world.check_reloaded()
 
 
-def test_invalid_regular_expression_is_refused() -> None:
+def test_subscription_with_an_invalid_regular_expression_is_refused() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     with refused(Code.INVALID_REGULAR_EXPRESSION, "SubscribedTopicRegex `(` is not a valid regular expression: "):
         world.join(a, topic_names=[], topic_regex="(")

@@ -79,7 +79,7 @@ def step(world: ConsumerHistoryWorld, rng: random.Random, consumers: list[Consum
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("seed", seeds(4, in_check=1))
-def test_random_histories_end_with_every_partition_owned_once(seed: int) -> None:
+def test_random_consumer_group_histories_end_with_every_partition_owned_once(seed: int) -> None:
     rng, world = random.Random(seed), ConsumerHistoryWorld()
     world.topics.counts["u"] = 3
     consumers = [Consumer(m) for m in IDS] + [Consumer("", "i1"), Consumer("", "i2")]

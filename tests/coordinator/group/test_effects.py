@@ -1,4 +1,4 @@
-"""Effects that commands of group and transaction coordinators return. Effects are plain data, so no broker is needed."""
+"""Commands of group and transaction coordinators return effects, such as sending markers, as plain values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def end(world: TransactionWorld, who: ProducerIdAndEpoch, *, commit: bool) -> Re
     return world.shard.end_txn(ID, who, commit=commit, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_producer_id)
 
 
-def test_decided_transaction_returns_effects_that_count_it_and_send_markers() -> None:
+def test_end_txn_result_counts_the_decision_and_sends_markers() -> None:
     world = TransactionWorld()
     who = world.init()
     world.add(who)
@@ -31,7 +31,7 @@ def test_decided_transaction_returns_effects_that_count_it_and_send_markers() ->
     assert end(world, who, commit=True).effects == decided.effects, "computing a result changes no state"
 
 
-def test_fencing_and_timeout_abort_with_the_same_effects() -> None:
+def test_abort_by_fencing_or_timeout_counts_the_decision_and_sends_markers() -> None:
     world = TransactionWorld()
     world.add(world.init())
     assert world.shard.init_producer_id(ID, 60_000, None, world.now_ms, world.new_producer_id).effects[1:] == [
@@ -44,14 +44,14 @@ def test_fencing_and_timeout_abort_with_the_same_effects() -> None:
     ]
 
 
-def test_commands_without_a_decision_send_no_markers() -> None:
+def test_transaction_commands_without_a_decision_send_no_markers() -> None:
     world = TransactionWorld()
     who = world.init()
     assert world.shard.add_partitions(ID, who, [("t", 0)], world.now_ms, 2).effects == []
     assert end(world, who, commit=True).effects == [RememberEarlyCommit(ID, who.producer_id, who.epoch)]
 
 
-def test_sync_of_the_leader_answers_parked_members_last() -> None:
+def test_sync_group_of_the_leader_answers_parked_members_last() -> None:
     world = ClassicGroupWorld()
     leader, follower = Client(), Client()
     world.join(leader)
@@ -74,7 +74,7 @@ def test_sync_of_the_leader_answers_parked_members_last() -> None:
     assert world.state is ClassicGroupState.COMPLETING_REBALANCE
 
 
-def test_expired_deadline_returns_a_changed_group_and_the_next_timer() -> None:
+def test_expired_session_of_a_group_member_returns_a_changed_copy_of_the_group() -> None:
     world = ClassicGroupWorld()
     (client,) = stable(world, 1)
     before = world.shard.groups[GROUP]
@@ -89,7 +89,7 @@ def test_expired_deadline_returns_a_changed_group_and_the_next_timer() -> None:
     assert world.shard.groups[GROUP] is before
 
 
-def test_commit_extends_only_the_session_of_its_member() -> None:
+def test_offset_commit_extends_only_the_session_of_its_member() -> None:
     world = ClassicGroupWorld()
     offsets = {T0: CommittedOffset(1, -1, "", world.now_ms)}
 

@@ -1,4 +1,4 @@
-"""Edge cases of groups: deletion in several batches, repeated requests, and a moving coordinator."""
+"""Edge cases of groups: deletion in several batches, repeated requests, and a coordinator that moves to another broker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def deleted(world: ClassicGroupWorld, at_most: int) -> int:
 
 
 @pytest.mark.parametrize("at_most", [1, 7, 15, 19, 20, 21, 25, 26, 100])
-def test_deleted_groups_pending_offsets_are_not_restored_by_a_commit(at_most: int) -> None:
+def test_transaction_commit_does_not_restore_pending_offsets_of_a_deleted_group(at_most: int) -> None:
     """Of twenty partitions, fifteen have committed offsets and ten have pending offsets; five partitions have both."""
     world = ClassicGroupWorld()
     for index in range(15):
@@ -68,7 +68,7 @@ def completing(world: ClassicGroupWorld) -> tuple[Client, Client]:
     return leader, follower
 
 
-def test_repeated_sync_ends_the_earlier_parked_sync() -> None:
+def test_repeated_sync_group_request_ends_the_earlier_parked_request() -> None:
     """The client may have abandoned the first request. Its parked SyncGroup must not block later requests on the connection."""
     world = ClassicGroupWorld()
     leader, follower = completing(world)
@@ -80,7 +80,7 @@ def test_repeated_sync_ends_the_earlier_parked_sync() -> None:
     assert len(first) == 1
 
 
-def test_parked_members_are_answered_when_the_coordinator_moves() -> None:
+def test_parked_group_members_are_answered_when_the_coordinator_moves() -> None:
     world = ClassicGroupWorld()
     _, follower = completing(world)
     synced = world.sync(follower)

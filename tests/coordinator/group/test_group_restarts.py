@@ -47,7 +47,7 @@ def revoking_application() -> StreamsGroupWorld:
 
 
 @pytest.mark.parametrize("revoking", [revoking_consumer, revoking_application], ids=["consumer", "streams"])
-def test_revocation_timeout_restarts_after_a_reload_in_any_record_order(
+def test_revocation_timeout_of_a_member_restarts_after_a_reload_in_any_record_order(
     revoking: Callable[[], ConsumerGroupWorld | StreamsGroupWorld],
 ) -> None:
     world = revoking()
@@ -59,7 +59,7 @@ def test_revocation_timeout_restarts_after_a_reload_in_any_record_order(
     assert list(world.group.members) == ["b"]
 
 
-def test_metadata_change_does_not_extend_the_revocation_timeout() -> None:
+def test_topic_metadata_change_does_not_extend_the_revocation_timeout_of_a_member() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     world.join(b)
@@ -71,7 +71,7 @@ def test_metadata_change_does_not_extend_the_revocation_timeout() -> None:
     assert world.group.revocations_ms == before
 
 
-def test_future_timestamp_of_a_consumer_group_target_does_not_delay_the_next() -> None:
+def test_future_timestamp_of_a_consumer_group_target_does_not_delay_the_next_target() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.config = msgspec.structs.replace(world.config, assignment_interval_ms=1_000)
     world.join(a)
@@ -81,7 +81,7 @@ def test_future_timestamp_of_a_consumer_group_target_does_not_delay_the_next() -
     assert world.group.assignment_epoch == world.group.group_epoch
 
 
-def test_future_timestamp_of_a_streams_group_target_does_not_delay_the_next() -> None:
+def test_future_timestamp_of_a_streams_group_target_does_not_delay_the_next_target() -> None:
     world, a, b = StreamsGroupWorld(config=StreamsGroupConfig(assignment_interval_ms=1_000)), Application("a"), Application("b")
     world.join(a)
     world.now_ms -= 3_600_000

@@ -72,7 +72,7 @@ def settle_classic(world: GroupTypesWorld) -> Client:
     return member
 
 
-def test_empty_classic_group_is_replaced_and_keeps_its_offsets(world: GroupTypesWorld) -> None:
+def test_empty_classic_group_becomes_a_consumer_group_and_keeps_its_offsets(world: GroupTypesWorld) -> None:
     member = settle_classic(world)
     assert world.commit(7, generation=member.generation, member=member.member_id) is Code.NONE
     world.run(world.shard.membership.leave(GROUP, [(member.member_id, None)], world.now_ms))
@@ -85,7 +85,7 @@ def test_empty_classic_group_is_replaced_and_keeps_its_offsets(world: GroupTypes
     assert (world.shard.groups, list(world.shard.consumers.groups), world.fetched()) == ({}, [GROUP], 7)
 
 
-def test_group_with_only_offsets_is_replaced(world: GroupTypesWorld) -> None:
+def test_group_with_only_offsets_becomes_a_consumer_group(world: GroupTypesWorld) -> None:
     world.commit(7)
     with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a consumer group."):
         world.beat_consumer("a", 3)
@@ -94,7 +94,7 @@ def test_group_with_only_offsets_is_replaced(world: GroupTypesWorld) -> None:
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
-def test_classic_group_with_members_is_not_replaced_when_upgrade_is_disabled(policy: MigrationPolicy) -> None:
+def test_classic_group_with_members_is_not_upgraded_when_upgrade_is_disabled(policy: MigrationPolicy) -> None:
     world = GroupTypesWorld(GroupConfig(migration=policy))
     settle_classic(world)
     with refused(Code.GROUP_ID_NOT_FOUND, "online upgrade is disabled"):
@@ -127,7 +127,7 @@ def test_leave_group_removes_members_of_a_consumer_group(world: GroupTypesWorld)
     assert len(world.log) == before
 
 
-def test_empty_consumer_group_is_replaced_and_keeps_its_offsets(world: GroupTypesWorld) -> None:
+def test_empty_consumer_group_becomes_a_classic_group_and_keeps_its_offsets(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.commit_at(2, "a")
     world.beat_consumer("a", -1)
@@ -147,7 +147,7 @@ def test_empty_consumer_group_is_replaced_and_keeps_its_offsets(world: GroupType
     assert (world.state, world.fetched()) == (ClassicGroupState.STABLE, 5)
 
 
-def test_commit_checks_the_member_epoch(world: GroupTypesWorld) -> None:
+def test_offset_commit_to_a_consumer_group_checks_the_member_epoch(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     assert world.commit_at(2, "a") is Code.NONE
     with refused(Code.STALE_MEMBER_EPOCH, "Received member epoch 3 is newer than current member epoch 2."):
@@ -162,7 +162,7 @@ def test_commit_checks_the_member_epoch(world: GroupTypesWorld) -> None:
         world.commit_at(2, "a", newest=False)
 
 
-def test_commit_at_an_older_epoch_is_accepted_for_partitions_assigned_by_then(world: GroupTypesWorld) -> None:
+def test_offset_commit_at_an_older_member_epoch_is_accepted_for_a_partition_the_member_owns(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.beat_consumer("b", 0)
     owned = {topic_id("t"): frozenset({0})}
@@ -175,7 +175,7 @@ def test_commit_at_an_older_epoch_is_accepted_for_partitions_assigned_by_then(wo
         world.commit_at(2, "b")
 
 
-def test_transactional_commit_checks_the_member_epoch(world: GroupTypesWorld) -> None:
+def test_txn_offset_commit_to_a_consumer_group_checks_the_member_epoch(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     assert world.commit_at(2, "a", producer_id=1) is Code.NONE
     assert world.commit_at(-1, "", producer_id=1) is Code.NONE
@@ -189,7 +189,7 @@ def test_transactional_commit_checks_the_member_epoch(world: GroupTypesWorld) ->
     assert world.fetched() == 5
 
 
-def test_empty_consumer_group_accepts_only_commits_without_a_member(world: GroupTypesWorld) -> None:
+def test_empty_consumer_group_accepts_only_offset_commits_without_a_member(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.beat_consumer("a", -1)
     assert world.commit_at(-1, "") is Code.NONE
@@ -197,7 +197,7 @@ def test_empty_consumer_group_accepts_only_commits_without_a_member(world: Group
         world.commit_at(2, "a")
 
 
-def test_offset_fetch_checks_the_member_epoch(world: GroupTypesWorld) -> None:
+def test_offset_fetch_from_a_consumer_group_checks_the_member_epoch(world: GroupTypesWorld) -> None:
     world.shard.check_fetch(GROUP, "nobody", 9)
     world.beat_consumer("a", 0)
     world.shard.check_fetch(GROUP, None, -1)
@@ -208,7 +208,7 @@ def test_offset_fetch_checks_the_member_epoch(world: GroupTypesWorld) -> None:
         world.shard.check_fetch(GROUP, "b", 2)
 
 
-def test_subscribed_group_is_neither_deleted_nor_expired(world: GroupTypesWorld) -> None:
+def test_offsets_of_a_topic_subscribed_by_a_consumer_group_are_neither_deleted_nor_expired(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.commit_at(2, "a")
     assert world.run(world.shard.delete_offsets(GROUP, [T0, ("u", 0)])) == {T0: Code.GROUP_SUBSCRIBED_TO_TOPIC, ("u", 0): Code.NONE}
@@ -224,7 +224,7 @@ def test_subscribed_group_is_neither_deleted_nor_expired(world: GroupTypesWorld)
     assert not world.shard.exists(GROUP)
 
 
-def test_deleted_group_leaves_only_tombstones(world: GroupTypesWorld) -> None:
+def test_deleted_consumer_group_leaves_only_tombstones(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.commit_at(2, "a")
     world.beat_consumer("a", -1)

@@ -17,7 +17,7 @@ def refused(code: Code) -> pytest.RaisesExc[KafkaError]:
     return pytest.raises(KafkaError, match=code.name)
 
 
-def test_sole_member_joins_and_syncs_at_once() -> None:
+def test_sole_classic_group_member_joins_and_syncs_at_once() -> None:
     world = ClassicGroupWorld()
     member = Client()
     (answer,) = world.join(member)
@@ -28,7 +28,7 @@ def test_sole_member_joins_and_syncs_at_once() -> None:
     assert world.state is ClassicGroupState.STABLE
 
 
-def test_join_without_a_member_id_must_be_repeated_with_the_generated_id() -> None:
+def test_join_group_without_a_member_id_must_be_repeated_with_the_generated_id() -> None:
     world = ClassicGroupWorld()
     member = Client()
     (answer,) = world.join(member, needs_known_id=True)
@@ -36,7 +36,7 @@ def test_join_without_a_member_id_must_be_repeated_with_the_generated_id() -> No
     assert world.join(member, needs_known_id=True)[0].generation == 1
 
 
-def test_number_of_protocols_of_a_member_is_limited() -> None:
+def test_number_of_protocols_in_join_group_is_limited() -> None:
     world = ClassicGroupWorld()
     member = Client(protocols=[(f"p{n}", b"") for n in range(MAX_MEMBER_PROTOCOLS)])
     assert world.join(member)[0].code is Code.NONE
@@ -44,7 +44,7 @@ def test_number_of_protocols_of_a_member_is_limited() -> None:
         world.join(Client(protocols=[*member.protocols, ("one more", b"")]))
 
 
-def test_first_generation_waits_for_members_with_a_generated_id() -> None:
+def test_first_group_generation_waits_for_members_with_a_generated_id() -> None:
     world = ClassicGroupWorld()
     first, second = Client(), Client()
     world.join(second, needs_known_id=True)
@@ -54,7 +54,7 @@ def test_first_generation_waits_for_members_with_a_generated_id() -> None:
     assert (answer.generation, first.generation) == (1, 1)
 
 
-def test_unused_member_id_delays_the_first_generation_briefly() -> None:
+def test_unused_member_id_delays_the_first_group_generation_briefly() -> None:
     """The client died before its second JoinGroup. The wait for it is much shorter than its session timeout of 30 minutes."""
     world = ClassicGroupWorld()
     world.join(Client(), needs_known_id=True, session_ms=1_800_000)
@@ -66,7 +66,7 @@ def test_unused_member_id_delays_the_first_generation_briefly() -> None:
     assert [answer.generation for answer in answers] == [1]
 
 
-def test_second_member_makes_the_first_rejoin() -> None:
+def test_second_member_of_a_classic_group_makes_the_first_rejoin() -> None:
     world = ClassicGroupWorld()
     first, second = Client(), Client()
     world.join(first)
@@ -83,7 +83,7 @@ def test_second_member_makes_the_first_rejoin() -> None:
     assert [a.assignment for a in waiting] == [b"2"]
 
 
-def test_member_that_does_not_rejoin_is_removed() -> None:
+def test_classic_group_member_that_does_not_rejoin_is_removed() -> None:
     world = ClassicGroupWorld()
     first, _ = stable(world)
     third = Client()
@@ -94,7 +94,7 @@ def test_member_that_does_not_rejoin_is_removed() -> None:
     assert len(world.shard.groups[GROUP].members) == 2
 
 
-def test_silent_member_expires_and_the_group_rebalances() -> None:
+def test_classic_group_member_without_heartbeats_expires_and_the_group_rebalances() -> None:
     world = ClassicGroupWorld()
     first, second = stable(world)
     world.now_ms += 9_000
@@ -107,7 +107,7 @@ def test_silent_member_expires_and_the_group_rebalances() -> None:
         world.beat(second)
 
 
-def test_member_that_does_not_sync_is_removed() -> None:
+def test_classic_group_member_that_sends_no_sync_group_is_removed() -> None:
     world = ClassicGroupWorld()
     first, second = Client(), Client()
     world.join(first)
@@ -119,7 +119,7 @@ def test_member_that_does_not_sync_is_removed() -> None:
     assert [a.code for a in waiting] == [Code.REBALANCE_IN_PROGRESS]
 
 
-def test_leave_rebalances_at_once_and_the_last_leave_empties_the_group() -> None:
+def test_leave_group_rebalances_at_once_and_the_last_leave_empties_the_group() -> None:
     world = ClassicGroupWorld()
     first, second = stable(world)
     assert world.run(world.shard.membership.leave(GROUP, [(second.member_id, None)], world.now_ms)) == [Code.NONE]
@@ -131,7 +131,7 @@ def test_leave_rebalances_at_once_and_the_last_leave_empties_the_group() -> None
     assert world.state is ClassicGroupState.EMPTY
 
 
-def test_wrong_generation_or_member_is_refused() -> None:
+def test_classic_group_refuses_a_wrong_generation_or_member() -> None:
     world = ClassicGroupWorld()
     first, _ = stable(world)
     with refused(Code.ILLEGAL_GENERATION):
@@ -160,14 +160,14 @@ def test_restarted_static_member_rejoins_without_a_rebalance() -> None:
     assert world.sync(new)[0].assignment == b"all"
 
 
-def test_full_group_refuses_new_members() -> None:
+def test_full_classic_group_refuses_new_members() -> None:
     world = ClassicGroupWorld(GroupConfig(max_size=1))
     world.join(Client())
     with refused(Code.GROUP_MAX_SIZE_REACHED):
         world.join(Client())
 
 
-def test_stable_group_survives_a_restart() -> None:
+def test_stable_classic_group_survives_a_restart() -> None:
     world = ClassicGroupWorld()
     first, second = stable(world)
     world.reload()
@@ -177,7 +177,7 @@ def test_stable_group_survives_a_restart() -> None:
     assert world.sync(second)[0].assignment == b"a1"
 
 
-def test_commit_checks_member_and_generation() -> None:
+def test_offset_commit_checks_member_and_generation() -> None:
     world = ClassicGroupWorld()
     with refused(Code.ILLEGAL_GENERATION):
         world.commit(5, generation=3, member="x")
@@ -200,7 +200,7 @@ def test_commit_checks_member_and_generation() -> None:
     assert world.fetched() == 7
 
 
-def test_transactional_commit_checks_member_and_generation() -> None:
+def test_txn_offset_commit_checks_member_and_generation() -> None:
     world = ClassicGroupWorld()
     first, _ = stable(world)
     assert world.commit(1, producer_id=9) is Code.NONE
@@ -212,7 +212,7 @@ def test_transactional_commit_checks_member_and_generation() -> None:
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("restart", [False, True])
-def test_pending_offsets_wait_for_the_marker(commit: bool, restart: bool) -> None:
+def test_pending_offsets_are_committed_by_the_transaction_marker(commit: bool, restart: bool) -> None:
     world = ClassicGroupWorld()
     world.commit(5)
     world.commit(10, producer_id=9)
@@ -227,7 +227,7 @@ def test_pending_offsets_wait_for_the_marker(commit: bool, restart: bool) -> Non
     assert world.fetched(stable=True) == (10 if commit else 5)
 
 
-def test_later_commit_without_a_transaction_replaces_a_pending_offset() -> None:
+def test_later_offset_commit_without_a_transaction_replaces_a_pending_offset() -> None:
     world = ClassicGroupWorld()
     world.commit(10, producer_id=9)
     world.commit(20)
@@ -253,7 +253,7 @@ def test_deleting_a_group_deletes_its_offsets() -> None:
     assert world.shard.group_ids() == []
 
 
-def test_offsets_expire_only_when_unused() -> None:
+def test_committed_offsets_expire_only_when_their_group_does_not_use_them() -> None:
     world = ClassicGroupWorld()
     week = world.config.offsets_retention_ms
     world.commit(5)
@@ -267,7 +267,7 @@ def test_offsets_expire_only_when_unused() -> None:
     assert world.shard.fetch(GROUP, require_stable=True).get("t", 1) is not None
 
 
-def test_offsets_of_deleted_topics_are_deleted() -> None:
+def test_committed_offsets_of_deleted_topics_are_deleted() -> None:
     world = ClassicGroupWorld()
     world.commit(5)
     for tombstones in world.shard.forget_topic("t", len(world.log), 100, 1 << 19):
@@ -275,7 +275,7 @@ def test_offsets_of_deleted_topics_are_deleted() -> None:
     assert world.fetched() is None
 
 
-def test_too_much_metadata_is_refused_for_its_partition() -> None:
+def test_offset_commit_with_too_much_metadata_is_refused_for_its_partition() -> None:
     world = ClassicGroupWorld()
     offsets = {T0: CommittedOffset(1, -1, "x" * 5_000, 0), ("t", 1): CommittedOffset(1, -1, "", 0)}
     codes = world.run(world.shard.commit(GROUP, -1, "", None, offsets, world.now_ms, transactional=False))

@@ -37,7 +37,7 @@ def names(count: int, prefix: str = "n") -> list[str]:
     return [f"{prefix}{at}" for at in range(count)]
 
 
-def test_number_of_topics_of_a_member_is_limited() -> None:
+def test_number_of_topics_of_a_group_member_is_limited() -> None:
     beat = consumer_heartbeat(GROUP, "a", 0, rebalance_timeout_ms=1, topic_names=names(MAX_MEMBER_TOPICS), owned={})
     check_consumer(beat, ["uniform"])
     beat.request.subscribed_topic_names = names(MAX_MEMBER_TOPICS + 1)
@@ -107,14 +107,14 @@ def topologies(count: int) -> list[Topology]:
 
 
 @pytest.mark.parametrize("kind", range(9))
-def test_number_of_elements_in_a_topology_is_limited(kind: int) -> None:
+def test_number_of_elements_in_a_streams_topology_is_limited(kind: int) -> None:
     check_heartbeat(joining(topology=topologies(MAX_TOPOLOGY_ELEMENTS)[kind]))
     with pytest.raises(KafkaError, match="The topology names 5001 topics, configs and copartition groups") as error:
         check_heartbeat(joining(topology=topologies(MAX_TOPOLOGY_ELEMENTS + 1)[kind]))
     assert error.value.code is Code.STREAMS_INVALID_TOPOLOGY
 
 
-def test_number_of_subtopologies_is_limited() -> None:
+def test_number_of_streams_subtopologies_is_limited() -> None:
     def of(count: int) -> Topology:
         return Topology(subtopologies=[Subtopology(subtopology_id=name) for name in names(count)])
 
@@ -124,7 +124,7 @@ def test_number_of_subtopologies_is_limited() -> None:
     assert error.value.code is Code.STREAMS_INVALID_TOPOLOGY
 
 
-def test_number_of_client_tags_of_a_member_is_limited() -> None:
+def test_number_of_client_tags_of_a_streams_member_is_limited() -> None:
     tags = [KeyValue(key=name, value="") for name in names(MAX_CLIENT_TAGS)]
     check_heartbeat(joining(client_tags=tags))
     with pytest.raises(KafkaError, match=r"The member has 1001 client tags, and may have 1000 at most.") as error:
@@ -132,7 +132,7 @@ def test_number_of_client_tags_of_a_member_is_limited() -> None:
     assert error.value.code is Code.INVALID_REQUEST
 
 
-def test_number_of_tasks_in_a_heartbeat_is_limited() -> None:
+def test_number_of_tasks_in_a_streams_heartbeat_is_limited() -> None:
     def owned(partitions: int, entries: int = 1) -> dict[str, Any]:
         tasks = [TaskIds(subtopology_id="0", partitions=list(range(partitions))) for _ in range(entries)]
         return {"active_tasks": [], "standby_tasks": tasks, "warmup_tasks": []}

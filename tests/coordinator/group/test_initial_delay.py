@@ -26,7 +26,7 @@ def joined(world: ClassicGroupWorld, **options: Any) -> list[Any]:
     return world.join(Client(), rebalance_ms=REBALANCE_MS, **options)
 
 
-def test_last_member_waits_for_initial_rebalance_delay(world: ClassicGroupWorld) -> None:
+def test_join_group_response_waits_for_group_initial_rebalance_delay(world: ClassicGroupWorld) -> None:
     answers = joined(world)
     world.tick(DELAY_MS - 1)
     assert not answers
@@ -34,7 +34,7 @@ def test_last_member_waits_for_initial_rebalance_delay(world: ClassicGroupWorld)
     assert answers[0].generation == 1
 
 
-def test_joining_member_restarts_the_initial_delay(world: ClassicGroupWorld) -> None:
+def test_joining_member_restarts_the_initial_rebalance_delay(world: ClassicGroupWorld) -> None:
     answers = joined(world)
     world.tick(1_000)
     others = joined(world)
@@ -46,7 +46,7 @@ def test_joining_member_restarts_the_initial_delay(world: ClassicGroupWorld) -> 
     assert [answer.generation for answer in (*answers, *others)] == [1, 1]
 
 
-def test_initial_delay_ends_at_the_rebalance_timeout_of_the_first_member(world: ClassicGroupWorld) -> None:
+def test_initial_rebalance_delay_ends_at_the_rebalance_timeout_of_the_first_member(world: ClassicGroupWorld) -> None:
     answers, begun_ms = joined(world), world.now_ms
     while not answers:
         world.tick(500)
@@ -55,7 +55,7 @@ def test_initial_delay_ends_at_the_rebalance_timeout_of_the_first_member(world: 
     assert world.now_ms - begun_ms == REBALANCE_MS
 
 
-def test_member_that_joins_after_the_delay_but_before_the_tick_restarts_it(world: ClassicGroupWorld) -> None:
+def test_join_after_the_initial_rebalance_delay_but_before_the_tick_restarts_the_delay(world: ClassicGroupWorld) -> None:
     answers = joined(world)
     world.now_ms += 1_000
     joined(world)
@@ -69,12 +69,12 @@ def test_member_that_joins_after_the_delay_but_before_the_tick_restarts_it(world
     assert len(answers[0].members) == 3
 
 
-def test_first_generation_begins_at_once_without_initial_delay() -> None:
+def test_first_group_generation_begins_at_once_without_initial_rebalance_delay() -> None:
     world = ClassicGroupWorld()
     assert joined(world)[0].generation == 1
 
 
-def test_second_join_of_a_member_with_a_generated_id_restarts_the_delay(world: ClassicGroupWorld) -> None:
+def test_second_join_group_with_a_generated_member_id_restarts_the_initial_rebalance_delay(world: ClassicGroupWorld) -> None:
     first, second = Client(), Client()
     handed = world.join(second, rebalance_ms=REBALANCE_MS, needs_known_id=True)
     answers = world.join(first, rebalance_ms=REBALANCE_MS)

@@ -63,7 +63,7 @@ def pass_time(world: Worlds, ms: int) -> list[Result[None]]:
 
 
 @ALL_GROUPS
-def test_late_members_are_removed_in_batches_that_fit_the_log(made: Any) -> None:
+def test_group_members_with_expired_sessions_are_removed_in_batches_that_fit_the_log(made: Any) -> None:
     world: Worlds = made(300)
     (first,) = pass_time(world, 45_000)
     assert 0 < len(world.group.members) < 300
@@ -81,7 +81,7 @@ def test_late_members_are_removed_in_batches_that_fit_the_log(made: Any) -> None
 
 
 @ALL_GROUPS
-def test_late_members_with_ids_of_maximum_length_are_removed(made: Any) -> None:
+def test_expired_group_members_with_ids_of_maximum_length_are_removed(made: Any) -> None:
     world: Worlds = made(3, LONGEST_ID)
     pass_time(world, 45_000)
     assert len(world.group.members) == 2, "the record of one member exceeds the target size of a batch"
@@ -91,7 +91,7 @@ def test_late_members_with_ids_of_maximum_length_are_removed(made: Any) -> None:
 
 
 @ALL_GROUPS
-def test_each_step_removes_a_bounded_number_of_late_members(made: Any) -> None:
+def test_each_step_removes_a_bounded_number_of_expired_group_members(made: Any) -> None:
     world: Worlds = made(MAX_FENCED_MEMBERS + 1)
     world.now_ms += 45_000
     for _, result in world.shard.tick(world.now_ms, 1 << 20):
@@ -100,7 +100,7 @@ def test_each_step_removes_a_bounded_number_of_late_members(made: Any) -> None:
 
 
 @ALL_GROUPS
-def test_removal_of_late_members_is_retried_after_a_failed_append(made: Any) -> None:
+def test_removal_of_expired_group_members_is_retried_after_a_failed_append(made: Any) -> None:
     world: Worlds = made(300)
     world.now_ms += 45_000
     assert len(list(world.shard.tick(world.now_ms, BATCH_BYTES))) == 1
@@ -109,7 +109,7 @@ def test_removal_of_late_members_is_retried_after_a_failed_append(made: Any) -> 
     assert len(world.group.members) < 300
 
 
-def test_a_batch_of_keys_has_at_least_one_key_of_any_size() -> None:
+def test_record_batch_gets_at_least_one_key_even_if_its_records_exceed_the_size_limit() -> None:
     def records(key: str) -> list[LogRecord]:
         return [LogRecord(key.encode(), None)] * 2
 

@@ -39,7 +39,7 @@ def world() -> MixedGroupWorld:
 
 
 @pytest.mark.entry("GRP-69")
-def test_heartbeat_upgrades_a_classic_group(world: MixedGroupWorld) -> None:
+def test_consumer_heartbeat_upgrades_a_classic_group(world: MixedGroupWorld) -> None:
     classic = ClassicClient()
     classic_group(world, classic)
     generation = classic.generation
@@ -59,7 +59,7 @@ def test_heartbeat_upgrades_a_classic_group(world: MixedGroupWorld) -> None:
 
 
 @pytest.mark.parametrize("assignors", [(EAGER,), (COOPERATIVE,), (COOPERATIVE, EAGER)])
-def test_members_of_both_protocols_share_the_partitions(world: MixedGroupWorld, assignors: tuple[str, ...]) -> None:
+def test_classic_and_consumer_members_of_one_group_share_the_partitions(world: MixedGroupWorld, assignors: tuple[str, ...]) -> None:
     clients = [ClassicClient(assignors=assignors) for _ in range(3)]
     classic_group(world, *clients)
     consumer = ConsumerClient("new")
@@ -70,7 +70,7 @@ def test_members_of_both_protocols_share_the_partitions(world: MixedGroupWorld, 
 
 
 @pytest.mark.entry("GRP-70")
-def test_members_parked_in_join_must_rejoin_after_an_upgrade(world: MixedGroupWorld) -> None:
+def test_members_parked_in_join_group_must_rejoin_after_a_group_upgrade(world: MixedGroupWorld) -> None:
     first, second = ClassicClient(), ClassicClient()
     classic_group(world, first)
     second.is_parked = True
@@ -81,7 +81,7 @@ def test_members_parked_in_join_must_rejoin_after_an_upgrade(world: MixedGroupWo
 
 
 @pytest.mark.entry("GRP-70")
-def test_members_parked_in_sync_must_rejoin_after_an_upgrade(world: MixedGroupWorld) -> None:
+def test_members_parked_in_sync_group_must_rejoin_after_a_group_upgrade(world: MixedGroupWorld) -> None:
     first, second = ClassicClient(), ClassicClient()
     classic_group(world, first)
     world.join(second)
@@ -93,7 +93,7 @@ def test_members_parked_in_sync_must_rejoin_after_an_upgrade(world: MixedGroupWo
     assert follower.synced.code is Code.REBALANCE_IN_PROGRESS
 
 
-def test_group_in_its_first_rebalance_is_upgraded(world: MixedGroupWorld) -> None:
+def test_classic_group_in_its_first_rebalance_is_upgraded(world: MixedGroupWorld) -> None:
     """A group in its first rebalance has no protocol yet. Apache Kafka fails to upgrade such a group."""
     world = MixedGroupWorld(options={"initial_rebalance_delay_ms": 3_000})
     classic = ClassicClient()
@@ -137,7 +137,7 @@ def test_unsupported_classic_groups_are_not_upgraded(world: MixedGroupWorld) -> 
     assert world.kind == "classic"
 
 
-def test_partition_with_two_owners_prevents_the_upgrade(world: MixedGroupWorld) -> None:
+def test_partition_with_two_owners_prevents_the_upgrade_of_a_classic_group(world: MixedGroupWorld) -> None:
     first, second = ClassicClient(), ClassicClient()
     classic_group(world, first, second)
     world.join(first)
@@ -172,7 +172,7 @@ def test_classic_member_joins_a_consumer_group(world: MixedGroupWorld) -> None:
     world.reload()
 
 
-def test_classic_join_without_an_id_must_be_repeated(world: MixedGroupWorld) -> None:
+def test_classic_join_of_a_consumer_group_without_a_member_id_must_be_repeated(world: MixedGroupWorld) -> None:
     world.beat(ConsumerClient("new"))
     answers: list[Any] = []
     client = ClassicClient()
@@ -184,7 +184,7 @@ def test_classic_join_without_an_id_must_be_repeated(world: MixedGroupWorld) -> 
     assert (answers[1].code, bool(answers[1].member_id), len(world.log)) == (Code.MEMBER_ID_REQUIRED, True, before)
 
 
-def test_invalid_requests_of_a_classic_member_are_refused(world: MixedGroupWorld) -> None:
+def test_invalid_requests_of_a_classic_member_in_a_consumer_group_are_refused(world: MixedGroupWorld) -> None:
     classic, _ = mixed(world)
     unfit: list[list[tuple[str, bytes]]] = [[], [("other", b"")], [(EAGER, b"\0")]]
     for given in ({"protocol_type": "connect"}, *({"protocols": protocols} for protocols in unfit)):
@@ -235,7 +235,7 @@ def test_classic_group_above_the_maximum_size_is_not_upgraded(world: MixedGroupW
     assert world.kind == "classic"
 
 
-def test_topic_limits_apply_to_classic_members(world: MixedGroupWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topic_limits_apply_to_classic_members_of_a_consumer_group(world: MixedGroupWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(named_topics, "MAX_MEMBER_TOPICS", 3)
     monkeypatch.setattr(named_topics, "MAX_GROUP_TOPICS", 4)
     mixed(world)
@@ -257,7 +257,7 @@ def test_classic_group_with_too_many_topics_is_not_upgraded(
     assert world.kind == "classic"
 
 
-def test_assignment_uses_the_version_of_the_subscription(world: MixedGroupWorld) -> None:
+def test_classic_member_gets_its_assignment_in_the_version_of_its_subscription(world: MixedGroupWorld) -> None:
     consumer = ConsumerClient("new")
     world.beat(consumer)
     for version, expected in ((0, 0), (3, 3), (9, 3)):
@@ -271,7 +271,7 @@ def test_assignment_uses_the_version_of_the_subscription(world: MixedGroupWorld)
 
 
 @pytest.mark.entry("GRP-73")
-def test_older_assignment_is_returned_only_after_a_rejoin(world: MixedGroupWorld) -> None:
+def test_classic_member_with_an_outdated_assignment_must_rejoin_before_it_syncs(world: MixedGroupWorld) -> None:
     classic, _ = mixed(world)
     world.beat(ConsumerClient("another"))
     with refused(Code.REBALANCE_IN_PROGRESS):
@@ -287,7 +287,7 @@ def test_older_assignment_is_returned_only_after_a_rejoin(world: MixedGroupWorld
 
 
 @pytest.mark.entry("GRP-73")
-def test_member_rebalances_only_after_other_members_revoked_its_partitions(world: MixedGroupWorld) -> None:
+def test_classic_member_rebalances_only_after_other_members_revoked_its_partitions(world: MixedGroupWorld) -> None:
     consumer = ConsumerClient("new")
     world.beat(consumer)
     classic = ClassicClient()
@@ -302,7 +302,7 @@ def test_member_rebalances_only_after_other_members_revoked_its_partitions(world
 
 @pytest.mark.entry("GRP-75")
 @pytest.mark.parametrize("why", ["session", "join", "sync"])
-def test_late_classic_member_is_removed(world: MixedGroupWorld, why: str) -> None:
+def test_classic_member_of_a_consumer_group_is_removed_when_a_timeout_expires(world: MixedGroupWorld, why: str) -> None:
     classic, consumer = mixed(world)
     if why == "sync":
         world.join(classic)
@@ -319,7 +319,7 @@ def test_late_classic_member_is_removed(world: MixedGroupWorld, why: str) -> Non
     assert world.classic_beat(classic) is Code.UNKNOWN_MEMBER_ID
 
 
-def test_reloaded_classic_member_has_the_group_session_timeout(world: MixedGroupWorld) -> None:
+def test_reloaded_classic_member_of_a_consumer_group_has_the_group_session_timeout(world: MixedGroupWorld) -> None:
     """Until its next heartbeat, the member has the group's session timeout instead of its own, as in Apache Kafka."""
     classic, _ = mixed(world)
     world.reload()
@@ -331,7 +331,7 @@ def test_reloaded_classic_member_has_the_group_session_timeout(world: MixedGroup
 
 @pytest.mark.entry("GRP-76")
 @pytest.mark.parametrize("newest", [False, True])
-def test_classic_members_commit_by_generations_in_any_version(world: MixedGroupWorld, newest: bool) -> None:
+def test_classic_members_of_a_consumer_group_commit_by_generation_in_any_version(world: MixedGroupWorld, newest: bool) -> None:
     classic, _ = mixed(world)
     member_id, generation = classic.member_id, classic.generation
     assert commit(world, generation, member_id, newest=newest) is Code.NONE
@@ -348,7 +348,7 @@ def test_classic_members_commit_by_generations_in_any_version(world: MixedGroupW
 
 
 @pytest.mark.entry("GRP-74")
-def test_cooperative_member_rejoins_until_it_has_revoked(world: MixedGroupWorld) -> None:
+def test_cooperative_classic_member_rejoins_until_it_has_revoked_its_partitions(world: MixedGroupWorld) -> None:
     classic = ClassicClient(assignors=(COOPERATIVE,))
     classic_group(world, classic)
     generation = classic.generation

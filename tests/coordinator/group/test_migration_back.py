@@ -35,7 +35,7 @@ def world() -> MixedGroupWorld:
 
 
 @pytest.mark.entry("GRP-77")
-def test_group_is_downgraded_when_the_last_consumer_leaves(world: MixedGroupWorld) -> None:
+def test_consumer_group_is_downgraded_when_its_last_consumer_protocol_member_leaves(world: MixedGroupWorld) -> None:
     classic, consumer = mixed(world, assignors=(COOPERATIVE, EAGER))
     assert commit(world, classic.generation, classic.member_id) is Code.NONE
     epoch = world.shard.consumers.groups[GROUP].group_epoch
@@ -57,7 +57,7 @@ def test_group_is_downgraded_when_the_last_consumer_leaves(world: MixedGroupWorl
 
 
 @pytest.mark.parametrize("how", ["left", "removed", "late"])
-def test_group_becomes_classic_when_the_last_consumer_leaves_in_any_way(world: MixedGroupWorld, how: str) -> None:
+def test_group_becomes_classic_however_its_last_consumer_protocol_member_leaves(world: MixedGroupWorld, how: str) -> None:
     classic, consumer = mixed(world)
     if how == "left":
         world.leave(consumer)
@@ -92,7 +92,7 @@ def test_group_stays_a_consumer_group_when_downgrade_is_disabled(world: MixedGro
         assert read_assignment(synced.assignment).partitions == ALL
 
 
-def test_group_with_too_many_classic_members_is_not_downgraded() -> None:
+def test_consumer_group_with_too_many_classic_members_is_not_downgraded() -> None:
     world = MixedGroupWorld(options={"max_size": 1})
     consumer, classics = ConsumerClient("new"), [ClassicClient(), ClassicClient()]
     world.beat(consumer)
@@ -152,7 +152,7 @@ def test_static_consumer_becomes_a_classic_member_under_its_instance_id(world: M
     world.settle([back, other])
 
 
-def test_static_member_with_a_changed_subscription_triggers_a_rebalance(world: MixedGroupWorld) -> None:
+def test_downgraded_static_member_with_a_changed_subscription_triggers_a_rebalance(world: MixedGroupWorld) -> None:
     static, other = ConsumerClient("c", instance_id="i"), ClassicClient()
     world.beat(static)
     world.settle([static, other])
@@ -186,7 +186,7 @@ def test_static_classic_member_replaces_its_predecessor_in_a_consumer_group(worl
     assert read_assignment(synced.assignment).partitions == had
 
 
-def test_member_may_switch_protocols_and_keep_its_member_id(world: MixedGroupWorld) -> None:
+def test_group_member_may_switch_protocols_and_keep_its_member_id(world: MixedGroupWorld) -> None:
     classic, consumer = mixed(world)
     same = ClassicClient(member_id="new", owned=dict(consumer.owned))
     world.join(same)
@@ -197,7 +197,7 @@ def test_member_may_switch_protocols_and_keep_its_member_id(world: MixedGroupWor
     del classic
 
 
-def test_rolling_upgrade_and_downgrade_keep_every_partition_owned_once(world: MixedGroupWorld) -> None:
+def test_rolling_group_upgrade_and_downgrade_keep_every_partition_owned_once(world: MixedGroupWorld) -> None:
     """Members switch to the consumer protocol one by one, then back.
 
     Every partition has at most one owner at any time, and exactly one after each reconciliation.

@@ -107,7 +107,7 @@ class History:
 
 
 @pytest.mark.parametrize("seed", seeds(20, in_check=5))
-def test_random_migrations_keep_the_invariants(seed: int) -> None:
+def test_random_group_migrations_keep_the_invariants(seed: int) -> None:
     history = History(seed)
     for _ in range(120):
         history.event()
@@ -122,7 +122,7 @@ def test_random_migrations_keep_the_invariants(seed: int) -> None:
 
 
 @pytest.mark.smoke
-def test_random_histories_migrate_in_both_directions() -> None:
+def test_random_group_histories_migrate_in_both_directions() -> None:
     assert MigrationPolicy.BIDIRECTIONAL.upgrades
     changes = set()
     for seed in range(10):

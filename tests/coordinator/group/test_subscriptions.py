@@ -50,7 +50,7 @@ def check(regex: str) -> None:
         ("a\\", "trailing backslash at end of expression"),
     ],
 )
-def test_invalid_expression_is_refused_with_kafkas_message(regex: str, description: str) -> None:
+def test_invalid_subscription_expression_is_refused_with_kafkas_message(regex: str, description: str) -> None:
     """The expected messages are from RE2/J 1.8, which Kafka 4.4 uses."""
     world = ConsumerGroupWorld()
     with pytest.raises(KafkaError) as refused:
@@ -60,7 +60,7 @@ def test_invalid_expression_is_refused_with_kafkas_message(regex: str, descripti
     assert not world.shard.groups
 
 
-def test_expression_matches_whole_names_and_internal_topics() -> None:
+def test_subscription_expression_matches_whole_names_and_internal_topics() -> None:
     names = ["orders", "orders-1", "my-orders", "__consumer_offsets"]
     assert topics_of(["orders.*", ".*", "(?i)ORDERS", "nothing"], names)[0] == {
         "orders.*": {"orders", "orders-1"},
@@ -70,17 +70,17 @@ def test_expression_matches_whole_names_and_internal_topics() -> None:
     }
 
 
-def test_group_without_expressions_is_expanded_in_no_steps() -> None:
+def test_resolving_no_subscription_expressions_takes_no_steps() -> None:
     assert topics_of([], ["a"]) == ({}, 0)
 
 
-def test_invalid_expression_does_not_affect_other_expressions() -> None:
+def test_invalid_subscription_expression_does_not_affect_other_expressions() -> None:
     expansions, _ = topics_of(["(", "a"], ["a"])
     assert expansions["a"] == {"a"}
     assert isinstance(expansions["("], InvalidExpression)
 
 
-def test_new_expressions_are_refused_and_resolved_ones_kept_without_re2(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_re2_new_expressions_are_refused_and_resolved_expressions_still_match(monkeypatch: pytest.MonkeyPatch) -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a, topic_names=[], topic_regex="t.*")
     monkeypatch.setitem(sys.modules, "re2", None)
@@ -92,14 +92,14 @@ def test_new_expressions_are_refused_and_resolved_ones_kept_without_re2(monkeypa
     assert world.group.regexes == {"t.*": {"t"}}
 
 
-def test_long_or_costly_expressions_are_refused() -> None:
+def test_long_or_costly_subscription_expressions_are_refused() -> None:
     check("a" * expressions.MAX_EXPRESSION_CHARACTERS)
     for regex in ("a" * (expressions.MAX_EXPRESSION_CHARACTERS + 1), "(?i)(\\pL?){1000}", "(?:.{0,1000})(?:.{0,1000})"):
         with pytest.raises(InvalidExpression):
             check(regex)
 
 
-def test_compiled_expressions_are_kept_up_to_a_limit() -> None:
+def test_number_of_cached_subscription_expressions_is_limited() -> None:
     import re2
 
     topics_of([f"topic-{number}" for number in range(3 * expressions.COMPILED_EXPRESSIONS)], ["a"])
@@ -108,14 +108,14 @@ def test_compiled_expressions_are_kept_up_to_a_limit() -> None:
 
 
 @pytest.mark.smoke
-def test_many_topics_and_slow_expressions_take_many_steps() -> None:
+def test_resolving_many_topics_and_slow_subscription_expressions_takes_many_steps() -> None:
     names = [f"topic-{number}" for number in range(5_000)]
     assert topics_of(["topic-1"], names[:100])[1] == 1
     assert topics_of(["topic-1"], names)[1] > 1
     assert topics_of(["(a?){1000}"], [f"{'a' * 247}{number}" for number in range(10, 30)])[1] >= 10
 
 
-def test_resolution_includes_topics_created_during_the_steps() -> None:
+def test_resolved_subscription_includes_topics_created_during_its_steps() -> None:
     topics, wanted = FakeTopics(dict.fromkeys(["a1", "b1"], 1)), ["a.*"]
     steps = expanded(lambda: wanted, topics)
     steps.send(None)()
@@ -153,7 +153,7 @@ def test_resolving_regular_expressions_does_not_block_other_heartbeats() -> None
     world.check_reloaded()
 
 
-def test_next_heartbeat_resolves_expressions_after_abandoned_steps() -> None:
+def test_next_heartbeat_resolves_subscription_expressions_after_an_abandoned_resolution() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a, topic_names=[], topic_regex="t.*")
     world.topics.counts["t2"] = 1
@@ -165,7 +165,7 @@ def test_next_heartbeat_resolves_expressions_after_abandoned_steps() -> None:
     assert world.group.regexes == {"t.*": {"t", "t2"}}
 
 
-def test_group_loaded_without_resolved_topics_resolves_them() -> None:
+def test_loaded_group_resolves_subscription_expressions_that_have_no_stored_topics() -> None:
     """Kafka logs the record of a member before it resolves the member's regular expression."""
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a, topic_names=[], topic_regex="t.*")

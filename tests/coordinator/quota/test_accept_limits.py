@@ -17,14 +17,14 @@ def limits(broker: int, protected: str | None = None, **listeners: int) -> Accep
     return made
 
 
-def test_connections_below_the_limit_are_accepted_at_once() -> None:
+def test_connections_below_the_rate_limit_are_accepted_at_once() -> None:
     made = limits(10)
     # The rate in a new window is computed as if the window were ten seconds long.
     assert [made.accepted_after_ms("IN", 5) for _ in range(100)] == [0] * 100
     assert made.accepted_after_ms("IN", 5) > 0
 
 
-def test_connections_beyond_the_rate_wait_for_earlier_connections_of_the_listener() -> None:
+def test_connections_beyond_the_rate_limit_are_accepted_one_after_another_per_listener() -> None:
     made = limits(UNLIMITED, IN=1)
     waits = [made.accepted_after_ms("IN", 0) for _ in range(13)]
     assert waits[:10] == [0] * 10
@@ -37,17 +37,17 @@ def test_connections_beyond_the_rate_wait_for_earlier_connections_of_the_listene
 def test_long_term_connection_rate_equals_the_limit() -> None:
     made = limits(UNLIMITED, IN=5)
     last_ms = [made.accepted_after_ms("IN", 0) for _ in range(550)][-1]
-    # Fifty connections use the whole window.
+    # The first 50 connections use the whole window, so the other 500 wait.
     assert last_ms == pytest.approx(500 / 5 * 1_000, rel=0.05)
 
 
-def test_limit_of_the_broker_counts_all_listeners() -> None:
+def test_connection_rate_limit_of_the_broker_counts_all_listeners() -> None:
     made = limits(1)
     assert [made.accepted_after_ms(name, 0) for name in ["IN", "OUT"] * 5] == [0] * 10
     assert made.accepted_after_ms("IN", 0) == made.accepted_after_ms("OUT", 0) == 1_000
 
 
-def test_listener_of_brokers_has_only_its_own_limit() -> None:
+def test_inter_broker_listener_has_only_its_own_connection_rate_limit() -> None:
     made = limits(1, protected="IN")
     assert [made.accepted_after_ms("OUT", 0) for _ in range(11)][-1] == 1_000
     assert [made.accepted_after_ms("IN", 0) for _ in range(20)] == [0] * 20
@@ -55,13 +55,13 @@ def test_listener_of_brokers_has_only_its_own_limit() -> None:
     assert made.accepted_after_ms("IN", 0) == 1_000
 
 
-def test_changed_limit_applies_to_the_next_connection() -> None:
+def test_changed_connection_rate_limit_applies_to_the_next_connection() -> None:
     made = limits(1)
     assert [made.accepted_after_ms("IN", 0) for _ in range(11)][-1] == 1_000
     made.set(100, {})
     assert made.accepted_after_ms("IN", 1_000) == 0
 
 
-def test_limit_of_zero_accepts_one_connection_in_each_sample() -> None:
+def test_connection_rate_limit_of_zero_accepts_one_connection_in_each_sample() -> None:
     made = limits(0)
     assert [made.accepted_after_ms("IN", 0) for _ in range(3)] == [1_000, 2_000, 3_000]

@@ -38,7 +38,7 @@ def test_random_sequences_have_the_quota_results_of_kafka(form: str) -> None:
         differing = [
             (step, our, kafka)
             for step, our, kafka in zip(question["steps"], ours, kafkas, strict=True)
-            # A longer time would overflow in Kafka.
+            # ottla limits a throttle time to MAX_THROTTLE_MS; Kafka's arithmetic overflows at longer times.
             if our != kafka and our not in (MAX_THROTTLE_MS, [False, MAX_THROTTLE_MS], [True, MAX_THROTTLE_MS])
         ]
         assert differing == [], question
@@ -73,7 +73,7 @@ def made_up(rng: random.Random) -> dict[str, Any]:
 
 
 def results(question: dict[str, Any]) -> list[Any]:
-    """Return the results of ottla's quota managers."""
+    """Return the results of ottla's quota managers, one per step."""
     windows = Windows(count=question["samples"], size_ms=question["window_s"] * 1_000)
     limits: dict[Any, float] = {}
     manager: Any
@@ -108,6 +108,6 @@ def result(manager: Any, limits: dict[Any, float], verb: str, now_ms: int, user:
         return sys.float_info.max if most is None else most
     else:
         sharing: Sharing = manager.limits.sharing(user, client_id)
-        # Kafka encodes the user for the names of metrics.
+        # Kafka's result has the user name percent-encoded, as in its metric names.
         return [quote(sharing.user, safe=""), sharing.client_id]
     return None

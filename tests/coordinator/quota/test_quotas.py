@@ -21,7 +21,7 @@ WINDOWS = Windows(count=11, size_ms=1_000)
 NOW_MS = 1_700_000_000_000
 
 
-def test_rate_counts_missing_samples_as_empty() -> None:
+def test_quota_rate_counts_missing_samples_as_empty() -> None:
     sampled = Sampled(WINDOWS)
     sampled.record(100, NOW_MS)
     assert sampled.rate(NOW_MS) == 10
@@ -34,7 +34,7 @@ def test_rate_counts_missing_samples_as_empty() -> None:
     assert sampled.rate(NOW_MS + 60_000) == 0
 
 
-def test_mean_rate_without_samples_is_nan() -> None:
+def test_mean_quota_rate_without_samples_is_nan() -> None:
     sampled = Sampled(WINDOWS)
     assert math.isnan(sampled.mean(NOW_MS))
     sampled.record(1, NOW_MS)
@@ -43,7 +43,7 @@ def test_mean_rate_without_samples_is_nan() -> None:
 
 
 @pytest.mark.parametrize("jump_ms", [-1, -999, -5_000, -(10**12), 10**12])
-def test_throttle_times_stay_valid_when_the_clock_jumps(jump_ms: int) -> None:
+def test_quota_throttle_times_stay_valid_when_the_clock_jumps(jump_ms: int) -> None:
     sampled, bucket = Sampled(WINDOWS), TokenBucket(WINDOWS)
     sampled.record(1_000, NOW_MS)
     bucket.take(100, 1, NOW_MS)
@@ -56,7 +56,7 @@ def test_throttle_times_stay_valid_when_the_clock_jumps(jump_ms: int) -> None:
     ("ms", "expected"),
     [(0.49999999999999994, 0), (0.5, 1), (1.5, 2), (-0.5, 0), (-0.6, -1), (1e300, MAX_THROTTLE_MS), (math.inf, MAX_THROTTLE_MS)],
 )
-def test_throttle_times_are_rounded_as_by_java(ms: float, expected: int) -> None:
+def test_quota_throttle_times_are_rounded_as_by_java(ms: float, expected: int) -> None:
     assert rounded(ms) == expected
 
 
@@ -69,7 +69,7 @@ def test_extreme_quotas_stored_by_apache_kafka_are_applied(bound: float, expecte
     assert (bucket.throttle_ms(bound, NOW_MS) or 0) == expected
 
 
-def test_most_specific_quota_applies_and_is_shared_by_its_clients() -> None:
+def test_most_specific_quota_applies_and_is_shared_by_the_clients_it_matches() -> None:
     order = [
         (of_client_id(None), Sharing("", "c")),
         (of_client_id("c"), Sharing("", "c")),
@@ -90,7 +90,7 @@ def test_most_specific_quota_applies_and_is_shared_by_its_clients() -> None:
     assert limits.limit(limits.sharing("u", "c")) is None
 
 
-def test_names_with_special_characters_have_their_own_quotas() -> None:
+def test_users_and_clients_with_special_characters_have_their_own_quotas() -> None:
     names = ["<default>", "a:b", "a", ":", "ü*%3A", " "]
     manager = ClientQuotaManager(Limits({of_both(name, name): float(at + 1) for at, name in enumerate(names)}), WINDOWS)
     for at, name in enumerate(names):
@@ -98,7 +98,7 @@ def test_names_with_special_characters_have_their_own_quotas() -> None:
         assert manager.record(name, "another", 1e9, NOW_MS) == 0
 
 
-def test_number_of_tracked_clients_is_limited_by_forgetting_the_longest_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_longest_idle_client_is_forgotten_when_quotas_track_too_many_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sensors, "MAX_SENSORS", 3)
     manager = ClientQuotaManager(Limits({of_client_id(None): 1.0}), WINDOWS)
     for name in ("a", "b", "a", "c", "d"):
@@ -106,7 +106,7 @@ def test_number_of_tracked_clients_is_limited_by_forgetting_the_longest_idle(mon
     assert [sharing.client_id for sharing, _ in manager.sensors.current(NOW_MS)] == ["a", "c", "d"]
 
 
-def test_long_client_names_are_shortened_but_stay_distinct() -> None:
+def test_quotas_shorten_long_client_ids_but_keep_them_distinct() -> None:
     first, second = "i" * 32_766 + "a", "i" * 32_766 + "b"
     limits = Limits({of_client_id(None): 1.0, of_client_id(first): 5.0, of_client_id("i" * 255): 9.0})
     manager = ClientQuotaManager(limits, WINDOWS)
@@ -120,14 +120,14 @@ def test_long_client_names_are_shortened_but_stay_distinct() -> None:
 
 
 @pytest.mark.parametrize("name", ["\U0001f600" * 8_000, "\ud800" * 8_000], ids=["four bytes", "surrogates"])
-def test_long_user_names_are_shortened(name: str) -> None:
+def test_quotas_shorten_long_user_names(name: str) -> None:
     limits = Limits({of_both(None, None): 1.0, of_both(name, name): 5.0})
     user, client_id = limits.sharing(name, name)
     assert len(user) == len(client_id) == 255
     assert limits.limit(limits.sharing(name, name)) == 5.0
 
 
-def test_idle_clients_are_forgotten_after_an_hour() -> None:
+def test_quotas_forget_idle_clients_after_an_hour() -> None:
     manager = ClientQuotaManager(Limits({of_client_id(None): 1.0}), WINDOWS)
     manager.record("u", "a", 1, NOW_MS)
     manager.record("u", "b", 1, NOW_MS + 1)
@@ -135,7 +135,7 @@ def test_idle_clients_are_forgotten_after_an_hour() -> None:
     assert [sharing.client_id for sharing, _ in manager.sensors.current(NOW_MS + 3_600_001)] == ["b"]
 
 
-def test_infinite_quota_allows_everything() -> None:
+def test_infinite_quota_never_throttles() -> None:
     manager = MutationQuotaManager(Limits({of_user("u"): math.inf}), WINDOWS)
     for _ in range(3):
         quota = manager.quota_for("u", "c", NOW_MS, is_strict=True)
@@ -145,7 +145,7 @@ def test_infinite_quota_allows_everything() -> None:
     assert ClientQuotaManager(Limits({of_user("u"): math.inf}), WINDOWS).record("u", "c", 1e9, NOW_MS) == 0
 
 
-def test_strict_quota_is_exhausted_by_one_change_and_refills() -> None:
+def test_strict_mutation_quota_is_exhausted_by_one_change_and_refills() -> None:
     manager = MutationQuotaManager(Limits({of_user("u"): 2.0}), WINDOWS)
 
     def change(count: int, now_ms: int) -> int:
@@ -165,19 +165,19 @@ def test_strict_quota_is_exhausted_by_one_change_and_refills() -> None:
     assert change(22, NOW_MS + 10**9) == change(0, NOW_MS + 10**9) == 0
 
 
-def test_address_quota_applies_to_every_notation_of_the_address() -> None:
+def test_ip_quota_applies_to_every_notation_of_the_address() -> None:
     rates = ConnectionRates(WINDOWS)
     for name in ("localhost", "::ffff:192.0.2.7", "2001:DB8::0001", "no.address"):
         rates.set(name, 1)
     for address in ("127.0.0.1", "192.0.2.7", "2001:db8::1"):
         assert [rates.record(address, NOW_MS) for _ in range(11)] == [0] * 10 + [1_000]
     assert rates.record("192.0.2.8", NOW_MS) == 0
-    # Refused connections do not count.
+    # Refused connections do not count towards the rate.
     assert rates.record("127.0.0.1", NOW_MS + 10_000) == 1_000
     assert rates.record("127.0.0.1", NOW_MS + 11_000) == 0
 
 
-def test_each_changed_quota_is_reported_once() -> None:
+def test_client_quotas_list_each_changed_entity_once() -> None:
     quotas = ClientQuotas()
 
     def set_quota(name: str) -> None:

@@ -31,7 +31,7 @@ def following(state: FetchState = FetchState.FETCHING) -> Following:
     return Following(leader_id=1, leader_epoch=7, state=state)
 
 
-def test_fetched_records_are_appended_with_the_leaders_offsets() -> None:
+def test_follower_appends_fetched_records_with_the_leaders_offsets() -> None:
     one = following()
     action = one.fetched(FetchedPartition(records=b"x", high_watermark=90, start_offset=6), LOG, None)
     assert action == Append(records=b"x", high_watermark=90, start_offset=6)
@@ -48,7 +48,7 @@ def test_fetched_records_are_appended_with_the_leaders_offsets() -> None:
         (-1, -1, (40, 5)),
     ],
 )
-def test_leaders_offsets_are_limited_to_the_followers_log(
+def test_leaders_high_watermark_and_log_start_are_limited_to_the_followers_log(
     high_watermark: int, start_offset: int, expected: tuple[int, int]
 ) -> None:
     """A follower's high watermark never decreases or exceeds its log end, and its log start never exceeds the high watermark."""
@@ -68,7 +68,9 @@ def test_leaders_offsets_are_limited_to_the_followers_log(
         (EpochEnd(-1, -1), EpochEnd(3, 90), 40),
     ],
 )
-def test_diverging_epoch_determines_the_truncation_offset(diverging: EpochEnd, own_end: EpochEnd | None, offset: int) -> None:
+def test_diverging_epoch_determines_the_truncation_offset_of_a_follower(
+    diverging: EpochEnd, own_end: EpochEnd | None, offset: int
+) -> None:
     """KIP-279: if the follower lacks the diverging epoch, it truncates to the end of its previous epoch and fetches again."""
     assert truncation_offset(diverging, own_end, LOG) == offset
     assert following().fetched(FetchedPartition(diverging=diverging), LOG, own_end) == Truncate(offset)
@@ -97,7 +99,7 @@ def test_offset_out_of_range_makes_the_follower_truncate_or_restart(leader: tupl
         (Code.KAFKA_STORAGE_ERROR, Wait(), FetchState.DELAYED),
     ],
 )
-def test_fetch_error_decides_the_next_action_and_state(code: Code, action: Action, state: FetchState) -> None:
+def test_error_of_a_follower_fetch_delays_or_stops_its_fetching(code: Code, action: Action, state: FetchState) -> None:
     one = following()
     assert one.fetched(FetchedPartition(code=code), LOG, None) == action
     assert one.state is state
@@ -106,7 +108,7 @@ def test_fetch_error_decides_the_next_action_and_state(code: Code, action: Actio
         assert one.state is FetchState.FETCHING
 
 
-def test_only_the_response_to_the_last_fetch_counts() -> None:
+def test_follower_uses_only_the_response_to_its_last_fetch() -> None:
     one = following()
     first = one.ask()
     assert one.is_awaited(first)
@@ -131,7 +133,7 @@ def test_follower_fails_on_records_that_do_not_continue_its_log() -> None:
 
 
 @pytest.mark.parametrize("state", FetchState)
-def test_illegal_fetch_state_transitions_raise(state: FetchState) -> None:
+def test_illegal_fetch_state_transitions_of_a_follower_raise(state: FetchState) -> None:
     moves = {
         FetchState.FETCHING: lambda one: one.go_on(),
         FetchState.FAILED: lambda one: one.cannot_go_on(),

@@ -97,8 +97,8 @@ def test_out_of_sync_follower_does_not_affect_the_high_watermark() -> None:
     assert world.hw == 10
 
 
-def test_eligible_follower_holds_back_the_high_watermark() -> None:
-    """If the follower did not count, it could never reach the high watermark under load (Partition.maybeIncrementLeaderHW)."""
+def test_follower_eligible_for_the_isr_holds_back_the_high_watermark() -> None:
+    """Under load, a follower could never reach a high watermark that advances without it (Partition.maybeIncrementLeaderHW)."""
     world = LeaderWithFollowers(in_sync=(1, 2))
     change = world.fetch(3, 10).expansion
     assert change is not None
@@ -123,7 +123,7 @@ def test_lagging_replica_holds_back_the_high_watermark_until_removed() -> None:
     assert world.advance() == 10
 
 
-def test_joining_replica_holds_back_the_high_watermark_before_confirmation() -> None:
+def test_replica_that_joins_the_isr_holds_back_the_high_watermark_before_confirmation() -> None:
     world = LeaderWithFollowers(in_sync=(1, 2))
     assert world.fetch(3, 10).expansion is not None
     world.end = 12
@@ -138,7 +138,7 @@ def test_high_watermark_does_not_advance_below_min_insync_replicas() -> None:
     assert LeaderWithFollowers(in_sync=(1,), min_in_sync=1).advance() == 10
 
 
-def test_sole_replica_commits_at_once_with_any_min_insync_replicas() -> None:
+def test_high_watermark_of_a_sole_replica_advances_at_once_with_any_min_insync_replicas() -> None:
     leader = sole_leader(1, 0, 0)
     assert leader.is_sole
     assert leader.high_watermark(10, 4, NOW_MS) == 10
@@ -168,7 +168,7 @@ def test_replica_that_lags_too_long_leaves_the_in_sync_set(offsets: list[int], l
     assert (world.shrink() is not None) is is_out
 
 
-def test_replica_that_reaches_an_earlier_log_end_counts_as_caught_up_at_that_time() -> None:
+def test_replica_at_an_earlier_log_end_counts_as_caught_up_since_the_time_of_that_log_end() -> None:
     """Under load, a follower never reaches the current log end, so the log end at its previous fetch counts (KIP-16)."""
     world = LeaderWithFollowers(in_sync=(1, 2))
     for _ in range(10):
@@ -218,7 +218,7 @@ def test_earlier_incarnation_of_a_broker_does_not_join_the_in_sync_set() -> None
     assert world.fetch(3, 10, epoch=NO_BROKER_EPOCH).expansion is not None, "brokers older than KIP-903 send no broker epoch"
 
 
-def test_fetch_of_a_broker_that_is_not_a_replica_is_refused_as_unknown_leader_epoch() -> None:
+def test_fetch_of_a_broker_that_is_not_a_replica_gets_unknown_leader_epoch() -> None:
     with pytest.raises(KafkaError) as raised:
         LeaderWithFollowers().fetch(4, 0)
     assert raised.value.code is Code.UNKNOWN_LEADER_EPOCH
@@ -252,7 +252,7 @@ def test_alter_partition_responses_of_another_epoch_are_ignored() -> None:
     assert world.leader.altered(change, frozenset({1, 2, 3}), 5, 5)
 
 
-def test_illegal_in_sync_state_transitions_raise() -> None:
+def test_illegal_isr_state_transitions_raise() -> None:
     base = committed(frozenset({1, 2}), 0)
     reached = {
         InSyncState.COMMITTED: base,
@@ -300,7 +300,9 @@ def test_min_insync_replicas_above_the_replica_count_is_reduced_to_it() -> None:
     ("acks", "high_watermark", "answer"),
     [(0, 0, Code.NONE), (1, 0, Code.NONE), (-1, 4, None), (-1, 5, Code.NONE), (-1, 6, Code.NONE)],
 )
-def test_produce_response_is_due_by_acks_and_high_watermark(acks: int, high_watermark: int, answer: Code | None) -> None:
+def test_produce_response_is_sent_at_once_or_at_the_high_watermark_depending_on_acks(
+    acks: int, high_watermark: int, answer: Code | None
+) -> None:
     assert LeaderWithFollowers().leader.answer_to(acks, 5, high_watermark) is answer
 
 
@@ -312,7 +314,7 @@ def test_acks_all_response_reports_too_few_replicas_after_append() -> None:
 
 
 @pytest.mark.parametrize(("asked", "code"), [(-1, None), (5, None), (4, Code.FENCED_LEADER_EPOCH), (6, Code.UNKNOWN_LEADER_EPOCH)])
-def test_older_leader_epoch_is_fenced_and_newer_is_unknown(asked: int, code: Code | None) -> None:
+def test_request_with_older_leader_epoch_is_fenced_and_with_newer_epoch_is_unknown(asked: int, code: Code | None) -> None:
     if code is None:
         check_leader_epoch(5, asked)
         return
@@ -331,11 +333,11 @@ def test_older_leader_epoch_is_fenced_and_newer_is_unknown(asked: int, code: Cod
         (10, EpochEnd(2, 50), True),
     ],
 )
-def test_divergence_is_found_by_epoch_end_offsets(offset: int, end: EpochEnd, diverging: bool) -> None:
+def test_leader_detects_a_diverging_follower_by_epoch_end_offsets(offset: int, end: EpochEnd, diverging: bool) -> None:
     assert divergence(3, offset, end) == (end if diverging else None)
 
 
-def test_fetch_with_an_epoch_unknown_to_the_leader_is_out_of_range() -> None:
+def test_fetch_with_a_last_fetched_epoch_unknown_to_the_leader_is_out_of_range() -> None:
     with pytest.raises(KafkaError) as raised:
         divergence(3, 10, EpochEnd(-1, -1))
     assert raised.value.code is Code.OFFSET_OUT_OF_RANGE

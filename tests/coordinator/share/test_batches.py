@@ -34,7 +34,9 @@ def by_offset(*batches: StateBatch) -> dict[int, tuple[int, int]]:
 
 
 @given(BATCHES, BATCHES, st.integers(NO_OFFSET, 40))
-def test_overlapping_state_batches_combine_by_offset(before: list[StateBatch], after: list[StateBatch], start_offset: int) -> None:
+def test_overlapping_share_state_batches_combine_by_offset(
+    before: list[StateBatch], after: list[StateBatch], start_offset: int
+) -> None:
     combined = combine(combine((), before, NO_OFFSET), after, start_offset)
     assert by_offset(*combined) == {o: says for o, says in by_offset(*before, *after).items() if o >= start_offset}
     for one, two in pairwise(combined):
@@ -55,7 +57,7 @@ def test_overlapping_state_batches_combine_by_offset(before: list[StateBatch], a
         pytest.param([(9, 3, 0, 1), (5, 1, 2, 2)], [(2, 4, 0, 1)], -1, [(2, 4, 0, 1)], id="ends before it begins"),
     ],
 )
-def test_combined_state_batches_keep_the_latest_delivery(
+def test_combined_share_state_batches_keep_the_latest_delivery(
     before: list[tuple[int, int, int, int]],
     after: list[tuple[int, int, int, int]],
     start_offset: int,
@@ -65,7 +67,7 @@ def test_combined_state_batches_keep_the_latest_delivery(
     assert list(combine(earlier, (StateBatch(*b) for b in after), start_offset)) == combined
 
 
-def test_illegal_record_state_transitions_raise() -> None:
+def test_illegal_share_record_state_transitions_raise() -> None:
     for before in RecordState:
         for after in RecordState:
             if after in VALID_NEXT[before]:
@@ -75,7 +77,7 @@ def test_illegal_record_state_transitions_raise() -> None:
                     check_transition(before, after)
 
 
-def test_combining_state_batches_takes_bounded_time(meter: Meter) -> None:
+def test_combining_share_state_batches_takes_bounded_time(meter: Meter) -> None:
     """Nested batches with different delivery counts are the worst case. Examining all batches per offset would take seconds."""
     count = meter.size(10_000)
     inside = [StateBatch(at, 4 * count - at, 0, at) for at in range(count)]

@@ -1,4 +1,4 @@
-"""In-flight batches of a share partition, which store the status of each offset as runs of equal statuses."""
+"""In-flight batches of a share partition, which store one status for consecutive offsets of equal status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OFFSETS = st.integers(FIRST, LAST)
 
 
 @given(st.lists(st.tuples(OFFSETS, OFFSETS, st.sampled_from(STATUSES)), max_size=12), OFFSETS, OFFSETS)
-def test_runs_of_a_batch_equal_the_status_assigned_to_each_offset(
+def test_in_flight_share_batch_returns_the_status_assigned_to_each_offset(
     assigned: list[tuple[int, int, RecordStatus]], first: int, last: int
 ) -> None:
     batch, model = InFlightBatch(FIRST, LAST, UNSEEN), dict.fromkeys(range(FIRST, LAST + 1), UNSEEN)
@@ -31,13 +31,13 @@ def test_runs_of_a_batch_equal_the_status_assigned_to_each_offset(
     assert batch.common_status == (model[FIRST] if len(set(model.values())) == 1 else None)
 
 
-def test_copied_batch_is_independent_of_the_original() -> None:
+def test_copied_in_flight_share_batch_is_independent_of_the_original() -> None:
     batch = InFlightBatch(FIRST, LAST, UNSEEN)
     batch.copy().assign(FIRST, FIRST, STATUSES[1])
     assert batch.common_status == UNSEEN
 
 
-def test_batch_memory_does_not_depend_on_its_offset_range() -> None:
+def test_memory_of_an_in_flight_share_batch_does_not_depend_on_its_offset_range() -> None:
     batch = InFlightBatch(0, 10**15, UNSEEN)
     batch.assign(5, 10**12, STATUSES[1])
     assert [(first, last) for first, last, _ in batch.all_runs()] == [(0, 4), (5, 10**12), (10**12 + 1, 10**15)]

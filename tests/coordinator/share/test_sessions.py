@@ -41,7 +41,7 @@ def refusal(command: Callable[[], object]) -> Code:
     return refused.value.code
 
 
-def test_each_request_must_have_the_next_session_epoch() -> None:
+def test_share_request_must_have_the_next_share_session_epoch() -> None:
     sessions = ShareSessions(9, 100)
     assert refusal(lambda: fetch(sessions, 1)) is Code.SHARE_SESSION_NOT_FOUND
     assert refusal(lambda: fetch(sessions, FINAL_EPOCH)) is Code.SHARE_SESSION_NOT_FOUND
@@ -58,7 +58,7 @@ def test_each_request_must_have_the_next_session_epoch() -> None:
     assert (next_epoch(0), next_epoch(LAST_EPOCH)) == (1, 1)
 
 
-def test_final_epoch_keeps_the_session_until_it_is_ended() -> None:
+def test_share_session_exists_after_a_request_with_the_final_epoch_until_it_is_ended() -> None:
     sessions = ShareSessions(9, 100)
     fetch(sessions, 0, P0)
     sessions.acknowledge(KEY, FINAL_EPOCH)
@@ -82,7 +82,7 @@ def test_new_share_session_of_a_member_replaces_its_old_session() -> None:
     assert len(sessions) == 0
 
 
-def test_share_sessions_end_with_their_connection() -> None:
+def test_share_session_ends_with_its_connection() -> None:
     sessions = ShareSessions(9, 100)
     fetch(sessions, 0, P0)
     fetch(sessions, 0, P1, key=OTHER)

@@ -31,7 +31,7 @@ def a_write(
     return StateWrite(state_epoch, leader_epoch, start_offset, complete, tuple(StateBatch(*batch) for batch in batches))
 
 
-def test_state_is_initialized_written_read_and_deleted() -> None:
+def test_share_state_is_initialized_written_read_and_deleted() -> None:
     world = ShareStateWorld()
     assert world.shard.read_summary(KEY) == StateSummary(0, 0, -1, -1)
     world.initialize(state_epoch=2, start_offset=-1)
@@ -48,7 +48,7 @@ def test_state_is_initialized_written_read_and_deleted() -> None:
     assert world.kinds() == ["ShareState", "ShareUpdate", "ShareUpdate", "NoneType"]
 
 
-def test_snapshot_is_written_after_the_configured_number_of_updates() -> None:
+def test_share_state_snapshot_is_written_after_the_configured_number_of_updates() -> None:
     world = ShareStateWorld(now_ms=1_000)
     world.initialize()
     for at in range(9):
@@ -61,7 +61,7 @@ def test_snapshot_is_written_after_the_configured_number_of_updates() -> None:
     assert world.read(0).start_offset == 8
 
 
-def test_write_with_a_lower_start_offset_does_not_lower_it() -> None:
+def test_share_state_write_with_a_lower_start_offset_does_not_lower_the_start_offset() -> None:
     world = ShareStateWorld()
     world.initialize()
     world.write(a_write((10, 19, 2, 1), start_offset=10, complete=7))
@@ -70,7 +70,7 @@ def test_write_with_a_lower_start_offset_does_not_lower_it() -> None:
     assert world.shard.read_summary(KEY).delivery_complete_count == 7
 
 
-def test_read_by_a_new_leader_fences_the_previous_leader() -> None:
+def test_share_state_read_by_a_new_leader_fences_the_previous_leader() -> None:
     world = ShareStateWorld()
     world.initialize()
     assert world.read(0) == StateRead(0, 0)
@@ -87,7 +87,7 @@ def test_read_by_a_new_leader_fences_the_previous_leader() -> None:
     assert refused(lambda: world.read(2)) == fenced, "older leaders stay fenced after the state is initialized again"
 
 
-def test_request_with_an_older_state_epoch_is_fenced() -> None:
+def test_share_state_request_with_an_older_state_epoch_is_fenced() -> None:
     world = ShareStateWorld()
     world.initialize(state_epoch=4)
     fenced = (Code.FENCED_STATE_EPOCH, "The coordinator rejected the request because the state epoch did not match.")
@@ -129,7 +129,7 @@ def test_share_coordinator_refuses_invalid_requests() -> None:
     assert refused(lambda: world.write(a_write()))[0] is Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_number_of_state_batches_is_bounded_across_writes() -> None:
+def test_number_of_share_state_batches_is_bounded_across_writes() -> None:
     """Without the limit, each write would cost more than the one before, and a snapshot might not fit in a batch."""
     world = ShareStateWorld(config=ShareStateConfig(updates_per_snapshot=3, max_state_batches=10))
     world.initialize()
@@ -142,14 +142,14 @@ def test_number_of_state_batches_is_bounded_across_writes() -> None:
     assert [batch.first_offset for batch in world.read(0).state_batches] == [18, 30, 40, 42]
 
 
-def test_unsorted_batches_in_the_log_are_sorted_and_combined() -> None:
+def test_unsorted_share_state_batches_in_the_log_are_sorted_and_combined() -> None:
     world = ShareStateWorld()
     state = (StateBatch(10, 12, 0, 1), StateBatch(2, 11, 2, 1), StateBatch(5, 4, 0, 1))
     world.shard.replay(snapshot_record(KEY, ShareState(0, 0, 0, 0, 0, state)), 0)
     assert world.shard.persisted[KEY].state.state_batches == (StateBatch(2, 11, 2, 1), StateBatch(12, 12, 0, 1))
 
 
-def test_states_of_deleted_topics_are_forgotten() -> None:
+def test_share_states_of_deleted_topics_are_forgotten() -> None:
     world = ShareStateWorld()
     kept = ShareKey("g", OTHER_ID, 0)
     for key in (KEY, kept, ShareKey("h" * 900, TOPIC_ID, 2)):
@@ -161,7 +161,7 @@ def test_states_of_deleted_topics_are_forgotten() -> None:
     assert list(world.shard.persisted) == [kept]
 
 
-def test_cold_snapshot_makes_older_records_unneeded() -> None:
+def test_cold_share_state_snapshot_makes_older_records_unneeded() -> None:
     world = ShareStateWorld()
     cold, warm = KEY, ShareKey("h", TOPIC_ID, 1)
     assert world.shard.first_needed_offset() is None
@@ -189,13 +189,13 @@ def test_share_partition_with_a_future_write_time_is_cold() -> None:
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\x01\0\x01", b"\0\x09\0"])
-def test_records_of_other_types_are_refused(key: bytes | None) -> None:
+def test_share_state_log_refuses_records_of_other_types(key: bytes | None) -> None:
     with pytest.raises(DecodeError):
         ShareStateWorld().shard.replay(LogRecord(key, None), 0)
 
 
 @pytest.mark.parametrize("seed", seeds(8, in_check=3))
-def test_random_histories_reload_to_the_written_state(seed: int) -> None:
+def test_random_share_state_histories_reload_to_the_written_state(seed: int) -> None:
     """The state is compared with a model of each offset. `ShareStateWorld` lets every append fail once, and reloads after it."""
     rng = random.Random(seed)
     world = ShareStateWorld()

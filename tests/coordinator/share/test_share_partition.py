@@ -51,7 +51,7 @@ def states(partition: SharePartition) -> list[tuple[int, int, str, int]]:
     return [(first, last, status.state.name, status.delivery_count) for first, last, status in partition.statuses()]
 
 
-def test_acquisition_splits_only_at_log_batch_boundaries() -> None:
+def test_share_acquisition_splits_only_at_log_batch_boundaries() -> None:
     partition = fresh()
     assert acquire(partition, (0, 9), (10, 19), (20, 29), max_records=15, batch_size=5) == [(0, 9, 1), (10, 19, 1)]
     assert partition.next_fetch_offset() == 20
@@ -59,13 +59,13 @@ def test_acquisition_splits_only_at_log_batch_boundaries() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [1, 0, -1, -(1 << 31)])
-def test_small_batch_size_acquires_per_log_batch(batch_size: int) -> None:
+def test_small_share_batch_size_acquires_each_log_batch_separately(batch_size: int) -> None:
     partition = fresh()
     assert acquire(partition, (0, 9), (10, 19), batch_size=batch_size) == [(0, 9, 1), (10, 19, 1)]
     assert states(partition) == [(0, 9, "ACQUIRED", 1), (10, 19, "ACQUIRED", 1)]
 
 
-def test_record_limit_mode_splits_batches_at_the_limit() -> None:
+def test_share_record_limit_mode_splits_batches_at_the_limit() -> None:
     partition = fresh()
     assert acquire(partition, (0, 9), (10, 19), max_records=12, is_record_limit=True) == [(0, 11, 1)]
     assert partition.next_fetch_offset() == 12
@@ -74,7 +74,7 @@ def test_record_limit_mode_splits_batches_at_the_limit() -> None:
     assert acquire(partition, (10, 19), (20, 29), max_records=7, is_record_limit=True) == [(15, 19, 1), (20, 21, 1)]
 
 
-def test_released_records_are_delivered_first_to_any_member() -> None:
+def test_released_share_records_are_delivered_first_to_any_member() -> None:
     partition = fresh()
     acquire(partition, (0, 9), (10, 19), batch_size=10)
     change = acknowledge(partition, 3, 5, RELEASE)
@@ -85,7 +85,7 @@ def test_released_records_are_delivered_first_to_any_member() -> None:
     assert acquire(partition, (0, 9), (10, 19), (20, 24), member="b") == [(3, 5, 2), (20, 24, 1)]
 
 
-def test_start_offset_moves_past_finished_records() -> None:
+def test_share_partition_start_offset_moves_past_finished_records() -> None:
     partition = fresh()
     acquire(partition, (0, 9), (10, 19), batch_size=10)
     change = acknowledge(partition, 2, 9, *[ACCEPT, REJECT] * 4)
@@ -98,7 +98,7 @@ def test_start_offset_moves_past_finished_records() -> None:
     assert acknowledge(partition, 0, 19, ACCEPT).write is None, "records below the start offset are finished"
 
 
-def test_partly_invalid_acknowledgement_changes_nothing() -> None:
+def test_partly_invalid_share_acknowledgement_changes_nothing() -> None:
     partition = fresh()
     acquire(partition, (0, 9))
     acquire(partition, (10, 19), member="b")
@@ -124,7 +124,7 @@ def test_partly_invalid_acknowledgement_changes_nothing() -> None:
         fresh().acknowledge("a", [Acknowledgement(0, 0, [ACCEPT])], 0)
 
 
-def test_outdated_change_is_not_applied() -> None:
+def test_outdated_share_partition_change_is_not_applied() -> None:
     partition = fresh()
     acquire(partition, (0, 9))
     change = partition.acknowledge("a", [Acknowledgement(0, 4, [ACCEPT])], 0)
@@ -133,7 +133,7 @@ def test_outdated_change_is_not_applied() -> None:
         partition.apply(change)
 
 
-def test_acquisition_locks_time_out_unless_renewed() -> None:
+def test_share_acquisition_locks_time_out_unless_renewed() -> None:
     partition = fresh()
     acquire(partition, (0, 9), now_ms=100)
     assert acknowledge(partition, 0, 4, RENEW, now_ms=600).write is None
@@ -152,7 +152,7 @@ def test_acquisition_locks_time_out_unless_renewed() -> None:
         partition.acknowledge("a", [Acknowledgement(0, 0, [RENEW])], 0)
 
 
-def test_record_is_archived_after_the_delivery_count_limit() -> None:
+def test_share_record_is_archived_after_the_delivery_count_limit() -> None:
     partition = fresh(SharePartitionConfig(max_delivery_count=2))
     acquire(partition, (0, 0))
     partition.apply(partition.release("a"))
@@ -164,7 +164,7 @@ def test_record_is_archived_after_the_delivery_count_limit() -> None:
     assert (partition.start_offset, partition.next_fetch_offset()) == (1, 1)
 
 
-def test_repeatedly_failed_records_are_delivered_in_smaller_batches() -> None:
+def test_repeatedly_released_share_records_are_delivered_in_smaller_batches() -> None:
     """Smaller batches keep one bad record from blocking adjacent records. With a limit of 5, batches shrink from delivery 4 on."""
     partition = fresh()
     given = []
@@ -176,7 +176,7 @@ def test_repeatedly_failed_records_are_delivered_in_smaller_batches() -> None:
     assert [acquire(partition, (0, 15)) for _ in range(2)] == [[(0, 0, 5)], [(1, 1, 5)]]
 
 
-def test_record_lock_limit_stops_acquisition_of_new_records() -> None:
+def test_share_record_lock_limit_stops_acquisition_of_new_records() -> None:
     partition = fresh(SharePartitionConfig(max_record_locks=10))
     assert acquire(partition, (0, 5)) == [(0, 5, 1)]
     assert partition.can_acquire()
@@ -190,7 +190,7 @@ def test_record_lock_limit_stops_acquisition_of_new_records() -> None:
     )
 
 
-def test_loaded_state_makes_undelivered_gaps_available() -> None:
+def test_loaded_share_state_makes_undelivered_gaps_available() -> None:
     read = StateRead(3, 10, (StateBatch(12, 14, RecordState.ACKNOWLEDGED, 1), StateBatch(20, 21, RecordState.AVAILABLE, 2)))
     partition = SharePartition.load(read, 0, 7, CONFIG)
     assert (partition.start_offset, partition.end_offset, partition.next_fetch_offset()) == (10, 21, 10)
@@ -198,7 +198,7 @@ def test_loaded_state_makes_undelivered_gaps_available() -> None:
     assert SharePartition.load(StateRead(0, -1), 42, 0, CONFIG).next_fetch_offset() == 42
 
 
-def test_loaded_gap_is_acquired_in_parts() -> None:
+def test_gap_in_a_loaded_share_state_is_acquired_in_several_batches() -> None:
     partition = SharePartition.load(StateRead(0, 0, (StateBatch(20, 29, RecordState.AVAILABLE, 1),)), 0, 0, CONFIG)
     assert acquire(partition, (0, 4), (5, 9), (10, 29), max_records=7) == [(0, 9, 1)]
     assert partition.next_fetch_offset() == 10
@@ -207,13 +207,13 @@ def test_loaded_gap_is_acquired_in_parts() -> None:
 
 
 @pytest.mark.parametrize("batches", [[(5, 4, 0, 1)], [(0, 5, 0, 1), (5, 6, 0, 1)], [(-5, 3, 0, 1)]])
-def test_inconsistent_persisted_state_is_not_loaded(batches: list[tuple[int, int, int, int]]) -> None:
+def test_inconsistent_persisted_share_state_is_not_loaded(batches: list[tuple[int, int, int, int]]) -> None:
     with pytest.raises(KafkaError) as raised:
         SharePartition.load(StateRead(0, 0, tuple(StateBatch(*batch) for batch in batches)), 0, 0, CONFIG)
     assert raised.value.code is Code.UNKNOWN_SERVER_ERROR
 
 
-def test_compacted_records_are_skipped() -> None:
+def test_share_partition_skips_compacted_records() -> None:
     partition = fresh()
     acquire(partition, (0, 4), (5, 9))
     partition.apply(partition.release("a"))
@@ -238,7 +238,7 @@ def test_log_start_offset_moves_the_share_partition_start() -> None:
     assert (partition.start_offset, partition.end_offset, partition.next_fetch_offset()) == (100, 100, 100)
 
 
-def test_records_of_aborted_transactions_are_not_delivered() -> None:
+def test_share_partition_does_not_deliver_records_of_aborted_transactions() -> None:
     partition = fresh()
     batches = [
         FetchedBatch(0, 4),
@@ -286,7 +286,7 @@ def test_dead_letter_is_written_before_its_record_is_archived() -> None:
     assert (partition.start_offset, partition.dead_letters()) == (6, [])
 
 
-def test_load_resumes_unwritten_dead_letters() -> None:
+def test_loading_a_share_partition_resumes_unwritten_dead_letters() -> None:
     batches = (StateBatch(0, 1, RecordState.ARCHIVING, 2), StateBatch(2, 2, RecordState.ARCHIVING, 5))
     partition = SharePartition.load(StateRead(0, 0, batches), 0, 0, CONFIG)
     assert partition.dead_letters() == [DeadLetters(0, 1, 2, REJECTED), DeadLetters(2, 2, 5, DELIVERED_TOO_OFTEN)]

@@ -44,7 +44,7 @@ class SharePartitionModel:
         self.log: list[FetchedBatch] = []
         self.aborted: list[AbortedTransaction] = []
         self.aborted_offsets: set[int] = set()
-        # Offsets of records that must be delivered.
+        # Offsets of records that the share partition must deliver.
         self.records: set[int] = set()
         self.model: dict[int, Record] = {}
         self.persisted: dict[int, tuple[int, RecordState]] = {}
@@ -242,7 +242,7 @@ class SharePartitionModel:
 
 
 @pytest.mark.parametrize("seed", seeds(24, in_check=8))
-def test_random_acknowledgements_deliver_every_record_as_modelled(seed: int) -> None:
+def test_random_share_acknowledgements_deliver_every_record_like_the_model(seed: int) -> None:
     world = SharePartitionModel(seed)
     rng = world.rng
     commands = [

@@ -23,7 +23,7 @@ def world() -> ShareGroupWorld:
     return ShareGroupWorld()
 
 
-def test_partitions_are_assigned_after_their_share_state_is_initialized(world: ShareGroupWorld) -> None:
+def test_share_partitions_are_assigned_after_their_share_state_is_initialized(world: ShareGroupWorld) -> None:
     a = Sharer("a")
     answer = world.join(a)
     assert (answer.member_epoch, answer.assignment) == (2, {})
@@ -35,7 +35,7 @@ def test_partitions_are_assigned_after_their_share_state_is_initialized(world: S
     assert len(world.asked) == 1
 
 
-def test_partition_is_shared_by_several_members(world: ShareGroupWorld) -> None:
+def test_partition_is_shared_by_several_share_group_members(world: ShareGroupWorld) -> None:
     sharers = [Sharer(name) for name in "abc"]
     for sharer in (*sharers, *sharers, *sharers):
         world.join(sharer) if sharer.epoch == 0 else world.beat(sharer)
@@ -43,7 +43,7 @@ def test_partition_is_shared_by_several_members(world: ShareGroupWorld) -> None:
     assert all(s.reads() for s in sharers)
 
 
-def test_initialization_is_retried_after_its_interval(world: ShareGroupWorld) -> None:
+def test_share_state_initialization_is_retried_after_its_interval(world: ShareGroupWorld) -> None:
     world.has_coordinator = False
     a = Sharer("a")
     world.join(a)
@@ -52,14 +52,13 @@ def test_initialization_is_retried_after_its_interval(world: ShareGroupWorld) ->
     world.now_ms += world.config.initialize_retry_interval_ms
     world.has_coordinator = True
     world.beat(a)
-    # The second initialization starts at offset 0, because the topic exists by now, and the coordinator may have processed the
-    # first initialization.
+    # The first initialization leaves the start offset to share.auto.offset.reset; a repeated initialization requests offset 0.
     assert world.asked[1].start_offsets == {T: {0: 0, 1: 0}}
     world.beat(a)
     assert a.reads() == {0, 1}
 
 
-def test_next_heartbeat_retries_a_refused_initialization(world: ShareGroupWorld) -> None:
+def test_next_share_heartbeat_retries_a_refused_state_initialization(world: ShareGroupWorld) -> None:
     world.has_coordinator = False
     a = Sharer("a")
     world.join(a)
@@ -68,7 +67,7 @@ def test_next_heartbeat_retries_a_refused_initialization(world: ShareGroupWorld)
     assert world.asked[1].start_offsets == {T: {0: NO_OFFSET, 1: NO_OFFSET}}
 
 
-def test_partition_added_to_a_topic_is_read_from_its_first_record(world: ShareGroupWorld) -> None:
+def test_share_group_reads_a_partition_added_to_its_topic_from_its_first_record(world: ShareGroupWorld) -> None:
     a = Sharer("a")
     world.join(a)
     world.beat(a)
@@ -80,7 +79,7 @@ def test_partition_added_to_a_topic_is_read_from_its_first_record(world: ShareGr
     assert a.reads() == {0, 1, 2}
 
 
-def test_members_that_join_within_the_interval_share_a_target(world: ShareGroupWorld) -> None:
+def test_share_group_members_that_join_within_the_assignment_interval_get_one_target_assignment(world: ShareGroupWorld) -> None:
     world.config = msgspec.structs.replace(world.config, assignment_interval_ms=1_000)
     a, b = Sharer("a"), Sharer("b")
     world.join(a)
@@ -93,7 +92,7 @@ def test_members_that_join_within_the_interval_share_a_target(world: ShareGroupW
     assert a.epoch == b.epoch == 3
 
 
-def test_heartbeat_epochs_are_fenced_except_after_a_lost_response(world: ShareGroupWorld) -> None:
+def test_wrong_share_heartbeat_epoch_is_fenced_except_after_a_lost_response(world: ShareGroupWorld) -> None:
     a = Sharer("a")
     world.join(a)
     world.beat(a)
@@ -109,7 +108,7 @@ def test_heartbeat_epochs_are_fenced_except_after_a_lost_response(world: ShareGr
         world.shard.heartbeat(share_heartbeat("h", "a", 3), world.now_ms)
 
 
-def test_member_is_removed_when_it_leaves_or_its_session_expires(world: ShareGroupWorld) -> None:
+def test_share_group_member_is_removed_when_it_leaves_or_its_session_expires(world: ShareGroupWorld) -> None:
     a, b = Sharer("a"), Sharer("b")
     for sharer in (a, b):
         world.join(sharer)
@@ -126,7 +125,7 @@ def test_member_is_removed_when_it_leaves_or_its_session_expires(world: ShareGro
         world.leave(b)
 
 
-def test_full_group_refuses_a_new_member(world: ShareGroupWorld) -> None:
+def test_full_share_group_refuses_a_new_member(world: ShareGroupWorld) -> None:
     world.config = msgspec.structs.replace(world.config, max_size=1)
     a = Sharer("a")
     world.join(a)
@@ -135,7 +134,7 @@ def test_full_group_refuses_a_new_member(world: ShareGroupWorld) -> None:
     world.beat(a)
 
 
-def test_changed_subscription_replaces_the_assignment(world: ShareGroupWorld) -> None:
+def test_changed_subscription_replaces_the_assignment_of_a_share_group_member(world: ShareGroupWorld) -> None:
     world.topics.counts["u"] = 1
     a = Sharer("a")
     world.join(a)
@@ -146,7 +145,7 @@ def test_changed_subscription_replaces_the_assignment(world: ShareGroupWorld) ->
     assert (a.reads("u"), dict(world.group.subscribers)) == ({0}, {"u": 1})
 
 
-def test_topic_created_after_the_subscription_is_assigned(world: ShareGroupWorld) -> None:
+def test_topic_created_after_the_subscription_is_assigned_to_the_share_group(world: ShareGroupWorld) -> None:
     a = Sharer("a")
     world.join(a, "u")
     assert not world.asked
@@ -157,7 +156,7 @@ def test_topic_created_after_the_subscription_is_assigned(world: ShareGroupWorld
     assert a.reads("u") == {0}
 
 
-def test_deleted_topic_is_removed_from_group_state(world: ShareGroupWorld) -> None:
+def test_deleted_topic_is_removed_from_the_share_group_state(world: ShareGroupWorld) -> None:
     a = Sharer("a")
     world.join(a)
     world.beat(a)
@@ -185,7 +184,7 @@ def test_deleted_topic_is_removed_from_group_state(world: ShareGroupWorld) -> No
         ({"epoch": -2}, "MemberEpoch is invalid."),
     ],
 )
-def test_invalid_heartbeats_are_refused(options: dict[str, Any], says: str) -> None:
+def test_invalid_share_group_heartbeats_are_refused(options: dict[str, Any], says: str) -> None:
     fields: dict[str, Any] = {"group_id": "g", "member_id": "m", "epoch": 0, "topic_names": ["t"], **options}
     with refused(Code.INVALID_REQUEST, says):
         check_heartbeat(share_heartbeat(**fields).request)

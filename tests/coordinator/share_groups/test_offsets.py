@@ -27,7 +27,7 @@ def used(world: ShareGroupWorld) -> None:
     world.leave(a)
 
 
-def test_altering_offsets_creates_an_unknown_group(world: ShareGroupWorld) -> None:
+def test_altering_share_group_offsets_creates_an_unknown_group(world: ShareGroupWorld) -> None:
     altered = world.run(world.shard.alter_offsets(GROUP, [("t", {0: 7, 5: 1}), ("none", {0: 0})]))
     assert altered.unknown == {"t": {5}, "none": {0}}
     assert (altered.initialization.state_epoch, altered.initialization.start_offsets) == (1, {T: {0: 7}})
@@ -40,12 +40,12 @@ def test_altering_offsets_creates_an_unknown_group(world: ShareGroupWorld) -> No
     assert world.asked[-1].start_offsets == {T: {1: 0}}
 
 
-def test_altering_only_unknown_partitions_creates_no_group(world: ShareGroupWorld) -> None:
+def test_altering_share_offsets_of_unknown_partitions_creates_no_group(world: ShareGroupWorld) -> None:
     assert world.run(world.shard.alter_offsets(GROUP, [("none", {0: 0}), ("t", {5: 1})])).initialization is None
     assert not world.shard.groups
 
 
-def test_offsets_change_only_in_a_group_without_members(world: ShareGroupWorld) -> None:
+def test_share_group_offsets_change_only_in_a_group_without_members(world: ShareGroupWorld) -> None:
     world.join(Sharer("a"))
     with refused(Code.NON_EMPTY_GROUP):
         world.shard.alter_offsets(GROUP, [("t", {0: 7})])
@@ -55,7 +55,7 @@ def test_offsets_change_only_in_a_group_without_members(world: ShareGroupWorld) 
         world.shard.delete_all_offsets(GROUP)
 
 
-def test_offset_deletion_is_requested_and_then_confirmed(world: ShareGroupWorld) -> None:
+def test_share_group_offset_deletion_is_requested_and_then_confirmed(world: ShareGroupWorld) -> None:
     used(world)
     deletion = world.run(world.shard.delete_offsets(GROUP, ["t", "none"]))
     assert deletion.partitions == {T: frozenset({0, 1})}
@@ -70,7 +70,7 @@ def test_offset_deletion_is_requested_and_then_confirmed(world: ShareGroupWorld)
     assert deletion.refusals["t"].message == "There is no offset information to delete."
 
 
-def test_deletion_of_all_offsets_returns_the_initialized_partitions_and_can_be_repeated(world: ShareGroupWorld) -> None:
+def test_deletion_of_all_share_offsets_returns_initialized_partitions_and_can_be_repeated(world: ShareGroupWorld) -> None:
     used(world)
     assert world.group.states == StatePartitions(initialized=BOTH)
     assert world.run(world.shard.delete_all_offsets(GROUP)) == {T: frozenset({0, 1})}
@@ -78,20 +78,20 @@ def test_deletion_of_all_offsets_returns_the_initialized_partitions_and_can_be_r
     assert world.run(world.shard.delete_all_offsets(GROUP)) == {T: frozenset({0, 1})}
 
 
-def test_deletion_of_all_offsets_skips_deleted_topics(world: ShareGroupWorld) -> None:
+def test_deletion_of_all_share_group_offsets_skips_deleted_topics(world: ShareGroupWorld) -> None:
     used(world)
     del world.topics.counts["t"]
     assert world.run(world.shard.delete_all_offsets(GROUP)) == {}
 
 
-def test_deleted_offsets_are_initialized_again_for_the_next_member(world: ShareGroupWorld) -> None:
+def test_deleted_share_group_offsets_are_initialized_again_for_the_next_member(world: ShareGroupWorld) -> None:
     used(world)
     world.run(world.shard.delete_offsets(GROUP, ["t"]))
     world.join(Sharer("a"))
     assert world.group.states == StatePartitions(initialized=BOTH)
 
 
-def test_unknown_group_is_refused(world: ShareGroupWorld) -> None:
+def test_offset_change_of_an_unknown_share_group_is_refused(world: ShareGroupWorld) -> None:
     with refused(Code.GROUP_ID_NOT_FOUND, "Group g not found."):
         world.shard.delete_offsets(GROUP, ["t"])
     assert world.run(world.shard.offsets_deleted(GROUP, [T])) is None

@@ -50,13 +50,13 @@ def test_share_group_is_described_and_deleted_only_by_a_request(world: ShareType
     assert world.shard.group_ids() == []
 
 
-def test_member_is_removed_when_its_session_ends(world: ShareTypesWorld) -> None:
+def test_share_group_member_is_removed_when_its_session_ends(world: ShareTypesWorld) -> None:
     world.beat_share("a", 0)
     world.tick(45_000)
     assert not world.shard.shares.groups[GROUP].members
 
 
-def test_share_group_does_not_replace_other_types(world: ShareTypesWorld) -> None:
+def test_share_group_does_not_replace_groups_of_other_types(world: ShareTypesWorld) -> None:
     member = settle_classic(world)
     with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a share group."):
         world.beat_share("a", 0)
@@ -65,7 +65,7 @@ def test_share_group_does_not_replace_other_types(world: ShareTypesWorld) -> Non
         world.beat_share("a", 0)
 
 
-def test_share_group_is_not_replaced_by_other_types(world: ShareTypesWorld) -> None:
+def test_share_group_is_not_replaced_by_groups_of_other_types(world: ShareTypesWorld) -> None:
     world.beat_share("a", 0)
     for _ in range(2):
         with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a consumer group."):

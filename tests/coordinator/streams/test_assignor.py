@@ -45,7 +45,7 @@ def active_counts(assigned: dict[str, Tasks]) -> list[int]:
 
 
 @given(groups, topologies, st.integers(0, 3))
-def test_every_active_task_has_one_member(members: Members, topology: Topologies, standbys: int) -> None:
+def test_every_active_streams_task_is_assigned_to_one_member(members: Members, topology: Topologies, standbys: int) -> None:
     assigned = assign(members, topology, standbys)
     given_out = Counter(task for tasks in assigned.values() for task in tasks_of(tasks.active))
     assert given_out == Counter(all_tasks(topology))
@@ -53,7 +53,9 @@ def test_every_active_task_has_one_member(members: Members, topology: Topologies
 
 
 @given(groups, topologies, st.integers(0, 3))
-def test_standbys_exist_only_for_stateful_tasks_on_other_processes(members: Members, topology: Topologies, standbys: int) -> None:
+def test_standby_tasks_exist_only_for_stateful_tasks_on_other_processes(
+    members: Members, topology: Topologies, standbys: int
+) -> None:
     assigned = assign(members, topology, standbys)
     holders: dict[TaskId, list[str]] = {}
     for member_id, tasks in assigned.items():
@@ -67,7 +69,7 @@ def test_standbys_exist_only_for_stateful_tasks_on_other_processes(members: Memb
 
 
 @given(groups, topologies)
-def test_tasks_of_a_new_group_are_balanced(members: Members, topology: Topologies) -> None:
+def test_tasks_of_a_new_streams_group_are_balanced(members: Members, topology: Topologies) -> None:
     """Processes have equal load, and the members of a process have equal task counts, as far as the numbers allow."""
     assigned = assign(members, topology, 0)
     by_process: dict[str, list[int]] = {}
@@ -82,7 +84,7 @@ def test_tasks_of_a_new_group_are_balanced(members: Members, topology: Topologie
 
 
 @given(groups, topologies, st.integers(0, 2))
-def test_active_tasks_do_not_move_in_a_settled_group(members: Members, topology: Topologies, standbys: int) -> None:
+def test_active_tasks_do_not_move_in_a_settled_streams_group(members: Members, topology: Topologies, standbys: int) -> None:
     """Assigning a settled group again moves no active task if the counts of the members differ by at most one."""
     settled_members = settled(members, assign(members, topology, standbys))
     for _ in range(3):
@@ -94,7 +96,7 @@ def test_active_tasks_do_not_move_in_a_settled_group(members: Members, topology:
 
 
 @given(groups.filter(lambda members: len(members) > 1), topologies)
-def test_leaving_member_moves_no_task_of_other_members(members: Members, topology: Topologies) -> None:
+def test_leaving_streams_member_moves_no_task_of_other_members(members: Members, topology: Topologies) -> None:
     settled_members = settled(members, assign(members, topology, 0))
     settled_members.pop("m0")
     after = assign(settled_members, topology, 0)
@@ -104,7 +106,7 @@ def test_leaving_member_moves_no_task_of_other_members(members: Members, topolog
         assert len(kept) >= min(len(tasks_of(member.active)), largest - 1), "more tasks moved than the balance requires"
 
 
-def test_standby_with_the_highest_offset_becomes_active() -> None:
+def test_standby_task_with_the_highest_offset_becomes_active() -> None:
     """If an active task has no member, the standby with the highest task offset becomes active."""
     members = {
         "a": TaskMember("p"),
@@ -120,11 +122,11 @@ def test_active_task_without_standby_goes_to_the_member_with_the_highest_task_of
     assert assign(members, {"0": ConfiguredSubtopology(1, changelogs=CHANGELOG)}, 0)["b"].active == {"0": {0}}
 
 
-def test_group_without_members_is_assigned_no_tasks() -> None:
+def test_streams_group_without_members_is_assigned_no_tasks() -> None:
     assert assign({}, {"0": ConfiguredSubtopology(1)}, 1) == {}
 
 
-def test_assignment_does_not_depend_on_member_order() -> None:
+def test_streams_task_assignment_does_not_depend_on_member_order() -> None:
     members = {f"m{i}": TaskMember(f"p{i % 3}") for i in range(7)}
     topology = {"0": ConfiguredSubtopology(11, changelogs=CHANGELOG)}
     assert assign(members, topology, 1) == assign(dict(reversed(members.items())), topology, 1)

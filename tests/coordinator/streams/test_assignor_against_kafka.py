@@ -41,6 +41,6 @@ def answered(question: questions.Question) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("tenth", range(10))
-def test_assignments_equal_those_of_kafka(tenth: int) -> None:
+def test_streams_task_assignments_equal_those_of_kafka(tenth: int) -> None:
     for question, answer in questions.read("assign")[tenth::10]:
         assert answered(question) == answer, question

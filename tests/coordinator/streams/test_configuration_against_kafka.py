@@ -45,12 +45,12 @@ def answered(question: questions.Question) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("tenth", range(10))
-def test_topology_configurations_equal_those_of_kafka(tenth: int) -> None:
+def test_streams_topology_configurations_equal_those_of_kafka(tenth: int) -> None:
     for question, answer in questions.read("configure")[tenth::10]:
         assert answered(question) == answer, question
 
 
-def test_recorded_topologies_cover_every_kind_of_result() -> None:
+def test_recorded_streams_topologies_cover_each_status_and_an_error() -> None:
     """Kafka's recorded results include a successful configuration, each status code and an error."""
     answers = [answer for _, answer in questions.read("configure")]
     assert {answer.get("status", "error") for answer in answers} == {None, 1, 2, 3, "error"}

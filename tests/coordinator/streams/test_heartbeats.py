@@ -33,7 +33,7 @@ def refused(world: StreamsGroupWorld, app: Application, **options: Any) -> Code:
     return error.value.code
 
 
-def test_first_member_gets_all_tasks() -> None:
+def test_first_streams_group_member_gets_all_tasks() -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     assert app.active == {0, 1, 2, 3}
@@ -42,7 +42,7 @@ def test_first_member_gets_all_tasks() -> None:
     assert world.group.state is StreamsGroupState.STABLE
 
 
-def test_unchanged_heartbeats_write_nothing() -> None:
+def test_unchanged_streams_heartbeats_write_no_records() -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     before = len(world.log)
@@ -51,7 +51,7 @@ def test_unchanged_heartbeats_write_nothing() -> None:
     assert app.answer.active_tasks is None, "the member has already received its tasks"
 
 
-def test_second_member_waits_until_the_first_revokes_tasks() -> None:
+def test_second_streams_group_member_waits_until_the_first_revokes_tasks() -> None:
     world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
@@ -86,7 +86,7 @@ def test_standby_task_is_assigned_to_another_process() -> None:
     assert on_p[1] == apps[2].active
 
 
-def test_full_group_refuses_a_new_member() -> None:
+def test_full_streams_group_refuses_a_new_member() -> None:
     world = StreamsGroupWorld(config=StreamsGroupConfig(max_size=1))
     world.join(Application("a"))
     with pytest.raises(KafkaError) as error:
@@ -95,7 +95,7 @@ def test_full_group_refuses_a_new_member() -> None:
     world.join(Application("a"))
 
 
-def test_unknown_group_and_unknown_member_are_refused() -> None:
+def test_streams_heartbeat_of_unknown_group_or_member_is_refused() -> None:
     world, app = StreamsGroupWorld(), Application("m", epoch=1)
     assert refused(world, app) is Code.GROUP_ID_NOT_FOUND
     world.join(Application("other"))
@@ -103,14 +103,14 @@ def test_unknown_group_and_unknown_member_are_refused() -> None:
     assert refused(world, app, member_epoch=-1, active_tasks=None, standby_tasks=None, warmup_tasks=None) is Code.UNKNOWN_MEMBER_ID
 
 
-def test_wrong_member_epoch_is_fenced() -> None:
+def test_streams_heartbeat_with_a_wrong_member_epoch_is_fenced() -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     assert refused(world, app, member_epoch=9) is Code.FENCED_MEMBER_EPOCH
     assert refused(world, app, member_epoch=1) is Code.FENCED_MEMBER_EPOCH
 
 
-def test_heartbeat_repeated_after_a_lost_response_is_accepted() -> None:
+def test_streams_heartbeat_repeated_after_a_lost_response_is_accepted() -> None:
     """A heartbeat with the previous epoch is accepted if the member owns no tasks beyond its assignment."""
     world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
@@ -126,14 +126,14 @@ def test_heartbeat_repeated_after_a_lost_response_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(("subtopology", "partition"), [("9", 0), ("0", 4), ("0", -1)])
-def test_unknown_owned_tasks_are_refused(subtopology: str, partition: int) -> None:
+def test_streams_heartbeat_with_unknown_owned_tasks_is_refused(subtopology: str, partition: int) -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     owned = [TaskIds(subtopology_id=subtopology, partitions=[partition])]
     assert refused(world, app, active_tasks=owned) is Code.INVALID_REQUEST
 
 
-def test_missing_internal_topics_are_reported_and_created() -> None:
+def test_missing_internal_topics_of_a_streams_group_are_reported_and_created() -> None:
     world = StreamsGroupWorld(topics=FakeTopics({"in": 4}))
     app = Application("m", topology=STATEFUL)
     outcome = world.join(app)
@@ -148,7 +148,7 @@ def test_missing_internal_topics_are_reported_and_created() -> None:
     assert app.active == {0, 1, 2, 3}
 
 
-def test_grown_source_topic_adds_tasks() -> None:
+def test_grown_source_topic_adds_streams_tasks() -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     world.topics.counts["in"] = 6
@@ -156,7 +156,7 @@ def test_grown_source_topic_adds_tasks() -> None:
     assert app.active == {0, 1, 2, 3, 4, 5}
 
 
-def test_deleted_source_topic_revokes_all_tasks() -> None:
+def test_deleted_source_topic_revokes_all_streams_tasks() -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     del world.topics.counts["in"]
@@ -165,7 +165,7 @@ def test_deleted_source_topic_revokes_all_tasks() -> None:
     assert app.statuses() == {StatusCode.MISSING_SOURCE_TOPICS}
 
 
-def test_older_topology_is_stale_and_changed_topology_is_refused() -> None:
+def test_older_streams_topology_is_stale_and_changed_topology_is_refused() -> None:
     world = StreamsGroupWorld()
     newer = Topology(epoch=1, subtopologies=STATELESS.subtopologies)
     world.join(Application("a", topology=newer))
@@ -180,7 +180,7 @@ def test_older_topology_is_stale_and_changed_topology_is_refused() -> None:
     assert error.value.code is Code.INVALID_REQUEST
 
 
-def test_invalid_topology_creates_no_group() -> None:
+def test_invalid_streams_topology_creates_no_group() -> None:
     world = StreamsGroupWorld()
     circle = Subtopology(subtopology_id="0", repartition_source_topics=[TopicInfo(name="r")], repartition_sink_topics=["r"])
     with pytest.raises(KafkaError) as error:
@@ -189,7 +189,7 @@ def test_invalid_topology_creates_no_group() -> None:
     assert not world.shard.groups
 
 
-def test_member_is_removed_when_its_session_ends() -> None:
+def test_streams_group_member_is_removed_when_its_session_ends() -> None:
     world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
@@ -202,7 +202,7 @@ def test_member_is_removed_when_its_session_ends() -> None:
     assert a.active == {0, 1, 2, 3}
 
 
-def test_member_that_does_not_revoke_in_time_is_fenced() -> None:
+def test_streams_group_member_that_does_not_revoke_in_time_is_fenced() -> None:
     world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
@@ -217,7 +217,7 @@ def test_member_that_does_not_revoke_in_time_is_fenced() -> None:
     assert b.active == {0, 1, 2, 3}
 
 
-def test_member_of_an_emptied_group_is_assigned_without_delay() -> None:
+def test_member_of_an_emptied_streams_group_is_assigned_tasks_without_delay() -> None:
     """The assignment interval applies only while the group has members."""
     world, app = StreamsGroupWorld(config=StreamsGroupConfig(assignment_interval_ms=10_000)), Application("m")
     world.join(app)
@@ -228,7 +228,7 @@ def test_member_of_an_emptied_group_is_assigned_without_delay() -> None:
     assert other.active == {0, 1, 2, 3}
 
 
-def test_members_that_join_within_the_interval_share_a_target() -> None:
+def test_streams_members_that_join_within_the_assignment_interval_share_a_target_assignment() -> None:
     world, a, b = StreamsGroupWorld(config=StreamsGroupConfig(assignment_interval_ms=10_000)), Application("a"), Application("b")
     world.join(a)
     world.join(b)
@@ -239,7 +239,7 @@ def test_members_that_join_within_the_interval_share_a_target() -> None:
     assert len(b.active) == 2
 
 
-def test_new_group_delays_its_first_assignment_for_more_members() -> None:
+def test_new_streams_group_delays_its_first_assignment_for_more_members() -> None:
     world, a, b = StreamsGroupWorld(config=StreamsGroupConfig(initial_rebalance_delay_ms=3_000)), Application("a"), Application("b")
     world.join(a)
     assert a.statuses() == {StatusCode.ASSIGNMENT_DELAYED}
@@ -254,7 +254,7 @@ def test_new_group_delays_its_first_assignment_for_more_members() -> None:
     assert len(a.active) == len(b.active) == 2, "no member has to revoke a task"
 
 
-def test_static_member_keeps_its_tasks_when_it_returns_with_another_member_id() -> None:
+def test_static_streams_member_keeps_its_tasks_when_it_returns_with_another_member_id() -> None:
     world = StreamsGroupWorld()
     a, b = Application("a", instance_id="i"), Application("b", instance_id="j")
     world.join(a)
@@ -274,7 +274,7 @@ def test_static_member_keeps_its_tasks_when_it_returns_with_another_member_id() 
     assert refused(world, a, member_epoch=epoch) is Code.FENCED_INSTANCE_ID
 
 
-def test_unreleased_instance_id_is_refused() -> None:
+def test_streams_heartbeat_with_an_unreleased_instance_id_is_refused() -> None:
     world = StreamsGroupWorld()
     world.join(Application("a", instance_id="i"))
     with pytest.raises(KafkaError) as error:
@@ -283,8 +283,8 @@ def test_unreleased_instance_id_is_refused() -> None:
     assert refused(world, Application("c", instance_id="other", epoch=2)) is Code.UNKNOWN_MEMBER_ID
 
 
-def test_refused_members_get_the_error_messages_of_kafka() -> None:
-    """The messages of GroupMetadataManager, which all three protocols share. They are responses of Apache Kafka 4.4.0."""
+def test_refused_streams_members_get_the_error_messages_of_kafka() -> None:
+    """The expected messages are from responses of Apache Kafka 4.4.0."""
     world, a = StreamsGroupWorld(), Application("a", instance_id="i")
     world.join(a)
     with pytest.raises(KafkaError) as error:
@@ -312,7 +312,7 @@ def test_refused_members_get_the_error_messages_of_kafka() -> None:
         assert error.value.message == message
 
 
-def test_static_member_is_fenced_when_it_does_not_return() -> None:
+def test_static_streams_member_is_fenced_when_it_does_not_return() -> None:
     world, app = StreamsGroupWorld(), Application("a", instance_id="i")
     world.join(app)
     world.leave(app, epoch=-2)
@@ -320,7 +320,7 @@ def test_static_member_is_fenced_when_it_does_not_return() -> None:
     assert not world.group.members
 
 
-def test_static_successor_keeps_the_target() -> None:
+def test_static_streams_member_that_replaces_another_keeps_its_target_assignment() -> None:
     world = StreamsGroupWorld()
     a, b = Application("a", instance_id="i"), Application("b", instance_id="j")
     world.join(a)
@@ -332,8 +332,8 @@ def test_static_successor_keeps_the_target() -> None:
     assert world.group.targets == {"a2": target, "b": world.group.targets["b"]}
 
 
-def test_static_successor_on_another_process_changes_the_target() -> None:
-    """A successor on another process raises the group epoch. Its predecessor is no longer a member."""
+def test_static_streams_member_that_returns_on_another_process_changes_the_target_assignment() -> None:
+    """A static member on another process raises the group epoch. Its previous member id leaves the group."""
     world = StreamsGroupWorld()
     a, b = Application("a", instance_id="i"), Application("b")
     world.join(a)
@@ -349,7 +349,7 @@ def test_static_successor_on_another_process_changes_the_target() -> None:
     assert successor.active | b.active == {0, 1, 2, 3}
 
 
-def test_unchanged_target_assignments_are_not_written() -> None:
+def test_unchanged_target_assignments_of_streams_members_are_not_written() -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     before = len(world.log)
@@ -362,7 +362,7 @@ def test_unchanged_target_assignments_are_not_written() -> None:
     ]
 
 
-def test_shutdown_is_reported_to_all_members_until_the_group_is_empty() -> None:
+def test_streams_shutdown_is_reported_to_all_members_until_the_group_is_empty() -> None:
     world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
@@ -376,7 +376,7 @@ def test_shutdown_is_reported_to_all_members_until_the_group_is_empty() -> None:
     assert StatusCode.SHUTDOWN_APPLICATION not in a.statuses()
 
 
-def test_leaving_member_can_request_a_shutdown() -> None:
+def test_leaving_streams_member_can_request_a_shutdown_of_the_application() -> None:
     world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
@@ -385,7 +385,7 @@ def test_leaving_member_can_request_a_shutdown() -> None:
     assert StatusCode.SHUTDOWN_APPLICATION in b.statuses()
 
 
-def test_missing_client_tags_are_reported() -> None:
+def test_missing_client_tags_of_a_streams_group_are_reported() -> None:
     world = StreamsGroupWorld(config=StreamsGroupConfig(rack_aware_assignment_tags=("zone", "cluster")))
     app = Application("a")
     world.join(app, client_tags=[KeyValue(key="zone", value="z")])
@@ -422,7 +422,7 @@ def test_endpoint_for_interactive_queries_has_no_partitions_while_topics_are_mis
     assert told[0].active_partitions == []
 
 
-def test_task_offsets_are_stored_and_returned() -> None:
+def test_streams_task_offsets_are_stored_and_returned() -> None:
     world, app = StreamsGroupWorld(), Application("a")
     world.join(app)
     world.beat(app, task_offsets=[TaskOffset(subtopology_id="0", partition=1, offset=7)])
@@ -433,7 +433,7 @@ def test_task_offsets_are_stored_and_returned() -> None:
     assert refused(world, app, task_offsets=twice) is Code.INVALID_REQUEST
 
 
-def test_changed_group_config_changes_the_target() -> None:
+def test_changed_streams_group_config_changes_the_target_assignment() -> None:
     world = StreamsGroupWorld()
     a, b = Application("a", topology=STATEFUL), Application("b", topology=STATEFUL)
     world.join(a)
@@ -445,7 +445,7 @@ def test_changed_group_config_changes_the_target() -> None:
     assert b.standby == a.active
 
 
-def test_describe_returns_members_and_topology() -> None:
+def test_streams_group_describe_returns_members_and_topology() -> None:
     world, app = StreamsGroupWorld(), Application("a", topology=STATEFUL, endpoint=Endpoint(host="ha", port=1))
     world.join(app)
     world.beat(app)
@@ -487,7 +487,7 @@ def test_describe_returns_members_and_topology() -> None:
         {"topology": Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topic_regex=["a.*"])])},
     ],
 )
-def test_invalid_requests_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_streams_group_requests_are_refused(options: dict[str, Any]) -> None:
     joining: dict[str, Any] = {"topology": STATELESS, "rebalance_timeout_ms": 1}
     if options.get("member_epoch", 0) != 0:
         joining = {}

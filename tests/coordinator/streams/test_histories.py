@@ -185,7 +185,7 @@ def check_group(group: StreamsGroup) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("seed", seeds(12, in_check=2))
-def test_random_histories_end_with_every_task_owned_once(seed: int) -> None:
+def test_random_streams_group_histories_end_with_every_task_owned_once(seed: int) -> None:
     world = StreamsHistoryWorld(seed)
     for _ in range(STEPS):
         world.step()
@@ -201,7 +201,7 @@ def test_random_histories_end_with_every_task_owned_once(seed: int) -> None:
     assert ran == Counter((i, p) for i in ("0", "1") for p in range(count))
 
 
-def test_deleted_group_leaves_only_tombstones() -> None:
+def test_deleted_streams_group_leaves_only_tombstones() -> None:
     """Deleting a group writes a tombstone for each of its records, so a reload does not restore the group."""
     world, app = StreamsGroupWorld(), Application("a")
     world.join(app)

@@ -38,7 +38,7 @@ def commit(
         check(None, topic, partition)
 
 
-def test_valid_commits_are_accepted(world: StreamsGroupWorld) -> None:
+def test_valid_offset_commits_to_a_streams_group_are_accepted(world: StreamsGroupWorld) -> None:
     commit(world, "a", 3, 0, "anything")
     commit(world, "a", 2, task_of(world, "a"))
     commit(world, "", -1, 0, transactional=True)
@@ -55,7 +55,7 @@ def test_valid_commits_are_accepted(world: StreamsGroupWorld) -> None:
         ("b", 2, "in", Code.STALE_MEMBER_EPOCH),
     ],
 )
-def test_commit_with_wrong_member_epoch_or_topic_is_refused(
+def test_streams_offset_commit_with_wrong_member_epoch_or_topic_is_refused(
     world: StreamsGroupWorld, member_id: str, epoch: int, topic: str, code: Code
 ) -> None:
     partition = task_of(world, member_id) if member_id in world.group.members else 0
@@ -64,13 +64,13 @@ def test_commit_with_wrong_member_epoch_or_topic_is_refused(
     assert error.value.code is code
 
 
-def test_commit_of_a_task_of_another_member_is_refused(world: StreamsGroupWorld) -> None:
+def test_streams_offset_commit_for_a_task_of_another_member_is_refused(world: StreamsGroupWorld) -> None:
     with pytest.raises(KafkaError) as error:
         commit(world, "a", 2, task_of(world, "b"))
     assert error.value.code is Code.STALE_MEMBER_EPOCH
 
 
-def test_commits_of_old_request_versions_are_refused(world: StreamsGroupWorld) -> None:
+def test_streams_offset_commits_of_old_request_versions_are_refused(world: StreamsGroupWorld) -> None:
     with pytest.raises(KafkaError) as error:
         commit(world, "a", 3, 0, new=False)
     assert error.value.code is Code.UNSUPPORTED_VERSION
@@ -79,7 +79,7 @@ def test_commits_of_old_request_versions_are_refused(world: StreamsGroupWorld) -
     assert error.value.code is Code.ILLEGAL_GENERATION
 
 
-def test_offset_fetch_checks_the_member_epoch(world: StreamsGroupWorld) -> None:
+def test_offset_fetch_from_a_streams_group_checks_the_member_epoch(world: StreamsGroupWorld) -> None:
     world.group.check_fetch(None, -1)
     world.group.check_fetch("a", 3)
     for member_id, code in (("a", Code.STALE_MEMBER_EPOCH), ("other", Code.UNKNOWN_MEMBER_ID)):

@@ -107,7 +107,7 @@ TABLE = {
         (UNRELEASED, 2, "0", ""),
     ),
     "a state of a newer broker, and it owns nothing": (member(UNKNOWN, assigned()), tasks("0"), NOTHING, {}, (STABLE, 2, "0", "")),
-    # Changes of a task's role.
+    # A task changes its role, for example from standby to active.
     "a standby becomes active": (member(STABLE, assigned("", "0")), tasks("0"), tasks("", "0"), {}, (STABLE, 2, "0", "")),
     "a standby waits to become active": (
         member(STABLE, assigned("", "0")),
@@ -178,25 +178,25 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("before", "target", "owned", "others", "after"), TABLE.values(), ids=TABLE.keys())
-def test_reconciliation_step_gives_the_expected_epoch_and_tasks(
+def test_streams_reconciliation_step_gives_the_expected_epoch_and_tasks(
     before: StreamsGroupMember, target: Tasks, owned: Tasks | None, others: dict[str, AssignedTasks], after: tuple[object, ...]
 ) -> None:
     assert step(before, target, owned, others) == after
 
 
-def test_member_at_its_target_is_unchanged() -> None:
+def test_streams_member_at_its_target_assignment_is_unchanged() -> None:
     before = member(STABLE, assigned("0"), epoch=2)
     assert reconciled(before, 2, tasks("0"), Holders(), None) is before
 
 
 @pytest.mark.parametrize("owned", [None, tasks("0")])
-def test_member_with_an_unknown_state_is_fenced(owned: Tasks | None) -> None:
+def test_streams_member_with_an_unknown_state_is_fenced(owned: Tasks | None) -> None:
     with pytest.raises(KafkaError) as error:
         step(member(UNKNOWN, assigned("0")), tasks("0"), owned)
     assert error.value.code is Code.FENCED_MEMBER_EPOCH
 
 
-def test_reconciled_tasks_have_the_epochs_of_their_assignment() -> None:
+def test_reconciled_streams_tasks_have_the_epochs_of_their_assignment() -> None:
     before = member(STABLE, assigned("0"))
     after = reconciled(before, 2, tasks("01"), Holders(), tasks("0"))
     assert after.assigned.active == {"0": {0: 1, 1: 2}}

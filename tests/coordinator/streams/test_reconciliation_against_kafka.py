@@ -65,7 +65,7 @@ def answered(question: questions.Question) -> StreamsGroupMember | None:
 
 
 @pytest.mark.parametrize("tenth", range(10))
-def test_reconciliation_steps_equal_those_of_kafka(tenth: int) -> None:
+def test_streams_reconciliation_steps_equal_those_of_kafka(tenth: int) -> None:
     for question, answer in questions.read("reconcile")[tenth::10]:
         member = answered(question)
         if member is None:

@@ -42,7 +42,7 @@ def value_of(record: LogRecord) -> bytes:
     return record.value
 
 
-def test_member_records_round_trip() -> None:
+def test_streams_group_member_records_round_trip() -> None:
     first, second = records.member_record("g", MEMBER), records.current_record("g", MEMBER)
     assert (kind_of(first), kind_of(second)) == (19, 22)
     assert StreamsGroupMember("m", **records.read_member(value_of(first)), **records.read_current(value_of(second))) == MEMBER
@@ -50,7 +50,7 @@ def test_member_records_round_trip() -> None:
     assert (key.group_id, key.member_id) == ("g", "m")
 
 
-def test_target_records_round_trip() -> None:
+def test_streams_group_target_assignment_records_round_trip() -> None:
     target = Tasks({"0": frozenset({1, 0})}, {"1": frozenset({2})}, {})
     record = records.target_record("g", "m", target)
     assert kind_of(record) == 21
@@ -60,7 +60,7 @@ def test_target_records_round_trip() -> None:
     assert read_target_epoch(value_of(target_metadata)) == (4, 99)
 
 
-def test_group_and_topology_records_round_trip() -> None:
+def test_streams_group_metadata_and_topology_records_round_trip() -> None:
     metadata = GroupMetadata(4, -5, 1, {"num.standby.replicas": "1"}, 1, -1)
     record = records.metadata_record("g", metadata)
     assert kind_of(record) == 17
@@ -71,13 +71,13 @@ def test_group_and_topology_records_round_trip() -> None:
     assert records.read_topology(value_of(topology_record)) == topology
 
 
-def test_active_tasks_without_assignment_epochs_are_read() -> None:
+def test_streams_member_record_without_assignment_epochs_is_read() -> None:
     tasks = [current_value.TaskIds(subtopology_id="0", partitions=[1, 2])]
     value = current_value.StreamsGroupCurrentMemberAssignmentValue(member_epoch=7, state=1, active_tasks=tasks)
     assert records.read_current(encode_record(current_value, value, 0))["assigned"].active == {"0": {1: 7, 2: 7}}
 
 
-def test_tombstones_cover_every_record_type() -> None:
+def test_streams_group_tombstones_cover_every_record_type() -> None:
     kinds = [kind_of(record) for record in records.group_tombstones("g", ["m"])]
     assert kinds == [22, 21, 20, 19, 17, 23]
     assert [kind_of(record) for record in records.RECORDS.member_tombstones("g", "m")] == [22, 21, 19]

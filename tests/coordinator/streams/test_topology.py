@@ -27,7 +27,7 @@ SPLIT = Subtopology(subtopology_id="0", source_topics=["lines"], repartition_sin
 WORDS = Topology(epoch=3, subtopologies=[SPLIT, COUNT])
 
 
-def test_word_count_topology_is_configured() -> None:
+def test_word_count_streams_topology_is_configured() -> None:
     configured = configure(topology_from_heartbeat(WORDS), FakeTopics({"lines": 4}))
     assert configured.subtopologies is not None
     assert {i: one.task_count for i, one in configured.subtopologies.items()} == {"0": 4, "1": 4}
@@ -41,7 +41,7 @@ def test_word_count_topology_is_configured() -> None:
     assert not configured.is_ready
 
 
-def test_topology_is_ready_when_its_topics_exist() -> None:
+def test_streams_topology_is_ready_when_its_topics_exist() -> None:
     topics = FakeTopics({"lines": 4, "app-repartition": 4, "app-store-changelog": 4})
     configured = configure(topology_from_heartbeat(WORDS), topics)
     assert configured.is_ready
@@ -56,7 +56,7 @@ def test_topology_is_ready_when_its_topics_exist() -> None:
         ({"lines": 4, "app-repartition": 8}, StatusCode.INCORRECTLY_PARTITIONED_TOPICS),
     ],
 )
-def test_missing_or_wrongly_partitioned_topics_are_reported(counts: dict[str, int], code: StatusCode) -> None:
+def test_missing_or_wrongly_partitioned_topics_of_a_streams_topology_are_reported(counts: dict[str, int], code: StatusCode) -> None:
     configured = configure(topology_from_heartbeat(WORDS), FakeTopics(counts))
     assert configured.problem is not None
     assert configured.problem.status_code == code
@@ -88,7 +88,7 @@ def test_repartition_topic_with_a_fixed_count_must_match_its_join_partner() -> N
     assert configured.problem.status_code == StatusCode.INCORRECTLY_PARTITIONED_TOPICS
 
 
-def test_status_message_has_at_most_three_topics() -> None:
+def test_streams_group_status_message_names_at_most_three_topics() -> None:
     many = Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topics=list("edcba"))])
     problem = configure(topology_from_heartbeat(many), FakeTopics({})).problem
     assert problem is not None
@@ -123,7 +123,7 @@ def checked(topology: Topology) -> None:
 
 
 @pytest.mark.parametrize("subtopologies", BAD.values(), ids=BAD.keys())
-def test_invalid_topologies_are_refused(subtopologies: list[Subtopology]) -> None:
+def test_invalid_streams_topologies_are_refused(subtopologies: list[Subtopology]) -> None:
     with pytest.raises(KafkaError) as refused:
         checked(Topology(epoch=0, subtopologies=subtopologies))
     assert refused.value.code is Code.STREAMS_INVALID_TOPOLOGY
@@ -139,27 +139,27 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("subtopologies", IMPOSSIBLE.values(), ids=IMPOSSIBLE.keys())
-def test_topology_is_refused_when_its_partition_counts_cannot_be_decided(subtopologies: list[Subtopology]) -> None:
+def test_streams_topology_is_refused_when_its_partition_counts_cannot_be_decided(subtopologies: list[Subtopology]) -> None:
     with pytest.raises(KafkaError) as refused:
         configure(topology_from_heartbeat(Topology(epoch=0, subtopologies=subtopologies)), FakeTopics({"a": 1}))
     assert refused.value.code is Code.STREAMS_INVALID_TOPOLOGY
 
 
-def test_topology_does_not_depend_on_order_or_serialization() -> None:
+def test_configured_streams_topology_does_not_depend_on_order_or_serialization() -> None:
     topology = topology_from_heartbeat(WORDS)
     assert topology == topology_from_heartbeat(Topology(epoch=3, subtopologies=[COUNT, SPLIT]))
     assert topology == topology_of(topology.as_value())
     assert topology != topology_from_heartbeat(Topology(epoch=3, subtopologies=[SPLIT]))
 
 
-def test_required_topics_are_mapped_to_the_subtopology_that_reads_them() -> None:
+def test_required_topics_are_mapped_to_the_streams_subtopology_that_reads_them() -> None:
     topology = topology_from_heartbeat(WORDS)
     assert topology.required_topics() == {"lines", "app-repartition", "app-store-changelog"}
     assert topology.subtopology_of("app-repartition") == "1"
     assert topology.subtopology_of("app-store-changelog") is None
 
 
-def test_metadata_hash_changes_only_with_required_topics() -> None:
+def test_streams_group_metadata_hash_changes_only_with_required_topics() -> None:
     topology = topology_from_heartbeat(WORDS)
     assert required_topics_hash(topology, FakeTopics({"other": 4})) == 0
     before = required_topics_hash(topology, FakeTopics({"lines": 4}))

@@ -52,7 +52,7 @@ def world() -> StreamsTypesWorld:
     return StreamsTypesWorld()
 
 
-def test_empty_classic_group_is_replaced_and_keeps_its_offsets(world: StreamsTypesWorld) -> None:
+def test_empty_classic_group_becomes_a_streams_group_and_keeps_its_offsets(world: StreamsTypesWorld) -> None:
     member = settle_classic(world)
     assert world.commit(7, generation=member.generation, member=member.member_id) is Code.NONE
     with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a streams group."):
@@ -104,7 +104,7 @@ def test_streams_and_consumer_groups_do_not_replace_each_other(world: StreamsTyp
             world.beat_streams("a", epoch)
 
 
-def test_group_is_deleted_and_expires_only_without_members(world: StreamsTypesWorld) -> None:
+def test_streams_group_is_deleted_and_expires_only_without_members(world: StreamsTypesWorld) -> None:
     world.beat_streams("a", 0)
     world.commit_at(2, "a", topic="in")
     assert world.run(world.shard.delete_offsets(GROUP, [IN])) == {IN: Code.GROUP_SUBSCRIBED_TO_TOPIC}
@@ -126,7 +126,7 @@ def many_tasks(count: int) -> Topology:
     return Topology(subtopologies=[Subtopology(subtopology_id=str(i), source_topics=["in"]) for i in range(count)])
 
 
-def test_topology_with_too_many_tasks_is_refused(world: StreamsTypesWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_topology_with_too_many_tasks_is_refused(world: StreamsTypesWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configuration, "MAX_TASKS", 8)
     with refused(Code.STREAMS_INVALID_TOPOLOGY, "The topology has 10 tasks, and may have 8 at most."):
         world.beat_streams("a", 0, topology=many_tasks(5))
@@ -134,7 +134,7 @@ def test_topology_with_too_many_tasks_is_refused(world: StreamsTypesWorld, monke
     assert world.beat_streams("a", 0, topology=many_tasks(4)).member_epoch == 2
 
 
-def test_delayed_target_beyond_the_task_limit_is_postponed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delayed_streams_target_assignment_beyond_the_task_limit_is_postponed(monkeypatch: pytest.MonkeyPatch) -> None:
     world = StreamsTypesWorld()
     world.config = msgspec.structs.replace(world.config, streams_of=lambda _: StreamsGroupConfig(initial_rebalance_delay_ms=100))
     world.reload()

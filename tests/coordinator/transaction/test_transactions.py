@@ -24,14 +24,14 @@ def refused(code: Code) -> pytest.RaisesExc[KafkaError]:
     return pytest.raises(KafkaError, match=code.name)
 
 
-def test_new_transactional_id_starts_at_epoch_zero_and_init_bumps_it() -> None:
+def test_new_transactional_id_starts_at_epoch_zero_and_init_producer_id_bumps_it() -> None:
     world = TransactionWorld()
     first = world.init()
     assert first.epoch == 0
     assert world.init() == ProducerIdAndEpoch(first.producer_id, 1)
 
 
-def test_init_aborts_the_open_transaction_and_bumps_twice() -> None:
+def test_init_producer_id_aborts_the_open_transaction_and_bumps_the_epoch_twice() -> None:
     world = TransactionWorld()
     who = world.init()
     world.add(who)
@@ -44,7 +44,7 @@ def test_init_aborts_the_open_transaction_and_bumps_twice() -> None:
     assert world.init() == ProducerIdAndEpoch(who.producer_id, who.epoch + 2)
 
 
-def test_init_with_the_current_epoch_bumps_it_and_a_retry_returns_the_same_epoch() -> None:
+def test_init_producer_id_with_the_current_epoch_bumps_it_and_a_retry_returns_the_same_epoch() -> None:
     world = TransactionWorld()
     who = world.init()
     bumped = world.init(who)
@@ -60,7 +60,7 @@ def test_init_with_the_current_epoch_bumps_it_and_a_retry_returns_the_same_epoch
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
-def test_invalid_timeout_creates_no_state(timeout_ms: int) -> None:
+def test_invalid_transaction_timeout_creates_no_transactional_id(timeout_ms: int) -> None:
     world = TransactionWorld()
     with refused(Code.INVALID_TRANSACTION_TIMEOUT):
         world.init(timeout_ms=timeout_ms)
@@ -68,7 +68,7 @@ def test_invalid_timeout_creates_no_state(timeout_ms: int) -> None:
     assert world.last_id == 0
 
 
-def test_adding_the_same_partition_again_logs_nothing() -> None:
+def test_adding_a_partition_again_to_a_transaction_logs_nothing() -> None:
     world = TransactionWorld()
     who = world.init()
     world.add(who, P0)
@@ -106,7 +106,7 @@ def test_timed_out_transactions_fence_their_producer() -> None:
     assert world.end(who, commit=False).epoch == who.epoch + 1, "the abort of the client finds the transaction already aborted"
 
 
-def test_verify_partitions_checks_id_epoch_and_partition() -> None:
+def test_transaction_verification_checks_producer_id_epoch_and_partition() -> None:
     world = TransactionWorld()
     who = world.init()
     with refused(Code.INVALID_PRODUCER_ID_MAPPING):
@@ -170,7 +170,7 @@ def test_end_txn_v5_answers_like_kafka_in_every_state(state: str, cell: int, ver
 
 
 @pytest.mark.parametrize("state", ["Empty", "CompleteCommit", "CompleteAbort"])
-def test_early_commit_is_retriable_once_per_epoch(state: str) -> None:
+def test_commit_without_a_transaction_is_retriable_once_per_epoch(state: str) -> None:
     world, stored = arranged(state)
     with refused(Code.CONCURRENT_TRANSACTIONS):
         world.end(stored, commit=True)
@@ -219,7 +219,7 @@ def exhausted(world: TransactionWorld, epoch: int = 32766) -> ProducerIdAndEpoch
     return ProducerIdAndEpoch(who.producer_id, epoch)
 
 
-def test_exhausted_epoch_gets_a_new_producer_id() -> None:
+def test_exhausted_producer_epoch_gets_a_new_producer_id() -> None:
     world = TransactionWorld()
     who = exhausted(world)
     fresh = world.init()
@@ -227,7 +227,7 @@ def test_exhausted_epoch_gets_a_new_producer_id() -> None:
     assert fresh.epoch == 0
 
 
-def test_init_retry_after_rotation_returns_the_same_producer_id() -> None:
+def test_init_producer_id_retry_after_rotation_returns_the_same_producer_id() -> None:
     world = TransactionWorld()
     who = exhausted(world)
     fresh = world.init(who)
@@ -235,7 +235,7 @@ def test_init_retry_after_rotation_returns_the_same_producer_id() -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_epoch_overflow_at_the_end_of_a_transaction_rotates_the_producer_id(commit: bool) -> None:
+def test_epoch_overflow_in_end_txn_rotates_the_producer_id(commit: bool) -> None:
     world = TransactionWorld()
     who = exhausted(world)
     world.add(who)
@@ -258,7 +258,7 @@ def test_epoch_overflow_at_the_end_of_a_transaction_rotates_the_producer_id(comm
     world.add(following)
 
 
-def test_init_fences_an_open_transaction_at_the_last_epoch() -> None:
+def test_init_producer_id_fences_an_open_transaction_at_the_last_epoch() -> None:
     world = TransactionWorld()
     who = exhausted(world)
     world.add(who)
@@ -270,7 +270,7 @@ def test_init_fences_an_open_transaction_at_the_last_epoch() -> None:
     assert world.init() == ProducerIdAndEpoch(world.meta.producer_id, 1)
 
 
-def test_init_fences_an_old_client_at_the_last_epoch() -> None:
+def test_init_producer_id_fences_an_old_client_at_the_last_epoch() -> None:
     world = TransactionWorld()
     who = exhausted(world)
     world.run(world.shard.add_partitions(ID, who, [P0], world.now_ms, 0))
@@ -300,7 +300,7 @@ def test_transactional_ids_do_not_expire_in_an_open_transaction() -> None:
     assert world.init().producer_id != who.producer_id
 
 
-def test_end_txn_bumps_the_epoch_once() -> None:
+def test_end_txn_bumps_the_producer_epoch_once() -> None:
     world = TransactionWorld()
     who = world.init()
     for n in range(50):
@@ -354,12 +354,12 @@ def test_transaction_records_round_trip() -> None:
     assert from_record(to_record(metadata, flexible=True)) == ("é", metadata)
 
 
-def test_key_of_a_record_is_an_encoded_transaction_log_key() -> None:
+def test_key_of_a_transaction_record_is_an_encoded_transaction_log_key() -> None:
     for transactional_id in ("", "é", "x" * 32_767):
         assert key_record(transactional_id) == encode_record(transaction_log_key, TransactionLogKey(transactional_id), 0)
 
 
-def test_replay_of_a_typed_record_equals_replay_of_its_bytes() -> None:
+def test_replay_of_a_typed_transaction_record_equals_replay_of_its_bytes() -> None:
     metadata = TxnMetadata("é", 5, 3, 60_000, TxnState.PREPARE_COMMIT, frozenset({P0, P1}), 10, 20, 5, 77, -1, 2, last_epoch=2)
     typed, decoded = (TransactionWorld().shard for _ in range(2))
     record = to_record(metadata, flexible=True)
@@ -369,11 +369,11 @@ def test_replay_of_a_typed_record_equals_replay_of_its_bytes() -> None:
     assert typed.ids == decoded.ids == {"é": metadata.logged()}
 
 
-def test_record_of_version_0_has_no_metadata_because_it_loses_fields() -> None:
+def test_transaction_record_of_version_0_is_not_typed_because_it_loses_fields() -> None:
     assert not isinstance(to_record(TxnMetadata("é", 5, 3, 60_000, TxnState.EMPTY), flexible=False), TxnRecord)
 
 
-def test_transition_table_has_every_state_and_refuses_other_transitions() -> None:
+def test_transaction_transition_table_has_every_state_and_refuses_other_transitions() -> None:
     assert set(VALID_PREVIOUS) == set(TxnState)
     with pytest.raises(IllegalTransactionTransition):
         check_transition(TxnState.COMPLETE_COMMIT, TxnState.PREPARE_COMMIT)

@@ -53,7 +53,7 @@ def test_avro_compatibility_of_each_schema_pair_equals_avro_for_java() -> None:
         ),
     ],
 )
-def test_invalid_avro_schema_is_reported_in_one_line(text: str) -> None:
+def test_invalid_avro_schema_is_refused_with_a_one_line_error(text: str) -> None:
     pytest.importorskip("avro")
     from ottla.registry.formats.avro_schema import parse_avro
 
@@ -77,7 +77,7 @@ def test_referenced_avro_types_are_inlined_once() -> None:
     assert json.loads(canonical(text)) == json.loads(text.replace('"n.In"', '"In"'))
 
 
-def test_type_with_the_name_of_a_primitive_type_keeps_its_namespace() -> None:
+def test_avro_type_with_the_name_of_a_primitive_type_keeps_its_namespace() -> None:
     fixed = {"type": "fixed", "name": "long", "size": 4}
     fields = [{"name": "a", "type": fixed}, {"name": "b", "type": "n.long"}]
     text = json.dumps({"type": "record", "name": "A", "namespace": "n", "fields": fields})
@@ -106,11 +106,11 @@ def test_unknown_avro_type_is_refused() -> None:
     )
 
 
-def test_malformed_json_is_an_avro_error() -> None:
+def test_avro_schema_of_malformed_json_is_refused() -> None:
     with pytest.raises(AvroError):
         canonical('{"type":')
 
 
-def test_too_deeply_nested_avro_schema_is_reported_as_such() -> None:
+def test_too_deeply_nested_avro_schema_is_refused() -> None:
     with pytest.raises(AvroError, match="it is nested too deeply"):
         canonical("[" * 100_000)

@@ -1,4 +1,4 @@
-"""JSON Schema: a validator accepts everything that the registry says a reader accepts."""
+"""JSON Schema: if the registry finds a reader compatible, a validator accepts all of the writer's values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _unreadable(reader: Any, writer: Any) -> list[str]:
     return parse_json(json.dumps(reader), ()).unreadable(parse_json(json.dumps(writer), ()))
 
 
-def test_accepted_json_schema_pairs_agree_with_a_validator() -> None:
+def test_values_valid_for_a_json_schema_are_valid_for_its_accepted_successor() -> None:
     parsed = [parse_json(json.dumps(schema), ()) for schema in SCHEMAS]
     validators = [Draft7Validator(schema) for schema in SCHEMAS]
     valid = [[validator.is_valid(value) for value in VALUES] for validator in validators]
@@ -54,7 +54,7 @@ def test_accepted_json_schema_pairs_agree_with_a_validator() -> None:
             accepted += 1
             lost = [value for value, old, new in zip(VALUES, valid[w], valid[r], strict=True) if old and not new]
             # A deserializer may fill in the default of a required property, so such a property is compared like an optional one. A
-            # validator fills in no defaults..
+            # validator fills in no defaults.
             has_default = '"default"' in reader.text
             if lost and not has_default:
                 unsound.append((reader.text, writer.text, lost[:2]))
@@ -105,7 +105,7 @@ def test_compatibility_of_json_schemas_follows_confluents_documentation(reader: 
 
 
 @pytest.mark.parametrize("branch", ["then", "else"])
-def test_reason_names_the_branch_of_a_condition(branch: str) -> None:
+def test_json_schema_incompatibility_names_the_branch_of_a_condition(branch: str) -> None:
     wide, narrow = {"type": ["string", "integer"]}, {"type": "string"}
     condition = {"if": {"const": 1}, "then": wide, "else": wide}
     assert [reason.partition(":")[0] for reason in _unreadable({**condition, branch: narrow}, condition)] == [f"#/{branch}"]
@@ -130,7 +130,7 @@ def test_reason_names_the_branch_of_a_condition(branch: str) -> None:
         '{"not":' * (MAX_DEPTH + 1) + "true" + "}" * (MAX_DEPTH + 1),
     ],
 )
-def test_invalid_json_schema_is_reported_in_one_line(text: str) -> None:
+def test_invalid_json_schema_is_refused_with_a_one_line_error(text: str) -> None:
     with pytest.raises(RegistryError) as error:
         parse_json(text, ())
     assert error.value.code == 42201
@@ -138,7 +138,7 @@ def test_invalid_json_schema_is_reported_in_one_line(text: str) -> None:
 
 
 def _chain(length: int) -> str:
-    """Return flat definitions, each with a property of the next definition's type."""
+    """Return a JSON schema of flat definitions, each with a property of the next definition's type."""
     definitions = {f"d{n}": {"properties": {"a": {"$ref": f"#/definitions/d{n + 1}"}}} for n in range(length)}
     return json.dumps({"$ref": "#/definitions/d0", "definitions": {**definitions, f"d{length}": {"type": "string"}}})
 
@@ -154,7 +154,7 @@ def _chain(length: int) -> str:
         _chain(2_000),
     ],
 )
-def test_schema_depth_limit_is_below_pythons_recursion_limit(text: str) -> None:
+def test_json_schema_depth_limit_is_below_pythons_recursion_limit(text: str) -> None:
     """Inside a Rust library a RecursionError becomes a panic, which the registry's error handlers do not catch."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack(0)) + 600)
@@ -174,7 +174,7 @@ def test_too_deeply_nested_json_schema_is_compared_as_text() -> None:
     assert canonical('{"a":"[[[[{{{\\"[["}') == '{"a":"[[[[{{{\\"[["}'
 
 
-def test_references_are_resolved_by_name() -> None:
+def test_json_schema_references_are_resolved_by_name() -> None:
     address = NamedText(name="address.json", text='{"type":"object","properties":{"street":{"type":"string"}}}')
     other = NamedText(name="address.json", text='{"type":"object","properties":{"street":{"type":"integer"}}}')
     text = '{"type":"object","properties":{"to":{"$ref":"address.json#/properties/street"}}}'
@@ -182,7 +182,7 @@ def test_references_are_resolved_by_name() -> None:
     assert parse_json(text, [address]).unreadable(parse_json(text, [other])) != []
 
 
-def test_comparison_of_wide_unions_ends_in_bounded_steps() -> None:
+def test_comparison_of_wide_json_schema_unions_ends_in_bounded_steps() -> None:
     union: Any = {"type": "string"}
     for depth in range(3):
         union = {"oneOf": [{"type": "object", "properties": {"p": union, f"q{i}": {"const": [depth, i]}}} for i in range(8)]}
@@ -196,24 +196,24 @@ def test_comparison_of_wide_unions_ends_in_bounded_steps() -> None:
         st.sampled_from(WITHOUT_REFERENCES), lambda inner: st.builds(lambda a, b: {"oneOf": [a, b]}, inner, inner), max_leaves=4
     )
 )
-def test_comparison_of_any_json_schemas_raises_no_error(schema: Any) -> None:
+def test_comparison_of_random_json_schemas_raises_no_error(schema: Any) -> None:
     for other in SCHEMAS[::15]:
         _unreadable(schema, other)
         _unreadable(other, schema)
 
 
-def test_canonical_text_keeps_the_order_of_keys() -> None:
+def test_canonical_json_schema_keeps_the_order_of_keys() -> None:
     assert canonical('{ "b": 1.0, "a": "é" }') == '{"b":1.0,"a":"é"}'
     assert parse_json('{ "title": "t", "type": "object" }', ()).normalized == '{"title":"t","type":"object"}'
 
 
 @pytest.mark.parametrize("uri", ["file:///etc/passwd", "http://example.com/other.json", "other.json#/a"])
-def test_error_names_a_reference_that_the_client_did_not_send(uri: str) -> None:
+def test_json_schema_error_names_a_reference_that_the_client_did_not_send(uri: str) -> None:
     with pytest.raises(RegistryError, match=rf"JSON: '{uri}' is not among the references of the schema"):
         parse_json(json.dumps({"$ref": uri}), [])
 
 
-def test_error_of_a_long_reference_is_short() -> None:
+def test_json_schema_error_for_a_long_reference_is_short() -> None:
     with pytest.raises(RegistryError) as error:
         parse_json(json.dumps({"$ref": "http://" + "x" * 100_000}), [])
     assert len(str(error.value)) < 400
@@ -226,7 +226,7 @@ def chain(keyword: str, length: int = 24) -> str:
 
 
 @pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
-def test_chained_definitions_take_a_limited_number_of_steps(keyword: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chained_json_schema_definitions_take_a_limited_number_of_steps(keyword: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_nodes, "MAX_NODES", 500)
     steps = []
     parts = json_nodes._parts
@@ -242,7 +242,7 @@ def test_chained_definitions_take_a_limited_number_of_steps(keyword: str, monkey
     assert parse_json(chain(keyword, 5), []).node.parts
 
 
-def test_each_comparison_may_build_the_allowed_nodes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_limit_of_json_schemas_applies_to_each_comparison_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_nodes, "MAX_NODES", 500)
     properties = {f"p{n}": {"type": "string"} for n in range(200)}
     schema = parse_json(json.dumps({"type": "object", "properties": properties}), [])
@@ -250,7 +250,7 @@ def test_each_comparison_may_build_the_allowed_nodes_again(monkeypatch: pytest.M
         assert schema.unreadable(schema) == []
 
 
-def test_many_alternatives_are_too_complex_to_compare(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_schemas_with_many_alternatives_are_too_complex_to_compare(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before alternatives are compared, each is checked for equality with all others."""
     monkeypatch.setattr(json_compatibility, "MAX_EQUALITIES", 1_000)
     union = parse_json(json.dumps({"oneOf": [{"const": n} for n in range(200)]}), [])

@@ -67,7 +67,7 @@ extend A { optional string more = 100; }
 
 
 @pytest.mark.parametrize("text", [RICH, PROTO2.replace("  optional group G = 4 { optional int32 x = 1; }\n", "")])
-def test_printed_descriptor_compiles_to_the_same_descriptor(text: str) -> None:
+def test_printed_protobuf_schema_compiles_to_the_same_descriptor(text: str) -> None:
     first = parse_protobuf(text, ())
     again = parse_protobuf(printed(first.file), ())
     assert printed(again.file) == again.text
@@ -79,7 +79,7 @@ def test_printed_descriptor_compiles_to_the_same_descriptor(text: str) -> None:
     assert first.unreadable(again) == again.unreadable(first) == []
 
 
-def test_descriptor_in_base64_is_stored_as_text() -> None:
+def test_protobuf_descriptor_in_base64_is_stored_as_schema_text() -> None:
     compiled = parse_protobuf(RICH, ())
     serialized = compiled.serialized()
     assert serialized is not None
@@ -100,12 +100,12 @@ def test_protobuf_imports_must_be_references() -> None:
 @pytest.mark.parametrize(
     "name", ["../x.proto", "/etc/x.proto", "a/../../x.proto", "a\\b.proto", "a\0.proto", "", "a//b.proto", "x" * 300]
 )
-def test_path_of_a_reference_stays_in_the_directory(name: str) -> None:
+def test_protobuf_reference_path_stays_in_the_temporary_directory(name: str) -> None:
     with pytest.raises(RegistryError, match="is not the path of an import"):
         parse_protobuf('syntax = "proto3";', [NamedText(name=name, text='syntax = "proto3";')])
 
 
-def test_reference_may_be_named_as_a_directory_of_the_compiler() -> None:
+def test_protobuf_reference_may_have_the_name_of_a_compiler_directory() -> None:
     text = 'syntax = "proto3"; import "out/x.proto"; import "descriptors"; message A { B b = 1; }'
     first = NamedText(name="out/x.proto", text='syntax = "proto3"; message B { int32 x = 1; }')
     second = NamedText(name="descriptors", text='syntax = "proto3"; message C { int32 x = 1; }')
@@ -117,7 +117,7 @@ def test_reference_may_be_named_as_a_directory_of_the_compiler() -> None:
 @pytest.mark.parametrize(
     "names", [("a", "a/b"), ("a/b", "a"), ("a", "a/b/c"), ("\udc80.proto",), ("é" * 200,), ("a/" * 5_000 + "b",)]
 )
-def test_reference_names_that_are_no_files_make_an_invalid_schema(names: tuple[str, ...]) -> None:
+def test_protobuf_reference_names_that_are_no_files_are_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(RegistryError) as error:
         parse_protobuf('syntax = "proto3";', [NamedText(name=name, text='syntax = "proto3";') for name in names])
     assert error.value.code == 42201
@@ -126,7 +126,7 @@ def test_reference_names_that_are_no_files_make_an_invalid_schema(names: tuple[s
 
 
 @pytest.mark.parametrize("text", ["\udc80", 'syntax = "proto3"; // \udc80'])
-def test_lone_surrogate_makes_an_invalid_schema(text: str) -> None:
+def test_protobuf_schema_with_a_lone_surrogate_is_refused(text: str) -> None:
     with pytest.raises(RegistryError) as error:
         parse_protobuf(text, ())
     assert error.value.code == 42201
@@ -146,7 +146,7 @@ def test_lone_surrogate_makes_an_invalid_schema(text: str) -> None:
         "\0\1\2",
     ],
 )
-def test_invalid_protobuf_schema_is_reported_in_one_line(text: str) -> None:
+def test_invalid_protobuf_schema_is_refused_with_a_one_line_error(text: str) -> None:
     if not text:
         return
     with pytest.raises(RegistryError) as error:
@@ -156,7 +156,7 @@ def test_invalid_protobuf_schema_is_reported_in_one_line(text: str) -> None:
     assert "/tmp" not in str(error.value)
 
 
-def test_tokens_ignore_comments_and_white_space() -> None:
+def test_protobuf_tokens_ignore_comments_and_white_space() -> None:
     assert tokens('syntax="proto3";// x\n/* y\n */message A{string a=1;}') == tokens(
         'syntax = "proto3" ;\nmessage A { string a = 1 ; }'
     )
@@ -195,7 +195,7 @@ def test_compatibility_of_protobuf_schemas_follows_the_language_guide(reader: st
     assert (_unreadable(reader, writer) == []) is is_accepted
 
 
-def test_every_accepted_pair_keeps_the_values_of_a_real_message() -> None:
+def test_compatible_protobuf_schemas_keep_the_values_of_a_real_message() -> None:
     """Protobuf's own runtime reads everything that a schema is said to read, and loses no value of a field in both schemas."""
     files = [parse_protobuf(text, ()).file for text in SCHEMAS]
     pools = [_messages(file) for file in files]

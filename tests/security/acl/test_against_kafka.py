@@ -18,7 +18,7 @@ SEEDS = {"short": (1, 500), "long": (2, 20_000)}
 
 
 @pytest.mark.parametrize("form", SEEDS)
-def test_random_checks_are_decided_as_by_kafka(form: str) -> None:
+def test_random_acl_checks_are_decided_like_by_kafka(form: str) -> None:
     seed, count = SEEDS[form]
     rng = random.Random(seed)
     questions = [made_up(rng) for _ in range(count)]

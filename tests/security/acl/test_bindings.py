@@ -54,7 +54,7 @@ def test_unknown_acl_codes_are_decoded_as_unknown() -> None:
     assert AclBindingFilter(permission=of_code(PermissionType, 9)).has_unknown_entry
 
 
-def test_bits_of_supported_operations_equal_those_of_kafka() -> None:
+def test_bits_of_supported_acl_operations_equal_those_of_kafka() -> None:
     # The expected numbers are from responses of Apache Kafka without an authorizer.
     bits = {kind.name: operation_bits(SUPPORTED_OPERATIONS[kind]) for kind in list(ResourceType)[2:5]}
     assert bits == {"TOPIC": 3576, "GROUP": 3400, "CLUSTER": 8096}

@@ -19,7 +19,7 @@ from ottla.security.acl.hosts import check_range, host_address, host_matches
         ("", ""),
     ],
 )
-def test_client_address_is_formatted_like_in_java(address: str, javas: str) -> None:
+def test_client_address_for_acls_is_formatted_like_in_java(address: str, javas: str) -> None:
     assert host_address(address) == javas
 
 
@@ -39,7 +39,7 @@ def test_client_address_is_formatted_like_in_java(address: str, javas: str) -> N
         ("nonsense/8", "10.0.0.1", False),
     ],
 )
-def test_host_pattern_matches_addresses_and_ranges(pattern: str, host: str, matches: bool) -> None:
+def test_acl_host_pattern_matches_addresses_and_ranges(pattern: str, host: str, matches: bool) -> None:
     assert host_matches(pattern, host) is matches
 
 
@@ -55,7 +55,7 @@ def test_host_pattern_matches_addresses_and_ranges(pattern: str, host: str, matc
         ("::ffff:10.0.0.1/8", "Could not parse [::ffff:10.0.0.1] - not an IPv6 address"),
     ],
 )
-def test_malformed_range_is_refused_in_kafkas_words(pattern: str, reason: str) -> None:
+def test_malformed_acl_host_range_is_refused_with_kafkas_message(pattern: str, reason: str) -> None:
     with pytest.raises(ValueError) as refused:
         check_range(pattern)
     assert str(refused.value) == reason

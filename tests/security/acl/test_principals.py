@@ -8,12 +8,12 @@ from ottla.security.acl.principals import parse_super_users
 from ottla.security.principal import ANONYMOUS, KafkaPrincipal
 
 
-def test_principal_is_parsed_at_its_first_colon() -> None:
+def test_kafka_principal_is_split_at_its_first_colon() -> None:
     assert KafkaPrincipal.parse("User:CN=a:b") == KafkaPrincipal("User", "CN=a:b")
     assert str(KafkaPrincipal.parse("User:ANONYMOUS")) == str(ANONYMOUS) == "User:ANONYMOUS"
 
 
-def test_principal_without_a_colon_is_refused_in_kafkas_words() -> None:
+def test_principal_without_a_colon_is_refused_with_kafkas_message() -> None:
     with pytest.raises(ValueError, match="expected a string in format principalType:principalName but got alice"):
         KafkaPrincipal.parse("alice")
 

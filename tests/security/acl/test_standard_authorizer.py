@@ -19,19 +19,19 @@ def decides(acls: list[AclBinding], operation: str, name: str, principal: KafkaP
     return authorizer(acls).decide(principal, host, AclOperation[operation], ResourceType.TOPIC, name).is_allowed
 
 
-def test_every_operation_is_denied_without_an_acl() -> None:
+def test_authorizer_denies_every_operation_without_an_acl() -> None:
     decision = authorizer([]).decide(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, "a")
     assert decision == (False, NamedRule.DEFAULT_DENY)
 
 
-def test_super_user_passes_although_an_acl_denies() -> None:
+def test_super_user_is_allowed_although_an_acl_denies() -> None:
     decision = authorizer([acl("a", "READ", permission="DENY")], [ALICE]).decide(
         ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, "a"
     )
     assert decision == (True, NamedRule.SUPER_USER)
 
 
-def test_deny_wins_over_allow() -> None:
+def test_deny_acl_wins_over_allow_acl() -> None:
     acls = [acl("orders", "READ"), acl("ord", "ALL", permission="DENY", pattern="PREFIXED")]
     assert decides(acls[:1], "READ", "orders")
     assert not decides(acls, "READ", "orders")
@@ -48,27 +48,27 @@ def test_acl_with_an_unknown_permission_decides_nothing() -> None:
 
 
 @pytest.mark.parametrize("operation", ["READ", "WRITE", "DELETE", "ALTER", "DESCRIBE", "ALL"])
-def test_allowed_operation_implies_describe(operation: str) -> None:
+def test_allow_acl_for_read_write_delete_alter_or_all_implies_describe(operation: str) -> None:
     assert decides([acl("a", operation)], "DESCRIBE", "a")
 
 
-def test_allowed_alter_configs_implies_describe_configs() -> None:
+def test_allow_acl_for_alter_configs_implies_describe_configs() -> None:
     assert decides([acl("a", "ALTER_CONFIGS")], "DESCRIBE_CONFIGS", "a")
     assert not decides([acl("a", "ALTER_CONFIGS")], "DESCRIBE", "a")
 
 
-def test_denied_read_does_not_deny_describe() -> None:
+def test_deny_acl_for_read_does_not_deny_describe() -> None:
     acls = [acl("a", "DESCRIBE"), acl("a", "READ", permission="DENY")]
     assert decides(acls, "DESCRIBE", "a")
     assert not decides(acls, "READ", "a")
 
 
-def test_wildcard_resource_principal_and_host_apply_to_all() -> None:
+def test_acl_wildcards_for_resource_principal_and_host_match_all() -> None:
     assert decides([acl("*", "READ", principal="User:*")], "READ", "any", KafkaPrincipal("Role", "any"))
     assert not decides([acl("*", "READ", principal="User:bob")], "READ", "any")
 
 
-def test_wildcard_resource_does_not_apply_to_names_that_begin_with_it() -> None:
+def test_wildcard_acl_resource_is_not_a_prefix() -> None:
     # StandardAuthorizerData takes "*" for a literal name that is a prefix of the resource's name, and skips it.
     assert not decides([acl("*", "READ")], "READ", "*any")
     assert decides([acl("*", "READ")], "READ", "*")
@@ -82,7 +82,7 @@ def test_prefixed_acl_applies_only_to_names_that_begin_with_it() -> None:
     assert not decides(acls, "READ", "team")
 
 
-def test_prefix_is_found_next_to_longer_prefixes() -> None:
+def test_acl_prefix_matches_next_to_longer_prefixes() -> None:
     acls = [acl(name, "READ", pattern="PREFIXED") for name in ("a", "ab", "abca", "abcb", "b")]
     index = authorizer(acls)
     for name, expected in (("abcz", "a"), ("abc", "a"), ("az", "a"), ("b", "b")):
@@ -98,13 +98,13 @@ def test_acl_for_a_host_does_not_apply_to_another() -> None:
     assert not decides(acls, "READ", "a", host="192.168.1.8")
 
 
-def test_allow_everyone_setting_applies_only_to_resources_without_acls() -> None:
+def test_allow_everyone_if_no_acl_found_applies_only_to_resources_without_acls() -> None:
     lenient = authorizer([acl("a", "READ", principal="User:bob")], allows=True)
     decided = [lenient.decide(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, name) for name in ("a", "b")]
     assert decided == [(False, NamedRule.DEFAULT_DENY), (True, NamedRule.DEFAULT_ALLOW)]
 
 
-def test_decision_changes_with_the_acls() -> None:
+def test_authorizer_decision_changes_when_acls_are_added_and_removed() -> None:
     index = AclIndex()
     strict = StandardAuthorizer(index, frozenset(), allows_without_acl=False)
     allowed: Callable[[], bool] = lambda: strict.decide(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, "abc").is_allowed  # noqa: E731
@@ -121,7 +121,7 @@ def test_acl_with_a_malformed_principal_applies_to_no_client() -> None:
     assert not decides([acl("a", "READ", principal="alice")], "READ", "a")
 
 
-def test_access_to_one_resource_of_a_type_suffices_unless_it_is_denied() -> None:
+def test_authorize_by_resource_type_needs_one_allowed_resource_that_is_not_denied() -> None:
     def allows(*acls: AclBinding) -> bool:
         return authorizer(acls).authorize_by_resource_type(ALICE, HOST, AclOperation.WRITE, ResourceType.TOPIC)
 
@@ -134,7 +134,7 @@ def test_access_to_one_resource_of_a_type_suffices_unless_it_is_denied() -> None
     assert not allows(acl("a", "READ"), acl("a", "WRITE", principal="User:bob"), acl("a", "WRITE", resource_type="GROUP"))
 
 
-def test_deciding_rule_is_worded_as_by_kafka() -> None:
+def test_authorizer_names_the_deciding_rule_in_kafkas_words() -> None:
     rule = acl("txn-", "WRITE", pattern="PREFIXED", resource_type="TRANSACTIONAL_ID")
     action = (AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "txn-1")
     assert authorizer([rule]).decide(ALICE, HOST, *action).rule_text == (
@@ -159,7 +159,7 @@ def check_lines(principals: int, name: str) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("name", ["orders", "unknown"])
-def test_check_of_one_topic_takes_the_same_work_with_more_acls(name: str) -> None:
+def test_acl_check_of_one_topic_does_not_compare_acls_of_other_topics(name: str) -> None:
     first, repeated = check_lines(1_000, name)
     assert (first, repeated) == check_lines(10, name)
     assert first <= 70

@@ -18,7 +18,7 @@ class Stored(NamedTuple):
 
 
 def credential(mechanism: str, password: str, iterations: int = 4_096) -> Stored:
-    """Return what a server stores for a password."""
+    """Return the SCRAM credential that a server stores for a password."""
     digest, salt = HASHES[mechanism], b"salt of this user"
     salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", digest)

@@ -38,13 +38,13 @@ def exchange(**options: str) -> OAuthBearerExchange:
 @pytest.mark.parametrize(
     "sent", [message(token()), message(token(), "n,a=alice,"), message(token(), extensions="team=red blue\x01")]
 )
-def test_valid_token_authenticates_its_subject_until_it_expires(sent: bytes) -> None:
+def test_valid_oauthbearer_token_authenticates_its_subject_until_it_expires(sent: bytes) -> None:
     made = exchange()
     assert made.respond(sent, NOW_MS) == b""
     assert (made.is_complete, made.user, made.expires_ms) == (True, "alice", NOW_MS + 600_000)
 
 
-def test_refused_token_fails_after_the_client_has_read_the_error() -> None:
+def test_refused_oauthbearer_token_fails_after_the_client_has_read_the_error() -> None:
     made = exchange()
     assert made.respond(message(token(exp=NOW_S)), NOW_MS) == b'{"status":"invalid_token"}'
     assert not made.is_complete
@@ -52,7 +52,7 @@ def test_refused_token_fails_after_the_client_has_read_the_error() -> None:
         made.respond(b"\x01", NOW_MS)
 
 
-def test_error_names_the_missing_token_scope() -> None:
+def test_oauthbearer_error_names_the_missing_token_scope() -> None:
     made = exchange(unsecuredValidatorRequiredScope="read write")
     answer = made.respond(message(token(scope=["read"])), NOW_MS)
     assert answer == b'{"status":"insufficient_scope", "scope":"[read, write]"}'
@@ -83,11 +83,11 @@ def test_error_names_the_missing_token_scope() -> None:
         f"{'W1' * 20000}.e30.",
     ],
 )
-def test_invalid_token_is_refused(bad: str) -> None:
+def test_invalid_oauthbearer_token_is_refused(bad: str) -> None:
     assert exchange().respond(message(bad), NOW_MS) == b'{"status":"invalid_token"}'
 
 
-def test_options_configure_token_claims_and_clock_skew() -> None:
+def test_oauthbearer_options_configure_token_claims_and_clock_skew() -> None:
     options = {"PrincipalClaimName": "user", "ScopeClaimName": "roles", "RequiredScope": "a b", "AllowableClockSkewMs": "2000"}
     made = exchange(**{f"unsecuredValidator{name}": value for name, value in options.items()})
     made.respond(message(token(sub=None, user="bob", roles=["b", "a"], exp=NOW_S - 1)), NOW_MS)
@@ -95,12 +95,12 @@ def test_options_configure_token_claims_and_clock_skew() -> None:
 
 
 @pytest.mark.parametrize("skew", ["-1", "x", "1e3", "9" * 20])
-def test_clock_skew_that_is_not_a_number_is_refused(skew: str) -> None:
+def test_oauthbearer_clock_skew_that_is_not_a_number_is_refused(skew: str) -> None:
     with pytest.raises(OptionError, match="is not a number of ms"):
         UnsecuredTokens({"unsecuredValidatorAllowableClockSkewMs": skew})
 
 
-def test_other_authorization_id_is_refused() -> None:
+def test_oauthbearer_with_another_authorization_id_is_refused() -> None:
     with pytest.raises(SaslRefused, match=r"authorization id \(bob\) that is different from the token's principal name \(alice\)"):
         exchange().respond(message(token(), "n,a=bob,"), NOW_MS)
 

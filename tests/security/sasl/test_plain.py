@@ -24,18 +24,18 @@ def answer(token: bytes) -> PlainExchange:
         ("\0zoë\0pässwort".encode(), "zoë"),
     ],
 )
-def test_user_with_the_right_password_is_authenticated(token: bytes, user: str) -> None:
+def test_sasl_plain_authenticates_a_user_with_the_right_password(token: bytes, user: str) -> None:
     exchange = answer(token)
     assert (exchange.is_complete, exchange.user) == (True, user)
 
 
 @pytest.mark.parametrize("token", [b"\0alice\0wrong", b"\0bob\0secret", b"\0alice\0secretsecret", b"\0alice\0sec", b"\0\xff\0\xff"])
-def test_wrong_password_and_unknown_user_get_the_same_message(token: bytes) -> None:
+def test_sasl_plain_refuses_wrong_password_and_unknown_user_with_the_same_message(token: bytes) -> None:
     with pytest.raises(SaslRefused, match=r"^Authentication failed: Invalid username or password$"):
         answer(token)
 
 
-def test_other_authorization_id_is_refused() -> None:
+def test_sasl_plain_with_another_authorization_id_is_refused() -> None:
     with pytest.raises(SaslRefused, match="Client requested an authorization id that is different from username"):
         answer(b"bob\0alice\0secret")
 
@@ -53,7 +53,7 @@ def test_other_authorization_id_is_refused() -> None:
         (b"\0alice\0", "Authentication failed: password not specified"),
     ],
 )
-def test_incomplete_token_is_refused(token: bytes, message: str) -> None:
+def test_incomplete_sasl_plain_token_is_refused(token: bytes, message: str) -> None:
     with pytest.raises(SaslRefused) as caught:
         answer(token)
     assert str(caught.value) == message

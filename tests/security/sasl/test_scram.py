@@ -21,7 +21,7 @@ def mechanism(name: str = SHA_256, **users: Stored) -> ScramMechanism:
 
 @pytest.mark.parametrize("name", HASHES)
 @pytest.mark.parametrize("iterations", [4_096, 16_384])
-def test_user_with_the_right_password_is_authenticated(name: str, iterations: int) -> None:
+def test_scram_authenticates_a_user_with_the_right_password(name: str, iterations: int) -> None:
     exchange = mechanism(name, alice=credential(name, "secret", iterations)).exchange("server-nonce")
     client = ScramClient(name, "alice", "secret")
     first = exchange.respond(client.first(), 0)
@@ -32,7 +32,7 @@ def test_user_with_the_right_password_is_authenticated(name: str, iterations: in
     assert (exchange.is_complete, exchange.user) == (True, "alice")
 
 
-def test_example_of_rfc_7677_is_accepted() -> None:
+def test_scram_example_of_rfc_7677_is_accepted() -> None:
     stored = Stored(
         base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="),
         *credential_keys("pencil", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")),
@@ -55,7 +55,7 @@ def credential_keys(password: str, salt: bytes) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize(("written", "user"), [("a=2Cb", "a,b"), ("a=3Db", "a=b"), ("a=3D2Cb", "a=2Cb")])
-def test_escaped_user_names_are_read(written: str, user: str) -> None:
+def test_scram_reads_escaped_user_names(written: str, user: str) -> None:
     exchange = mechanism(**{user: credential(SHA_256, "secret")}).exchange("s")
     client = ScramClient(SHA_256, written, "secret")
     exchange.respond(client.final(exchange.respond(client.first(), 0)), 0)
@@ -63,7 +63,7 @@ def test_escaped_user_names_are_read(written: str, user: str) -> None:
 
 
 @pytest.mark.parametrize("user", ["alice", "mallory"])
-def test_unknown_user_and_wrong_password_fail_at_the_same_message(user: str) -> None:
+def test_scram_refuses_unknown_user_and_wrong_password_at_the_same_message(user: str) -> None:
     exchange = mechanism(alice=credential(SHA_256, "secret")).exchange("s")
     client = ScramClient(SHA_256, user, "wrong")
     first = exchange.respond(client.first(), 0)
@@ -72,14 +72,14 @@ def test_unknown_user_and_wrong_password_fail_at_the_same_message(user: str) -> 
     assert not exchange.is_complete and not exchange.user
 
 
-def test_unknown_user_always_gets_the_same_salt() -> None:
+def test_scram_gives_an_unknown_user_always_the_same_salt() -> None:
     firsts = {mechanism().exchange("s").respond(ScramClient(SHA_256, "mallory", "x").first(), 0) for _ in range(3)}
     other = mechanism().exchange("s").respond(ScramClient(SHA_256, "trudy", "x").first(), 0)
     assert len(firsts) == 1 and other not in firsts
     assert all(first.endswith(b",i=%d" % MIN_ITERATIONS) for first in firsts)
 
 
-def test_salt_of_an_unknown_user_depends_on_the_secret_of_the_cluster() -> None:
+def test_scram_salt_of_an_unknown_user_depends_on_the_secret_of_the_cluster() -> None:
     other = ScramMechanism(SHA_256, lambda user: None, lambda: b"another secret")
     assert mechanism().salt_of_unknown("mallory") != other.salt_of_unknown("mallory")
 
@@ -92,8 +92,8 @@ def test_scram_salts_have_the_format_of_kafkas_salts() -> None:
     assert {len(salt) for salt in salts} >= {25, 26}
 
 
-def test_unknown_user_is_refused_with_a_proof_for_a_key_of_zeros() -> None:
-    """The proof for a stored key of zeros would need a preimage of zeros; an empty or short proof is not one."""
+def test_scram_refuses_an_unknown_user_with_a_proof_for_a_key_of_zeros() -> None:
+    """The broker compares the proof of an unknown user with a stored key of zeros, for which no valid proof is known."""
     exchange = mechanism().exchange("s")
     exchange.respond(ScramClient(SHA_256, "mallory", "x").first(), 0)
     with pytest.raises(SaslFailed):
@@ -101,14 +101,14 @@ def test_unknown_user_is_refused_with_a_proof_for_a_key_of_zeros() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 31, 33, 64])
-def test_proof_of_another_length_is_refused(size: int) -> None:
+def test_scram_proof_of_another_length_is_refused(size: int) -> None:
     exchange = mechanism(alice=credential(SHA_256, "secret")).exchange("s")
     exchange.respond(ScramClient(SHA_256, "alice", "secret").first(), 0)
     with pytest.raises(SaslFailed):
         exchange.respond(b"c=biws,r=client-nonces,p=" + base64.b64encode(bytes(size)), 0)
 
 
-def test_nonce_of_another_exchange_is_refused() -> None:
+def test_scram_nonce_of_another_exchange_is_refused() -> None:
     exchange = mechanism(alice=credential(SHA_256, "secret")).exchange("s")
     client = ScramClient(SHA_256, "alice", "secret")
     first = exchange.respond(client.first(), 0)
@@ -116,26 +116,26 @@ def test_nonce_of_another_exchange_is_refused() -> None:
         exchange.respond(client.final(first, nonce="client-nonceother"), 0)
 
 
-def test_credential_with_too_few_iterations_is_refused() -> None:
+def test_scram_credential_with_too_few_iterations_is_refused() -> None:
     exchange = mechanism(alice=credential(SHA_256, "secret", 4_095)).exchange("s")
     with pytest.raises(SaslFailed, match="4095 is less than the minimum 4096"):
         exchange.respond(ScramClient(SHA_256, "alice", "secret").first(), 0)
 
 
-def test_other_authorization_id_is_refused() -> None:
+def test_scram_with_another_authorization_id_is_refused() -> None:
     exchange = mechanism(alice=credential(SHA_256, "secret")).exchange("s")
     with pytest.raises(SaslRefused, match="authorization id that is different from username"):
         exchange.respond(ScramClient(SHA_256, "alice", "secret", header="n,a=bob,").first(), 0)
 
 
-def test_extensions_are_signed_and_ignored() -> None:
+def test_scram_extensions_are_signed_and_ignored() -> None:
     exchange = mechanism(alice=credential(SHA_256, "secret")).exchange("s")
     client = ScramClient(SHA_256, "alice", "secret", extensions=",team=red")
     exchange.respond(client.final(exchange.respond(client.first(), 0)), 0)
     assert exchange.is_complete
 
 
-def test_delegation_token_is_refused_by_a_broker_without_tokens() -> None:
+def test_scram_with_a_delegation_token_is_refused_by_a_broker_without_tokens() -> None:
     exchange = mechanism(alice=credential(SHA_256, "secret")).exchange("s")
     with pytest.raises(SaslFailed, match="Token Authentication failed"):
         exchange.respond(ScramClient(SHA_256, "alice", "secret", extensions=",tokenauth=true").first(), 0)
@@ -155,13 +155,13 @@ def test_delegation_token_is_refused_by_a_broker_without_tokens() -> None:
         b"\xff",
     ],
 )
-def test_malformed_first_message_fails(message: bytes) -> None:
+def test_malformed_first_scram_message_is_refused(message: bytes) -> None:
     with pytest.raises(SaslFailed, match="client first message"):
         mechanism().exchange("s").respond(message, 0)
 
 
 @pytest.mark.parametrize("message", [b"", b"c=biws", b"c=biws,r=client-nonces", b"c=!,r=client-nonces,p=", b"\0" * 100])
-def test_malformed_final_message_fails(message: bytes) -> None:
+def test_malformed_final_scram_message_is_refused(message: bytes) -> None:
     exchange = mechanism(alice=credential(SHA_256, "secret")).exchange("s")
     exchange.respond(ScramClient(SHA_256, "alice", "secret").first(), 0)
     with pytest.raises(SaslFailed, match="client final message"):
@@ -169,9 +169,9 @@ def test_malformed_final_message_fails(message: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", HASHES)
-def test_unknown_user_costs_as_much_as_a_wrong_password(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The work is counted, not timed: hashes of the second message, and the lengths of what is sent. Only the first message of an
-    unknown user needs an additional HMAC, for the salt."""
+def test_scram_computes_as_much_for_an_unknown_user_as_for_a_wrong_password(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test measures no time. It counts hashes for the second message and compares the lengths of messages. Only the first
+    message of an unknown user needs an additional HMAC, for the salt."""
 
     def attempt(user: str) -> tuple[list[int], int, int]:
         stored = Stored(mechanism(name).salt_of_unknown("mally"), *credential(name, "secret")[1:])

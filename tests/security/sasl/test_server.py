@@ -35,7 +35,7 @@ def authenticated(max_session_ms: int = 0) -> SaslServer:
     return made
 
 
-def test_client_is_authenticated_after_its_last_token() -> None:
+def test_sasl_client_is_authenticated_after_its_last_token() -> None:
     made = server()
     assert (made.state, made.principal.name) == (State.INITIAL_REQUEST, "ANONYMOUS")
     made.versions_answered(Code.NONE)
@@ -48,13 +48,13 @@ def test_client_is_authenticated_after_its_last_token() -> None:
     assert (made.state, made.principal, made.ends_ms) == (State.COMPLETE, ALICE, None)
 
 
-def test_tokens_after_handshake_0_are_expected_without_request_headers() -> None:
+def test_sasl_tokens_after_handshake_v0_are_expected_without_request_headers() -> None:
     made = server()
     made.handshake("PLAIN", 0, "nonce")
     assert not made.has_headers
 
 
-def test_unknown_mechanism_fails_and_returns_the_enabled_mechanisms() -> None:
+def test_unknown_sasl_mechanism_fails_and_returns_the_enabled_mechanisms() -> None:
     made = server()
     assert made.handshake("GSSAPI", 1, "nonce") == Code.UNSUPPORTED_SASL_MECHANISM
     assert made.state is State.FAILED
@@ -73,7 +73,7 @@ def test_unknown_mechanism_fails_and_returns_the_enabled_mechanisms() -> None:
         ),
     ],
 )
-def test_refused_client_gets_kafkas_message(mechanism: str, token: bytes, message: str) -> None:
+def test_refused_sasl_client_gets_kafkas_message(mechanism: str, token: bytes, message: str) -> None:
     made = server()
     made.handshake(mechanism, 1, "nonce")
     answer = made.token(token, 0, 0)
@@ -92,7 +92,7 @@ def test_refused_client_gets_kafkas_message(mechanism: str, token: bytes, messag
         (State.FAILED, set()),
     ],
 )
-def test_only_these_requests_are_decoded_before_authentication(state: State, keys: set[int]) -> None:
+def test_requests_decoded_before_authentication_depend_on_the_sasl_state(state: State, keys: set[int]) -> None:
     made = server()
     made.state = state
     assert {key for key in range(95) if made.expects(key)} == keys
@@ -106,7 +106,7 @@ def test_sasl_event_missing_in_the_transition_table_fails() -> None:
     assert {event for row in TRANSITIONS.values() for event in row} == set(Event) - {Event.UNSUPPORTED_MECHANISM, Event.REFUSED}
 
 
-def test_session_lasts_for_connections_max_reauth_ms() -> None:
+def test_sasl_session_lasts_for_connections_max_reauth_ms() -> None:
     made = server(3_600_000)
     made.handshake("PLAIN", 1, "nonce")
     assert made.token(TOKEN, 0, 5_000).session_lifetime_ms == 3_600_000
@@ -115,7 +115,9 @@ def test_session_lasts_for_connections_max_reauth_ms() -> None:
 
 
 @pytest.mark.parametrize(("max_session_ms", "lifetime_ms"), [(0, 600), (500, 500), (700, 600)])
-def test_session_ends_with_the_credential(max_session_ms: int, lifetime_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sasl_session_ends_when_the_credential_expires(
+    max_session_ms: int, lifetime_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def exchange(self: PlainMechanism, nonce: str) -> PlainExchange:
         made = PlainExchange({"alice": b"secret"})
         made.expires_ms = 10_600
@@ -128,7 +130,7 @@ def test_session_ends_with_the_credential(max_session_ms: int, lifetime_ms: int,
     assert made.ends_ms == 50 + lifetime_ms
 
 
-def test_client_authenticates_again_as_the_same_user() -> None:
+def test_sasl_client_reauthenticates_as_the_same_user() -> None:
     made = authenticated(3_600_000)
     assert made.reauthenticate(2_000)
     assert made.handshake("PLAIN", 1, "nonce") == Code.NONE
@@ -136,7 +138,7 @@ def test_client_authenticates_again_as_the_same_user() -> None:
     assert (made.state, made.principal, made.ends_ms) == (State.COMPLETE, ALICE, 3_603_000)
 
 
-def test_reauthentication_as_another_user_is_refused() -> None:
+def test_sasl_reauthentication_as_another_user_is_refused() -> None:
     made = authenticated(3_600_000)
     made.reauthenticate(2_000)
     made.handshake("PLAIN", 1, "nonce")
@@ -145,7 +147,7 @@ def test_reauthentication_as_another_user_is_refused() -> None:
     assert made.state is State.FAILED and made.principal == ALICE
 
 
-def test_reauthentication_by_another_mechanism_is_disconnected_at_the_next_request() -> None:
+def test_sasl_reauthentication_by_another_mechanism_disconnects_at_the_next_request() -> None:
     made = authenticated(3_600_000)
     made.reauthenticate(2_000)
     assert made.handshake("SCRAM-SHA-256", 1, "nonce") == Code.NONE
@@ -153,7 +155,7 @@ def test_reauthentication_by_another_mechanism_is_disconnected_at_the_next_reque
     assert not any(made.expects(key) for key in range(95))
 
 
-def test_error_of_a_failed_reauthentication_says_so() -> None:
+def test_error_of_a_failed_sasl_reauthentication_names_reauthentication() -> None:
     made = server(3_600_000)
     client = ScramClient("SCRAM-SHA-256", "alice", "secret")
     made.handshake("SCRAM-SHA-256", 1, "nonce")
@@ -166,13 +168,13 @@ def test_error_of_a_failed_reauthentication_says_so() -> None:
     )
 
 
-def test_unlimited_session_refuses_reauthentication() -> None:
+def test_unlimited_sasl_session_refuses_reauthentication() -> None:
     made = authenticated()
     assert not made.reauthenticate(2_000)
     assert made.state is State.COMPLETE
 
 
-def test_reauthentication_within_a_second_of_the_last_one_is_not_begun() -> None:
+def test_sasl_reauthentication_within_a_second_of_the_last_is_not_begun() -> None:
     made = authenticated(3_600_000)
     assert made.reauthenticate(2_000)
     made.handshake("PLAIN", 1, "nonce")
@@ -181,5 +183,5 @@ def test_reauthentication_within_a_second_of_the_last_one_is_not_begun() -> None
     assert made.reauthenticate(3_000)
 
 
-def test_authenticate_and_produce_requests_are_refused_before_the_handshake() -> None:
+def test_sasl_authenticate_and_produce_requests_are_refused_before_the_handshake() -> None:
     assert not server().expects(SASL_AUTHENTICATE) and not server().expects(PRODUCE)

@@ -51,11 +51,11 @@ def validated(text: str, keys: KeySet | None = KEYS, terms: TokenTerms = TERMS, 
         signed(iat=NOW_S + 29),
     ],
 )
-def test_token_of_the_provider_is_valid(text: str) -> None:
+def test_jwt_signed_by_the_provider_is_valid(text: str) -> None:
     assert validated(text).principal == "alice"
 
 
-def test_signed_token_is_valid_until_it_expires() -> None:
+def test_signed_jwt_is_valid_until_it_expires() -> None:
     assert validated(signed()).expires_ms == NOW_MS + 600_000
 
 
@@ -82,17 +82,17 @@ def test_signed_token_is_valid_until_it_expires() -> None:
         ("a.b.c", "the token is not a JWT"),
     ],
 )
-def test_invalid_signed_token_is_refused_with_its_reason(text: str, reason: str) -> None:
+def test_invalid_signed_jwt_is_refused_with_its_reason(text: str, reason: str) -> None:
     with pytest.raises(TokenRefused, match=reason):
         validated(text)
 
 
-def test_audience_and_issuer_are_not_checked_when_unset() -> None:
+def test_jwt_audience_and_issuer_are_not_checked_when_unset() -> None:
     terms = TokenTerms(audiences=(), issuer=None, skew_ms=0, subject_claim="name")
     assert validated(signed(aud="else", iss=None, name="bob"), terms=terms).principal == "bob"
 
 
-def test_unknown_key_is_reported_because_the_provider_may_have_a_new_key() -> None:
+def test_jwt_with_an_unknown_key_id_is_reported_so_that_keys_can_be_reloaded() -> None:
     missed: list[int] = []
     for text in (signed(key_id="new"), signed(STRANGER)):
         with pytest.raises(TokenRefused):
@@ -100,12 +100,12 @@ def test_unknown_key_is_reported_because_the_provider_may_have_a_new_key() -> No
     assert missed == [1]
 
 
-def test_no_token_is_valid_before_the_keys_are_loaded() -> None:
+def test_no_signed_jwt_is_valid_before_the_keys_are_loaded() -> None:
     with pytest.raises(TokenRefused, match="not loaded yet"):
         validated(signed(), keys=None)
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"{}", b'{"keys":[]}', b'{"keys":7}', b'{"keys":[{"kty":"x"}]}'])
-def test_document_without_usable_keys_is_refused(text: bytes) -> None:
+def test_jwks_document_without_usable_keys_is_refused(text: bytes) -> None:
     with pytest.raises(KeySetError, match="is not a JSON Web Key Set"):
         KeySet(text)

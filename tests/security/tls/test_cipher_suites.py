@@ -62,6 +62,6 @@ def test_cipher_suites_enable_only_tls_versions_that_have_one_of_them(
         (["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], "none of them belongs to a version in ssl.enabled.protocols"),
     ],
 )
-def test_suites_that_cannot_be_used_are_refused(suites: list[str], says: str) -> None:
+def test_cipher_suites_that_cannot_be_used_are_refused(suites: list[str], says: str) -> None:
     with pytest.raises(CipherSuiteError, match=says):
         enable(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), suites, [NEWER])

@@ -50,18 +50,18 @@ def test_distinguished_name_is_escaped_like_in_java(name: str, text: str) -> Non
     assert subject_of(der((NameOID.COMMON_NAME, name))) == f"CN={text}"
 
 
-def test_attribute_without_a_keyword_is_shown_as_its_number() -> None:
+def test_distinguished_name_shows_an_attribute_without_keyword_by_its_object_identifier() -> None:
     parts = [(NameOID.SERIAL_NUMBER, "12"), (NameOID.GIVEN_NAME, "Z"), (NameOID.EMAIL_ADDRESS, "a@b.c")]
     assert subject_of(der(*parts)) == "1.2.840.113549.1.9.1=#16056140622e63,2.5.4.42=#0c015a,2.5.4.5=#13023132"
 
 
-def test_several_attributes_of_one_part_are_joined_by_plus() -> None:
+def test_distinguished_name_joins_several_attributes_of_one_part_by_plus() -> None:
     both = [x509.NameAttribute(NameOID.COMMON_NAME, "x"), x509.NameAttribute(NameOID.USER_ID, "u1")]
     made = certificate(x509.Name([x509.RelativeDistinguishedName(both)]))
     assert subject_of(made.public_bytes(serialization.Encoding.DER)) == "CN=x+UID=u1"
 
 
-def test_empty_subject_gives_an_empty_distinguished_name() -> None:
+def test_empty_certificate_subject_gives_an_empty_distinguished_name() -> None:
     assert subject_of(der()) == ""
 
 

@@ -55,7 +55,7 @@ def test_invalid_principal_mapping_rules_are_refused(rules: str) -> None:
         ("OU=JavaSoft,O=Sun Microsystems,C=US", "OU=JavaSoft,O=Sun Microsystems,C=US"),
     ],
 )
-def test_first_matching_mapping_rule_determines_the_principal(subject: str, name: str) -> None:
+def test_first_matching_principal_mapping_rule_determines_the_principal(subject: str, name: str) -> None:
     rules = ", ".join(
         [
             "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L",
@@ -93,11 +93,11 @@ def test_first_matching_mapping_rule_determines_the_principal(subject: str, name
         ),
     ],
 )
-def test_rules_are_split_as_in_kafka(rules: str, split: str) -> None:
+def test_principal_mapping_rules_are_split_as_in_kafka(rules: str, split: str) -> None:
     assert str(PrincipalMapping(rules)) == split
 
 
-def test_escaped_comma_of_a_subject_is_kept() -> None:
+def test_principal_mapping_keeps_an_escaped_comma_of_a_subject() -> None:
     mapping = PrincipalMapping(r"RULE:^CN=((\\, *|\w)+)(,.*|$)/$1/,DEFAULT")
     assert mapping.name_of(r"CN=Tkac\, Adam,OU=ITZ,DC=geodis,DC=cz") == r"Tkac\, Adam"
 
@@ -112,11 +112,11 @@ def test_escaped_comma_of_a_subject_is_kept() -> None:
         ("RULE:^CN=(a)(x)?b$/$2-/", "-"),
     ],
 )
-def test_mapping_rule_replaces_only_references_to_existing_groups(rules: str, name: str) -> None:
+def test_principal_mapping_rule_replaces_only_references_to_existing_groups(rules: str, name: str) -> None:
     assert PrincipalMapping(rules).name_of("CN=ab") == name
 
 
 @pytest.mark.parametrize("subject", ["CN=x", "CN=" + "d" * MAX_SUBJECT_CHARACTERS])
-def test_subject_without_a_matching_rule_is_refused(subject: str) -> None:
+def test_certificate_subject_without_a_matching_mapping_rule_is_refused(subject: str) -> None:
     with pytest.raises(NoRuleMatches, match="No rules apply to"):
         PrincipalMapping("RULE:^CN=(d.*)$/$1/").name_of(subject)

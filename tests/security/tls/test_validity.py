@@ -29,7 +29,7 @@ def encoded(begin: datetime, end: datetime) -> bytes:
         (datetime(2050, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
     ],
 )
-def test_both_asn1_time_encodings_are_read(begin: datetime, end: datetime) -> None:
+def test_both_asn1_time_encodings_of_certificate_validity_are_read(begin: datetime, end: datetime) -> None:
     assert validity_of(encoded(begin, end)) == (begin, end)
 
 
@@ -40,7 +40,7 @@ def test_validity_of_a_certificate_truncated_at_any_byte_is_refused() -> None:
             validity_of(whole[:size])
 
 
-def test_times_with_other_characters_are_refused() -> None:
+def test_malformed_certificate_validity_times_are_refused() -> None:
     whole = encoded(BEGIN, END)
     for junk in (b"260102030405+", b"2601020304\xff5Z", b"              "):
         with pytest.raises(MalformedCertificate):
@@ -57,10 +57,10 @@ def test_times_with_other_characters_are_refused() -> None:
         (END + timedelta(seconds=1), "it expired on 2027-01-02 03:04:05 UTC"),
     ],
 )
-def test_validity_warning_depends_on_the_current_time(now: datetime, doubt: str | None) -> None:
+def test_certificate_validity_warning_depends_on_the_current_time(now: datetime, doubt: str | None) -> None:
     assert doubt_of(Validity(BEGIN, END), round(now.timestamp() * 1_000)) == doubt
 
 
-def test_certificate_without_expiry_causes_no_warning() -> None:
+def test_certificate_without_expiry_causes_no_validity_warning() -> None:
     without_end = Validity(BEGIN, datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
     assert doubt_of(without_end, round(END.timestamp() * 1_000)) is None

@@ -28,20 +28,20 @@ def at(number: int) -> str:
     return json.dumps({"logOffset": number})
 
 
-def test_changed_files_change_the_digest() -> None:
+def test_file_source_digest_depends_on_the_files() -> None:
     one, two = {"sources/0/0": log(("a", 0))}, {"sources/0/0": log(("a", 0), ("b", 0))}
     assert digest(one, at(0)) == digest(one, at(0)) != digest(two, at(0))
     assert digest({"sources/0/0": log(("b", 0), ("a", 0))}, at(0)) == digest(two, at(0))
 
 
-def test_batch_includes_all_file_logs_since_the_previous_batch() -> None:
+def test_file_source_digest_includes_all_file_logs_since_the_previous_batch() -> None:
     """Spark logs files before it plans a batch. If the driver dies in between, the next batch covers several log files."""
     files = {f"sources/0/{n}": log((f"f{n}", n)) for n in range(3)}
     assert digest(files, at(2), at(1)) != digest(files, at(2), at(0)) != digest(files, at(2))
     assert digest(files, at(1), at(1)) == ""
 
 
-def test_compacted_file_log_gives_the_same_digest() -> None:
+def test_compacted_file_source_log_gives_the_same_digest() -> None:
     files = {f"sources/0/{n}": log((f"f{n}", n)) for n in range(10)}
     compacted = {"sources/0/9.compact": log(*((f"f{n}", n) for n in range(10)))}
     assert digest(files, at(9), at(7)) == digest(compacted, at(9), at(7))
@@ -56,13 +56,13 @@ def test_digest_covers_every_file_source() -> None:
     assert digest(files, f"{kafka}\n17\n-") == ""
 
 
-def test_missing_checkpoint_entries_give_no_digest() -> None:
+def test_missing_checkpoint_entries_of_a_file_source_give_no_digest() -> None:
     assert digest({}, at(0)) == ""
     with pytest.raises(PipelineError, match="log of a file source cannot be read"):
         digest({"sources/0/0": 'v1\n{"path":'}, at(0))
 
 
-def test_checkpoint_is_read_without_a_jvm(tmp_path: Path) -> None:
+def test_file_source_checkpoint_is_read_without_a_jvm(tmp_path: Path) -> None:
     for name, text in (
         ("offsets/0", HEAD + at(0)),
         ("offsets/1", HEAD + at(1)),

@@ -53,7 +53,7 @@ def test_old_broker_does_not_report_open_transactions() -> None:
         assert state_of(client, "shop") == ""
 
 
-def test_client_uses_versions_that_an_old_broker_supports() -> None:
+def test_spark_client_uses_api_versions_that_an_old_broker_supports() -> None:
     seen: list[tuple[str, int]] = []
     with listening(answering(older(seen, FindCoordinator=2, OffsetFetch=5, ApiVersions=2))) as address:
         client = client_of(address)
@@ -63,7 +63,7 @@ def test_client_uses_versions_that_an_old_broker_supports() -> None:
         client.close()
 
 
-def test_broker_that_is_too_old_is_refused() -> None:
+def test_spark_client_refuses_a_broker_that_is_too_old() -> None:
     with listening(answering(older([], Produce=9))) as address:
         client = client_of(address)
         with pytest.raises(NotServed, match=r"Produce 12 is not supported at localhost:\d+: the broker has versions 3 to 9"):

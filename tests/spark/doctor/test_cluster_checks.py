@@ -30,7 +30,7 @@ ID = ("--transactional-id", "shop")
         (UNKNOWN_OPERATIONS, "ok", ""),
     ],
 )
-def test_doctor_names_missing_permissions(operations: int, level: Status, advice: str) -> None:
+def test_spark_doctor_names_missing_permissions(operations: int, level: Status, advice: str) -> None:
     finding = rights("topic t", "topic 't'", operations, (READ, WRITE))
     assert (finding.status, finding.remedy) == (level, advice)
 
@@ -49,7 +49,7 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.mark.wire
-def test_healthy_cluster_passes_and_stays_unchanged(broker: Broker) -> None:
+def test_spark_doctor_passes_a_healthy_cluster_and_changes_nothing(broker: Broker) -> None:
     _, checks = doctor(broker.bootstrap, "--topic", "out")
     cluster = {name: check for name, check in checks.items() if name not in ("Python", "Spark", "packages", "Java")}
     assert {name: check["status"] for name, check in cluster.items()} == {
@@ -68,7 +68,7 @@ def test_healthy_cluster_passes_and_stays_unchanged(broker: Broker) -> None:
 
 
 @pytest.mark.wire
-def test_problems_of_topics_timeouts_and_clocks_are_found(broker: Broker) -> None:
+def test_spark_doctor_finds_problems_of_topics_timeouts_and_clocks(broker: Broker) -> None:
     with KafkaClient(broker.bootstrap) as client:
         client.create_topic("marks", 1)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
@@ -85,7 +85,7 @@ def test_problems_of_topics_timeouts_and_clocks_are_found(broker: Broker) -> Non
 
 @pytest.mark.wire
 @pytest.mark.parametrize("arguments", [("--topic", "my orders"), ("--topic", "out", "--progress-topic", "my orders")])
-def test_invalid_name_of_a_topic_is_a_failure(broker: Broker, arguments: tuple[str, ...]) -> None:
+def test_spark_doctor_fails_for_an_invalid_topic_name(broker: Broker, arguments: tuple[str, ...]) -> None:
     code, checks = doctor(broker.bootstrap, *arguments)
     found = checks["progress topic" if "--progress-topic" in arguments else "topic my orders"]
     assert (code, found["status"]) == (1, "failed")
@@ -93,7 +93,7 @@ def test_invalid_name_of_a_topic_is_a_failure(broker: Broker, arguments: tuple[s
 
 
 @pytest.mark.wire
-def test_doctor_fences_no_producer(broker: Broker) -> None:
+def test_spark_doctor_fences_no_producer(broker: Broker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "shop", "log_level": 0})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -107,7 +107,7 @@ def test_doctor_fences_no_producer(broker: Broker) -> None:
 
 @pytest.mark.wire
 @pytest.mark.parametrize("is_allowed", [False, True])
-def test_doctor_finds_permissions_on_a_secured_cluster(is_allowed: bool) -> None:
+def test_spark_doctor_finds_permissions_on_a_secured_cluster(is_allowed: bool) -> None:
     acls = [
         Acl("shop", "write", transactional_id="shop"),
         Acl("shop", "read", group="ottla-pipeline.shop"),
@@ -125,7 +125,7 @@ def test_doctor_finds_permissions_on_a_secured_cluster(is_allowed: bool) -> None
             assert checks["transactional.id"]["remedy"] == "grant WRITE and DESCRIBE on 'shop'"
 
 
-def test_unreachable_cluster_is_one_finding() -> None:
+def test_spark_doctor_reports_an_unreachable_cluster_as_one_finding() -> None:
     code, checks = doctor("127.0.0.1:1", "--timeout-s", "0.2")
     assert code == 1
     assert checks["cluster"]["status"] == "failed"

@@ -22,7 +22,7 @@ from ottla.spark.doctor.machine_checks import check_machine, java_finding
         ("", "warning", "java reports no version"),
     ],
 )
-def test_doctor_accepts_or_refuses_java_by_its_version(said: str, level: Status, found: str) -> None:
+def test_spark_doctor_accepts_or_refuses_java_by_its_version(said: str, level: Status, found: str) -> None:
     finding = java_finding("java", said)
     assert (finding.status, finding.text) == (level, found)
 
@@ -31,7 +31,7 @@ def finding_of(check: str) -> Finding:
     return next(finding for finding in check_machine() if finding.check == check)
 
 
-def test_doctor_checks_the_python_of_the_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_spark_doctor_checks_the_python_of_the_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine_checks, "_java", lambda: java_finding("java", 'version "17"'))
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     assert finding_of("Python").status == "ok"
@@ -49,7 +49,7 @@ def test_doctor_checks_the_python_of_the_workers(monkeypatch: pytest.MonkeyPatch
     ("version", "level"),
     [(None, "failed"), ("4.0.5", "ok"), ("2.4.8", "warning")],
 )
-def test_doctor_accepts_or_refuses_the_version_of_spark(
+def test_spark_doctor_accepts_or_refuses_the_version_of_spark(
     version: str | None, level: Status, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine_checks, "_java", lambda: java_finding("java", 'version "17"'))
@@ -57,7 +57,7 @@ def test_doctor_accepts_or_refuses_the_version_of_spark(
     assert finding_of("Spark").status == level
 
 
-def test_missing_packages_come_with_the_command_that_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_doctor_reports_missing_packages_with_the_command_that_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_checks, "_java", lambda: java_finding("java", 'version "17"'))
     monkeypatch.setattr(machine_checks, "version_of", lambda package: None if package == "crc32c" else "1")
     finding = finding_of("packages")

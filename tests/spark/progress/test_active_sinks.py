@@ -12,7 +12,7 @@ from ottla.spark.progress.active_sinks import ProcessNotes
 SINK = ("h:1", "shop")
 
 
-def test_concurrent_writes_under_one_id_are_refused() -> None:
+def test_concurrent_sink_writes_with_one_transactional_id_are_refused() -> None:
     notes = ProcessNotes()
     inside, leave = threading.Event(), threading.Event()
 
@@ -40,7 +40,7 @@ def test_concurrent_writes_under_one_id_are_refused() -> None:
             raise ZeroDivisionError
 
 
-def test_later_batches_are_refused_after_a_swallowed_failure() -> None:
+def test_sink_refuses_later_batches_after_a_swallowed_failure() -> None:
     notes = ProcessNotes()
     notes.note_failed(SINK, "q", 1, ValueError("no such topic"))
     for batch in (2, 3):
@@ -54,14 +54,14 @@ def test_later_batches_are_refused_after_a_swallowed_failure() -> None:
     notes.check_failed(SINK, "q", range(2))
 
 
-def test_failed_batch_that_another_process_committed_is_forgotten() -> None:
+def test_sink_forgets_a_failed_batch_that_another_process_committed() -> None:
     notes = ProcessNotes()
     notes.note_failed(SINK, "q", 1, ValueError("another process runs this stream"))
     notes.check_failed(SINK, "q", range(5, 5))
     notes.check_failed(SINK, "q", range(6))
 
 
-def test_refused_second_frame_is_reported_although_its_batch_is_committed() -> None:
+def test_sink_reports_a_refused_second_frame_of_a_committed_batch() -> None:
     notes = ProcessNotes()
     notes.note_written(SINK, "q", "run", 1)
     notes.note_failed(SINK, "q", 1, ValueError("a second frame"))
@@ -69,7 +69,7 @@ def test_refused_second_frame_is_reported_although_its_batch_is_committed() -> N
         notes.check_failed(SINK, "q", range(2, 2))
 
 
-def test_first_failed_batch_is_reported_after_later_failures() -> None:
+def test_sink_reports_the_first_failed_batch_after_later_failures() -> None:
     notes = ProcessNotes()
     notes.note_failed(SINK, "q", 1, ValueError("first"))
     notes.note_failed(SINK, "q", 2, ValueError("second"))
@@ -77,14 +77,14 @@ def test_first_failed_batch_is_reported_after_later_failures() -> None:
         notes.check_failed(SINK, "q", range(3))
 
 
-def test_error_without_a_message_is_named_by_type() -> None:
+def test_sink_names_an_error_without_a_message_by_its_type() -> None:
     notes = ProcessNotes()
     notes.note_failed(SINK, "q", 0, KeyboardInterrupt())
     with pytest.raises(PipelineError, match=r"batch 0 was not written \(KeyboardInterrupt\)"):
         notes.check_failed(SINK, "q", range(1))
 
 
-def test_second_write_in_a_batch_is_refused() -> None:
+def test_second_sink_write_in_a_batch_is_refused() -> None:
     notes = ProcessNotes()
     notes.note_written(SINK, "q", "run", 3)
     with pytest.raises(PipelineError, match="batch 3 is committed under 'shop', and was given to the sink again"):
@@ -93,7 +93,7 @@ def test_second_write_in_a_batch_is_refused() -> None:
     notes.check_first_use(SINK, "another run", 3)
 
 
-def test_batch_number_is_new_at_its_first_use() -> None:
+def test_spark_batch_number_counts_as_new_only_at_its_first_use() -> None:
     notes = ProcessNotes()
     assert [notes.note_given("q", batch) for batch in (0, 0, 1, 3, 3)] == [True, False, True, True, False]
     assert notes.note_given("another", 0)

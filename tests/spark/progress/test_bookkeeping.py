@@ -406,7 +406,7 @@ def clusters() -> Iterator[Callable[[str], tuple[str, Any]]]:
         stop()
 
 
-def test_every_kind_of_damage_is_tested_for_every_progress_record() -> None:
+def test_every_damage_to_checkpoint_or_progress_is_tested_for_every_progress_location() -> None:
     for row in MATRIX.values():
         assert list(row) == [LOST, BACK, FAR_BACK, SWAPPED, EXPIRED]
     assert 3 * len(ON_KAFKA) >= len(DAMAGES) - 4
@@ -415,7 +415,7 @@ def test_every_kind_of_damage_is_tested_for_every_progress_record() -> None:
 
 @pytest.mark.parametrize(("kind", "damage"), CELLS)
 @pytest.mark.parametrize("afterwards", AFTERWARDS)
-def test_damaged_stream_writes_once_or_stops(
+def test_stream_with_damaged_checkpoint_or_progress_writes_once_or_stops(
     spark: Any, clusters: Callable[[str], tuple[str, Any]], tmp_path: Path, kind: str, damage: str, afterwards: str
 ) -> None:
     bootstrap, clock = clusters("ottla" if kind == GROUP_ALONE else kind)

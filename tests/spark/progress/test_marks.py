@@ -61,25 +61,25 @@ def stream(transaction: FakeTransaction) -> ExactlyOnce[int]:
     return made
 
 
-def test_batches_continue_after_restarts() -> None:
+def test_stream_continues_with_the_next_batch_after_restarts() -> None:
     transaction = FakeTransaction()
     for batch in range(3):
         assert not stream(transaction).write("q", batch, written, ends(batch)).is_replay
     assert [mark.batch for mark in transaction.committed] == [0, 1, 2]
 
 
-def test_committed_batch_is_not_written_again() -> None:
+def test_committed_spark_batch_is_not_written_again() -> None:
     transaction = FakeTransaction([Mark("q", 4, "before", ENDS.text)])
     assert stream(transaction).write("q", 4, written, ENDS).is_replay
     assert transaction.ends == []
 
 
-def test_batch_committed_by_an_older_version_is_recognized() -> None:
+def test_spark_batch_committed_by_an_older_ottla_version_is_recognized() -> None:
     assert stream(FakeTransaction([Mark("q", 4, "before")])).write("q", 4, written, ENDS).is_replay
     assert parse_mark('{"query":"q","batch":4,"run":"r"}', "g") == Mark("q", 4, "r")
 
 
-def test_replanned_batch_with_more_input_is_refused() -> None:
+def test_committed_batch_that_is_planned_again_with_more_input_is_refused() -> None:
     """Spark planned the batch again with more input. If it were skipped, the additional input would be lost."""
     transaction = FakeTransaction([Mark("q", 4, "before", ENDS.text)])
     more = parse_input(OFFSETS.replace("7", "12"), 4)
@@ -101,7 +101,7 @@ def test_committed_batch_with_other_files_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("given", "running", "is_refused"), [(3, "3", False), (0, "3", True), (0, None, False)])
-def test_batch_number_of_another_stream_is_refused(given: int, running: str | None, is_refused: bool) -> None:
+def test_progress_record_of_another_stream_is_refused(given: int, running: str | None, is_refused: bool) -> None:
     if is_refused:
         with pytest.raises(PipelineError, match="was given batch 0, and the stream runs batch 3"):
             check_number(given, running)
@@ -114,7 +114,7 @@ def test_checkpoint_set_back_several_batches_is_refused() -> None:
         stream(FakeTransaction([Mark("q", 4, "before")])).write("q", 3, written, ends(3))
 
 
-def test_batch_input_is_parsed_from_the_checkpoint() -> None:
+def test_input_offsets_of_a_batch_are_parsed_from_the_checkpoint() -> None:
     assert (ENDS.text, ENDS.offsets) == ('{"t":{"0":7}}', {("t", 0): 7})
     two = OFFSETS + '\n{"b":{"1":2,"0":1}}\n-'
     assert parse_input(two, 4).text == '[{"t":{"0":7}},{"b":{"0":1,"1":2}}]'
@@ -144,12 +144,12 @@ def test_progress_record_older_than_the_checkpoint_is_refused() -> None:
     assert transaction.ends == []
 
 
-def test_progress_of_another_checkpoint_is_refused() -> None:
+def test_progress_record_of_another_checkpoint_is_refused() -> None:
     with pytest.raises(PipelineError, match="came from another checkpoint"):
         stream(FakeTransaction([Mark("another", 4, "before")])).write("q", 5, written, ends(5))
 
 
-def test_aborted_batch_is_retried_under_its_number() -> None:
+def test_aborted_spark_batch_is_retried_with_the_same_number() -> None:
     transaction = FakeTransaction([Mark("q", 4, "before")])
     sink = stream(transaction)
 
@@ -162,7 +162,7 @@ def test_aborted_batch_is_retried_under_its_number() -> None:
     assert transaction.ends == [False, True]
 
 
-def test_progress_is_stored_at_the_first_input_partition() -> None:
+def test_progress_record_is_stored_at_the_first_input_partition() -> None:
     mark = Mark("q", 4, "r", ENDS.text)
     commit = commit_of(mark, {("t", 1): 9, ("t", 0): 7, ("u", 0): 3})
     assert list(commit) == ["t", "u"]
@@ -211,7 +211,7 @@ def test_lost_checkpoint_resumes_only_at_the_committed_offsets(begin: str, goes_
         stream(transaction).write("lost", 5, written, ends(5))
 
 
-def test_begin_offsets_are_parsed_from_the_checkpoint() -> None:
+def test_begin_offsets_of_a_batch_are_parsed_from_the_checkpoint() -> None:
     assert parse_begin(['\0v1\n{"t":{"1":2,"0":7}}']) == '{"t":{"0":7,"1":2}}'
     assert parse_begin(['\0v1\n{"t":{"0":7}}', 'v1\n{"u":{"0":1}}']) == '[{"t":{"0":7}},{"u":{"0":1}}]'
     for nothing in ([], ["v1"], ["{"], ['v1\n{"path":"file:/a","batchId":0}']):
@@ -221,7 +221,7 @@ def test_begin_offsets_are_parsed_from_the_checkpoint() -> None:
 @pytest.mark.parametrize(
     ("took_s", "says"), [(59.0, "another pipeline uses"), (61.0, "batch 0 took 61,000 ms, longer than its transaction")]
 )
-def test_timed_out_batch_is_reported_as_too_slow(took_s: float, says: str) -> None:
+def test_spark_batch_beyond_the_transaction_timeout_is_reported_as_too_slow(took_s: float, says: str) -> None:
     clock = [0.0]
     sink = ExactlyOnce(FakeTransaction(), "run", timeout_ms=60_000, now_s=lambda: clock[0])
     sink.start()

@@ -86,7 +86,7 @@ def values(broker: Broker, topic: str) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("by_driver", [False, True], ids=["tasks", "driver"])
-def test_stream_continues_after_its_group_is_deleted(broker: Broker, by_driver: bool) -> None:
+def test_stream_with_a_progress_topic_continues_after_its_group_is_deleted(broker: Broker, by_driver: bool) -> None:
     name = f"gone-{by_driver}"
     broker.create_topic(name, partitions=1, configs={"retention.ms": "-1"})
     first = Stream(broker.bootstrap, name, by_driver)
@@ -107,7 +107,7 @@ def test_stream_continues_after_its_group_is_deleted(broker: Broker, by_driver: 
     assert kept(again) == (Mark("q", 3, "run", offsets=1), {name: {"0": 4}})
 
 
-def test_progress_survives_expiry_of_offsets_and_ids(broker: Broker) -> None:
+def test_progress_in_a_topic_survives_expiry_of_offsets_and_transactional_ids(broker: Broker) -> None:
     broker.create_topic("slow", partitions=1, configs={"retention.ms": "-1"})
     stream = Stream(broker.bootstrap, "slow")
     stream.sink.start()
@@ -124,7 +124,7 @@ def test_progress_survives_expiry_of_offsets_and_ids(broker: Broker) -> None:
     assert values(broker, "slow") == [b"0", b"1"]
 
 
-def test_partition_is_fetched_once_per_start(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_topic_partition_is_fetched_once_per_stream_start(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """The id is initialized between two reads of the progress topic. The second read fetches only the records written since the
     first."""
     broker.create_topic("once", partitions=1)
@@ -150,7 +150,7 @@ def test_partition_is_fetched_once_per_start(broker: Broker, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("is_committed", [True, False], ids=["committed", "aborted"])
-def test_end_of_an_older_transaction_between_two_reads_is_seen(broker: Broker, is_committed: bool) -> None:
+def test_progress_topic_read_includes_a_transaction_that_ended_since_the_previous_read(broker: Broker, is_committed: bool) -> None:
     name = f"between-{is_committed}"
     broker.create_topic(name, partitions=1)
     older = Stream(broker.bootstrap, name)
@@ -172,7 +172,7 @@ def test_end_of_an_older_transaction_between_two_reads_is_seen(broker: Broker, i
     assert kept(again) == ((Mark("q", 1, "run", offsets=1), {name: {"0": 2}}) if is_committed else first)
 
 
-def test_progress_record_is_part_of_the_transaction(broker: Broker) -> None:
+def test_progress_record_is_part_of_the_batch_transaction(broker: Broker) -> None:
     """A progress record of an open or aborted transaction is not used, and does not hide another stream's record."""
     for name in ("open", "other"):
         broker.create_topic(name, partitions=1)
@@ -222,7 +222,7 @@ def test_progress_topic_with_other_records_is_refused(broker: Broker, name: str,
         progress.read()
 
 
-def test_tombstone_of_another_stream_is_ignored(broker: Broker) -> None:
+def test_progress_tombstone_of_another_stream_is_ignored(broker: Broker) -> None:
     """An operator deletes a retired stream's record with a tombstone. The stream's own tombstone could cause a duplicate batch."""
     broker.create_topic("retired", partitions=1, configs={"cleanup.policy": "compact"})
     with KafkaClient(broker.bootstrap) as client:
@@ -232,12 +232,12 @@ def test_tombstone_of_another_stream_is_ignored(broker: Broker) -> None:
     assert progress.read() is None
 
 
-def test_failed_topic_creation_is_reported_with_a_remedy(broker: Broker) -> None:
+def test_failed_creation_of_the_progress_topic_is_reported_with_a_remedy(broker: Broker) -> None:
     with pytest.raises(PipelineError, match=r"'no/name' does not exist, and cannot be created .* with progress\.topic=none"):
         ProgressTopic(cluster_client(Connecting(broker.bootstrap)), "no/name", "me").open()
 
 
-def test_streams_and_frames_refuse_a_shared_id(broker: Broker) -> None:
+def test_streams_and_write_once_frames_refuse_to_share_a_transactional_id(broker: Broker) -> None:
     """A stream and a frame with the same id would fence each other. A frame's name may even contain another id's key."""
     broker.create_topic("shared", partitions=1)
     stream = Stream(broker.bootstrap, "shared")
@@ -257,7 +257,7 @@ def test_streams_and_frames_refuse_a_shared_id(broker: Broker) -> None:
         ProgressTopic(stream.cluster, TOPIC, "framed").read()
 
 
-def test_stream_continues_from_progress_in_the_group(broker: Broker) -> None:
+def test_stream_continues_in_the_progress_topic_from_progress_in_the_group(broker: Broker) -> None:
     """Before this run, an older version or another configuration ran the stream without a progress topic."""
     broker.create_topic("older", partitions=1)
     older = Stream(broker.bootstrap, "older")

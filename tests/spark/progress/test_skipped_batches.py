@@ -34,7 +34,9 @@ def in_topic(mark: Mark | None) -> ProgressTopic:
         (Mark("another", 4, "r"), 1, [0]),
     ],
 )
-def test_skipped_batches_follow_the_last_progress_record(last: Mark | None, batch: int, skipped: list[int]) -> None:
+def test_batches_without_a_progress_record_before_the_current_batch_count_as_skipped(
+    last: Mark | None, batch: int, skipped: list[int]
+) -> None:
     assert list(skipped_batches(last, "q", batch)) == skipped
 
 
@@ -50,14 +52,16 @@ def test_skipped_batches_follow_the_last_progress_record(last: Mark | None, batc
         (None, in_topic(None), False),
     ],
 )
-def test_gap_is_accepted_only_when_progress_is_certain(last: Mark | None, progress: ProgressTopic | None, goes_on: bool) -> None:
+def test_gap_in_batch_numbers_is_accepted_only_if_progress_is_certain(
+    last: Mark | None, progress: ProgressTopic | None, goes_on: bool
+) -> None:
     """Progress may be missing because a group was reset or deleted. A batch that is certainly new may follow skipped batches."""
     assert may_skip(last, progress, "q", lambda: False) == goes_on
     assert may_skip(last, progress, "q", lambda: True)
 
 
 @pytest.mark.parametrize("committed", [[], [Mark("q", NO_BATCH, "r")], [Mark("q", 2, "r")]])
-def test_gap_is_refused_unless_skipping_is_allowed(committed: list[Mark]) -> None:
+def test_gap_in_batch_numbers_is_refused_unless_skipping_is_allowed(committed: list[Mark]) -> None:
     transaction = FakeTransaction(committed)
     with pytest.raises(PipelineError, match="the checkpoint is at batch 4"):
         stream(transaction).write("q", 4, written, ends(4))
@@ -68,12 +72,12 @@ def test_gap_is_refused_unless_skipping_is_allowed(committed: list[Mark]) -> Non
     assert transaction.ends == [True]
 
 
-def test_checkpoint_that_was_set_back_is_not_a_gap() -> None:
+def test_restored_older_checkpoint_is_not_a_gap_in_batch_numbers() -> None:
     with pytest.raises(PipelineError, match="an older checkpoint was restored"):
         stream(FakeTransaction([Mark("q", 4, "r")])).write("q", 3, written, ends(3), may_skip=True)
 
 
-def test_skipped_batches_are_reported_with_their_offsets() -> None:
+def test_skipped_spark_batches_are_reported_with_their_offsets() -> None:
     begin = {("t", 0): 10, ("t", 1): 5}
     assert describe(range(3, 4), begin, {("t", 0): 12, ("t", 1): 5}) == "batch 3 (offsets of t-0: 10 to 12)"
     assert describe(range(3, 6), begin, {("t", 0): 12, ("u", 0): 7}) == "batches 3 to 5 (offsets of t-0: 10 to 12, u-0: up to 7)"

@@ -47,7 +47,7 @@ def decoded(batches: list[Encoded]) -> list[Any]:
 @pytest.mark.heavy
 @settings(max_examples=150)
 @given(st.lists(row, min_size=1, max_size=60), st.integers(0, 4), st.integers(100, 2_000), st.data())
-def test_encoded_rows_round_trip(rows: list[Any], codec: int, batch_bytes: int, data: Any) -> None:
+def test_rows_encoded_as_record_batches_round_trip(rows: list[Any], codec: int, batch_bytes: int, data: Any) -> None:
     whole = columns(rows)
     start = data.draw(st.integers(0, len(rows) - 1))
     # A slice of an Arrow array has its own offsets into the buffers of the whole array.
@@ -67,7 +67,7 @@ def test_encoded_rows_round_trip(rows: list[Any], codec: int, batch_bytes: int, 
 @pytest.mark.heavy
 @settings(max_examples=60)
 @given(st.lists(row, min_size=1, max_size=60), st.lists(st.integers(1, 59), max_size=6), st.integers(100, 2_000))
-def test_joint_encoding_equals_separate_encoding(rows: list[Any], cuts: list[int], batch_bytes: int) -> None:
+def test_encoding_partitions_together_equals_encoding_each_alone(rows: list[Any], cuts: list[int], batch_bytes: int) -> None:
     whole = columns(rows)
     starts = sorted({0, *(cut for cut in cuts if cut < len(rows))})
     parts = [PartitionRows(start) for start in starts]
@@ -81,7 +81,7 @@ def test_joint_encoding_equals_separate_encoding(rows: list[Any], cuts: list[int
 
 
 @pytest.mark.parametrize("size", [90, 300])
-def test_batches_are_filled_up_to_the_limit(size: int) -> None:
+def test_encoded_record_batches_are_filled_up_to_the_size_limit(size: int) -> None:
     rows: list[Any] = [(b"k", b"v" * size, [])] * 100
     batches = sequenced(encode(columns(rows), ProducerIdentity(1, 0, 0), [PartitionRows(0)], 1, 1_000))
     assert {batch.records for batch in batches[:-1]} == {1_000 // (size + 27)}
@@ -92,12 +92,12 @@ def test_batches_are_filled_up_to_the_limit(size: int) -> None:
 
 @pytest.mark.heavy
 @given(st.lists(st.integers(-(1 << 62), 1 << 62), min_size=1))
-def test_varints_equal_the_scalar_encoding(values: list[int]) -> None:
+def test_vectorized_varints_equal_the_scalar_encoding(values: list[int]) -> None:
     assert varints(np.array(values, np.int64)).to_pylist() == [uvarint((v << 1) ^ (v >> 63)) for v in values]
 
 
 @pytest.mark.parametrize("header", [None, {"key": None, "value": b"v"}], ids=["no header", "no key"])
-def test_header_without_a_key_is_reported(header: Any) -> None:
+def test_record_header_without_a_key_is_reported(header: Any) -> None:
     """If the header were sent, the broker would only answer that the batch is corrupt."""
     arrays = [pa.array([b"k"], pa.binary()), pa.array([b"v"], pa.binary()), pa.array([[header]], HEADERS)]
     rows = pa.RecordBatch.from_arrays(arrays, ["key", "value", "headers"])

@@ -28,7 +28,9 @@ def batch(rows: list[tuple[str | None, bytes | None, int | None]]) -> pa.RecordB
 
 @pytest.mark.smoke
 @given(ROWS)
-def test_row_uses_its_partition_or_that_of_its_key(rows: list[tuple[str, bytes | None, int | None]]) -> None:
+def test_row_is_written_to_its_partition_column_or_the_partition_of_its_key(
+    rows: list[tuple[str, bytes | None, int | None]],
+) -> None:
     placed = with_places(batch(rows), COUNTS)
     assert placed.column("topic").to_pylist() == [topic for topic, _, _ in rows]
     for (topic, key, asked), place in zip(rows, placed.column("partition").to_pylist(), strict=True):
@@ -49,7 +51,9 @@ def test_row_uses_its_partition_or_that_of_its_key(rows: list[tuple[str, bytes |
         (("b", None, -1), "topic 'b' has no partition -1: it has 5"),
     ],
 )
-def test_row_without_a_valid_partition_is_reported(row: tuple[str | None, bytes | None, int | None], says: str) -> None:
+def test_row_with_an_invalid_partition_is_reported_by_the_partitioner(
+    row: tuple[str | None, bytes | None, int | None], says: str
+) -> None:
     with pytest.raises(PipelineError, match=says):
         with_places(batch([("a", b"k", 0), row]), COUNTS)
 

@@ -19,7 +19,7 @@ PLACE = "topic STRING, partition INT"
 TYPES = "array<struct<key:string,value:binary>>"
 
 
-def test_only_the_value_column_is_required(spark: Any) -> None:
+def test_frame_for_the_sink_needs_only_the_value_column(spark: Any) -> None:
     frame = outgoing(spark.createDataFrame([("v", 1)], "VALUE STRING, other INT"), "t")
     assert [tuple(row) for row in frame.collect()] == [("t", None, bytearray(b"v"), None)]
     assert [(f.name, f.dataType.simpleString()) for f in frame.schema.fields] == [
@@ -45,7 +45,7 @@ def test_null_headers_of_rows_become_empty_lists(spark: Any, bounds: tuple[int, 
     assert frame.toArrow().column("headers").null_count == 0
 
 
-def test_topic_option_overrides_the_topic_column(spark: Any) -> None:
+def test_topic_option_of_the_sink_overrides_the_topic_column(spark: Any) -> None:
     frame = spark.createDataFrame([("a", 3, "k", b"v", [("h", None)])], f"{PLACE}, key STRING, value BINARY, headers {TYPES}")
     assert [(r.topic, r.partition, r.headers[0].key) for r in outgoing(frame, None).collect()] == [("a", 3, "h")]
     assert [r.topic for r in outgoing(frame, "b").collect()] == ["b"]

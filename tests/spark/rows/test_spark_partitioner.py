@@ -22,7 +22,7 @@ ROWS = (
 )
 
 
-def test_jvm_and_python_choose_the_same_partitions(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_expression_and_python_partitioner_choose_the_same_partitions(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = outgoing(spark.range(500).selectExpr(*ROWS), None)
 
     def by_value() -> dict[bytes, Any]:

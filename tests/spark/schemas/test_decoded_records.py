@@ -23,7 +23,7 @@ def names(headers: Any) -> list[str]:
     return [key for key, _ in headers]
 
 
-def test_list_of_a_record_without_headers_is_empty(spark: Any) -> None:
+def test_decoded_record_without_headers_has_an_empty_header_list(spark: Any) -> None:
     """Arrow's writer in the JVM needs quadratic time for null lists, also if the user's own function gets the rows."""
     rows = [(None, value, "t", 0, n, None, GIVEN[n]) for n, value in enumerate(VALUES)]
     records = decoded(spark.createDataFrame(rows, f"{COLUMNS}, {HEADERS}"), "n LONG")
@@ -37,7 +37,7 @@ def test_list_of_a_record_without_headers_is_empty(spark: Any) -> None:
     ]
 
 
-def test_source_without_headers_gives_empty_lists(spark: Any) -> None:
+def test_decoded_records_of_a_source_without_headers_have_empty_header_lists(spark: Any) -> None:
     rows = [(None, value, "t", 0, n, None) for n, value in enumerate(VALUES)]
     records = decoded(spark.createDataFrame(rows, COLUMNS), "n LONG")
     headers = records.good.toArrow().column("headers")
@@ -45,7 +45,7 @@ def test_source_without_headers_gives_empty_lists(spark: Any) -> None:
     assert [names(letter.headers) for letter in records.dead_letters("dead").collect()] == [["ottla.source", "ottla.reason"]] * 2
 
 
-def test_function_of_the_user_gets_no_null_list(spark: Any) -> None:
+def test_user_decode_function_gets_no_null_header_list(spark: Any) -> None:
     rows = [(None, b'{"n": 1}', "t", 0, n, None, None) for n in range(100)]
     good = decoded(spark.createDataFrame(rows, f"{COLUMNS}, {HEADERS}"), "n LONG").good
 

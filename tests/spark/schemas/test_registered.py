@@ -16,7 +16,7 @@ SCHEMA = "id LONG, name STRING, price DOUBLE, raw BINARY, ok BOOLEAN"
 ROWS = [(1, "a", 1.5, bytearray(b"x"), True), (None, None, None, None, None), (1 << 60, "ü", -0.0, bytearray(), False)]
 
 
-def test_registered_values_round_trip(spark: Any) -> None:
+def test_schema_registry_values_in_spark_round_trip(spark: Any) -> None:
     from pyspark.sql import functions as f
 
     from ottla.spark.schemas.registered import from_registry, to_registry

@@ -56,7 +56,7 @@ def test_values_of_several_schemas_are_decoded_to_the_readers_schema(served: tup
     assert len(server.asked) == 2
 
 
-def test_invalid_values_are_decoded_as_none(served: tuple[RegistryServer, Registry]) -> None:
+def test_invalid_schema_registry_values_are_decoded_as_none(served: tuple[RegistryServer, Registry]) -> None:
     server, registry = served
     number, other = server.add(json.dumps(OLDER)), server.add("message M {}", "PROTOBUF")
     decoder = Decoder(RegistryClient(registry), SCHEMA)
@@ -67,7 +67,9 @@ def test_invalid_values_are_decoded_as_none(served: tuple[RegistryServer, Regist
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=60))
-def test_random_value_bytes_never_raise_in_the_decoder(served: tuple[RegistryServer, Registry], data: bytes) -> None:
+def test_random_value_bytes_never_raise_in_the_schema_registry_decoder(
+    served: tuple[RegistryServer, Registry], data: bytes
+) -> None:
     server, registry = served
     decoder = Decoder(RegistryClient(registry), SCHEMA)
     decoder.decode(data)
@@ -107,7 +109,7 @@ def test_unknown_schema_id_is_requested_again_later(served: tuple[RegistryServer
     assert decoder.decode(value) == {"id": 7, "name": None}
 
 
-def test_schema_is_requested_once_per_process(served: tuple[RegistryServer, Registry]) -> None:
+def test_registry_schema_is_requested_once_per_process(served: tuple[RegistryServer, Registry]) -> None:
     server, registry = served
     value = framed(server.add(json.dumps(OLDER)), avro(OLDER, {"id": 7}))
     with ThreadPoolExecutor(8) as pool:
@@ -116,7 +118,7 @@ def test_schema_is_requested_once_per_process(served: tuple[RegistryServer, Regi
     assert len(server.asked) == 1
 
 
-def test_schema_is_registered_once_per_subject(served: tuple[RegistryServer, Registry]) -> None:
+def test_registry_schema_is_registered_once_per_subject(served: tuple[RegistryServer, Registry]) -> None:
     server, registry = served
     client = RegistryClient(registry)
     numbers = {client.register("a/b-value", avro_schema(SCHEMA)) for _ in range(3)}
@@ -133,7 +135,7 @@ def test_schema_is_registered_once_per_subject(served: tuple[RegistryServer, Reg
         ({}, None),
     ],
 )
-def test_credentials_are_sent_to_the_registry(
+def test_credentials_are_sent_to_the_schema_registry(
     served: tuple[RegistryServer, Registry], registry: dict[str, Any], header: str | None
 ) -> None:
     server, where = served
@@ -143,7 +145,7 @@ def test_credentials_are_sent_to_the_registry(
     assert "abc" not in repr(secured)
 
 
-def test_unreachable_registry_is_not_an_unknown_schema(served: tuple[RegistryServer, Registry]) -> None:
+def test_unreachable_schema_registry_is_not_reported_as_an_unknown_schema(served: tuple[RegistryServer, Registry]) -> None:
     server, registry = served
     server.fails_with = 503
     decoder = Decoder(RegistryClient(registry), SCHEMA)
@@ -155,7 +157,7 @@ def test_unreachable_registry_is_not_an_unknown_schema(served: tuple[RegistrySer
         RegistryClient(Registry("file:///etc")).schema(7)
 
 
-def test_subjects_and_schemas_have_confluent_names() -> None:
+def test_schema_subjects_and_record_names_follow_confluent() -> None:
     assert subject_of("t") == "t-value"
     assert subject_of("t", is_key=True) == "t-key"
     assert subject_of("t", "shop.Order", strategy="record") == "shop.Order"
@@ -169,7 +171,7 @@ def test_subjects_and_schemas_have_confluent_names() -> None:
 
 
 @pytest.mark.parametrize("url", ["https://me:hush@registry:8081", "https://me:hush@[registry"])
-def test_password_in_the_url_is_refused_and_hidden(url: str) -> None:
+def test_password_in_the_schema_registry_url_is_refused_and_hidden(url: str) -> None:
     with pytest.raises(ClientError, match="contains a user or a password") as error:
         Registry(url)
     assert "hush" not in str(error.value)

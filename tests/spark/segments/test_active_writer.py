@@ -83,7 +83,7 @@ def broker(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Broker]:
         yield broker
 
 
-def test_every_start_beside_a_writer_succeeds(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_segment_stream_restarts_succeed_while_a_producer_writes(spark: Any, broker: Broker, tmp_path: Path) -> None:
     """Each start reads further records, and all starts together read each committed record once."""
     ottla.spark.register(spark)
     frame = spark.readStream.format("ottla").option("path", str(tmp_path / "data")).option("subscribe", "in")

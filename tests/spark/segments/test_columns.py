@@ -68,7 +68,7 @@ def way(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(batch, min_size=1, max_size=5), st.randoms(use_true_random=False))
-def test_decoded_columns_equal_the_records(batches: list[Any], rng: Any) -> None:
+def test_columns_decoded_from_a_batch_equal_its_records(batches: list[Any], rng: Any) -> None:
     built_batches, at = [], 7
     for codec, is_append_time, rows in batches:
         built_batches.append(built(at, codec, rows, is_append_time=is_append_time))
@@ -123,7 +123,7 @@ def spoilt(change: dict[int, int], count: int | None = None) -> tuple[BatchHeade
         ({2: 0xFF, 3: 0xFF, 4: 0xFF, 5: 0xFF, 6: 0xFF, 7: 0xFF, 8: 0xFF, 9: 0xFF, 10: 0xFF, 11: 0xFF, 12: 0xFF}, None, "ten bytes"),
     ],
 )
-def test_malformed_records_are_refused(change: dict[int, int], count: int | None, says: str) -> None:
+def test_malformed_records_in_segments_are_refused(change: dict[int, int], count: int | None, says: str) -> None:
     sound = built(10, 0, [(1, b"k", b"v", [])] * 5)
     for others in ([], [sound] * 3):
         with pytest.raises(Malformed, match=says):
@@ -131,18 +131,18 @@ def test_malformed_records_are_refused(change: dict[int, int], count: int | None
 
 
 @pytest.mark.parametrize("count", [0x7E, 0x01])
-def test_malformed_headers_are_refused(count: int) -> None:
+def test_malformed_record_headers_in_segments_are_refused(count: int) -> None:
     records = Records([spoilt({14: count})])
     with pytest.raises(Malformed):
         records.headers(np.arange(3))
 
 
-def test_non_utf8_header_name_is_replaced() -> None:
+def test_invalid_utf8_in_a_record_header_name_is_replaced() -> None:
     (first, *_) = rows_of(Records([spoilt({16: 0xFF})]))
     assert first[4] == [("\ufffd", b"x")]
 
 
-def test_undecompressable_batch_is_refused() -> None:
+def test_segment_batch_that_cannot_be_decompressed_is_refused() -> None:
     _, raw = built(0, 3, [(1, b"k", b"v" * 100, [])])
     broken = bytearray(raw)
     broken[61:65] = b"none"
@@ -150,7 +150,7 @@ def test_undecompressable_batch_is_refused() -> None:
         Records([(read_header(broken), memoryview(bytes(broken)))])
 
 
-def test_decompressed_size_of_decoded_batches_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompressed_size_of_segment_batches_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     _, raw = built(0, 3, [(1, b"k", b"v" * 100_000, [])])
     monkeypatch.setattr("ottla.spark.segments.columns.MAX_PAYLOAD_BYTES", 99_000)
     with pytest.raises(Malformed, match="inflates to more than is allowed"):
@@ -159,7 +159,7 @@ def test_decompressed_size_of_decoded_batches_is_limited(monkeypatch: pytest.Mon
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_flipped_bytes_are_refused_without_a_crash(data: Any) -> None:
+def test_flipped_bytes_in_a_segment_batch_are_refused_without_a_crash(data: Any) -> None:
     """The CRC of each changed batch is right, so the decoder returns rows or raises `Malformed`, whatever byte is changed."""
     _, raw = built(0, 0, [(1, b"key", b"value", [("h", b"x")]), (2, None, b"v", [])])
     at = data.draw(st.integers(61, len(raw) - 1))

@@ -116,7 +116,7 @@ def _ms(moment: Any) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def test_rows_equal_those_of_a_read_committed_consumer(broker: tuple[Any, Path]) -> None:
+def test_segment_source_of_a_live_broker_gives_the_rows_of_a_read_committed_consumer(broker: tuple[Any, Path]) -> None:
     running, directory = broker
     admin = AdminClient({"bootstrap.servers": running.bootstrap, "log_level": 0})
     config = {"internal.segment.bytes": "20000", "index.interval.bytes": "200"}

@@ -16,7 +16,9 @@ from tests.support.logs import Logs
 
 
 @pytest.mark.parametrize("row_group_bytes", [1, 1 << 30])
-def test_parquet_files_equal_the_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_group_bytes: int) -> None:
+def test_parquet_export_has_the_rows_of_its_segment_splits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_group_bytes: int
+) -> None:
     monkeypatch.setattr(parquet, "ROW_GROUP_BYTES", row_group_bytes)
     monkeypatch.setattr("ottla.spark.segments.reading.BATCH_BYTES", 500)
     log = Logs(RealFilesystem(), str(tmp_path / "data" / "t-0")).new()
@@ -37,7 +39,7 @@ def test_parquet_files_equal_the_splits(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(list(to.iterdir())) == len(splits)
 
 
-def test_late_task_leaves_no_files(tmp_path: Path) -> None:
+def test_late_parquet_export_task_leaves_no_files(tmp_path: Path) -> None:
     """The directory of its export part was already renamed when this repeated task runs."""
     log = Logs(RealFilesystem(), str(tmp_path / "data" / "t-0")).new()
     for _ in history(log, random.Random(4), 20):

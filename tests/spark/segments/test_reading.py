@@ -69,7 +69,7 @@ def history(log: Log, rng: random.Random, steps: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_live_directory_gives_the_committed_records(root: Path, logs: Logs, seed: int) -> None:
+def test_segment_read_of_a_live_directory_gives_the_committed_records(root: Path, logs: Logs, seed: int) -> None:
     log = logs.new()
     rng = random.Random(seed)
     for number, _ in enumerate(history(log, rng, 160)):
@@ -83,7 +83,7 @@ def test_live_directory_gives_the_committed_records(root: Path, logs: Logs, seed
 
 
 @pytest.mark.skipif(not DESCRIPTORS.exists(), reason="this system does not say which descriptors are open")
-def test_reader_closes_its_descriptors(root: Path, logs: Logs) -> None:
+def test_segment_reader_closes_its_file_descriptors(root: Path, logs: Logs) -> None:
     log = logs.new()
     for _ in history(log, random.Random(1), 60):
         pass
@@ -94,7 +94,7 @@ def test_reader_closes_its_descriptors(root: Path, logs: Logs) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("how", ["clean", "killed", "no indexes", "no snapshots", "bad txnindex"])
-def test_closed_and_incomplete_directories_are_read(root: Path, logs: Logs, seed: int, how: str) -> None:
+def test_segment_reader_reads_directories_of_stopped_and_killed_brokers(root: Path, logs: Logs, seed: int, how: str) -> None:
     log = logs.new()
     rng = random.Random(seed)
     for _ in history(log, rng, 120):
@@ -119,7 +119,7 @@ def test_closed_and_incomplete_directories_are_read(root: Path, logs: Logs, seed
     assert visible(again) == expected
 
 
-def test_torn_tail_ends_the_log_where_recovery_would_truncate(root: Path, logs: Logs) -> None:
+def test_incompletely_written_batch_ends_a_segment_read_where_recovery_would_truncate(root: Path, logs: Logs) -> None:
     log = logs.new()
     for _ in range(12):
         put(log, 2)
@@ -137,7 +137,7 @@ def test_torn_tail_ends_the_log_where_recovery_would_truncate(root: Path, logs: 
     assert offsets(root) == list(range(log.log_end_offset))
 
 
-def test_damage_in_synced_data_is_reported(root: Path, logs: Logs) -> None:
+def test_segment_reader_reports_damage_in_synced_data(root: Path, logs: Logs) -> None:
     log = logs.new()
     for _ in range(40):
         put(log, 2)
@@ -154,7 +154,7 @@ def test_damage_in_synced_data_is_reported(root: Path, logs: Logs) -> None:
         offsets(root)
 
 
-def test_damaged_header_in_synced_data_is_reported(root: Path, logs: Logs) -> None:
+def test_segment_reader_reports_a_damaged_batch_header_in_synced_data(root: Path, logs: Logs) -> None:
     """A damaged header must not be treated as the end of the segment, because an open transaction may follow it."""
     log = logs.new()
     for _ in range(40):
@@ -171,7 +171,7 @@ def test_damaged_header_in_synced_data_is_reported(root: Path, logs: Logs) -> No
         Directory(str(root)).view("t", 0)
 
 
-def test_overlapping_segments_are_reported_as_damage(root: Path, logs: Logs) -> None:
+def test_segment_reader_reports_overlapping_segments_as_damage(root: Path, logs: Logs) -> None:
     """The broker truncates the log at the overlap when it starts after a crash (STO-06). A reader must not truncate silently."""
     log = logs.new()
     while len(log.segments) < 3:
@@ -184,7 +184,7 @@ def test_overlapping_segments_are_reported_as_damage(root: Path, logs: Logs) -> 
 
 @pytest.mark.parametrize("kind", HARMS)
 @pytest.mark.parametrize("at", [0, 1], ids=["closed segment", "active segment"])
-def test_damage_in_a_live_directory_fails_the_read(root: Path, logs: Logs, kind: str, at: int) -> None:
+def test_damage_in_a_live_directory_fails_the_segment_read(root: Path, logs: Logs, kind: str, at: int) -> None:
     """Valid batches follow the damage, so it is not a batch that is being appended."""
     log = logs.new(LogConfig(segment_bytes=2_000, index_interval_bytes=200))
     while len(log.segments) < 2 or log.active.size_bytes < 1_500:
@@ -204,7 +204,7 @@ def test_damage_in_a_live_directory_fails_the_read(root: Path, logs: Logs, kind:
         offsets(root)
 
 
-def test_log_shorter_than_its_recovery_point_is_damaged(root: Path, logs: Logs) -> None:
+def test_segment_reader_reports_a_log_that_ends_before_its_recovery_point(root: Path, logs: Logs) -> None:
     log = logs.new(LogConfig(segment_bytes=1 << 20))
     for _ in range(10):
         put(log)
@@ -216,7 +216,7 @@ def test_log_shorter_than_its_recovery_point_is_damaged(root: Path, logs: Logs) 
         offsets(root)
 
 
-def test_deleted_records_are_hidden_before_the_checkpoint_is_written(root: Path, logs: Logs) -> None:
+def test_segment_reader_hides_deleted_records_before_the_checkpoint_file_is_written(root: Path, logs: Logs) -> None:
     """Apache Kafka writes the checkpoint of log start offsets only once a minute."""
     log = logs.new()
     for _ in range(20):
@@ -225,7 +225,7 @@ def test_deleted_records_are_hidden_before_the_checkpoint_is_written(root: Path,
     assert offsets(root) == list(range(13, 40))
 
 
-def test_reader_continues_across_rolls_compaction_and_retention(root: Path, logs: Logs) -> None:
+def test_segment_reader_continues_across_rolls_compaction_and_retention(root: Path, logs: Logs) -> None:
     log = logs.new()
     for _ in range(30):
         put(log, 2)
@@ -240,7 +240,9 @@ def test_reader_continues_across_rolls_compaction_and_retention(root: Path, logs
     assert next(iter(read(splits[-1], ["offset"]))).num_rows
 
 
-def test_split_paths_do_not_depend_on_the_working_directory(root: Path, logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segment_split_paths_do_not_depend_on_the_working_directory(
+    root: Path, logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(logs.new(), 2)
     monkeypatch.chdir(root.parent)
     (split,) = plan(ReadRequest(root.name, "t"))
@@ -248,7 +250,7 @@ def test_split_paths_do_not_depend_on_the_working_directory(root: Path, logs: Lo
     assert next(iter(read(split, ["offset"]))).num_rows == 2
 
 
-def test_compacted_segments_are_read(root: Path, logs: Logs) -> None:
+def test_segment_reader_reads_compacted_segments(root: Path, logs: Logs) -> None:
     from tests.storage.test_log_cleaner import write
 
     config = LogConfig(segment_bytes=1_000, index_interval_bytes=100, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
@@ -269,7 +271,7 @@ def test_compacted_segments_are_read(root: Path, logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("how", ["emptied", "deleted", "all of its files deleted"])
-def test_missing_middle_segment_is_reported(root: Path, logs: Logs, how: str) -> None:
+def test_segment_reader_reports_a_missing_segment(root: Path, logs: Logs, how: str) -> None:
     log = logs.new()
     for _ in history(log, random.Random(5), 120):
         pass
@@ -304,7 +306,7 @@ def visible_records(log: Log) -> list[int]:
     return offsets
 
 
-def test_columns_and_timestamp_bounds_are_respected(root: Path, logs: Logs) -> None:
+def test_segment_read_respects_selected_columns_and_timestamp_bounds(root: Path, logs: Logs) -> None:
     log = logs.new()
     for n in range(40):
         put(log, 2, now_ms=NOW_MS + n * 10)
@@ -319,7 +321,7 @@ def test_columns_and_timestamp_bounds_are_respected(root: Path, logs: Logs) -> N
     assert offsets(root, is_committed=False) == list(range(80))
 
 
-def test_open_transactions_are_read_only_on_request(root: Path, logs: Logs) -> None:
+def test_segment_read_includes_open_transactions_only_on_request(root: Path, logs: Logs) -> None:
     log = logs.new()
     put(log, 2)
     put(log, 2, pid=1, epoch=0, sequence=0, transactional=True, implicit_add=True)
@@ -333,7 +335,7 @@ def test_open_transactions_are_read_only_on_request(root: Path, logs: Logs) -> N
     assert offsets(root, is_committed=False) == list(range(6))
 
 
-def test_invalid_read_options_are_explained(root: Path, logs: Logs) -> None:
+def test_invalid_options_of_a_segment_read_are_explained(root: Path, logs: Logs) -> None:
     log = logs.new()
     for _ in range(30):
         put(log, 2)
@@ -355,7 +357,7 @@ def test_invalid_read_options_are_explained(root: Path, logs: Logs) -> None:
         plan(ReadRequest(str(root), "t"))
 
 
-def test_partitions_in_several_log_directories_are_read(root: Path, logs: Logs) -> None:
+def test_segment_reader_reads_partitions_in_several_log_directories(root: Path, logs: Logs) -> None:
     put(logs.new(), 5)
     shutil.copytree(root / "t-0", root.parent / "second" / "t-2")
     both = f"{root}, {root.parent / 'second'}"
@@ -371,7 +373,7 @@ def test_partitions_in_several_log_directories_are_read(root: Path, logs: Logs) 
         plan(ReadRequest(both, "t"))
 
 
-def test_bound_options_have_the_connectors_names() -> None:
+def test_segment_read_accepts_offset_bounds_as_sparks_kafka_connector() -> None:
     assert parse_bounds('{"0": 5, "1": -2}', "startingOffsets") == {0: 5, 1: -2}
     assert parse_bounds('{"t": {"0": 5}}', "startingOffsets", "t") == {0: 5}
     for text in ('{"u": {"0": 5}}', "[]", "5", "x"):
@@ -379,7 +381,7 @@ def test_bound_options_have_the_connectors_names() -> None:
             parse_bounds(text, "startingOffsets", "t")
 
 
-def test_read_does_not_change_the_directory(root: Path, logs: Logs) -> None:
+def test_segment_read_does_not_change_the_directory(root: Path, logs: Logs) -> None:
     log = logs.new()
     for _ in history(log, random.Random(1), 60):
         pass

@@ -29,7 +29,7 @@ SPANS = st.dictionaries(st.integers(0, 9), st.tuples(st.integers(0, 100), st.int
 
 
 @given(SPANS, st.integers(1, 2_000))
-def test_bounded_batch_advances_every_partition(spans: dict[int, tuple[int, int]], most: int) -> None:
+def test_bounded_segment_stream_batch_advances_every_partition(spans: dict[int, tuple[int, int]], most: int) -> None:
     starts = {index: start for index, (start, _) in spans.items()}
     ends = {index: start + waiting for index, (start, waiting) in spans.items()}
     batch = bounded(starts, ends, most)
@@ -39,7 +39,7 @@ def test_bounded_batch_advances_every_partition(spans: dict[int, tuple[int, int]
     assert sum(batch[index] - starts[index] for index in ends) <= most + len(ends)
 
 
-def test_partitions_of_one_time_span_are_read_in_step() -> None:
+def test_bounded_segment_stream_reads_partitions_in_proportion_to_their_records() -> None:
     """Two partitions have records of the same hours. A partition with ten times as many records is read ten times as fast."""
     at, ends, batches = {0: 0, 1: 0}, {0: 10_000, 1: 1_000}, 0
     while at != ends:
@@ -78,7 +78,7 @@ def at(offset: int) -> dict[str, Any]:
     return told(offset, bytes(range(16)))
 
 
-def test_latest_offset_continues_from_the_previous_offset(root: Path) -> None:
+def test_latest_offset_of_a_segment_stream_continues_from_its_previous_offset(root: Path) -> None:
     started = stream(root)
     assert started.initialOffset() == at(0)
     assert [started.latestOffset() for _ in range(4)] == [at(20), at(40), at(50), at(50)]
@@ -107,20 +107,20 @@ def test_segment_stream_resumes_from_the_checkpoint(root: Path, tmp_path: Path) 
         stream(root).latestOffset()
 
 
-def test_source_shorter_than_the_checkpoint_is_refused(root: Path) -> None:
+def test_segment_stream_refuses_a_log_shorter_than_its_checkpoint(root: Path) -> None:
     with pytest.raises(PipelineError, match="t-0: the stream is at offset 40, and its source at 20: the log was recreated, or"):
         stream(root).partitions(at(40), at(20))
 
 
 @pytest.mark.parametrize("bound", ["0x", "-1", "many", "0"])
-def test_invalid_batch_bound_of_a_stream_is_refused(root: Path, bound: str) -> None:
+def test_segment_stream_refuses_an_invalid_batch_bound(root: Path, bound: str) -> None:
     options: dict[str, Any] = {"maxOffsetsPerTrigger": bound}
     with pytest.raises(PipelineError, match="maxOffsetsPerTrigger"):
         stream(root, **options)
 
 
 @pytest.mark.skipif(hasattr(DataSourceStreamReader, "getDefaultReadLimit"), reason="Spark 4.2 says where a stream is")
-def test_batch_bound_without_a_checkpoint_is_refused_before_the_stream_starts(root: Path) -> None:
+def test_segment_stream_refuses_a_batch_bound_without_a_checkpoint_at_start(root: Path) -> None:
     with pytest.raises(PipelineError, match="maxOffsetsPerTrigger needs the option checkpointLocation"):
         SegmentStream({"path": str(root), "subscribe": "t", "maxOffsetsPerTrigger": "20"}, ["offset"])
 
@@ -133,7 +133,7 @@ def is_now(root: Path, topic_id: bytes) -> None:
 
 
 @pytest.mark.parametrize("end", [10, 40, 50], ids=["fewer", "as many", "more"])
-def test_stream_over_a_recreated_topic_is_refused(root: Path, end: int) -> None:
+def test_segment_stream_over_a_recreated_topic_is_refused(root: Path, end: int) -> None:
     """Even if the new topic has more records than the old one, its records below the stream's offset would be skipped."""
     is_now(root, OLD)
     assert stream(root).initialOffset() == told(0, OLD)
@@ -151,19 +151,19 @@ def test_stream_over_a_recreated_topic_is_refused(root: Path, end: int) -> None:
     assert (splits[0].start, splits[-1].end) == (0, end)
 
 
-def test_bounded_stream_fails_when_its_source_is_shorter(root: Path) -> None:
+def test_bounded_segment_stream_fails_if_its_log_is_shorter_than_the_checkpoint(root: Path) -> None:
     with pytest.raises(PipelineError, match="the stream is at offset 70, and its source at 50"):
         stream(root).latestOffset(at(70), None)
 
 
-def test_offsets_without_topic_ids_are_accepted(root: Path) -> None:
+def test_segment_stream_accepts_checkpoint_offsets_without_topic_ids(root: Path) -> None:
     is_now(root, NEW)
     before = {"t": {"0": 20}}
     assert stream(root).latestOffset(before, None) == told(40, NEW)
     assert stream(root).partitions(before, told(40, NEW))
 
 
-def test_checkpoint_offsets_include_the_topic_id(root: Path, tmp_path: Path) -> None:
+def test_segment_stream_checkpoint_offsets_include_the_topic_id(root: Path, tmp_path: Path) -> None:
     (tmp_path / "cp" / "offsets").mkdir(parents=True)
     (tmp_path / "cp" / "metadata").write_text('{"id":"q"}')
     (tmp_path / "cp" / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(told(20, OLD))}")
@@ -173,7 +173,7 @@ def test_checkpoint_offsets_include_the_topic_id(root: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("bound", [{}, {"maxOffsetsPerTrigger": "20"}], ids=["unbounded", "bounded"])
-def test_new_stream_begins_at_its_first_requested_end(root: Path, tmp_path: Path, bound: dict[str, str]) -> None:
+def test_new_segment_stream_begins_at_the_end_that_spark_requested_first(root: Path, tmp_path: Path, bound: dict[str, str]) -> None:
     """Spark calls latestOffset before initialOffset on a new stream, and records are appended in between."""
     (tmp_path / "cp" / "offsets").mkdir(parents=True)
     (tmp_path / "cp" / "metadata").write_text('{"id":"q"}')

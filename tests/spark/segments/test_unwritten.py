@@ -37,7 +37,7 @@ def stream(broker: Broker, topic: str, **options: str) -> SegmentStream:
     return SegmentStream({"path": str(broker.data_dir), "subscribe": topic, "startingOffsets": "earliest", **options}, ["offset"])
 
 
-def test_partitions_without_records_have_no_rows(broker: Broker) -> None:
+def test_segment_read_of_partitions_without_records_has_no_rows(broker: Broker) -> None:
     assert planned(broker, "empty") == []
     assert planned(broker, "empty", starting_timestamp_ms=0) == []
     assert [split.partition for split in planned(broker, "partly")] == [1]
@@ -49,7 +49,7 @@ def test_partitions_without_records_have_no_rows(broker: Broker) -> None:
         planned(broker, "none")
 
 
-def test_stream_begins_at_the_first_record_of_an_empty_topic(broker: Broker) -> None:
+def test_segment_stream_of_an_empty_topic_begins_at_its_first_record(broker: Broker) -> None:
     empty = stream(broker, "empty")
     begin = empty.initialOffset()
     assert begin == {"empty": {"0": 0, "1": 0}}
@@ -60,7 +60,7 @@ def test_stream_begins_at_the_first_record_of_an_empty_topic(broker: Broker) -> 
     assert list(stream(broker, "partly", partitions="0,1").initialOffset()["partly"]) == ["0", "1"]
 
 
-def test_deleted_topic_is_not_read_as_an_empty_topic(broker: Broker) -> None:
+def test_segment_reader_does_not_read_a_deleted_topic_as_empty(broker: Broker) -> None:
     with KafkaClient(broker.bootstrap) as client:
         client.delete_topic("empty")
     with pytest.raises(PipelineError, match="no partition of topic 'empty' is in"):
@@ -70,14 +70,14 @@ def test_deleted_topic_is_not_read_as_an_empty_topic(broker: Broker) -> None:
         planned(broker, "empty", partitions=(1,))
 
 
-def test_missing_directory_of_a_written_partition_is_reported(broker: Broker) -> None:
+def test_segment_reader_reports_the_missing_directory_of_a_written_partition(broker: Broker) -> None:
     broker.stop()
     shutil.rmtree(Path(broker.data_dir) / "partly-1")
     with pytest.raises(PipelineError, match="partly-1 is missing, but the partition had records; restore it"):
         planned(broker, "partly")
 
 
-def test_missing_directory_in_another_log_directory_is_reported(broker: Broker, tmp_path: Path) -> None:
+def test_segment_reader_reports_a_partition_directory_missing_in_another_log_directory(broker: Broker, tmp_path: Path) -> None:
     broker.stop()
     data, other = Path(broker.data_dir), tmp_path / "other"
     other.mkdir()
@@ -88,6 +88,6 @@ def test_missing_directory_in_another_log_directory_is_reported(broker: Broker, 
         plan(ReadRequest(f"{data},{other}", "partly"))
 
 
-def test_read_without_splits_has_no_rows(broker: Broker) -> None:
+def test_segment_stream_read_without_splits_has_no_rows(broker: Broker) -> None:
     assert EMPTY.start == EMPTY.end
     assert list(stream(broker, "empty").read(None)) == []

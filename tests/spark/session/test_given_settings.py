@@ -16,7 +16,7 @@ spark.eventLog.dir: hdfs://host:1/a=b
 """
 
 
-def test_defaults_file_is_parsed_like_in_spark() -> None:
+def test_spark_defaults_file_is_parsed_like_in_spark() -> None:
     assert parse_defaults(DEFAULTS) == {
         "spark.ui.enabled": "true",
         "spark.sql.shuffle.partitions": "7",

@@ -11,7 +11,7 @@ from ottla.spark.session.session import SPARKS_OWN
 
 
 @pytest.mark.parametrize("package", SPARKS_OWN)
-def test_excluded_packages_are_bundled_with_spark(package: str) -> None:
+def test_excluded_jar_packages_are_bundled_with_spark(package: str) -> None:
     pyspark = pytest.importorskip("pyspark")
     jars = [jar.name for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar")]
     artifact = re.escape(package.partition(":")[2])

@@ -41,20 +41,20 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "_PAUSE_S", 0.0)
 
 
-def test_stage_that_ran_once_is_accepted() -> None:
+def test_sink_accepts_a_stage_that_ran_once() -> None:
     check_attempts(spark(Tracker((0, 2, 2))), [3])
     check_attempts(spark(Tracker(None, (0, 0, 2), (0, 1, 2), (0, 2, 2))), [3])
     check_attempts(spark(Tracker(None)), [])
 
 
 @pytest.mark.parametrize("said", [[(1, 0, 2)], [(0, 1, 2), (1, 1, 1)], [None, (2, 2, 2)]])
-def test_repeated_stage_is_refused(said: list[tuple[int, int, int] | None]) -> None:
+def test_sink_refuses_a_repeated_stage(said: list[tuple[int, int, int] | None]) -> None:
     with pytest.raises(RuntimeError, match="stage 3 was restarted"):
         check_attempts(spark(Tracker(*said)), [3])
 
 
 @pytest.mark.parametrize("said", [None, (0, 1, 2)])
-def test_unknown_stage_attempts_are_refused(said: tuple[int, int, int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sink_refuses_unknown_stage_attempts(said: tuple[int, int, int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "TIMEOUT_S", 0.0)
     with pytest.raises(RuntimeError, match="Spark does not report whether stage 3 was restarted"):
         check_attempts(spark(Tracker(said)), [3])
@@ -73,7 +73,7 @@ def test_unknown_stage_attempts_are_refused(said: tuple[int, int, int] | None, m
         ("spark://here:7077", "1", True),
     ],
 )
-def test_masters_without_stage_retries_are_recognized(master: str, attempts: str | None, is_once: bool) -> None:
+def test_spark_masters_without_stage_retries_are_recognized(master: str, attempts: str | None, is_once: bool) -> None:
     """A master within the driver's process loses no shuffle files. local-cluster has separate executors."""
     settings = {"spark.stage.maxConsecutiveAttempts": attempts}
     context = SimpleNamespace(master=master, getConf=lambda: settings)
@@ -84,7 +84,7 @@ def test_masters_without_stage_retries_are_recognized(master: str, attempts: str
 
 
 @pytest.mark.parametrize(("setting", "is_refused"), [("true", True), ("TRUE", True), ("false", False), (None, False)])
-def test_spark_connect_server_with_speculation_is_refused(setting: str | None, is_refused: bool) -> None:
+def test_sink_refuses_a_spark_connect_server_with_speculation(setting: str | None, is_refused: bool) -> None:
     """Each copy of a task would fail, and after four failures Spark would abort the batch. Only a classic session can disable
     copies for the tasks of the sink."""
     conf = SimpleNamespace(get=lambda name, default: default if setting is None else setting)
@@ -107,7 +107,7 @@ def running(conf: LiveConf, application: str = "app") -> Any:
     return SimpleNamespace(sparkContext=SimpleNamespace(_jsc=java, applicationId=application))
 
 
-def test_copies_of_slow_tasks_are_disabled_while_any_sink_writes() -> None:
+def test_speculative_task_copies_are_disabled_while_any_sink_writes() -> None:
     conf, other = LiveConf({"spark.speculation": "true"}), LiveConf({"spark.speculation": "true"})
     with pytest.raises(ValueError, match="a failed job"), without_copies(running(conf)):
         with without_copies(running(conf)):
@@ -119,14 +119,14 @@ def test_copies_of_slow_tasks_are_disabled_while_any_sink_writes() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"spark.speculation": "false"}])
-def test_disabled_copies_stay_disabled(settings: dict[str, str]) -> None:
+def test_speculative_task_copies_disabled_by_the_user_stay_disabled(settings: dict[str, str]) -> None:
     conf = LiveConf(settings)
     with without_copies(running(conf, "quiet")):
         pass
     assert conf == settings
 
 
-def test_two_tasks_for_one_partition_are_refused() -> None:
+def test_sink_refuses_two_tasks_for_one_partition() -> None:
     written = [Written("a", 0, 5, 50), Written("a", 1, 5, 50), Written("b", 0, 5, 50)]
     check_alone(written, "advice")
     with pytest.raises(PipelineError, match="two tasks wrote to a-1, so the batch is aborted: advice"):

@@ -98,7 +98,7 @@ def write(leader: Leader, *batches: tuple[int, int]) -> None:
         ConnectionError("gone"),
     ],
 )
-def test_retriable_errors_are_retried(clock: Clock, code: int | OSError) -> None:
+def test_batch_sender_retries_retriable_errors(clock: Clock, code: int | OSError) -> None:
     write(Leader(code, code, Code.NONE), (0, 0), (0, 1))
     assert clock.now_s < 1
 
@@ -110,13 +110,13 @@ def test_retriable_errors_are_retried(clock: Clock, code: int | OSError) -> None
         (ConnectionError("gone"), r"writing to t-0: not done within 30 s \(gone\)"),
     ],
 )
-def test_persistent_error_fails_at_the_deadline(clock: Clock, code: int | OSError, line: str) -> None:
+def test_batch_sender_raises_a_persistent_error_at_the_deadline(clock: Clock, code: int | OSError, line: str) -> None:
     with pytest.raises(PipelineError, match=line):
         write(Leader(code), (0, 0))
     assert clock.now_s == pytest.approx(30, abs=1)
 
 
-def test_every_batch_has_its_own_deadline(clock: Clock) -> None:
+def test_every_batch_of_the_batch_sender_has_its_own_deadline(clock: Clock) -> None:
     """The time that one batch spends on retries does not shorten the deadline of the next batch."""
     codes: list[int] = [Code.NOT_ENOUGH_REPLICAS] * 400
     of = sender(Leader(*codes, Code.NONE, *codes, Code.NONE))
@@ -137,17 +137,17 @@ def test_every_batch_has_its_own_deadline(clock: Clock) -> None:
         (32_000, BrokerRefused, "error 32000"),
     ],
 )
-def test_non_retriable_errors_are_raised_at_once(clock: Clock, code: int, kind: type[Exception], line: str) -> None:
+def test_batch_sender_raises_non_retriable_errors_at_once(clock: Clock, code: int, kind: type[Exception], line: str) -> None:
     with pytest.raises(kind, match=line):
         write(Leader(code), (0, 0))
     assert clock.now_s == 0
 
 
-def test_duplicate_error_after_a_retry_is_success(clock: Clock) -> None:
+def test_duplicate_sequence_error_after_a_retry_is_success(clock: Clock) -> None:
     write(Leader(ConnectionError("gone"), Code.DUPLICATE_SEQUENCE_NUMBER), (0, 0))
 
 
-def test_duplicate_error_without_a_retry_is_an_error(clock: Clock) -> None:
+def test_duplicate_sequence_error_without_a_retry_is_an_error(clock: Clock) -> None:
     """Another writer of this transaction used the sequence number: its batch is stored, and this task's batch is not."""
     with pytest.raises(MustAbort, match="t-0 has a batch of sequence 0 that this task has sent only once"):
         write(Leader(Code.DUPLICATE_SEQUENCE_NUMBER), (0, 0))

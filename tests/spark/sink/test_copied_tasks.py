@@ -31,7 +31,7 @@ def batch() -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def test_copies_of_a_slow_task_write_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_speculative_copies_of_a_slow_task_write_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     attempt = threading.local()
     monkeypatch.setattr(row_writing, "prepare", lambda: None)
     monkeypatch.setattr("pyspark.TaskContext.get", lambda: SimpleNamespace(attemptNumber=lambda: attempt.number, stageId=lambda: 7))

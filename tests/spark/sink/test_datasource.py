@@ -102,7 +102,9 @@ def test_committed_records_are_copied_once_across_restarts(copying: Copying, bro
     assert broker.describe_transaction("copy").state != "Ongoing"
 
 
-def test_configurations_without_exactly_once_are_refused(copying: Copying, broker: Broker, tmp_path: Path) -> None:
+def test_spark_configurations_without_exactly_once_are_refused_by_the_ottla_format(
+    copying: Copying, broker: Broker, tmp_path: Path
+) -> None:
     fill(broker, 0, 100)
     with pytest.raises(Exception, match=r"format\('ottla'\) needs the result of ottla\.spark\.arranged"):
         copying.run(arrange=False)
@@ -166,7 +168,7 @@ def test_segment_stream_batches_stay_bounded_after_a_restart(spark: Any, broker:
     assert max(counts) <= 150 + PARTITIONS
 
 
-def test_source_without_records_has_no_rows(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_segment_source_without_records_has_no_rows(spark: Any, broker: Broker, tmp_path: Path) -> None:
     """A source without records: an empty topic, deleted records, or a start after the last record. Spark's own source also gives no
     rows."""
     ottla.spark.register(spark)

@@ -98,7 +98,7 @@ def count(world: World, topic: str) -> list[int]:
     return counts
 
 
-def test_batch_is_written_atomically_and_once(broker: Broker, world: World) -> None:
+def test_sink_writes_a_batch_atomically_and_once(broker: Broker, world: World) -> None:
     sink = stream(broker)
     assert sink.start() is None
     for batch in range(3):
@@ -113,7 +113,7 @@ def test_batch_is_written_atomically_and_once(broker: Broker, world: World) -> N
         assert count(world, topic) == [4 * ROWS] * PARTITIONS
 
 
-def test_failed_task_aborts_the_whole_batch(broker: Broker, world: World) -> None:
+def test_failed_sink_task_aborts_the_whole_batch(broker: Broker, world: World) -> None:
     sink = stream(broker)
     sink.start()
 
@@ -139,7 +139,7 @@ def test_fenced_stream_stops_and_leaves_no_records(broker: Broker, world: World)
     assert count(world, "out") == [2 * ROWS] * PARTITIONS
 
 
-def test_task_of_an_ended_transaction_writes_no_records(broker: Broker, world: World) -> None:
+def test_sink_task_of_an_ended_transaction_writes_no_records(broker: Broker, world: World) -> None:
     sink = stream(broker)
     sink.start()
     zombie: list[TaskWriter] = []
@@ -161,7 +161,7 @@ STATES = ("before a record", "in the middle", "before the mark", "before the end
 
 
 @pytest.mark.parametrize("at", STATES)
-def test_kill_of_the_broker_loses_and_duplicates_no_records(
+def test_broker_kill_during_sink_batches_loses_and_duplicates_no_records(
     broker: Broker, world: World, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = stream(broker)
@@ -216,7 +216,7 @@ def test_consumer_group_tools_show_the_input_offsets_of_a_pipeline(broker: Broke
     assert stream(broker).start() == Mark("q", 0, "run", "x", offsets=2)
 
 
-def test_lost_progress_stops_the_stream(broker: Broker, world: World) -> None:
+def test_lost_progress_record_stops_the_stream(broker: Broker, world: World) -> None:
     """The group was deleted or has expired, so it is unknown which batches were committed."""
     sink = stream(broker)
     sink.start()
@@ -229,7 +229,7 @@ def test_lost_progress_stops_the_stream(broker: Broker, world: World) -> None:
     assert count(world, "out") == [10] * PARTITIONS
 
 
-def test_empty_batch_commits_its_progress(broker: Broker, world: World) -> None:
+def test_empty_spark_batch_commits_its_progress_record(broker: Broker, world: World) -> None:
     sink = stream(broker)
     sink.start()
 
@@ -242,7 +242,7 @@ def test_empty_batch_commits_its_progress(broker: Broker, world: World) -> None:
     assert stream(broker).start() == Mark("q", 0, "run", offsets=1)
 
 
-def test_expired_transactional_id_is_initialized_again() -> None:
+def test_sink_initializes_an_expired_transactional_id_again() -> None:
     with Broker(clock="manual") as broker:
         for topic in ("out", "log"):
             broker.create_topic(topic, partitions=PARTITIONS, configs={"retention.ms": "-1"})
@@ -370,7 +370,9 @@ def test_driver_writer_reads_the_limits_of_topics_that_it_has_not_written_before
     assert len(broker.records("small")) == 100
 
 
-def test_failed_abort_loses_and_duplicates_no_records(broker: Broker, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_abort_of_a_sink_batch_loses_and_duplicates_no_records(
+    broker: Broker, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The transaction is still open and has used sequence numbers: other records with them would be dropped as duplicates."""
     sink = stream(broker)
     sink.start()

@@ -98,7 +98,7 @@ def test_aborted_batch_leaves_the_stream_unchanged(stream: ExactlyOnce[int]) -> 
         (nothing, {"commit": KeyboardInterrupt()}, KeyboardInterrupt),
     ],
 )
-def test_unknown_outcome_initializes_the_id_again(
+def test_unknown_outcome_of_a_batch_initializes_the_transactional_id_again(
     transaction: Coordinated,
     stream: ExactlyOnce[int],
     tasks: Tasks[int],
@@ -118,14 +118,16 @@ def test_unknown_outcome_initializes_the_id_again(
     assert stream.write("q", 0, nothing, ENDS).is_replay == ("commit" in fails)
 
 
-def test_failed_init_is_retried_with_the_next_batch(transaction: Coordinated, stream: ExactlyOnce[int]) -> None:
+def test_failed_init_producer_id_of_a_stream_is_retried_with_the_next_batch(
+    transaction: Coordinated, stream: ExactlyOnce[int]
+) -> None:
     transaction.fails = {"begin": PipelineError("no broker answers")}
     with pytest.raises(PipelineError):
         stream.start()
     assert not stream.is_settled
 
 
-def test_timed_out_batch_is_not_reported_as_fenced(transaction: Coordinated) -> None:
+def test_spark_batch_beyond_the_transaction_timeout_is_not_reported_as_fenced(transaction: Coordinated) -> None:
     times = iter([0.0, 1.5, 2.0, 2.4])
     stream = ExactlyOnce(transaction, "run", timeout_ms=1_000, now_s=lambda: next(times))
     stream.start()
@@ -136,7 +138,7 @@ def test_timed_out_batch_is_not_reported_as_fenced(transaction: Coordinated) -> 
         stream.write("q", 0, failing(Fenced("shop")), ENDS)
 
 
-def test_transaction_time_counts_from_the_given_begin(transaction: Coordinated) -> None:
+def test_reported_duration_of_a_batch_counts_from_its_begin_time(transaction: Coordinated) -> None:
     stream = ExactlyOnce(transaction, "run", timeout_ms=1_000, now_s=lambda: 101.5)
     stream.start()
     transaction.fails = {"mark": Fenced("shop")}

@@ -78,7 +78,7 @@ def stream(spark: Any, tmp_path: Path) -> Iterator[Stream]:
         yield Stream(spark, broker, tmp_path)
 
 
-def test_function_may_skip_an_empty_batch(stream: Stream, caplog: pytest.LogCaptureFixture) -> None:
+def test_foreach_batch_function_may_skip_an_empty_batch(stream: Stream, caplog: pytest.LogCaptureFixture) -> None:
     """Batch 0 of a topic without records is empty, and the stream also continues after a restart."""
 
     def function(frame: Any, batch: int) -> None:
@@ -131,7 +131,7 @@ def test_skipped_batches_are_refused_when_configured(stream: Stream) -> None:
 
 
 @pytest.mark.parametrize("batches", [1, 2])
-def test_repeated_batch_is_not_written_twice_after_its_group_is_deleted(stream: Stream, batches: int) -> None:
+def test_repeated_spark_batch_is_not_written_twice_after_its_group_is_deleted(stream: Stream, batches: int) -> None:
     stream.add(batches)
     stream.run(stream.sink())
     stream.forget_last_commit()
@@ -143,7 +143,7 @@ def test_repeated_batch_is_not_written_twice_after_its_group_is_deleted(stream: 
     assert stream.written() == list(range(stream.sent))
 
 
-def test_repeated_batch_with_unknown_progress_is_refused(stream: Stream) -> None:
+def test_repeated_spark_batch_with_unknown_progress_is_refused(stream: Stream) -> None:
     stream.add(2)
     stream.run(stream.sink(progress_topic="none"))
     stream.forget_last_commit()
@@ -153,7 +153,7 @@ def test_repeated_batch_with_unknown_progress_is_refused(stream: Stream) -> None
     assert stream.written() == list(range(stream.sent))
 
 
-def test_swallowed_error_ends_the_stream_at_the_next_batch(stream: Stream) -> None:
+def test_swallowed_sink_error_ends_the_stream_at_the_next_batch(stream: Stream) -> None:
     """The function given to foreachBatch swallows the sink's error. A later batch is refused even by a new sink."""
     errors: list[str] = []
 
@@ -201,7 +201,7 @@ def test_stream_continues_in_the_same_process_after_the_newer_checkpoint_is_rest
     assert stream.written() == list(range(stream.sent))
 
 
-def test_swallowed_error_of_a_second_frame_ends_the_stream(stream: Stream) -> None:
+def test_swallowed_sink_error_of_a_second_frame_ends_the_stream(stream: Stream) -> None:
     sink = stream.sink()
     errors: list[str] = []
 

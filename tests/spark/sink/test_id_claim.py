@@ -69,7 +69,7 @@ class Stream:
         self.tasks(self.sink._transaction.producer)
 
 
-def test_second_stream_is_refused_during_the_first_batch_of_another(cluster: BrokerConnections) -> None:
+def test_second_stream_with_the_transactional_id_is_refused_during_the_first_batch(cluster: BrokerConnections) -> None:
     first, second = Stream(cluster, "a", "q1"), Stream(cluster, "a", "q2")
     first.start()
     first.leave_open()
@@ -101,7 +101,9 @@ def test_stream_without_writes_does_not_block_other_streams(cluster: BrokerConne
     assert second.sink.start() == Mark("q2", 0, "run", offsets=2)
 
 
-def test_open_transaction_blocks_other_streams_until_its_timeout(cluster: BrokerConnections, broker: Broker) -> None:
+def test_open_transaction_of_a_killed_stream_blocks_other_streams_until_its_timeout(
+    cluster: BrokerConnections, broker: Broker
+) -> None:
     killed = Stream(cluster, "d", "q1", timeout_ms=10_000)
     killed.start()
     killed.leave_open()
@@ -123,7 +125,7 @@ def test_unclaimed_open_transaction_blocks_a_new_stream(cluster: BrokerConnectio
     assert state_of(cluster, "never") is None
 
 
-def test_claim_does_not_count_as_committed_progress(cluster: BrokerConnections) -> None:
+def test_claim_of_a_transactional_id_does_not_count_as_committed_progress(cluster: BrokerConnections) -> None:
     stream = Stream(cluster, "f", "q1")
     stream.start()
     assert stream.sink.start() == Mark("q1", NO_BATCH, "run", offsets=0)
@@ -131,7 +133,7 @@ def test_claim_does_not_count_as_committed_progress(cluster: BrokerConnections) 
         stream.write(3)
 
 
-def test_first_batch_after_skipped_batches_claims_a_new_id(cluster: BrokerConnections) -> None:
+def test_first_batch_after_skipped_batches_claims_a_new_transactional_id(cluster: BrokerConnections) -> None:
     """A claim states that nothing was committed with the id. That is certain only if the batch is new."""
     name, at = "g", Mark("q1", NO_BATCH, "run", offsets=0)
     claim_id(cluster, name, "q1", 2)

@@ -64,7 +64,7 @@ def numbers(tmp_path: Path) -> Iterator[Numbers]:
         yield Numbers(broker, tmp_path)
 
 
-def test_small_batch_needs_few_jvm_calls(spark: Any, numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sink_writes_a_small_batch_with_few_jvm_calls(spark: Any, numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     counting: set[int] = set()
     send = JavaClient.send_command
@@ -147,7 +147,7 @@ def test_two_streams_with_their_own_sinks_alternate(spark: Any, numbers: Numbers
     assert numbers.written() == numbers.written("other") == list(range(3 * BATCH_RECORDS))
 
 
-def test_batches_may_have_different_columns(spark: Any, numbers: Numbers) -> None:
+def test_sink_batches_may_have_different_columns(spark: Any, numbers: Numbers) -> None:
     sink = numbers.sink()
     changes: list[list[str]] = [
         ["key", "value"],

@@ -91,7 +91,7 @@ def test_idle_stream_keeps_its_progress_for_months(broker: Broker, by_driver: bo
     assert len(broker.records(name)) == 3
 
 
-def test_progress_expires_without_renewal(broker: Broker) -> None:
+def test_progress_in_a_group_expires_without_renewal(broker: Broker) -> None:
     broker.create_topic("forgotten", partitions=1, configs={"retention.ms": "-1"})
     Stream(broker, "forgotten").start(0).write(0)
     broker.clock.advance("8d")
@@ -116,7 +116,7 @@ def test_fenced_stream_does_not_renew_its_progress(broker: Broker) -> None:
     assert not new.write(2)
 
 
-def test_failed_renewal_is_retried(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_progress_renewal_is_retried(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     broker.create_topic("failed", partitions=1, configs={"retention.ms": "-1"})
     stream = Stream(broker, "failed").start(0)
     stream.write(0)
@@ -138,7 +138,7 @@ def test_failed_renewal_is_retried(broker: Broker, monkeypatch: pytest.MonkeyPat
     assert not Stream(broker, "failed").start(1).write(1)
 
 
-def test_fencing_found_by_a_renewal_fails_the_next_batch(broker: Broker) -> None:
+def test_fencing_found_by_a_progress_renewal_fails_the_next_batch(broker: Broker) -> None:
     broker.create_topic("met", partitions=1)
     old = Stream(broker, "met").start(0)
     old.write(0)
@@ -149,7 +149,7 @@ def test_fencing_found_by_a_renewal_fails_the_next_batch(broker: Broker) -> None
     assert not new.write(1)
 
 
-def test_offsets_of_a_deleted_topic_are_not_renewed(broker: Broker) -> None:
+def test_progress_renewal_omits_offsets_of_a_deleted_topic(broker: Broker) -> None:
     """The next start detects the recreated topic by its missing offsets."""
     broker.create_topic("anew", partitions=1)
     stream = Stream(broker, "anew").start(0)
@@ -168,7 +168,7 @@ def test_progress_is_not_renewed_before_the_first_batch(broker: Broker) -> None:
     assert state_of(stream.cluster, "first") == "Empty"
 
 
-def test_renewal_thread_ends_with_its_last_stream() -> None:
+def test_progress_renewal_thread_ends_with_its_last_stream() -> None:
     calls: list[int] = []
     renewing = Renewing(lambda: calls.append(1) or len(calls) < 3, every_s=0.001)  # type: ignore[func-returns-value]
     renewing.thread.join(60)

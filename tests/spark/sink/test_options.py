@@ -20,7 +20,7 @@ def test_unset_sink_options_have_defaults() -> None:
     assert options.run != parse_options(LEAST).run
 
 
-def test_spark_and_producer_option_names_are_accepted() -> None:
+def test_sink_accepts_option_names_of_spark_and_of_producers() -> None:
     options = parse_options(
         LEAST
         | {
@@ -77,7 +77,7 @@ def test_missing_sink_options_are_reported(missing: str) -> None:
         parse_options({name: value for name, value in LEAST.items() if name != missing})
 
 
-def test_option_values_are_converted_like_in_spark() -> None:
+def test_sink_option_values_are_converted_like_in_spark() -> None:
     """A number is converted to text, and an option with the value None counts as unset."""
     options = parse_options(
         {**LEAST, "transactional.id": 7, "run.id": 12, "transaction.timeout.ms": 60_000, "topic": None, "writer": None}
@@ -86,5 +86,5 @@ def test_option_values_are_converted_like_in_spark() -> None:
     assert options.writer == "tasks"
 
 
-def test_topic_and_topics_options_exclude_each_other() -> None:
+def test_topic_and_topics_options_of_the_sink_exclude_each_other() -> None:
     assert parse_options({**LEAST, "topic": "b", "topics": "a,b"}).topics == ("b",)

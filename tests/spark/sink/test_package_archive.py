@@ -22,7 +22,7 @@ TASK_MODULES = (
 )
 
 
-def test_archive_contains_every_module_that_it_imports(tmp_path: Path) -> None:
+def test_package_archive_for_workers_contains_every_module_that_it_imports(tmp_path: Path) -> None:
     with zipfile.ZipFile(package_archive(tmp_path)) as archive:
         sources = {name: archive.read(name).decode() for name in archive.namelist()}
     modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in sources}
@@ -38,7 +38,7 @@ def test_archive_contains_every_module_that_it_imports(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_archive_contains_the_modules_that_tasks_import(tmp_path: Path) -> None:
+def test_package_archive_for_workers_contains_the_modules_that_tasks_import(tmp_path: Path) -> None:
     """Python runs with -S, which ignores an editable installation that could supply missing modules."""
     dependencies = Path(crc32c.__file__).parent.parent
     script = (

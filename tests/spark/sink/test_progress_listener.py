@@ -10,7 +10,7 @@ from ottla.spark.sink.progress_listener import progress_of
 REPORT = BatchReport(batch=3, records=7, by_topic={"a": 4, "dead": 3}, commit_ms=2.5, epoch=9)
 
 
-def test_progress_combines_spark_and_sink_reports() -> None:
+def test_progress_listener_combines_reports_of_spark_and_the_sink() -> None:
     """The fields are those of StreamingQueryProgress in Spark 4."""
     fields: dict[str, Any] = {
         "batchId": 3,
@@ -32,6 +32,6 @@ def test_progress_combines_spark_and_sink_reports() -> None:
     assert (progress.late, progress.repeated, progress.dead_letters) == (2, 5, 3)
 
 
-def test_missing_fields_of_a_progress_report_are_zero() -> None:
+def test_missing_fields_of_a_spark_progress_report_are_zero() -> None:
     progress = progress_of(REPORT, {"numInputRows": 0, "sources": []})
     assert (progress.rows_per_second, progress.behind, progress.late, progress.dead_letters) == (0.0, 0, 0, 0)

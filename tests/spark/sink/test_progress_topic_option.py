@@ -124,13 +124,13 @@ def test_progress_of_an_input_of_another_cluster_is_stored_at_the_output_topic(
     assert committed_offsets(broker.bootstrap, name, options.get("progress_topic")) == '{"far": {"0": 8}}'
 
 
-def test_output_topic_with_fewer_partitions_is_not_the_input(broker: Broker) -> None:
+def test_progress_is_stored_at_the_output_topic_if_the_input_topic_has_too_few_partitions(broker: Broker) -> None:
     stream = Stream(broker, "fewer", topic="out")
     stream.write(0, InputEnds('{"narrow":{"0":1,"1":1}}', {("narrow", 0): 1, ("narrow", 1): 1}))
     assert stream.stands_at() == "out"
 
 
-def test_input_of_the_same_cluster_shows_its_lag(broker: Broker) -> None:
+def test_group_of_a_stream_shows_the_lag_of_an_input_topic_in_the_same_cluster(broker: Broker) -> None:
     stream = Stream(broker, "near", topic="out")
     stream.write(0, reads(**{"in": 5}))
     assert stream.stands_at() == "in"
@@ -143,7 +143,7 @@ def test_input_of_the_same_cluster_shows_its_lag(broker: Broker) -> None:
     assert committed_offsets(broker.bootstrap, "near-named") == '{"in": {"0": 5, "1": -2}}'
 
 
-def test_rows_with_topics_require_the_mark_topic_option(broker: Broker) -> None:
+def test_stream_with_a_topic_column_and_no_input_topic_requires_the_mark_topic_option(broker: Broker) -> None:
     stream = Stream(broker, "unnamed")
     for ends in (reads(far=7), InputEnds('{"logOffset":3}')):
         with pytest.raises(PipelineError, match=r"reads no topic of .* give with mark\.topic"):
@@ -160,7 +160,7 @@ def test_unusable_mark_topic_is_refused_before_any_write(broker: Broker, topic: 
     assert read_mark(stream.cluster, group_of("refused")) is None
 
 
-def test_progress_stays_at_its_topic_when_options_change(broker: Broker) -> None:
+def test_stored_progress_stays_at_its_topic_if_options_change(broker: Broker) -> None:
     """The last progress record determines the topic, even if the options now list another topic first."""
     Stream(broker, "kept", topics="out,other").write(0, InputEnds('{"logOffset":0}'))
     broker.create_topic("a-first", partitions=1)
@@ -173,7 +173,7 @@ def test_progress_stays_at_its_topic_when_options_change(broker: Broker) -> None
     assert nameless.stands_at() == "out"
 
 
-def test_recreated_input_topic_is_reported(broker: Broker) -> None:
+def test_sink_reports_a_recreated_input_topic(broker: Broker) -> None:
     """The recreated topic's offsets are deleted, but the group still has other topics' offsets and the progress record."""
     for topic in ("a-in", "b-in"):
         broker.create_topic(topic, partitions=1)
@@ -192,7 +192,7 @@ def test_recreated_input_topic_is_reported(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
-def test_progress_topic_detects_recreated_topics_by_id(broker: Broker, writer: str) -> None:
+def test_progress_record_detects_recreated_input_topics_by_topic_id(broker: Broker, writer: str) -> None:
     """The group's offsets are deleted with the topic, but the progress topic is not. The new topic has more records."""
     name, options = f"anew-logged-{writer}", {"topic": "out", "progress_topic": "anew-log", "writer": writer}
     for topic in ("e-in", "f-in"):
@@ -227,7 +227,7 @@ def test_progress_topic_detects_recreated_topics_by_id(broker: Broker, writer: s
 
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
 @pytest.mark.parametrize("while_writing", [False, True])
-def test_topic_recreated_during_the_stream_is_detected(broker: Broker, writer: str, while_writing: bool) -> None:
+def test_input_topic_recreated_during_the_stream_is_detected(broker: Broker, writer: str, while_writing: bool) -> None:
     """The topic is recreated between two batches or during a batch. A progress topic is not needed to detect it."""
     topic, name = f"i-in-{writer}-{while_writing}", f"anew-running-{writer}-{while_writing}"
     broker.create_topic(topic, partitions=1)
@@ -264,7 +264,7 @@ def test_progress_record_of_an_older_version_has_no_topic_ids(broker: Broker) ->
     InputTopics(stream.cluster).check(["h-in", "nowhere"])
 
 
-def test_missing_offsets_are_detected_by_number_if_input_is_a_digest(broker: Broker) -> None:
+def test_skipped_input_without_offsets_is_detected_by_batch_number(broker: Broker) -> None:
     for topic in ("c-in", "d-in"):
         broker.create_topic(topic, partitions=1)
     ends = InputEnds("sha256:0", {("c-in", 0): 1, ("d-in", 0): 1})

@@ -65,7 +65,7 @@ def committed(connecting: Connecting, prefix: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_tasks_write_in_a_shared_transaction(secured: Secured, way: str) -> None:
+def test_sink_tasks_write_to_a_secured_cluster_in_a_shared_transaction(secured: Secured, way: str) -> None:
     connecting = Connecting.parse(secured.options(way))
     name = f"tasks-{way}"
 
@@ -88,7 +88,7 @@ def test_tasks_write_in_a_shared_transaction(secured: Secured, way: str) -> None
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_driver_writes_in_its_own_transaction(secured: Secured, way: str) -> None:
+def test_sink_driver_writes_to_a_secured_cluster_in_a_transaction(secured: Secured, way: str) -> None:
     connecting = Connecting.parse(secured.options(way))
     name = f"driver-{way}"
     rows = [("out", None, f"{name}-{n:05d}".encode(), [], None) for n in range(ROWS)]
@@ -118,7 +118,9 @@ def _jaas(module: str, password: str) -> str:
 
 
 @pytest.mark.parametrize(("options", "says"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
-def test_refused_authentication_is_explained(secured: Secured, options: Callable[[Secured], dict[str, Any]], says: str) -> None:
+def test_refused_authentication_of_the_sink_is_explained(
+    secured: Secured, options: Callable[[Secured], dict[str, Any]], says: str
+) -> None:
     client = cluster_client(Connecting.parse(options(secured)), timeout_s=60)
     with closing(client) as cluster, pytest.raises(PipelineError) as refused:
         cluster.leader_nodes("out")

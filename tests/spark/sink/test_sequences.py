@@ -19,14 +19,14 @@ A, B, C = ("t", 0), ("t", 1), ("u", 0)
 WAIT_S = 60
 
 
-def test_task_counts_its_sequences_by_partition() -> None:
+def test_sink_task_counts_producer_sequences_by_partition() -> None:
     sequences = OwnSequences()
     assert sequences.take([A, B]) == {A: 0, B: 0}
     sequences.give_back({A: 5, B: 0})
     assert sequences.take([A, B]) == {A: 5, B: 0}
 
 
-def test_partition_in_use_is_not_given_to_another_task() -> None:
+def test_sequence_of_a_partition_in_use_is_not_given_to_another_task() -> None:
     turns = Turns()
     assert turns.take([A]) == {A: 0}
     assert turns.take([A, B]) == {B: 0}
@@ -34,7 +34,7 @@ def test_partition_in_use_is_not_given_to_another_task() -> None:
     assert turns.take([A, C]) == {A: 7, C: 0}
 
 
-def test_task_waits_for_a_partition_that_is_in_use() -> None:
+def test_sink_task_waits_for_the_sequence_of_a_partition_in_use() -> None:
     turns = Turns()
     turns.take([A])
     got: list[dict[TopicPartition, int] | None] = []
@@ -45,7 +45,7 @@ def test_task_waits_for_a_partition_that_is_in_use() -> None:
     assert got == [{A: 3}]
 
 
-def test_waiting_tasks_return_without_sequences_when_the_transaction_fails() -> None:
+def test_waiting_sink_tasks_get_no_sequences_if_the_transaction_fails() -> None:
     turns = Turns()
     turns.take([A])
     got: list[dict[TopicPartition, int] | None] = []
@@ -58,7 +58,7 @@ def test_waiting_tasks_return_without_sequences_when_the_transaction_fails() -> 
     assert got == [None] * 3
 
 
-def test_random_tasks_write_each_sequence_of_a_partition_once_and_in_order() -> None:
+def test_random_sink_tasks_write_each_sequence_of_a_partition_once_and_in_order() -> None:
     turns = Turns()
     partitions = [A, B, C]
     log: dict[TopicPartition, list[int]] = defaultdict(list)
@@ -86,7 +86,7 @@ def test_random_tasks_write_each_sequence_of_a_partition_once_and_in_order() -> 
 
 
 @pytest.mark.smoke
-def test_tasks_take_turns_over_connections() -> None:
+def test_sink_tasks_get_partition_sequences_in_turn_over_connections() -> None:
     with SequenceServer("127.0.0.1") as address:
         first, second = SharedSequences(address), SharedSequences(address)
         assert first.take([A, B]) == {A: 0, B: 0}
@@ -99,7 +99,7 @@ def test_tasks_take_turns_over_connections() -> None:
 
 
 @pytest.mark.smoke
-def test_all_tasks_fail_after_a_task_has_disconnected_with_a_partition() -> None:
+def test_sink_tasks_fail_after_a_task_disconnected_while_using_a_partition() -> None:
     with SequenceServer("127.0.0.1") as address:
         first, second = SharedSequences(address), SharedSequences(address)
         first.take([A])
@@ -109,7 +109,7 @@ def test_all_tasks_fail_after_a_task_has_disconnected_with_a_partition() -> None
 
 
 @pytest.mark.smoke
-def test_connection_without_the_key_is_refused_and_disturbs_no_task() -> None:
+def test_sequence_server_refuses_a_connection_without_the_key_and_tasks_continue() -> None:
     with SequenceServer("127.0.0.1") as address:
         with pytest.raises(Exception, match="digest"):
             Client((address.host, address.port), authkey=b"another")
@@ -117,7 +117,7 @@ def test_connection_without_the_key_is_refused_and_disturbs_no_task() -> None:
 
 
 @pytest.mark.smoke
-def test_silent_connections_delay_no_task_and_end_with_the_server() -> None:
+def test_silent_connections_to_the_sequence_server_delay_no_task_and_end_with_it() -> None:
     with SequenceServer("127.0.0.1") as address:
         silent = [socket.create_connection((address.host, address.port)) for _ in range(3)]
         assert SharedSequences(address).take([A]) == {A: 0}
@@ -130,7 +130,7 @@ def test_silent_connections_delay_no_task_and_end_with_the_server() -> None:
 
 
 @pytest.mark.smoke
-def test_task_fails_when_its_driver_has_ended() -> None:
+def test_sink_task_fails_if_its_driver_has_ended() -> None:
     with SequenceServer("127.0.0.1") as address:
         task = SharedSequences(address)
     with pytest.raises(MustAbort):

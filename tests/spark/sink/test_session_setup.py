@@ -54,7 +54,7 @@ def classic(master: str, folder: Path) -> Any:
 
 
 @pytest.mark.parametrize(("master", "jobs"), [("local[2]", 0), ("spark://here:7077", 1), ("yarn", 1)])
-def test_workers_on_other_machines_are_checked_once(master: str, jobs: int, asked: Asked, tmp_path: Path) -> None:
+def test_spark_workers_on_other_machines_are_checked_once(master: str, jobs: int, asked: Asked, tmp_path: Path) -> None:
     spark = classic(master, tmp_path)
     for _ in range(3):
         prepare_session(spark)
@@ -62,7 +62,7 @@ def test_workers_on_other_machines_are_checked_once(master: str, jobs: int, aske
     assert spark.sparkContext._python_includes == ["mine.zip", "ottla_package.zip"]
 
 
-def test_workers_without_packages_are_refused_at_each_start(asked: Asked, tmp_path: Path) -> None:
+def test_spark_workers_without_packages_are_refused_at_each_start(asked: Asked, tmp_path: Path) -> None:
     asked.error = PipelineError("Spark's workers cannot import msgspec")
     spark = classic("spark://here:7077", tmp_path)
     for _ in range(2):
@@ -71,7 +71,7 @@ def test_workers_without_packages_are_refused_at_each_start(asked: Asked, tmp_pa
     assert asked.count == 2
 
 
-def test_package_is_sent_once_to_a_server_of_spark_connect(asked: Asked) -> None:
+def test_ottla_package_is_sent_once_to_a_spark_connect_server(asked: Asked) -> None:
     sent: list[str] = []
 
     def add(path: str, *, pyfile: bool) -> None:

@@ -82,7 +82,7 @@ def as_text(frame: Any) -> Any:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("writer", ["tasks", pytest.param("driver", marks=pytest.mark.full)])
-def test_rows_of_any_schema_are_written_once_to_several_topics(numbers: Numbers, writer: str) -> None:
+def test_sink_writes_rows_of_any_schema_once_to_several_topics(numbers: Numbers, writer: str) -> None:
     numbers.add(*range(1_000))
     with pytest.raises(Exception, match=r"its rows choose their topics themselves: give with mark\.topic"):
         numbers.run(by_parity, writer=writer, progress_topic="none")
@@ -140,7 +140,7 @@ def test_file_stream_accepts_topic_and_mark_topic_options(numbers: Numbers) -> N
     assert numbers.values("numbers") == list(range(10))
 
 
-def test_added_partitions_are_written(spark: Any, numbers: Numbers) -> None:
+def test_sink_writes_to_added_partitions(spark: Any, numbers: Numbers) -> None:
     admin = AdminClient({"bootstrap.servers": numbers.broker.bootstrap})
     batches: list[int] = []
 
@@ -165,7 +165,7 @@ def test_added_partitions_are_written(spark: Any, numbers: Numbers) -> None:
     assert sum(partitions.values()) == 200
 
 
-def test_totals_are_correct_after_a_replayed_batch(numbers: Numbers) -> None:
+def test_sink_totals_are_correct_after_a_repeated_batch(numbers: Numbers) -> None:
     """Spark updates its state by computing a batch, so a batch that is already committed is computed again."""
 
     def counted(frame: Any) -> Any:
@@ -189,7 +189,7 @@ def test_totals_are_correct_after_a_replayed_batch(numbers: Numbers) -> None:
     assert last == {b"%d" % digit: 15 for digit in range(10)}
 
 
-def test_lost_checkpoint_resumes_from_the_committed_offsets(spark: Any, numbers: Numbers) -> None:
+def test_stream_with_a_lost_checkpoint_resumes_from_the_committed_offsets(spark: Any, numbers: Numbers) -> None:
     bootstrap = numbers.broker.bootstrap
 
     def fill(first: int, count: int) -> None:
@@ -220,7 +220,7 @@ def test_lost_checkpoint_resumes_from_the_committed_offsets(spark: Any, numbers:
 
 
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
-def test_file_checkpoint_that_was_set_back_is_reported(numbers: Numbers, writer: str) -> None:
+def test_older_restored_checkpoint_of_a_file_stream_is_reported(numbers: Numbers, writer: str) -> None:
     """Spark numbers the batches of a file source, so after a reset a number refers to other files."""
     numbers.add(*range(100))
     numbers.run(as_text, topic="single", writer=writer)
@@ -239,7 +239,7 @@ def test_file_checkpoint_that_was_set_back_is_reported(numbers: Numbers, writer:
     assert numbers.values("single") == list(range(200))
 
 
-def test_batch_is_written_once_under_its_number(spark: Any, numbers: Numbers) -> None:
+def test_foreach_batch_sink_writes_a_batch_number_once(spark: Any, numbers: Numbers) -> None:
     numbers.add(*range(10))
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "twice", "topic": "single"}
     first, second = ottla.spark.sink(given), ottla.spark.sink(given)
@@ -300,7 +300,7 @@ def test_spark_metrics_include_the_sinks_metrics(spark: Any, numbers: Numbers) -
         assert last.getValue() == start
 
 
-def test_listener_gets_progress_of_spark_and_sink(spark: Any, numbers: Numbers) -> None:
+def test_progress_listener_gets_reports_of_spark_and_the_sink(spark: Any, numbers: Numbers) -> None:
     numbers.add(0, 1, 2, 2)
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "heard", "topics": "even,odd"}
     sink = ottla.spark.sink(given)
@@ -337,7 +337,7 @@ def test_listener_gets_progress_of_spark_and_sink(spark: Any, numbers: Numbers) 
     assert (shown["behind_Value"], shown["epoch_Value"]) == ("0", str(sink.metrics.epoch))
 
 
-def test_batch_frames_are_written_once(spark: Any, numbers: Numbers) -> None:
+def test_write_once_frames_are_written_once(spark: Any, numbers: Numbers) -> None:
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "frames", "topic": "single"}
 
     def write(name: str, number: int, *values: int) -> BatchReport:
@@ -367,7 +367,9 @@ def test_batch_frames_are_written_once(spark: Any, numbers: Numbers) -> None:
 
 
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
-def test_frames_of_an_older_version_are_recognized_by_their_group(spark: Any, numbers: Numbers, writer: str) -> None:
+def test_write_once_frames_of_an_older_ottla_version_are_recognized_by_their_group(
+    spark: Any, numbers: Numbers, writer: str
+) -> None:
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": f"older-{writer}", "topic": "single"}
     frame = spark.createDataFrame([("1",)], "value STRING")
     cluster = cluster_client(Connecting(numbers.broker.bootstrap))
@@ -383,7 +385,7 @@ def test_frames_of_an_older_version_are_recognized_by_their_group(spark: Any, nu
     cluster.close()
 
 
-def test_frames_require_a_progress_topic_and_exclusive_use(spark: Any, numbers: Numbers) -> None:
+def test_write_once_requires_a_progress_topic_and_exclusive_use_of_the_transactional_id(spark: Any, numbers: Numbers) -> None:
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "frames", "topic": "single"}
     frame = spark.createDataFrame([("1",)], "value STRING")
     with pytest.raises(ottla.spark.PipelineError, match=r"write_once needs a progress topic, but progress\.topic=none disables it"):

@@ -23,7 +23,7 @@ wire = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 BATCH_RECORDS = 20
 
 
-def test_small_batches_are_recognized() -> None:
+def test_sink_recognizes_small_batches() -> None:
     small = SmallBatches()
     t, u = ("t", 0), ("u", 1)
     assert not small.is_small({}, dict)
@@ -36,7 +36,7 @@ def test_small_batches_are_recognized() -> None:
     assert not SmallBatches().is_small({t: 1}, lambda: {u: 0})
 
 
-def test_large_record_disables_gathering_for_a_while() -> None:
+def test_large_record_disables_writing_by_the_driver_for_a_while() -> None:
     small = SmallBatches()
     ends = {("t", 0): 1}
     assert small.is_small(ends, lambda: ends)
@@ -45,7 +45,7 @@ def test_large_record_disables_gathering_for_a_while() -> None:
 
 
 @pytest.mark.parametrize("batches", [0, 1, 2])
-def test_rows_are_gathered_by_spark_3_which_has_no_to_arrow(batches: int) -> None:
+def test_driver_gathers_rows_of_small_batches_with_spark_3(batches: int) -> None:
     from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
     content = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
@@ -108,7 +108,7 @@ def records(count: int, size_bytes: int = 10, first: int = 0) -> list[NewRecord]
 class TestAStream:
     pytestmark = wire
 
-    def test_small_batches_are_gathered_from_the_first_batch(self, stream: Stream) -> None:
+    def test_driver_writes_small_batches_from_the_first_batch(self, stream: Stream) -> None:
         metrics = stream.run(records(2 * BATCH_RECORDS))
         assert (metrics.batches, metrics.records, stream.gathered) == (2, 2 * BATCH_RECORDS, [True, True])
         stream.run(records(1, first=1_000))
@@ -118,7 +118,7 @@ class TestAStream:
         assert len({record.partition for record in stream.broker.records("out")}) == 3
 
     @pytest.mark.parametrize("where", ["value", "key", "headers"])
-    def test_batch_with_a_large_record_is_written_by_tasks(self, stream: Stream, where: str) -> None:
+    def test_batch_with_a_large_record_is_written_by_spark_tasks(self, stream: Stream, where: str) -> None:
         large = b"x" * (MAX_RECORD_BYTES + 1)
         record = NewRecord(
             large if where == "value" else b"v",
@@ -129,7 +129,7 @@ class TestAStream:
         assert (metrics.batches, metrics.aborted, stream.gathered) == (2, 0, [False])
         assert stream.contents("out") == stream.contents("in")
 
-    def test_batch_whose_rows_multiply_is_written_by_tasks(self, stream: Stream) -> None:
+    def test_batch_with_more_rows_than_input_offsets_is_written_by_spark_tasks(self, stream: Stream) -> None:
         """The number of input offsets does not determine the number of rows, as with explode."""
         many = MAX_OFFSETS // BATCH_RECORDS + 1
         copies = f"explode(sequence(1, {many})) AS copy"
@@ -137,18 +137,20 @@ class TestAStream:
         assert (metrics.batches, metrics.records, metrics.aborted) == (1, many * BATCH_RECORDS, 0)
         assert stream.gathered == [False]
 
-    def test_gathered_rows_have_a_limit_in_bytes(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_rows_that_the_driver_gathers_are_limited_in_bytes(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(small_batches, "MAX_BYTES", 1_000)
         stream.run(records(BATCH_RECORDS, 100))
         assert stream.gathered == [False]
         assert stream.contents("out") == stream.contents("in")
 
-    def test_rows_without_key_and_headers_are_written(self, stream: Stream) -> None:
+    def test_small_batch_rows_without_key_and_headers_are_written(self, stream: Stream) -> None:
         stream.run(records(BATCH_RECORDS), lambda frame: frame.selectExpr("CAST(value AS STRING) AS value"))
         assert stream.gathered == [True]
         assert [(key, headers) for key, _, headers in stream.contents("out")] == [(b"", ())] * BATCH_RECORDS
 
-    def test_failed_gathering_falls_back_to_tasks(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_failed_gathering_of_a_small_batch_falls_back_to_spark_tasks(
+        self, stream: Stream, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Spark raises the simulated error if results exceed spark.driver.maxResultSize."""
 
         def failing(rows: Any) -> Any:
@@ -159,7 +161,7 @@ class TestAStream:
         assert (metrics.batches, metrics.aborted, len(stream.aborted)) == (1, 1, 1)
         assert stream.contents("out") == stream.contents("in")
 
-    def test_invalid_row_ends_the_stream_at_once(self, stream: Stream) -> None:
+    def test_invalid_row_in_a_small_batch_ends_the_stream_at_once(self, stream: Stream) -> None:
         with pytest.raises(Exception, match="topic 'out' has no partition 3: it has 3"):
             stream.run(records(1), lambda frame: frame.selectExpr("*", "3 AS partition"))
         assert (stream.gathered, stream.aborted, stream.contents("out")) == ([True], [], [])

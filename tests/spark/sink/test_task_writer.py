@@ -43,7 +43,7 @@ def batch(sequence: int, size_bytes: int = 10) -> Encoded:
     return Encoded(sequence, 1, b"x" * size_bytes)
 
 
-def test_request_has_one_batch_per_partition_within_the_size_limit() -> None:
+def test_sink_task_sends_one_batch_per_partition_in_a_request_within_the_size_limit() -> None:
     a, b = ("t", 0), ("t", 1)
     many = [(a, batch(0)), (b, batch(0)), (a, batch(1)), (a, batch(2)), (b, batch(1))]
     assert [[(where, x.sequence) for where, x in request.items()] for request in _requests(many)] == [
@@ -57,7 +57,7 @@ def test_request_has_one_batch_per_partition_within_the_size_limit() -> None:
 
 
 @pytest.mark.wire
-def test_many_partitions_share_a_connection_and_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sink_task_writes_many_partitions_over_one_connection_in_shared_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[BrokerConnection, Any]] = []
     send = BrokerConnection.send
 
@@ -86,7 +86,7 @@ def test_many_partitions_share_a_connection_and_requests(monkeypatch: pytest.Mon
 
 
 @pytest.mark.wire
-def test_tasks_that_take_turns_write_each_row_once_though_acknowledgements_are_lost() -> None:
+def test_sink_tasks_write_each_row_once_although_acknowledgements_are_lost() -> None:
     with Broker() as broker:
         broker.create_topic("out", partitions=3)
         transaction = SharedTransaction(cluster_client(Connecting(broker.bootstrap)), "turns")
@@ -112,7 +112,7 @@ def test_tasks_that_take_turns_write_each_row_once_though_acknowledgements_are_l
 
 
 @pytest.mark.wire
-def test_rows_without_a_valid_partition_are_refused() -> None:
+def test_sink_task_refuses_rows_without_a_valid_partition() -> None:
     with Broker() as broker:
         broker.create_topic("out", partitions=2)
         transaction = SharedTransaction(cluster_client(Connecting(broker.bootstrap)), "refused")
@@ -132,7 +132,7 @@ def test_rows_without_a_valid_partition_are_refused() -> None:
 
 
 @pytest.mark.wire
-def test_record_of_5_mb_is_written_when_the_broker_accepts_it() -> None:
+def test_sink_writes_a_record_of_5_mb_if_the_broker_accepts_it() -> None:
     with Broker() as broker:
         broker.create_topic("large", partitions=1, configs={"max.message.bytes": "6000000"})
         transaction = SharedTransaction(cluster_client(Connecting(broker.bootstrap)), "large")
@@ -149,7 +149,7 @@ def test_record_of_5_mb_is_written_when_the_broker_accepts_it() -> None:
 
 @pytest.mark.wire
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
-def test_batches_respect_the_topic_limit(writer: str) -> None:
+def test_sink_batches_respect_max_message_bytes_of_the_topic(writer: str) -> None:
     """Records that fit individually are split into batches below max.message.bytes."""
     values = [np.random.default_rng(n).bytes(370) for n in range(500)]
     with Broker() as broker:

@@ -43,7 +43,7 @@ def session(master: str, command: str = "python3") -> Any:
         ("local[2]", None, "/set/by/the/user", "/set/by/the/user"),
     ],
 )
-def test_local_workers_get_the_drivers_interpreter(
+def test_local_spark_workers_get_the_drivers_python(
     master: str, chosen: str | None, command: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
@@ -54,7 +54,7 @@ def test_local_workers_get_the_drivers_interpreter(
     assert spark.sparkContext.pythonExec == expected
 
 
-def test_interpreter_of_another_environment_is_not_the_drivers(tmp_path: Path) -> None:
+def test_python_of_another_environment_is_not_the_drivers_python(tmp_path: Path) -> None:
     assert is_drivers_python(sys.executable)
     assert not is_drivers_python(tmp_path / "nowhere")
     other = tmp_path / "python3"
@@ -62,7 +62,7 @@ def test_interpreter_of_another_environment_is_not_the_drivers(tmp_path: Path) -
     assert not is_drivers_python(other)
 
 
-def test_missing_packages_are_named_with_the_command_that_installs_them() -> None:
+def test_missing_worker_packages_are_named_with_the_command_that_installs_them() -> None:
     assert worker_python._asker(REQUIREMENTS)(0) == ""
     said = worker_python._asker(("msgspec", "no_such_a", "no_such_b"))(0)
     assert said.startswith("Spark's workers cannot import no_such_a, no_such_b (")
@@ -80,11 +80,11 @@ def test_missing_packages_are_named_with_the_command_that_installs_them() -> Non
         ("ModuleNotFoundError: No module named 'pyspark'", "No module named 'pyspark'"),
     ],
 )
-def test_workers_that_cannot_run_are_explained(text: str, says: str) -> None:
+def test_spark_workers_that_cannot_run_are_explained(text: str, says: str) -> None:
     assert says.removesuffix(".: start") in str(worker_python._explained(RuntimeError(text)))
 
 
-def test_tasks_import_only_what_is_required() -> None:
+def test_sink_tasks_import_only_required_packages() -> None:
     done = subprocess.run([sys.executable, "-c", BLOCKING], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -92,7 +92,7 @@ def test_tasks_import_only_what_is_required() -> None:
 @pytest.mark.wire
 @pytest.mark.full
 @pytest.mark.java
-def test_packages_of_workers_are_listed_by_a_job(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_of_spark_workers_are_listed_by_a_job(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     check_workers(spark, tasks=2)
     monkeypatch.setattr(worker_python, "REQUIREMENTS", ("msgspec", "no_such_package"))
     with pytest.raises(PipelineError, match="Spark's workers cannot import no_such_package"):

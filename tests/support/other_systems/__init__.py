@@ -1,6 +1,6 @@
-"""Directories that remove from Python on Linux what another system lacks, in every process with such a directory in PYTHONPATH.
+"""Directories for PYTHONPATH that remove functions from Python on Linux, as on Windows or macOS.
 
-Python imports ``sitecustomize`` at its start. What the standard library itself needs on Linux stays.
+Python imports their ``sitecustomize`` at its start. Functions that the standard library needs on Linux are not removed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 WINDOWS, MACOS = HERE / "windows", HERE / "macos"
 IS_WINDOWS = os.name == "nt"
-"""On Windows itself nothing is removed: the same tests show how Windows behaves."""
+"""On Windows itself nothing is removed, so that tests show its real behaviour."""
 
 
 def environment(system: Path) -> dict[str, str]:
-    """Return the environment of a process on another system."""
+    """Return environment variables for a Python process as on this system."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "OTTLA_", "PYTEST_"))}
     paths = [ROOT] if IS_WINDOWS else [system, ROOT]
     return {**inherited, "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONDONTWRITEBYTECODE": ""}

@@ -13,5 +13,5 @@ for owner, names in (
     for name in names.split():
         if hasattr(owner, name):
             delattr(owner, name)
-# Linux answers EINVAL to macOS's number of this file control. A test can replace it by a number that Linux accepts.
+# With macOS's number, 51, fcntl fails on Linux with EINVAL. A test can set a number that Linux accepts.
 fcntl.F_FULLFSYNC = int(os.environ.get("F_FULLFSYNC", "51"))

@@ -1,6 +1,6 @@
 """Removes modules and functions that Python does not have on Windows."""
 
-# The standard library reads some of these names when it is imported.
+# These modules read some of the removed names at their import, so they are imported before.
 import asyncio
 import asyncio.unix_events
 import concurrent.futures.thread  # noqa: F401
