@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.sql import functions
 from pyspark.testing import assertDataFrameEqual
 
 from ottla import Broker
@@ -330,7 +331,10 @@ def test_segment_source_and_kafka_source_give_the_same_rows(spark: Any, broker: 
     for topic in (PURCHASES, INVOICES, DEAD_LETTERS):
         segments = spark.read.format("ottla").option("path", str(broker.data_dir)).option("subscribe", topic)
         connector = spark.read.format("kafka").options(**source_options(broker.bootstrap, topic)).load()
-        assertDataFrameEqual(segments.load(), connector.select(*segments.load().columns), ignoreNullable=True)
+        # The segment source has an empty list for a record without headers, Spark's Kafka source has null.
+        headers = functions.expr("coalesce(headers, array())").alias("headers")
+        expected = connector.select(*(headers if column == "headers" else column for column in segments.load().columns))
+        assertDataFrameEqual(segments.load(), expected, ignoreNullable=True)
         some = segments.schema("offset LONG, value BINARY").load()
         assert some.columns == ["offset", "value"]
         assertDataFrameEqual(some, connector.select("offset", "value"), ignoreNullable=True)

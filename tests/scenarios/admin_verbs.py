@@ -20,7 +20,7 @@ from ottla.protocol.messages.list_partition_reassignments import (
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.scenarios.several_verbs import numbers
 from tests.scenarios.verbs import verb
-from tests.scenarios.world import Ask, Words, World, name_of
+from tests.scenarios.world import TIMEOUT_MS, Ask, Words, World, name_of
 
 PREFERRED, UNCLEAN = 0, 1
 
@@ -38,7 +38,7 @@ def elect(world: World, words: Words) -> Ask:
     """Send ElectLeaders for one partition. Command: ``elect t [unclean] [v=2]``."""
     wanted = [TopicPartitions(topic=name, partitions=[index]) for name, index in [world.partition(words.plain[0])]]
     request = ElectLeadersRequest(
-        election_type=UNCLEAN if words.has("unclean") else PREFERRED, topic_partitions=wanted, timeout_ms=10_000
+        election_type=UNCLEAN if words.has("unclean") else PREFERRED, topic_partitions=wanted, timeout_ms=TIMEOUT_MS
     )
 
     def show(answer: Any) -> str:
@@ -62,7 +62,7 @@ def reassign(world: World, words: Words) -> Ask:
     ids = None if given == "none" else [] if given == "nobody" else [int(broker) for broker in given.split(",")]
     wanted = ReassignableTopic(name=name, partitions=[ReassignablePartition(partition_index=index, replicas=ids)])
     request = AlterPartitionReassignmentsRequest(
-        topics=[wanted], timeout_ms=10_000, allow_replication_factor_change=not words.has("fixed")
+        topics=[wanted], timeout_ms=TIMEOUT_MS, allow_replication_factor_change=not words.has("fixed")
     )
 
     def show(answer: Any) -> str:
@@ -82,7 +82,7 @@ def reassignments(world: World, words: Words) -> Ask:
     """
     name, index = world.partition(words.plain[0])
     asked = ListPartitionReassignmentsTopics(name=name, partition_indexes=[index])
-    request = ListPartitionReassignmentsRequest(topics=[asked], timeout_ms=10_000)
+    request = ListPartitionReassignmentsRequest(topics=[asked], timeout_ms=TIMEOUT_MS)
 
     def show(answer: Any) -> str:
         if answer.error_code:
@@ -113,7 +113,7 @@ def assign(world: World, words: Words) -> Ask:
         replication_factor=words.number("factor", -1),
         assignments=assignments,
     )
-    request = CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)
+    request = CreateTopicsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS)
 
     def show(answer: Any) -> str:
         t = answer.topics[0]
@@ -135,7 +135,7 @@ def grow(world: World, words: Words) -> Ask:
         count=int(words.plain[1]),
         assignments=[CreatePartitionsAssignment(ids) for ids in lists],
     )
-    request = CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000)
+    request = CreatePartitionsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS)
     return Ask(request, 3, lambda a: _unprefixed(world, _coded(a.results[0].error_code, a.results[0].error_message)))
 
 

@@ -10,7 +10,7 @@ from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffse
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import CONTROL_BIT, TRANSACTIONAL_BIT, compress
 from tests.scenarios.verbs import CODECS, verb
-from tests.scenarios.world import Words, World, name_of
+from tests.scenarios.world import TIMEOUT_MS, Words, World, name_of
 from tests.support import oracle
 from tests.support.batches import batch, record
 from tests.support.framings import framed
@@ -33,7 +33,7 @@ def _produced(
     world: World, where: tuple[str, int], raw: bytes, transactional_id: str | None = None, *, version: int | None = 9
 ) -> str:
     data = [TopicProduceData(where[0], partition_data=[PartitionProduceData(index=where[1], records=raw)])]
-    request = ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=5_000, topic_data=data)
+    request = ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=TIMEOUT_MS, topic_data=data)
     return name_of(world.call(request, version).responses[0].partition_responses[0].error_code)
 
 
@@ -107,7 +107,7 @@ def special(world: World, words: Words) -> str:
             replica_id=-1,
             isolation_level=int(words.has("committed")),
             topics=[ListOffsetsTopic(name=name, partitions=[part])],
-            timeout_ms=5_000,
+            timeout_ms=TIMEOUT_MS,
         )
         answer = world.call(request, 11).topics[0].partitions[0]
         stamp = " stamp" if answer.timestamp >= 0 else ""

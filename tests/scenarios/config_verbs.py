@@ -9,7 +9,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
 )
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.scenarios.verbs import verb
-from tests.scenarios.world import Words, World, name_of
+from tests.scenarios.world import TIMEOUT_MS, Words, World, name_of
 from tests.support import oracle
 
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
@@ -80,7 +80,7 @@ def feature(world: World, words: Words) -> str:
     """
     kind = int(words.options.pop("kind"))
     updates = [FeatureUpdateKey(feature=k, max_version_level=int(v), upgrade_type=kind) for k, v in words.options.items()]
-    answer = world.call(UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=updates, validate_only=False))
+    answer = world.call(UpdateFeaturesRequest(timeout_ms=TIMEOUT_MS, feature_updates=updates, validate_only=False))
     if world.target == "kafka" and answer.error_code == 0:
         oracle.feature_shown(world, {k: int(v) for k, v in words.options.items()})
         world.wait_up_to_date()

@@ -14,7 +14,7 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.protocol.records import build_batch
 from tests.scenarios.verbs import verb
 from tests.scenarios.views import PARTITIONS, TRANSACTION_TOPIC
-from tests.scenarios.world import TRANSACTION_TIMEOUT_MS, Actor, Words, World, name_of
+from tests.scenarios.world import TIMEOUT_MS, TRANSACTION_TIMEOUT_MS, Actor, Words, World, name_of
 from tests.support import oracle
 
 ADMIN = "__admin_client"
@@ -51,7 +51,10 @@ def forge(world: World, words: Words) -> str:
     batch = build_batch([(record.key, record.value)], now_ms)
     data = PartitionProduceData(index=partition_for(name, PARTITIONS), records=bytes(batch))
     request = ProduceRequest(
-        transactional_id=None, acks=-1, timeout_ms=5_000, topic_data=[TopicProduceData(TRANSACTION_TOPIC, partition_data=[data])]
+        transactional_id=None,
+        acks=-1,
+        timeout_ms=TIMEOUT_MS,
+        topic_data=[TopicProduceData(TRANSACTION_TOPIC, partition_data=[data])],
     )
     admin = world.broker.connect(ADMIN)
     world.until(

@@ -11,7 +11,7 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.simulation.client import Closed
 from tests.scenarios.verbs import VERBS, verb
-from tests.scenarios.world import Ask, OwnConnection, Words, World, name_of
+from tests.scenarios.world import TIMEOUT_MS, Ask, OwnConnection, Words, World, name_of
 
 TYPES = {"user": "user", "client": "client-id", "ip": "ip"}
 ALL = "default"
@@ -141,7 +141,7 @@ def _counts(words: Words) -> list[tuple[str, int]]:
 def topics(world: World, words: Words) -> Ask:
     """Send CreateTopics with topics' partition counts; ``dry`` only validates. Command: ``topics v=7 x=20,y=1 [dry]``."""
     wanted = [CreatableTopic(name=world.real(name), num_partitions=count, replication_factor=1) for name, count in _counts(words)]
-    request = CreateTopicsRequest(topics=wanted, timeout_ms=10_000, validate_only=words.has("dry"))
+    request = CreateTopicsRequest(topics=wanted, timeout_ms=TIMEOUT_MS, validate_only=words.has("dry"))
     return Ask(request, words.version(), lambda answer: " ".join(name_of(topic.error_code) for topic in answer.topics))
 
 
@@ -149,7 +149,7 @@ def topics(world: World, words: Words) -> Ask:
 def partitions(world: World, words: Words) -> Ask:
     """Send CreatePartitions with new numbers of partitions. Command: ``partitions v=3 t=4,u=2``."""
     wanted = [CreatePartitionsTopic(name=world.real(name), count=count, assignments=None) for name, count in _counts(words)]
-    request = CreatePartitionsRequest(topics=wanted, timeout_ms=10_000, validate_only=False)
+    request = CreatePartitionsRequest(topics=wanted, timeout_ms=TIMEOUT_MS, validate_only=False)
     return Ask(request, words.version(), lambda answer: " ".join(name_of(topic.error_code) for topic in answer.results))
 
 
@@ -157,5 +157,5 @@ def partitions(world: World, words: Words) -> Ask:
 def deleted(world: World, words: Words) -> Ask:
     """Send DeleteTopics for topics by name. Command: ``deleted v=6 t,u``."""
     names = [world.real(name) for name in words.plain[0].split(",")]
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name) for name in names], topic_names=names, timeout_ms=10_000)
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name) for name in names], topic_names=names, timeout_ms=TIMEOUT_MS)
     return Ask(request, words.version(), lambda answer: " ".join(name_of(topic.error_code) for topic in answer.responses))

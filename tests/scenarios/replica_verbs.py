@@ -22,7 +22,7 @@ from ottla.protocol.records import batches, build_batch, read_records
 from ottla.testing.cluster_handle import CONTROLLER
 from tests.scenarios.several_verbs import numbers, shown_node, target, topic_id
 from tests.scenarios.verbs import verb
-from tests.scenarios.world import Ask, Words, World, name_of
+from tests.scenarios.world import TIMEOUT_MS, Ask, Words, World, name_of
 
 ALL_BYTES = 8 << 20
 OBSERVER = 99
@@ -57,7 +57,7 @@ def write(world: World, words: Words) -> Ask:
         topic_id=topic_id(world, name) if version >= 13 else NO_UUID,
         partition_data=[PartitionProduceData(index=index, records=bytes(batch))],
     )
-    request = ProduceRequest(acks=words.number("acks", -1), timeout_ms=words.number("wait", 1_500), topic_data=[data])
+    request = ProduceRequest(acks=words.number("acks", -1), timeout_ms=words.number("wait", TIMEOUT_MS), topic_data=[data])
 
     def show(answer: Any) -> str:
         p = answer.responses[0].partition_responses[0]

@@ -28,7 +28,7 @@ from ottla.simulation.client import Closed
 from ottla.testing.cluster_handle import CONTROLLER
 from tests.scenarios.several import GROUP, SETTINGS, TRANSACTION, SeveralTarget
 from tests.scenarios.verbs import verb
-from tests.scenarios.world import Words, World, name_of
+from tests.scenarios.world import TIMEOUT_MS, Words, World, name_of
 from tests.support import oracle
 
 INTERNAL = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
@@ -107,7 +107,7 @@ def replicas(world: World, words: Words) -> str:
     assignments = [CreatableReplicaAssignment(partition_index=index, broker_ids=ids) for index, ids in enumerate(lists)]
     configs = [CreatableTopicConfig(name=k, value=v) for k, v in words.options.items() if "." in k]
     wanted = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=assignments, configs=configs)
-    topic_result = world.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)).topics[0]
+    topic_result = world.call(CreateTopicsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS)).topics[0]
     if topic_result.error_code:
         return f"{name_of(topic_result.error_code)} {topic_result.error_message}"
     for index, ids in enumerate(lists):

@@ -22,6 +22,7 @@ from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCom
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch, compress
 from tests.scenarios.test_bad_input import end_offset, produce
+from tests.scenarios.world import TIMEOUT_MS
 from tests.support import oracle
 from tests.support.batches import batch, record, varint
 from tests.support.raw_client import RawClient, create
@@ -169,7 +170,9 @@ def test_two_producers_in_one_transactional_request_are_refused(raw: RawClient) 
     raw_batches = [bytes(build_batch([(None, b"v")], 1, producer_id=50 + i, **options)) for i in range(2)]
     parts = [PartitionProduceData(index=i, records=raw_batch) for i, raw_batch in enumerate(raw_batches)]
     answer = raw.call(
-        ProduceRequest(transactional_id=name, acks=-1, timeout_ms=1_000, topic_data=[TopicProduceData(name, partition_data=parts)]),
+        ProduceRequest(
+            transactional_id=name, acks=-1, timeout_ms=TIMEOUT_MS, topic_data=[TopicProduceData(name, partition_data=parts)]
+        ),
         9,
     )
     assert {p.error_code for p in answer.responses[0].partition_responses} == {Code.INVALID_PRODUCER_ID_MAPPING}
@@ -185,7 +188,9 @@ def test_two_epochs_of_a_producer_in_one_request_are_refused(raw: RawClient, ver
     raw_batches = [batch(record(), attributes=TRANSACTIONAL, producer=(pid, epoch, 0)) for epoch in (0, 5)]
     parts = [PartitionProduceData(index=i, records=raw_batch) for i, raw_batch in enumerate(raw_batches)]
     answer = raw.call(
-        ProduceRequest(transactional_id=name, acks=-1, timeout_ms=1_000, topic_data=[TopicProduceData(name, partition_data=parts)]),
+        ProduceRequest(
+            transactional_id=name, acks=-1, timeout_ms=TIMEOUT_MS, topic_data=[TopicProduceData(name, partition_data=parts)]
+        ),
         version,
     )
     assert {p.error_code for p in answer.responses[0].partition_responses} == {Code.INVALID_PRODUCER_ID_MAPPING}
@@ -197,7 +202,10 @@ def test_duplicate_partition_in_a_produce_request_is_written_once(raw: RawClient
     parts = [PartitionProduceData(index=0, records=bytes(build_batch([(None, value)], 1))) for value in (b"first", b"last")]
     answer = raw.call(
         ProduceRequest(
-            transactional_id=None, acks=-1, timeout_ms=1_000, topic_data=[TopicProduceData(topic, partition_data=parts)]
+            transactional_id=None,
+            acks=-1,
+            timeout_ms=TIMEOUT_MS,
+            topic_data=[TopicProduceData(topic, partition_data=parts)],
         ),
         9,
     )
@@ -212,7 +220,7 @@ def test_duplicate_array_elements_are_refused_only_by_create_topics(raw: RawClie
             CreatableTopic(name="twin", num_partitions=1, replication_factor=1),
             CreatableTopic(name="twin", num_partitions=1, replication_factor=1),
         ],
-        timeout_ms=5_000,
+        timeout_ms=TIMEOUT_MS,
     )
     answer = raw.call(twice)
     assert [(t.name, t.error_code) for t in answer.topics] == [("twin", Code.INVALID_REQUEST)]

@@ -16,6 +16,7 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch
+from tests.scenarios.world import TIMEOUT_MS
 from tests.support.raw_client import RawClient, create
 from tests.support.waiting import logged
 
@@ -163,7 +164,7 @@ def produce(client: RawClient, topic: str, records: bytes | None, *, acks: int =
     request = ProduceRequest(
         transactional_id=None,
         acks=acks,
-        timeout_ms=1_000,
+        timeout_ms=TIMEOUT_MS,
         topic_data=[TopicProduceData(topic, partition_data=[PartitionProduceData(index=0, records=records)])],
     )
     return Code(client.call(request, version).responses[0].partition_responses[0].error_code)
@@ -223,7 +224,7 @@ def test_large_request_frame_is_read_completely(raw: RawClient, topic: str) -> N
     request = ProduceRequest(
         transactional_id=None,
         acks=-1,
-        timeout_ms=1_000,
+        timeout_ms=TIMEOUT_MS,
         topic_data=[TopicProduceData(topic, partition_data=[PartitionProduceData(index=0, records=batch)])],
     )
     for _ in range(3):

@@ -23,7 +23,7 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, Init
 from ottla.protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ottla.protocol.records import build_batch
-from tests.scenarios.world import NOT_READY, TRANSACTION_TIMEOUT_MS, Actor, Ask, Words, World, name_of
+from tests.scenarios.world import NOT_READY, TIMEOUT_MS, TRANSACTION_TIMEOUT_MS, Actor, Ask, Words, World, name_of
 from tests.support import oracle
 
 Verb = Callable[[World, Words], "Ask | str"]
@@ -63,7 +63,8 @@ def topic(world: World, words: Words) -> str:
     count = words.number("partitions", 1)
     topic_result = world.call(
         CreateTopicsRequest(
-            topics=[CreatableTopic(name=name, num_partitions=count, replication_factor=1, configs=configs)], timeout_ms=10_000
+            topics=[CreatableTopic(name=name, num_partitions=count, replication_factor=1, configs=configs)],
+            timeout_ms=TIMEOUT_MS,
         )
     ).topics[0]
     if topic_result.error_code:
@@ -84,7 +85,7 @@ def delete(world: World, words: Words) -> Ask:
             world.wait_up_to_date()
         return name_of(code)
 
-    return Ask(DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=10_000), None, show)
+    return Ask(DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=TIMEOUT_MS), None, show)
 
 
 @verb
@@ -93,7 +94,7 @@ def delete_records(world: World, words: Words) -> Ask:
     name, index = world.partition(words.plain[0])
     before = DeleteRecordsPartition(partition_index=index, offset=words.number("before", -1))
     request = DeleteRecordsRequest(
-        topics=[DeleteRecordsTopic(name=name, partitions=[before])], timeout_ms=words.number("wait", 10_000)
+        topics=[DeleteRecordsTopic(name=name, partitions=[before])], timeout_ms=words.number("wait", TIMEOUT_MS)
     )
     return Ask(request, None, lambda a: name_of(a.topics[0].partitions[0].error_code))
 
@@ -110,7 +111,7 @@ def create_partitions(world: World, words: Words) -> Ask:
             oracle.leaders_lead(world, name, count)
         return name_of(code)
 
-    return Ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000, validate_only=dry), 3, show)
+    return Ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS, validate_only=dry), 3, show)
 
 
 @verb
@@ -206,7 +207,7 @@ def produce(world: World, words: Words) -> Ask:
         return f"NONE @{partition_response.base_offset}" + (" stamped" if partition_response.log_append_time_ms >= 0 else "")
 
     data = [TopicProduceData(where[0], partition_data=[PartitionProduceData(index=where[1], records=bytes(batch))])]
-    return Ask(ProduceRequest(transactional_id=whose, acks=acks, timeout_ms=1_500, topic_data=data), words.version(12), show)
+    return Ask(ProduceRequest(transactional_id=whose, acks=acks, timeout_ms=TIMEOUT_MS, topic_data=data), words.version(12), show)
 
 
 @verb
@@ -246,7 +247,7 @@ def produce_all(world: World, words: Words) -> Ask:
         return answers[0] if len(set(answers)) == 1 else " | ".join(answers)
 
     data = [TopicProduceData(name, partition_data=partitions) for name, partitions in topics.items()]
-    request = ProduceRequest(transactional_id=actor.transactional_id, acks=-1, timeout_ms=1_500, topic_data=data)
+    request = ProduceRequest(transactional_id=actor.transactional_id, acks=-1, timeout_ms=TIMEOUT_MS, topic_data=data)
     return Ask(request, words.version(12), show)
 
 

@@ -62,6 +62,10 @@ class OwnConnection:
     throttled_until_ms: float = 0.0
 
 
+TIMEOUT_MS = 50_000
+"""Timeout in ms in requests that have one. It exceeds what a busy machine needs, and is below the 60 s for which clients wait."""
+
+
 @dataclass(slots=True)
 class Ask:
     """A request, and a function that formats its response."""
