@@ -22,7 +22,7 @@ COMPILED_EXPRESSIONS = 16
 """Number of compiled expressions in the cache, which drops the least recently used."""
 
 STATE_CHARACTERS = 250
-"""Work of matching per unit of `protocol.steps.Pace`: the states of the expression times the characters of the text."""
+"""States of the expression times characters of the text that count as one unit of matching in `protocol.steps.Pace`."""
 
 _DESCRIPTIONS = {
     "bad repetition operator": "invalid nested repetition operator",

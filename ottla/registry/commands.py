@@ -58,7 +58,8 @@ def _check_writable(state: RegistryState, subject: str | None) -> None:
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    """A schema to register. ``schema_id`` is set in mode IMPORT only. ``version`` is None unless the request has a version."""
+    """A schema to register. ``schema_id`` is set in mode IMPORT only. ``version`` is None unless the request has a
+    version; except in mode IMPORT it must be the next version of the subject."""
 
     subject: str
     schema: SchemaText
@@ -108,7 +109,12 @@ def register(state: RegistryState, wanted: Registration, checked: CheckedSchema 
         if found := checked.reasons:
             text = f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: {found}'
             raise RegistryError(RegistryCode.INCOMPATIBLE, text)
-    version = Version(subject=subject, version=_number_of(state, wanted), schema_id=_id_of(state, wanted, identity), schema=schema)
+    version = Version(
+        subject=subject,
+        version=_number_of(state, wanted, is_import=is_import),
+        schema_id=_id_of(state, wanted, identity),
+        schema=schema,
+    )
     return RegistryChange(records=[version_record(version)], response=_registered(version))
 
 
@@ -116,16 +122,19 @@ def _registered(version: Version) -> dict[str, Any]:
     return {"id": version.schema_id}
 
 
-def _number_of(state: RegistryState, wanted: Registration) -> int:
-    if wanted.version is None:
-        last = max(state.subjects.get(wanted.subject, {}), default=0)
-        if last >= MAX_NUMBER:
-            text = f"subject {wanted.subject!r} has no version left, because {MAX_NUMBER} is used; delete that version permanently"
-            raise RegistryError(RegistryCode.TOO_MANY_SCHEMAS, text)
-        return last + 1
-    if wanted.version > MAX_NUMBER:
-        raise RegistryError(RegistryCode.INVALID_VERSION, f"the version {wanted.version} is not between 1 and {MAX_NUMBER}")
-    return wanted.version
+def _number_of(state: RegistryState, wanted: Registration, *, is_import: bool) -> int:
+    if is_import and wanted.version is not None:
+        if wanted.version > MAX_NUMBER:
+            raise RegistryError(RegistryCode.INVALID_VERSION, f"the version {wanted.version} is not between 1 and {MAX_NUMBER}")
+        return wanted.version
+    last = max(state.subjects.get(wanted.subject, {}), default=0)
+    # An earlier version would be replaced (KafkaSchemaRegistry.register).
+    if wanted.version not in (None, last + 1):
+        raise RegistryError(RegistryCode.INVALID_SCHEMA, "Version is not one more than previous version")
+    if last >= MAX_NUMBER:
+        text = f"subject {wanted.subject!r} has no version left, because {MAX_NUMBER} is used; delete that version permanently"
+        raise RegistryError(RegistryCode.TOO_MANY_SCHEMAS, text)
+    return last + 1
 
 
 def _id_of(state: RegistryState, wanted: Registration, identity: bytes) -> int:

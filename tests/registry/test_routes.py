@@ -221,6 +221,17 @@ def test_readonly_mode_refuses_changes_and_import_mode_accepts_given_schema_ids(
     assert registry.register("c", '"long"') == 101
 
 
+def test_registered_schema_with_a_version_must_have_the_next_version_of_its_subject(registry: StoredRegistry) -> None:
+    registry.ask("PUT", "/config", {"compatibility": "NONE"})
+    assert registry.ask("POST", "/subjects/a/versions", {"schema": '"int"', "version": 1}) == {"id": 1}
+    for version in (1, 3):
+        assert registry.code("POST", "/subjects/a/versions", {"schema": '"long"', "version": version}) == 42201
+    assert registry.ask("POST", "/subjects/a/versions", {"schema": '"int"', "version": 9}) == {"id": 1}
+    assert registry.ask("POST", "/subjects/a/versions", {"schema": '"long"', "version": 2}) == {"id": 2}
+    assert registry.ask("GET", "/subjects/a/versions/1")["schema"] == '"int"'
+    assert registry.ask("GET", "/subjects/a/versions") == [1, 2]
+
+
 def test_compatibility_levels_are_set_per_subject_or_globally(registry: StoredRegistry) -> None:
     assert registry.ask("GET", "/config") == {"compatibilityLevel": "BACKWARD"}
     assert registry.code("GET", "/config/a") == 40408

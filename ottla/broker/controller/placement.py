@@ -13,7 +13,7 @@ from ottla.coordinator.metadata.partition_registration import PartitionRegistrat
 
 
 class ControllerPlacement:
-    """Implements `broker.metadata.placement.Placement`."""
+    """Places partitions on the registered brokers, spread over racks (`broker.metadata.placement.Placement`)."""
 
     def __init__(self, randomness: Randomness, config: LiveConfig, state: ClusterState) -> None:
         self._randomness = randomness

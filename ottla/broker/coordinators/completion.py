@@ -87,7 +87,7 @@ class Completions:
             log.info("transaction_resumed", transactional_id=transactional_id, state=metadata.state.label)
         while metadata is not None and self._is_pending(shard, metadata):
             try:
-                # After a reload of the shard, faults do not stop the completion here again.
+                # Faults at this point do not stop a transaction that is resumed after its shard was loaded.
                 was_stopped = not is_resumed and await self._was_stopped(Point.AFTER_PREPARE, metadata)
                 if was_stopped and not self._is_pending(shard, metadata):
                     return

@@ -60,7 +60,7 @@ class LocalTransport:
 
 
 class Coordinators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """All coordinators of one broker. Implements `metadata_listener.MetadataListener`."""
+    """All coordinators of one broker, notified of metadata changes (`metadata_listener.MetadataListener`)."""
 
     state: ClusterState
     groups: Groups

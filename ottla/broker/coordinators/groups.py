@@ -52,7 +52,7 @@ class DeletedTopic(NamedTuple):
 
 
 class ClusterTopics(NamedTuple):
-    """The cluster's topics, in the form that the group coordinator needs."""
+    """The cluster's topics, looked up by name or id for the group coordinator."""
 
     state: ClusterState
 
@@ -267,7 +267,7 @@ class Groups:
     # removing the offsets of deleted topics
 
     def _forget_offsets_of(self, topic: str) -> None:
-        """Write tombstones for the offsets of a deleted topic: the first batches immediately, the rest in the background.
+        """Write tombstones for the offsets of a deleted topic: the first batches immediately, further batches in the background.
 
         Offsets that are committed later belong to a new topic of the same name, and are not deleted.
         """

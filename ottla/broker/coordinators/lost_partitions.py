@@ -74,7 +74,7 @@ class LostAdditions:
     # partitions whose record must be on disk before their first batch
 
     def note_synced(self) -> None:
-        """Note that all records from earlier runs of the broker are on disk."""
+        """Note that all records from before the broker's start are on disk."""
         self._has_synced = True
 
     def note_addition(self, before: TxnMetadata) -> None:

@@ -133,7 +133,7 @@ class LocalVerification:
         *,
         implicit_add: bool,
     ) -> None:
-        """Implements `Verification`. Without ``implicit_add`` nothing is logged. Errors are reported by `join`."""
+        """Add all partitions with one record. Without ``implicit_add`` nothing is logged. Errors are reported by `join`."""
         if implicit_add:
             with contextlib.suppress(KafkaError):
                 self._add(transactional_id, identity, partitions)

@@ -135,7 +135,7 @@ class Fetch:
                 self._max_bytes = int(min(self._max_bytes, most_bytes))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._responses = ports.response_budget
-        # Number of batches from earlier runs of the broker that this step may still check (`storage.unchecked`).
+        # Number of batches from before the broker's start that this step may still check (`storage.unchecked`).
         self._checks_left = CHECKED_BATCHES
         # The bytes of this fetch that the response budget includes while the fetch is reading.
         self._counted_bytes = 0

@@ -19,7 +19,7 @@ _NO_STORE = "The broker has no streams group topology description plugin configu
 
 
 class Ports(Protocol):
-    """The handler needs no part of the broker."""
+    """Empty, because the handler uses no other object of the broker."""
 
 
 async def handle(

@@ -9,7 +9,7 @@
   Kafka).
 - `membership`: connects `BrokerLifecycle` and `MetadataFetch` to the controller.
 - `metadata_copy`: this broker's copy of the cluster's metadata log (KafkaMetadataLog).
-- `metadata_fetch`: fetches the metadata log as an observer, without a connection (KafkaRaftClient's follower side).
+- `metadata_fetch`: fetches the metadata log as an observer, without a connection (KafkaRaftClient as a follower).
 - `metadata_replica`: an observer's replica of the metadata log: applies committed batches, and queues batches above the high
   watermark.
 - `producer_ids`: blocks of producer ids from a controller elsewhere (RPCProducerIdManager).

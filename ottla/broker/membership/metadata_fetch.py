@@ -1,4 +1,4 @@
-"""Fetches the metadata log as an observer, without a connection (KafkaRaftClient's follower side).
+"""Fetches the metadata log as an observer, without a connection (KafkaRaftClient as a follower).
 
 `request` is the next fetch, and `take` returns the step that its response requires: append batches, truncate the log, read a
 snapshot, or fetch again.

@@ -358,7 +358,7 @@ class ClusterCommands:
         return True
 
     def allocate_producer_ids(self, then: Callable[[range | KafkaError], None]) -> None:
-        """Implements `ProducerIdBlocks` for a broker that is its own controller: ``then`` is called before the call returns."""
+        """Log a new block of producer ids, and call ``then`` with the block or an error before this call returns."""
         try:
             block: range | KafkaError = range(*self._execute(self.state.allocate_producer_ids(self._least_producer_id)))
         except KafkaError as error:

@@ -42,7 +42,7 @@ class Placement(Protocol):
 
 
 class SolePlacement:
-    """Implements `Placement` for a cluster of one broker."""
+    """Places every partition of a cluster of one broker on this broker."""
 
     default_replication_factor = 1
 

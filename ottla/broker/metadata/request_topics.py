@@ -9,7 +9,7 @@ from ottla.coordinator.metadata.cluster import ClusterState
 
 
 class KnownTopics:
-    """Implements `broker.hooks.interception.RequestTopics`."""
+    """Finds a topic's name by its id, and the partitions of a fetch session (`hooks.interception.RequestTopics`)."""
 
     __slots__ = ("_fetch_sessions", "_state")
 

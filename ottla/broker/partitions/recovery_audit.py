@@ -20,7 +20,7 @@ from ottla.storage.reading import all_batches
 from ottla.storage.transaction_history import TransactionHistory
 
 MAX_TORN_LOGGED = 100
-"""Maximum number of torn transactions that are logged one by one."""
+"""Maximum number of transactions with lost records or markers that are logged one by one."""
 
 log = structlog.get_logger("broker")
 

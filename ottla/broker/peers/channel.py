@@ -28,7 +28,7 @@ class Channel(asyncio.BufferedProtocol):
     def __init__(self, owner: ChannelOwner, buffers: ReceiveBuffers, max_frame_bytes: int) -> None:
         self._owner: ChannelOwner | None = owner
         self.error: Exception | None = None
-        """The error by which the connection was lost; None if one of the two sides closed it."""
+        """The error by which the connection was lost; None if this node or the peer closed it."""
         self._frames = Frames(buffers, max_frame_bytes)
         self._transport: asyncio.Transport | None = None
 

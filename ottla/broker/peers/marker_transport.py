@@ -71,7 +71,7 @@ class LeaderTransport:
         self._errors = RepeatedErrors(clock, log)
 
     def write_txn_markers(self, request: WriteTxnMarkersRequest, on_response: OnResponse) -> None:
-        """Implements `markers.MarkerTransport`."""
+        """Send each marker to the leaders of its partitions (`markers.MarkerTransport`)."""
         if self._state.is_alone:
             self._local.write_txn_markers(request, on_response)
             return

@@ -150,7 +150,7 @@ class Peer:
                 self._send_waiting()
 
     def offered(self, key: int) -> int | None:
-        """The newest version of an API that both sides support; None without a common version or a connection."""
+        """The newest version of an API that this node and the peer support; None without a common version or a connection."""
         return None if self._versions is None else self._versions.choose(key)
 
     def reconnect(self, reason: str) -> None:

@@ -22,9 +22,9 @@ class Failure(Enum):
     TOO_MANY = "too many"
     """The connection has reached its limit of waiting requests."""
     REFUSED = "refused"
-    """The two sides do not accept each other's certificate or credentials, which the connection has logged."""
+    """This node and the peer do not accept each other's certificate or credentials, which the connection has logged."""
     CLOSED = "closed"
-    """This side has closed the connection for good."""
+    """This node has closed the connection for good."""
 
 
 class PeerFailure(Exception):

@@ -33,7 +33,7 @@ def decode_greeting(version: int, frame: Buffer) -> tuple[int, ApiVersionsRespon
 
 
 class Versions:
-    """The versions that both sides support, from the peer's response to ApiVersions."""
+    """The versions that this node and the peer support, from the peer's response to ApiVersions."""
 
     __slots__ = ("_common",)
 

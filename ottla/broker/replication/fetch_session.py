@@ -1,4 +1,4 @@
-"""The follower's side of a fetch session (KIP-227, FetchSessionHandler): chooses the partitions that a request names."""
+"""The follower's state of a fetch session (KIP-227, FetchSessionHandler): chooses the partitions that a request names."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class _Racks:
 
     def place(self, replication_factor: int) -> Replicas:
         if self._turn == self._unfenced_count > 1:
-            # Each broker has once been the leader of a placed partition. Shuffle, so that a leader does not always have the same
+            # Each broker leads one placed partition. Shuffle the brokers, so that a leader does not always have the same
             # followers.
             _shuffle(self._stripes, self._random_below)
             for stripes in self._stripes:

@@ -64,7 +64,7 @@ class InFlightBatch:
         assert first_offset <= last_offset, f"a batch from {first_offset} to {last_offset}"
         self.first_offset = first_offset
         self.last_offset = last_offset
-        # The first offset of each run, and its status. Adjacent runs have different statuses.
+        # The first offset and the status of each range of records with the same status.
         self._begins = [first_offset]
         self._statuses = [status]
 
@@ -85,7 +85,7 @@ class InFlightBatch:
     def assign(self, first_offset: int, last_offset: int, status: RecordStatus) -> None:
         assert self.first_offset <= first_offset <= last_offset <= self.last_offset
         first_at, last_at = bisect_right(self._begins, first_offset) - 1, bisect_right(self._begins, last_offset) - 1
-        # Merge the new run with adjacent runs that have the same status.
+        # Merge the range of offsets with adjacent ranges that have the same status.
         start, stop = max(first_at - 1, 0), min(last_at + 2, len(self._begins))
         pieces = [(self._begins[at], self._statuses[at]) for at in range(start, first_at)]
         if self._begins[first_at] < first_offset:

@@ -137,7 +137,7 @@ class SharePartition:
         ]
 
     def statuses(self) -> list[tuple[int, int, RecordStatus]]:
-        """Return all runs in flight, for tests and tools."""
+        """Return the ranges of records in flight with their status, for tests and tools."""
         return [run for batch in self._in_flight.batches for run in batch.all_runs()]
 
     # acquiring records

@@ -150,7 +150,7 @@ def test_loss_checker_reports_nothing_for_a_whole_transaction() -> None:
 
 def test_loss_checker_reports_half_of_a_transaction() -> None:
     lines = findings(history_of(*BOTH), observation_of(BOTH[0]), Sightings())
-    assert [line.partition(":")[0] for line in lines] == ["lost", "torn"]
+    assert [line.partition(":")[0] for line in lines] == ["lost", "incomplete"]
 
 
 def test_unclean_election_explains_the_lost_half_of_a_transaction_in_its_partition() -> None:

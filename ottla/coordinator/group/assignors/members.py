@@ -11,7 +11,7 @@ Assignment = Mapping[bytes, frozenset[int]]
 """Partitions by topic id. Topics without partitions are left out."""
 
 NO_OWNER = -1
-"""In place of an owner's index: the partition has no owner."""
+"""The index of the owner of a partition that no member owns."""
 
 
 class AssignorMember(msgspec.Struct, frozen=True):

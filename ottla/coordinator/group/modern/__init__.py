@@ -5,10 +5,10 @@ Each protocol has its own heartbeat, records and reconciliation, and describes t
 package imports no protocol.
 
 - `effects`: changes of consumer, streams and share groups in memory that follow once a decision's records are in the log.
-- `group`: a group, as far as its protocol does not matter.
+- `group`: the state that groups of these protocols have in common.
 - `groups`: all groups of one modern protocol in a shard: the replay of their records, and their deadlines.
 - `records`: records that consumer, streams and share groups have in common.
-- `requests`: the form of heartbeats in these groups: Kafka's own message, and the client that sent it.
+- `requests`: a heartbeat in these groups: Kafka's own message, and the client that sent it.
 - `sender`: checks of the member that sent a heartbeat, with the errors of Kafka's GroupMetadataManager.
 - `target`: when a target assignment may be computed, and the input of an assignor.
 """

@@ -1,4 +1,4 @@
-"""The form of heartbeats in consumer, streams and share groups: Kafka's own message, and the client that sent it."""
+"""A heartbeat in consumer, streams and share groups: Kafka's own message, and the client that sent it."""
 
 from __future__ import annotations
 

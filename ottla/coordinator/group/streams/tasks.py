@@ -89,5 +89,5 @@ def _is_part(some: TaskSet, others: TaskSet) -> bool:
 
 
 def task_ids(make: Any, tasks: TaskSet) -> list[Any]:
-    """Return the tasks as a list of ``make``, a struct of Kafka's messages."""
+    """Return the tasks as structs of Kafka's messages, built by ``make``."""
     return [make(subtopology_id=subtopology, partitions=sorted(tasks[subtopology])) for subtopology in sorted(tasks)]
