@@ -30,7 +30,9 @@ def grow(data_dir: Path, *more: str) -> int:
     return main(["cluster", "grow", "--data-dir", str(data_dir), "--brokers", "3", *more])
 
 
-def test_grow_reports_the_new_cluster_and_the_command_that_starts_it(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cluster_grow_command_reports_the_cluster_and_the_command_that_starts_it(
+    data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = data_dir / "t-0" / f"{0:020}.log"
     inode = log.stat().st_ino
     assert grow(data_dir, "--replication-factor", "2") == 0
@@ -44,7 +46,7 @@ def test_grow_reports_the_new_cluster_and_the_command_that_starts_it(data_dir: P
     assert sorted(path.name for path in data_dir.iterdir()) == [".lock", "broker-1", "broker-2", "broker-3", "controller"]
 
 
-def test_grow_keeps_foreign_files(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cluster_grow_command_keeps_foreign_files(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (data_dir / "notes.txt").write_text("mine")
     assert grow(data_dir, "--json") == 0
     said = json.loads(capsys.readouterr().out)
@@ -52,13 +54,13 @@ def test_grow_keeps_foreign_files(data_dir: Path, capsys: pytest.CaptureFixture[
     assert (data_dir / "notes.txt").read_text() == "mine"
 
 
-def test_directory_of_a_cluster_is_refused(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cluster_grow_command_refuses_the_directory_of_a_cluster(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert grow(data_dir) == 0
     assert grow(data_dir) == 1
     assert "has the data of a cluster" in capsys.readouterr().err
 
 
-def test_directory_in_use_is_refused(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cluster_grow_command_refuses_a_directory_in_use(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (data_dir / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert grow(data_dir) == 1
@@ -66,7 +68,9 @@ def test_directory_in_use_is_refused(data_dir: Path, capsys: pytest.CaptureFixtu
     assert not (data_dir / "controller").exists()
 
 
-def test_missing_directory_and_invalid_broker_count_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cluster_grow_command_refuses_a_missing_directory_and_an_invalid_broker_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert grow(tmp_path / "nothing") == 1
     assert "is not a directory" in capsys.readouterr().err
     assert not (tmp_path / "nothing").exists()
@@ -76,7 +80,7 @@ def test_missing_directory_and_invalid_broker_count_are_refused(tmp_path: Path, 
     assert "from 2 to 20" in capsys.readouterr().err
 
 
-def test_serve_with_brokers_on_the_data_of_a_single_broker_suggests_grow(
+def test_serve_command_with_brokers_on_data_of_a_single_broker_suggests_cluster_grow(
     data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", "--data-dir", str(data_dir), "--brokers", "3", "--listen", "127.0.0.1:0"]) == 1

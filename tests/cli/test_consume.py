@@ -13,7 +13,7 @@ from ottla.client.errors import BatchTooLarge
 from ottla.process import USAGE_EXIT
 
 
-def test_batch_above_the_limit_names_the_options_that_continue_after_it(
+def test_consume_command_reports_a_too_large_batch_with_options_to_continue_after_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     @contextmanager

@@ -15,7 +15,7 @@ from tests.dump.test_files import FIRST
 __all__ = ["directory"]
 
 
-def test_partition_is_dumped_file_by_file(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dump_command_prints_a_partition_file_by_file(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dump", str(directory / "t-0")]) == 0
     out = capsys.readouterr().out
     shown = [line for line in out.splitlines() if line.endswith(":")]
@@ -33,7 +33,7 @@ def test_dump_json_output_has_one_document_per_line(directory: Path, capsys: pyt
     assert not any(document["kind"] == "record" for document in documents)
 
 
-def test_damaged_batch_is_reported_and_sets_the_exit_code(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dump_command_reports_a_damaged_batch_and_sets_the_exit_code(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = directory / "t-0" / f"{FIRST}.log"
     log.write_bytes(log.read_bytes()[:-1])
     assert main(["dump", str(log)]) == 1
@@ -62,7 +62,7 @@ def test_dump_of_a_named_pipe_is_refused(tmp_path: Path, capsys: pytest.CaptureF
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_txn_timeline_is_read_from_files(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_txn_timeline_command_reads_log_files(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["txn", "timeline", "a", "--data-dir", str(directory), "--json"]) == 0
     (events,) = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert [event["kind"] for event in events] == ["init", *["begin", "data", "decide", "marker", "complete"] * 2]

@@ -13,7 +13,7 @@ from ottla.client.finding import failed, ok, warning
 DEAD = "127.0.0.1:1"
 
 
-def test_findings_are_printed_as_lines_with_their_remedy(
+def test_doctor_findings_are_printed_as_lines_with_their_remedy(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "70")
@@ -30,7 +30,7 @@ def test_findings_are_printed_as_lines_with_their_remedy(
 
 
 @pytest.mark.parametrize("command", [["doctor", DEAD], ["spark", "doctor", "--bootstrap", DEAD, "--transactional-id", "x"]])
-def test_both_doctors_print_one_json_document(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_broker_and_spark_doctor_print_one_json_document(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     if command[0] == "spark":
         pytest.importorskip("pyarrow")
     assert main([*command, "--timeout-s", "0.1", "--json"]) == 1

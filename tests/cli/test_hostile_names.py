@@ -29,7 +29,7 @@ NO_TEXT = "\udcff\udcfe"
 FIRST = f"{0:020d}"
 
 
-def test_control_characters_are_escaped_in_messages(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_escaped_in_cli_messages(capsys: pytest.CaptureFixture[str]) -> None:
     show_line(f"a {ESCAPES}")
     note(f"b {ESCAPES}")
     out, err = capsys.readouterr()
@@ -37,7 +37,7 @@ def test_control_characters_are_escaped_in_messages(capsys: pytest.CaptureFixtur
     assert err == out.replace("a", "b", 1)
 
 
-def test_json_output_is_escaped_without_loss(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_in_json_output_are_escaped_without_loss(capsys: pytest.CaptureFixture[str]) -> None:
     said = {"key": ESCAPES, "\x7f": ["é", "\U000e0001", NO_TEXT, "\n"]}
     show_json(said)
     out = capsys.readouterr().out
@@ -88,12 +88,12 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> str:
     return "127.0.0.1:1"
 
 
-def test_raw_values_and_keys_are_written_unchanged() -> None:
+def test_consume_command_writes_raw_values_and_keys_unchanged() -> None:
     assert _split(b"v", NO_TEXT, None) == (b"\xff\xfe", b"v")
     assert _split(b"k\xffv", None, "\udcff") == (b"k", b"v")
 
 
-def test_output_is_escaped_for_the_terminal_encoding(monkeypatch: pytest.MonkeyPatch, directory_of_lines: Path) -> None:
+def test_cli_output_is_escaped_for_the_terminal_encoding(monkeypatch: pytest.MonkeyPatch, directory_of_lines: Path) -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", out)
     assert main(["dump", str(directory_of_lines)]) == 0
@@ -158,7 +158,7 @@ def test_written_file_names_contain_no_control_characters(tmp_path: Path, capsys
     assert json.loads(capsys.readouterr().out)["file"].endswith(".log")
 
 
-def test_suggested_command_quotes_the_transactional_id() -> None:
+def test_suggested_cli_command_quotes_the_transactional_id() -> None:
     taken = transaction()
     taken = type(taken)(**{name: getattr(taken, name) for name in taken.__dataclass_fields__} | {"transactional_id": "x; reboot"})
     _, do = why_held(held(holder=holder(), transaction=taken), NOW_MS)
@@ -172,7 +172,7 @@ def test_mermaid_diagram_contains_no_control_characters_or_directives() -> None:
     assert "%%" not in text
 
 
-def test_failed_test_report_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pytest_failure_report_escapes_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     class Known:
         brokers = None
 
@@ -209,7 +209,7 @@ def test_invalid_control_urls_are_refused(url: str, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("token", ["ы", "a\nb"])
-def test_invalid_tokens_are_refused(token: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_control_api_tokens_are_refused(token: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fault", "list", "--url", "http://127.0.0.1:1", "--token", token]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "is not a token" in line

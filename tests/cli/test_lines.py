@@ -103,11 +103,15 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["graduate", "--data-dir", "d", "--to", "k", "--dry-run"], "--to and --dry-run were given"),
     ],
 )
-def test_usage_errors_are_reported_in_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+def test_every_command_reports_usage_errors_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
     assert says in refused(capsys, *arguments)
 
 
-def test_bootstrap_is_read_from_the_environment(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_read_the_bootstrap_address_from_the_environment(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OTTLA_BOOTSTRAP", "127.0.0.1:2")
     assert "127.0.0.1:2 does not answer" in refused(capsys, "cluster")
     assert "127.0.0.1:1 does not answer" in refused(capsys, "cluster", *DEAD)
@@ -126,7 +130,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str], name: str) -
 @pytest.mark.parametrize(
     ("shell", "says"), [("bash", "complete -o nosort"), ("zsh", "#compdef ottla"), ("fish", "complete --no-files")]
 )
-def test_completion_is_printed_for_each_shell(capsys: pytest.CaptureFixture[str], shell: str, says: str) -> None:
+def test_completion_command_prints_a_script_for_each_shell(capsys: pytest.CaptureFixture[str], shell: str, says: str) -> None:
     assert main(["completion", shell]) == 0
     text = capsys.readouterr().out
     assert says in text
@@ -212,11 +216,11 @@ RECORD = ConsumedRecord(
 )
 
 
-def test_control_characters_in_records_are_escaped() -> None:
+def test_consume_command_escapes_control_characters_in_records() -> None:
     assert line(RECORD) == "1:5\t1970-01-01T00:00:01.000Z\tk\\x1b[2J\t\\xff\\n\th=-"
 
 
-def test_record_as_json_keeps_all_bytes() -> None:
+def test_json_output_of_a_record_keeps_all_bytes() -> None:
     shown = json.loads(json.dumps(document(RECORD)))
     assert (shown["key"], shown["value"], shown["headers"]) == ("k\x1b[2J", {"base64": "/wo="}, [["h", None]])
 

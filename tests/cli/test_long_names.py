@@ -32,7 +32,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("kind", "key"), [("group", "group"), ("txn", "transactional_id")])
-def test_long_name_does_not_widen_the_table(cluster: None, capsys: pytest.CaptureFixture[str], kind: str, key: str) -> None:
+def test_long_topic_name_does_not_widen_the_cli_table(
+    cluster: None, capsys: pytest.CaptureFixture[str], kind: str, key: str
+) -> None:
     assert main([kind, "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) < MAX_NAME_CHARACTERS + 60

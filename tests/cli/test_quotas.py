@@ -22,7 +22,7 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.client.admin.quotas.list_quotas", lambda brokers, entity: listed)
 
 
-def test_infinite_values_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quota_list_command_lists_infinite_values(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["quota", "list"]) == 0
     shown = "request_percentage=Infinity, controller_mutation_rate=0.5, producer_byte_rate=9223372036854775808"
     out = capsys.readouterr().out
@@ -30,7 +30,7 @@ def test_infinite_values_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "request_percentage=NaN" in out
 
 
-def test_infinite_values_are_listed_as_valid_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quota_list_command_lists_infinite_values_as_valid_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["quota", "list", "--json"]) == 0
     (quotas, adopted) = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert quotas == {"entity": {"user": "u"}, "quotas": VALUES | {"request_percentage": "Infinity"}}

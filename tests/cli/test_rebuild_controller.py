@@ -29,7 +29,7 @@ def rebuild(brokers: Path, *more: str) -> int:
     return main(["cluster", "rebuild-controller", "--data-dir", f"{brokers}/controller", *sources, *more])
 
 
-def test_rebuild_reports_source_and_unknown_records(brokers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rebuild_controller_command_reports_source_and_unknown_records(brokers: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rebuild(brokers) == 0
     said = capsys.readouterr().out
     assert f"controller 3000, from {brokers}/broker-1/{COPY}" in said
@@ -39,14 +39,18 @@ def test_rebuild_reports_source_and_unknown_records(brokers: Path, capsys: pytes
     assert "node.id=3000" in (brokers / "controller" / "meta.properties").read_text()
 
 
-def test_existing_controller_directory_is_refused(brokers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rebuild_controller_command_refuses_an_existing_controller_directory(
+    brokers: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert rebuild(brokers, "--json") == 0
     assert json.loads(capsys.readouterr().out)["topics"] == 1
     assert rebuild(brokers) == 1
     assert "is not empty" in capsys.readouterr().err
 
 
-def test_stray_directory_is_reported_with_its_remedy(brokers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rebuild_controller_command_reports_a_stray_directory_with_its_remedy(
+    brokers: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     stray = brokers / "broker-1" / f"t-0.{'a' * 32}{STRAY_SUFFIX}"
     (brokers / "broker-1" / "t-0").rename(stray)
     assert rebuild(brokers) == 0

@@ -36,11 +36,11 @@ def test_record_format_has_the_letters_and_escapes_of_kcat(text: str, printed: b
     assert RecordFormat(text)(record()) == printed
 
 
-def test_null_is_printed_as_empty_text_with_length_minus_one() -> None:
+def test_record_format_prints_null_as_empty_text_with_length_minus_one() -> None:
     assert RecordFormat("[%k][%s] %K %S %R")(record(key=None, value=None)) == b"[][] -1 -1 \xff\xff\xff\xff"
 
 
-def test_headers_are_joined_with_commas() -> None:
+def test_record_format_joins_headers_with_commas() -> None:
     assert RecordFormat("%h")(record(headers=[("a", b"1"), ("b", None), ("c", b"")])) == b"a=1,b=NULL,c="
 
 
@@ -53,7 +53,7 @@ def test_headers_are_joined_with_commas() -> None:
         (r"\999", "the escape \\999 is above 255"),
     ],
 )
-def test_invalid_formats_are_refused(text: str, error: str) -> None:
+def test_invalid_record_formats_are_refused(text: str, error: str) -> None:
     with pytest.raises(BadArgument) as raised:
         RecordFormat(text)
     assert str(raised.value).startswith(error)

@@ -25,12 +25,12 @@ def damaged(directory: Path) -> tuple[Path, int]:
     return log, header.base_offset
 
 
-def test_undamaged_directory_needs_no_recovery(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recover_command_finds_nothing_in_an_undamaged_directory(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recover", "--data-dir", str(directory)]) == 0
     assert "no damage found" in capsys.readouterr().out
 
 
-def test_recover_shows_damage_without_changing_files(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recover_command_shows_damage_without_changing_files(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, offset = damaged(directory)
     before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     assert main(["recover", "--data-dir", str(directory)]) == 2
@@ -42,7 +42,7 @@ def test_recover_shows_damage_without_changing_files(directory: Path, capsys: py
     assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
 
 
-def test_recover_discard_removes_the_damaged_records(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recover_discard_option_removes_the_damaged_records(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, offset = damaged(directory)
     assert main(["recover", "--data-dir", str(directory), "--partition", "t:0", "--discard", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -60,20 +60,22 @@ def test_recover_discard_removes_the_damaged_records(directory: Path, capsys: py
         (["--partition", "x:0"], 1, "has no log of x-0"),
     ],
 )
-def test_recover_refuses_an_invalid_partition(
+def test_recover_command_refuses_an_invalid_partition(
     directory: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, says: str
 ) -> None:
     assert main(["recover", "--data-dir", str(directory), *arguments]) == code
     assert says in capsys.readouterr().err
 
 
-def test_recover_refuses_a_missing_directory_and_does_not_create_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recover_command_refuses_a_missing_directory_and_does_not_create_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["recover", "--data-dir", str(tmp_path / "none"), "--discard"]) == 1
     assert "is not a directory" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
 
 
-def test_replicated_log_is_not_changed_while_other_replicas_exist(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recover_command_does_not_change_a_log_that_has_other_replicas(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, _ = damaged(directory)
     before = log.read_bytes()
     # Without the metadata log, the directory looks like the directory of a broker with a remote controller.

@@ -21,7 +21,7 @@ ID = TransactionListing(transactional_id="t", coordinator=1, producer_id=7, stat
 @pytest.mark.parametrize(
     ("kind", "ask", "listing"), [("group", "groups.list_groups", GROUP), ("txn", "transactions.list_transactions", ID)]
 )
-def test_silent_broker_is_reported_next_to_the_results_of_other_brokers(
+def test_commands_report_an_unresponsive_broker_with_the_results_of_other_brokers(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     kind: str,

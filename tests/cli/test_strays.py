@@ -29,9 +29,7 @@ def data_dir(tmp_path: Path) -> Path:
     return Path(f"{tmp_path}{DATA_DIR}")
 
 
-def test_health_of_a_stopped_broker_reports_stray_directories_as_warnings(
-    data_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_health_command_on_a_stopped_broker_warns_of_stray_directories(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["health", "--data-dir", str(data_dir)]) == 0
     first, *warnings = capsys.readouterr().out.splitlines()
     assert first == f"{data_dir} is the directory of node 1, which is stopped"
@@ -44,7 +42,9 @@ def test_health_of_a_stopped_broker_reports_stray_directories_as_warnings(
     assert [f"warning: {warning}" for warning in shown["warnings"]] == warnings
 
 
-def test_suggested_adopt_command_restores_the_topic(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adopt_command_suggested_for_a_stray_directory_restores_the_topic(
+    data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["adopt", "--from", f"{data_dir}/{stray(0)}", "--data-dir", str(data_dir)]) == 0
     assert "1 topic adopted" in capsys.readouterr().out
     assert {f"{TOPIC}-0", f"{TOPIC}-1"} <= {path.name for path in data_dir.iterdir()}
@@ -54,7 +54,7 @@ def test_suggested_adopt_command_restores_the_topic(data_dir: Path, capsys: pyte
     assert "copy-0" in {path.name for path in data_dir.iterdir()}
 
 
-def test_health_fails_for_a_missing_directory_and_for_one_in_use(
+def test_health_command_fails_for_a_missing_directory_and_a_directory_in_use(
     data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["health", "--data-dir", str(tmp_path / "nothing")]) == 1
@@ -66,6 +66,6 @@ def test_health_fails_for_a_missing_directory_and_for_one_in_use(
     fs.unlock(lock)
 
 
-def test_health_refuses_data_dir_together_with_wait(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_health_command_refuses_data_dir_together_with_wait(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["health", "--data-dir", str(data_dir), "--wait"]) == 2
     assert "--data-dir is for a stopped broker" in capsys.readouterr().err

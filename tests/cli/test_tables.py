@@ -21,7 +21,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("width", [1, 20, 40, 200])
-def test_table_shows_all_columns_at_every_width(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+def test_cli_table_shows_all_columns_at_every_width(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setenv("COLUMNS", str(width))
@@ -35,7 +35,7 @@ def test_table_shows_all_columns_at_every_width(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.smoke
-def test_closed_pipe_ends_a_table_quietly() -> None:
+def test_closed_pipe_ends_a_cli_table_without_an_error() -> None:
     program = """
 import sys
 from ottla.cli import main, root

@@ -41,7 +41,7 @@ def drawn(view: TopView, rows: int | None, width: int = 80, problem: str = "") -
     return shown.get().splitlines()
 
 
-def test_top_rates_are_differences_per_second() -> None:
+def test_top_command_shows_rates_as_differences_per_second() -> None:
     before = sample(10.0, {("t", 0): 100, ("__consumer_offsets", 0): 5}, (("g", 40, 60),))
     now = sample(12.0, {("t", 0): 150, ("__consumer_offsets", 0): 9, ("new", 0): 7}, (("g", 60, 90), ("young", 0, 150)))
     view = compared(before, now, internal=False)
@@ -50,18 +50,18 @@ def test_top_rates_are_differences_per_second() -> None:
     assert [t.name for t in compared(before, now, internal=True).topics] == ["t", "__consumer_offsets", "new"]
 
 
-def test_recreated_topic_has_no_negative_rate() -> None:
+def test_top_command_shows_no_negative_rate_of_a_recreated_topic() -> None:
     view = compared(sample(0.0, {("t", 0): 100}, (("g", 90, 10),)), sample(1.0, {("t", 0): 3}, (("g", 0, 3),)), internal=False)
     assert (view.topics[0].written_per_s, view.groups[0].read_per_s) == (0.0, 0.0)
 
 
-def test_top_shows_no_rates_without_a_second_sample() -> None:
+def test_top_command_shows_no_rates_without_a_second_sample() -> None:
     one = sample(5.0, {("t", 0): 100}, (("g", 1, 99),))
     assert compared(one, one, internal=False).topics[0].written_per_s == 0.0
 
 
 @pytest.mark.parametrize("rows", [24, 16, 40])
-def test_top_with_thousands_of_topics_fits_the_terminal(rows: int) -> None:
+def test_top_command_with_thousands_of_topics_fits_the_terminal(rows: int) -> None:
     ends = {(f"{'x' * 200}-{at}", 0): at for at in range(2_000)}
     groups = tuple((f"group-{at}", 0, at) for at in range(500))
     transactions = tuple((f"\x1b[31m{at}", at) for at in range(5))
@@ -73,7 +73,7 @@ def test_top_with_thousands_of_topics_fits_the_terminal(rows: int) -> None:
     assert "\x1b" not in text
 
 
-def test_top_without_a_terminal_shows_everything() -> None:
+def test_top_command_without_a_terminal_shows_all_rows() -> None:
     ends = {(f"topic-{at}", 0): at for at in range(300)}
     view = compared(sample(0.0, ends), sample(1.0, ends), internal=False)
     assert sum("topic-" in line for line in drawn(view, None)) == 300

@@ -58,7 +58,7 @@ KNOWN: dict[str, Any] = {
 }
 
 
-def test_requests_are_listed_before_their_effects() -> None:
+def test_txn_timeline_lists_requests_before_the_log_events_that_they_cause() -> None:
     events = merged(LOGGED, KNOWN)
     assert [event.kind for event in events] == [
         "request",
@@ -78,7 +78,7 @@ def test_requests_are_listed_before_their_effects() -> None:
     assert events[9].what == "AddPartitionsToTxn t:0 and 1 more partition"
 
 
-def test_events_of_one_millisecond_are_drawn_in_causal_order() -> None:
+def test_txn_timeline_diagram_draws_events_of_one_millisecond_in_causal_order() -> None:
     log = [
         TimelineEvent(10, "begin", "a transaction begins", "log at 1", (7, 0), [("t", 0)]),
         TimelineEvent(10, "data", "1 record written", "t:0 at 0", (7, 0), [("t", 0)]),
@@ -96,7 +96,7 @@ def test_events_of_one_millisecond_are_drawn_in_causal_order() -> None:
     ]
 
 
-def test_fencing_is_listed_after_the_request_that_caused_it() -> None:
+def test_txn_timeline_lists_fencing_after_the_request_that_caused_it() -> None:
     """The control API records a request when it is answered, in the same millisecond as the fencing that it caused."""
     asked = {"time_ms": 10, "kind": "request", "api": "InitProducerId", **CLIENT}
     fenced = {"time_ms": 10, "kind": "fenced", **CLIENT, "new_producer_id": 7, "new_producer_epoch": 2}
@@ -104,13 +104,13 @@ def test_fencing_is_listed_after_the_request_that_caused_it() -> None:
     assert [event.kind for event in events] == ["request", "request", "fenced", "refused", "request", "fenced"]
 
 
-def test_timeline_has_only_log_events_without_a_control_api() -> None:
+def test_txn_timeline_has_only_log_events_without_a_control_api() -> None:
     assert merged(LOGGED, None) == LOGGED
     assert holder_text(None) == holder_text({"holder": None}) == ""
     assert holder_text({"holder": {"client_id": "", "client_host": "127.0.0.1"}}) == "client (without an id) at 127.0.0.1"
 
 
-def test_diagram_draws_every_client() -> None:
+def test_txn_timeline_diagram_draws_every_client() -> None:
     drawn = diagram("orders", merged(LOGGED, KNOWN))
     assert "participant K0 as client c at 127.0.0.1" in drawn
     assert "participant K1 as client d at 127.0.0.1" in drawn
@@ -119,6 +119,6 @@ def test_diagram_draws_every_client() -> None:
     assert "Note over T: abort is decided" in drawn
 
 
-def test_explanation_names_the_client_of_the_blocking_transaction() -> None:
+def test_txn_why_command_names_the_client_of_the_blocking_transaction() -> None:
     stands, _ = why_held(held(holder=holder(), transaction=transaction()), NOW_MS, {"checkout-1": "client c at 127.0.0.1"})
     assert "transactional id checkout-1 from client c at 127.0.0.1, open for 42.0 s, times out in 18.0 s;" in stands

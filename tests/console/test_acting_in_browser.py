@@ -67,7 +67,7 @@ def command(browser: Browser) -> str:
 
 
 @pytest.mark.smoke
-def test_topic_is_created_filled_and_deleted(opened: Browser, console_broker: Broker) -> None:
+def test_topic_is_created_filled_and_deleted_in_the_browser(opened: Browser, console_broker: Broker) -> None:
     opened.show("topics")
     dialog(opened, "create-topic")
     assert opened.script(f"return document.querySelector('{CONFIRM}').disabled"), "a topic needs a name"
@@ -99,7 +99,7 @@ def test_topic_is_created_filled_and_deleted(opened: Browser, console_broker: Br
     wait_until(lambda: topics(console_broker) == [])
 
 
-def test_refused_action_shows_the_reason_in_its_dialog(opened: Browser) -> None:
+def test_refused_console_action_shows_the_reason_in_its_dialog(opened: Browser) -> None:
     opened.show("topics")
     dialog(opened, "create-topic")
     opened.write("#act-topic", "a/b")
@@ -116,7 +116,7 @@ def test_refused_action_shows_the_reason_in_its_dialog(opened: Browser) -> None:
     assert all("status of 4" in line for line in opened.complaints())
 
 
-def test_records_are_written_in_transactions_and_as_tombstones(opened: Browser, console_broker: Broker) -> None:
+def test_records_are_written_in_transactions_and_as_tombstones_in_the_browser(opened: Browser, console_broker: Broker) -> None:
     console_broker.create_topic("orders", 1)
     opened.show("topic?name=orders")
     for outcome, value in (("committed", "kept"), ("aborted", "dropped")):
@@ -135,7 +135,7 @@ def test_records_are_written_in_transactions_and_as_tombstones(opened: Browser, 
     assert [(record.key, record.value) for record in console_broker.records("orders")] == [(None, b"kept"), (b"gone", None)]
 
 
-def test_records_are_deleted(opened: Browser, console_broker: Broker) -> None:
+def test_records_before_an_offset_are_deleted_in_the_browser(opened: Browser, console_broker: Broker) -> None:
     console_broker.create_topic("orders", 1)
     made = Producer({"bootstrap.servers": console_broker.bootstrap, "log_level": 0})
     for number in range(5):
@@ -150,7 +150,7 @@ def test_records_are_deleted(opened: Browser, console_broker: Broker) -> None:
     opened.wait("document.querySelector('#live tbody tr').cells[2].innerText === '3'")
 
 
-def test_group_is_reset_after_a_preview_and_deleted(opened: Browser, console_broker: Broker) -> None:
+def test_group_is_reset_after_a_preview_and_deleted_in_the_browser(opened: Browser, console_broker: Broker) -> None:
     with RawClient(console_broker.bootstrap) as client:
         create(client, "orders", 3)
         commit_offset(client, "billing", 0)
@@ -167,7 +167,7 @@ def test_group_is_reset_after_a_preview_and_deleted(opened: Browser, console_bro
         opened.wait_for_text("Group billing was deleted.")
 
 
-def test_open_transaction_is_aborted(opened: Browser, console_broker: Broker) -> None:
+def test_open_transaction_is_aborted_in_the_browser(opened: Browser, console_broker: Broker) -> None:
     console_broker.create_topic("orders", 1)
     write(producer(console_broker, "shop"), b"open")
     opened.show("transaction?id=shop")
@@ -178,7 +178,7 @@ def test_open_transaction_is_aborted(opened: Browser, console_broker: Broker) ->
     opened.wait("!document.querySelector('[data-act=abort-transaction]')")
 
 
-def test_configs_are_searched_edited_and_unset(opened: Browser, console_broker: Broker) -> None:
+def test_configs_are_searched_edited_and_unset_in_the_browser(opened: Browser, console_broker: Broker) -> None:
     console_broker.create_topic("orders", 1)
     opened.show("configs?kind=topic&name=orders")
     opened.write("#match-configs", "cleanup")
@@ -196,7 +196,7 @@ def test_configs_are_searched_edited_and_unset(opened: Browser, console_broker: 
     opened.wait_for_text("set only at the broker's start")
 
 
-def test_names_from_clients_are_shown_as_text_in_dialogs(opened: Browser, console_broker: Broker) -> None:
+def test_names_from_clients_are_shown_as_text_in_console_dialogs(opened: Browser, console_broker: Broker) -> None:
     name = "<img src=x onerror='window.harmed = 1'>"
     with RawClient(console_broker.bootstrap) as client:
         create(client, "orders", 3)

@@ -25,7 +25,7 @@ def refused(name: str, body: bytes) -> CommandRefused:
     return caught.value
 
 
-def test_error_for_an_unknown_action_lists_the_known_actions() -> None:
+def test_console_error_for_an_unknown_action_lists_the_known_actions() -> None:
     error = refused("format-disk", b"{}")
     assert (error.status, "unknown action 'format-disk'" in str(error)) == (404, True)
     assert all(name in str(error) for name in ACTIONS)
@@ -33,7 +33,7 @@ def test_error_for_an_unknown_action_lists_the_known_actions() -> None:
 
 @pytest.mark.parametrize("name", ACTIONS)
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"no_such": 1}', b"null", b"\xff", b'{"topic": 5}', b'{"topic": "\\ud800"}'])
-def test_malformed_parameters_are_refused(name: str, body: bytes) -> None:
+def test_malformed_console_action_parameters_are_refused(name: str, body: bytes) -> None:
     error = refused(name, body)
     assert error.status == 400
     assert str(error).startswith(f"{name}: ")
@@ -58,7 +58,7 @@ def test_malformed_parameters_are_refused(name: str, body: bytes) -> None:
         ("set-config", {"kind": "client-metrics", "name": "n", "key": "k", "value": "v"}),
     ],
 )
-def test_numbers_and_names_too_large_for_a_request_are_refused(name: str, parameters: dict[str, Any]) -> None:
+def test_console_action_refuses_numbers_and_names_too_large_for_a_kafka_request(name: str, parameters: dict[str, Any]) -> None:
     assert refused(name, json.dumps(parameters).encode()).status == 400
 
 
@@ -77,7 +77,7 @@ def previewed(name: str, **parameters: Any) -> dict[str, Any]:
     return carried_out(name, body, lambda: cast(Any, FakeClient()), ["--bootstrap", "b:1"], is_preview=True)
 
 
-def test_produce_command_has_key_value_headers_and_partition() -> None:
+def test_preview_of_produce_has_a_command_with_key_value_headers_and_partition() -> None:
     parts: dict[str, Any] = {
         "topic": "orders",
         "key": "it's",
@@ -92,19 +92,19 @@ def test_produce_command_has_key_value_headers_and_partition() -> None:
     assert "transactional id shop, if there is one, is fenced" in in_transaction["warning"]
 
 
-def test_action_explains_a_record_that_no_command_can_write() -> None:
+def test_produce_preview_explains_a_record_that_no_command_can_write() -> None:
     shown = previewed("produce", topic="orders", value="v", headers=[{"name": "a", "value": " b"}])
     assert (shown["command"], "removes the blanks" in shown["warning"]) == ("", True)
 
 
-def test_tombstone_needs_a_key() -> None:
+def test_console_refuses_a_tombstone_without_a_key() -> None:
     with pytest.raises(CommandRefused, match="a tombstone needs the key"):
         previewed("produce", topic="orders", value=None)
     command = "ottla produce --key a --null-value orders --bootstrap b:1"
     assert previewed("produce", topic="orders", value=None, key="a")["command"] == command
 
 
-def test_topic_create_command_has_only_the_given_options() -> None:
+def test_preview_of_topic_creation_has_a_command_with_only_the_given_options() -> None:
     assert previewed("create-topic", topic="a")["command"] == "ottla topic create a --bootstrap b:1"
     given = previewed("create-topic", topic="a", partitions=3, replicas=2, configs={"cleanup.policy": "compact"})
     options = "--partitions 3 --replication-factor 2 --config cleanup.policy=compact"
@@ -122,12 +122,12 @@ def test_topic_create_command_has_only_the_given_options() -> None:
         ("__other", ""),
     ],
 )
-def test_creating_an_internal_topic_warns_of_what_may_be_lost(topic: str, lost: str) -> None:
+def test_console_warns_of_possible_losses_before_it_creates_an_internal_topic(topic: str, lost: str) -> None:
     warning = previewed("create-topic", topic=topic)["warning"]
     assert (lost in warning, "is an internal topic" in warning) == (True, bool(lost))
 
 
-def test_names_that_look_like_options_follow_two_dashes() -> None:
+def test_previewed_command_puts_names_that_look_like_options_after_two_dashes() -> None:
     assert command_line(["group", "delete", *named("-g")], ["--bootstrap", "b:1"]) == "ottla group delete --bootstrap b:1 -- -g"
     assert (option("--to", None), option("--to", "-1"), option("--to", 0)) == ([], ["--to=-1"], ["--to", "0"])
 
@@ -142,11 +142,11 @@ def test_names_that_look_like_options_follow_two_dashes() -> None:
         (Place(kind="time", number=2**63 - 1), "9999-12-31T23:59:59.999Z"),
     ],
 )
-def test_position_is_written_as_commands_parse_it(place: Place, text: str) -> None:
+def test_previewed_command_writes_a_position_as_commands_parse_it(place: Place, text: str) -> None:
     assert place.text() == text
 
 
-def test_previewed_effects_have_json_and_a_command_line() -> None:
+def test_preview_of_a_console_action_has_its_changes_as_json_and_a_command_line() -> None:
     assert Effects(said="done").command == ()
     assert json.loads(json.dumps(previewed("create-topic", topic="a"))) == {
         "command": "ottla topic create a --bootstrap b:1",

@@ -42,7 +42,7 @@ def opened(browser: Browser, console_broker: Broker) -> Iterator[Browser]:
     assert console_broker._control().get("/v1/state")["unexpected_errors"] == 0
 
 
-def test_page_requests_a_token_and_removes_it_from_the_url(browser: Browser, console_broker: Broker) -> None:
+def test_console_page_requests_a_token_and_removes_it_from_the_url(browser: Browser, console_broker: Broker) -> None:
     console, token = console_broker.ready["console"], console_broker.ready["control"]["token"]
     browser.enter(console)
     assert token not in browser.script("return location.href")
@@ -59,7 +59,7 @@ def test_page_requests_a_token_and_removes_it_from_the_url(browser: Browser, con
     assert all("401" in line for line in browser.complaints())
 
 
-def test_page_shows_a_paused_and_a_stopped_broker(browser: Browser, tmp_path: Path) -> None:
+def test_console_page_shows_a_paused_and_a_stopped_broker(browser: Browser, tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data", settings={"ottla.console": True}) as broker:
         console = broker.ready["console"]
         browser.enter(console)
@@ -128,7 +128,7 @@ def test_other_sites_cannot_use_the_console(browser: Browser, console_broker: Br
         assert "CORS" in complaints
 
 
-def test_second_tab_gets_the_token_of_the_first(browser: Browser, console_broker: Broker) -> None:
+def test_second_console_tab_gets_the_token_of_the_first(browser: Browser, console_broker: Broker) -> None:
     """The second tab gets the token from the first, and no token is stored outside of the tabs."""
     console = console_broker.ready["console"]
     browser.driver.get(console)
@@ -171,7 +171,7 @@ def served(data_dir: Path, token: str | None, control_api_port: int = 0) -> Iter
         process.kill(TIMEOUT_S)
 
 
-def test_tokens_with_any_characters_are_accepted(browser: Browser, tmp_path: Path) -> None:
+def test_console_page_accepts_tokens_with_any_characters(browser: Browser, tmp_path: Path) -> None:
     token = "a+b/c=%&#%41"
     with served(tmp_path / "data", token) as ready:
         console = f"{ready['control']['url']}/console/"
@@ -215,14 +215,14 @@ try {
 """Reads the events from a stream, once for each chunk size."""
 
 
-def test_events_split_at_any_character_are_read(opened: Browser) -> None:
+def test_console_page_reads_server_events_split_at_any_character(opened: Browser) -> None:
     events = 'event: values\ndata: {"a": "ä: \\n"}\n\n: unchanged\n\nevent: refused\ndata: {"status": 409, "error": "no"}\n\n'
     for read in opened.script(READ, events, list(range(1, len(events) + 2))):
         assert read["values"] == [{"a": "ä: \n"}, "no"]
 
 
 @pytest.mark.nightly
-def test_large_event_is_read_in_linear_time(opened: Browser) -> None:
+def test_console_page_reads_a_large_server_event_in_linear_time(opened: Browser) -> None:
     (read,) = opened.script(READ, f'event: values\ndata: "{"x" * 8_000_000}"\n\n', [2_000])
     assert [len(value) for value in read["values"]] == [8_000_000]
     assert read["ms"] < WITHIN_S * 1_000
@@ -259,7 +259,7 @@ LONGER_THAN_PAUSES_S = 1.5
 """Time in which a page that lost its connection reconnects three times."""
 
 
-def test_values_that_cannot_be_rendered_do_not_cause_reconnects(browser: Browser) -> None:
+def test_console_values_that_cannot_be_rendered_do_not_cause_reconnects(browser: Browser) -> None:
     with scripted_control_api(b"event: values\ndata: {}\n\n", stays_open=True) as (url, asked):
         browser.driver.get(url)
         browser.wait_for_text("this page cannot be drawn: ")
@@ -269,7 +269,7 @@ def test_values_that_cannot_be_rendered_do_not_cause_reconnects(browser: Browser
         assert any("TypeError" in line for line in browser.complaints())
 
 
-def test_page_that_failed_is_requested_once(browser: Browser) -> None:
+def test_failed_console_page_is_requested_once(browser: Browser) -> None:
     """If the page requested again, each request would log another error in the broker."""
     why = "this page failed; see the broker's log"
     refused = json.dumps({"status": 500, "error": why}).encode()
@@ -293,7 +293,7 @@ BACK_WITHIN_S = 60.0
 """Time limit against hanging. A page that lost its broker reconnects at least every 4 s."""
 
 
-def test_page_continues_after_a_reset_and_a_restore(browser: Browser) -> None:
+def test_console_page_continues_after_a_broker_reset_and_restore(browser: Browser) -> None:
     with Broker(settings={"ottla.console": True}) as broker:
         broker.create_topic("before")
         snapshot = broker.snapshot()
@@ -315,7 +315,7 @@ def test_page_continues_after_a_reset_and_a_restore(browser: Browser) -> None:
         assert broker._control().get("/v1/state")["unexpected_errors"] == 0
 
 
-def test_page_continues_after_a_restart_with_the_same_token(browser: Browser, tmp_path: Path) -> None:
+def test_console_page_continues_after_a_broker_restart_with_the_same_token(browser: Browser, tmp_path: Path) -> None:
     with served(tmp_path / "data", "first") as ready:
         port = int(ready["control"]["url"].rpartition(":")[2])
         browser.enter(ready["console"])
@@ -331,7 +331,7 @@ def test_page_continues_after_a_restart_with_the_same_token(browser: Browser, tm
         browser.wait(state_is("live"))
 
 
-def test_page_continues_after_a_restart_without_any_setting(browser: Browser, tmp_path: Path) -> None:
+def test_console_page_continues_after_a_broker_restart_without_any_setting(browser: Browser, tmp_path: Path) -> None:
     with served(tmp_path / "data", None) as first:
         browser.enter(first["console"])
     browser.wait(state_is("the broker does not answer"))

@@ -121,7 +121,7 @@ def asked(opened: ControlServer, path: str, **how: Any) -> tuple[int, dict[str, 
     return status, headers, b"".join(body)
 
 
-def test_pages_need_no_token_and_load_no_files_from_other_hosts(opened: ControlServer) -> None:
+def test_console_pages_need_no_token_and_load_no_files_from_other_hosts(opened: ControlServer) -> None:
     status, headers, body = asked(opened, "/console/", token=None)
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert body == (PAGES / "index.html").read_bytes()
@@ -133,7 +133,7 @@ def test_pages_need_no_token_and_load_no_files_from_other_hosts(opened: ControlS
 
 @pytest.mark.parametrize("token", [None, "", "wrong", "sécret"])
 @pytest.mark.parametrize("path", ["/console/v1/overview", "/console/none", "/v1/state", "/console/../v1/state"])
-def test_all_other_requests_need_the_token(opened: ControlServer, path: str, token: str | None) -> None:
+def test_console_requests_for_data_need_the_token(opened: ControlServer, path: str, token: str | None) -> None:
     assert asked(opened, path, token=token)[0] == 401
 
 
@@ -144,12 +144,12 @@ def test_console_serves_only_its_page_files(opened: ControlServer, path: str) ->
     assert asked(opened, path)[0] == 404
 
 
-def test_host_header_may_be_an_advertised_host(opened: ControlServer) -> None:
+def test_host_header_of_a_console_request_may_be_an_advertised_host(opened: ControlServer) -> None:
     assert cast(Any, opened._server).own_names == {"broker.example"}
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-def test_page_values_allow_only_get(opened: ControlServer, method: str) -> None:
+def test_console_page_values_allow_only_get_requests(opened: ControlServer, method: str) -> None:
     assert asked(opened, "/console/v1/overview", method=method)[0] == 405
 
 
@@ -157,7 +157,7 @@ CREATE = b'{"topic": "orders"}'
 PREVIEW = "/console/previews/create-topic"
 
 
-def test_preview_of_an_action_has_the_equivalent_command(opened: ControlServer) -> None:
+def test_preview_of_a_console_action_has_the_equivalent_command(opened: ControlServer) -> None:
     for origin in (None, "http://127.0.0.1:9095"):
         status, headers, body = asked(opened, PREVIEW, method="POST", data=CREATE, origin=origin)
         assert (status, headers["Content-Type"]) == (200, "application/json")
@@ -165,7 +165,7 @@ def test_preview_of_an_action_has_the_equivalent_command(opened: ControlServer) 
 
 
 @pytest.mark.parametrize("prefix", ["actions", "previews"])
-def test_actions_are_refused_to_other_sites_and_without_the_token(opened: ControlServer, prefix: str) -> None:
+def test_console_actions_are_refused_to_other_sites_and_without_the_token(opened: ControlServer, prefix: str) -> None:
     path = f"/console/{prefix}/create-topic"
     for token in (None, "", "wrong"):
         assert asked(opened, path, method="POST", data=CREATE, token=token)[0] == 401
@@ -176,7 +176,7 @@ def test_actions_are_refused_to_other_sites_and_without_the_token(opened: Contro
 
 
 @pytest.mark.parametrize(("path", "status"), [("previews/x", 404), ("actions/", 404), ("x", 404), ("", 404), ("v1/topics", 405)])
-def test_post_to_other_paths_is_refused(opened: ControlServer, path: str, status: int) -> None:
+def test_post_requests_to_console_pages_are_refused(opened: ControlServer, path: str, status: int) -> None:
     assert asked(opened, f"/console/{path}", method="POST", data=CREATE)[0] == status
 
 
@@ -201,11 +201,13 @@ def test_read_only_console_refuses_actions_and_its_token_opens_no_control_api(
     assert b"isReadOnly = false" in asked(control_api_with(TOKEN), "/console/mode.js", token=None)[2]
 
 
-def test_token_is_passed_in_the_url_fragment(opened: ControlServer) -> None:
+def test_console_token_is_passed_in_the_url_fragment(opened: ControlServer) -> None:
     assert opened.pages_url == "http://127.0.0.1:9095/console/#token=secret"
 
 
-def test_token_with_any_characters_is_readable_from_the_url_fragment(control_api_with: Callable[..., ControlServer]) -> None:
+def test_console_token_with_any_characters_is_readable_from_the_url_fragment(
+    control_api_with: Callable[..., ControlServer],
+) -> None:
     """A browser parses the URL's fragment like form parameters, in which a plus sign means a space."""
     token = "a+b/c=%&#"
     url = control_api_with(token).pages_url
@@ -213,7 +215,7 @@ def test_token_with_any_characters_is_readable_from_the_url_fragment(control_api
     assert parse_qs(urlsplit(url).fragment) == {"token": [token]}
 
 
-def test_number_of_open_pages_is_limited(opened: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_open_console_pages_is_limited(opened: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site, "VALUES", {"overview": lambda asked: {}})
     monkeypatch.setattr(site, "PLACE_TIMEOUT_S", 0.001)
     bodies = [begun(opened, "/console/v1/overview")[2] for _ in range(MAX_PAGES)]
@@ -226,7 +228,7 @@ def test_number_of_open_pages_is_limited(opened: ControlServer, monkeypatch: pyt
     assert asked(opened, "/console/v1/overview")[0] == 409, "closing a page twice releases only one place"
 
 
-def test_response_headers_are_not_shared_between_pages(opened: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_response_headers_are_not_shared_between_console_pages(opened: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """WSGI allows a server to modify the header list that it gets."""
     monkeypatch.setattr(site, "VALUES", {"overview": lambda asked: {}})
     given: list[list[tuple[str, str]]] = []
@@ -239,7 +241,7 @@ def test_response_headers_are_not_shared_between_pages(opened: ControlServer, mo
 
 
 @pytest.mark.parametrize("value", [None, {}, 5])
-def test_values_read_on_the_loop_are_returned_unchanged(looped: ControlServer, value: object) -> None:
+def test_console_values_read_on_the_event_loop_are_returned_unchanged(looped: ControlServer, value: object) -> None:
     assert looped.read(lambda steered: value) is value
 
 
@@ -256,13 +258,13 @@ async def _fails_in_thread(steered: Any) -> None:
     await in_thread(fail)
 
 
-def test_values_of_a_coroutine_are_read_step_by_step(looped: ControlServer) -> None:
+def test_console_values_of_a_coroutine_are_read_in_several_event_loop_steps(looped: ControlServer) -> None:
     assert looped.in_steps(_three_steps) == "done"
     with pytest.raises(KafkaError, match="the disk is gone"):
         looped.in_steps(_fails_in_thread)
 
 
-def test_page_read_ends_when_the_broker_stops(looped: ControlServer) -> None:
+def test_console_page_read_ends_when_the_broker_stops(looped: ControlServer) -> None:
     """A reset replaces the broker, whose files a read may no longer use."""
     closed: list[bool] = []
 
@@ -280,7 +282,7 @@ def test_page_read_ends_when_the_broker_stops(looped: ControlServer) -> None:
     assert closed == [True]
 
 
-def test_read_times_out_when_the_loop_is_busy(looped: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_console_page_read_times_out_if_the_event_loop_is_busy(looped: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_api, "READ_TIMEOUT_S", 0.01)
     goes_on = threading.Event()
     looped._loop.call_soon_threadsafe(goes_on.wait, 2.0)
@@ -290,12 +292,12 @@ def test_read_times_out_when_the_loop_is_busy(looped: ControlServer, monkeypatch
     goes_on.set()
 
 
-def test_browser_with_all_pages_open_can_still_send_commands() -> None:
+def test_browser_with_all_console_pages_open_can_still_send_commands() -> None:
     """With HTTP/1.1, a browser has six connections to one host, and each open page occupies one of them."""
     assert MAX_PAGES < 6
 
 
-def test_editor_backup_files_are_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_console_does_not_serve_editor_backup_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pages" / "drafts.js").mkdir(parents=True)
     for name in ("app.js", "app.js~", ".app.js.swp", "README"):
         (tmp_path / "pages" / name).write_text("text")
@@ -303,7 +305,7 @@ def test_editor_backup_files_are_not_served(tmp_path: Path, monkeypatch: pytest.
     assert list(all_files.__wrapped__()) == ["app.js"]
 
 
-def test_long_list_is_paged() -> None:
+def test_console_divides_a_long_list_into_pages() -> None:
     names = [f"t{at:04}" for at in range(ROWS_SHOWN * 2 + 1)]
     first = part_of(names, asked_with({}))
     assert (len(first.rows), first.total) == (ROWS_SHOWN, len(names))
@@ -313,7 +315,7 @@ def test_long_list_is_paged() -> None:
 
 
 @pytest.mark.parametrize("text", ["-1", "x", "9" * 19, "١"])
-def test_invalid_number_in_the_query_is_refused(text: str) -> None:
+def test_invalid_number_in_a_console_query_is_refused(text: str) -> None:
     with pytest.raises(CommandRefused, match="start must be a number"):
         part_of([], asked_with({"start": text}))
 
@@ -324,7 +326,7 @@ def test_length_of_a_console_query_is_limited() -> None:
         query_of("&".join(f"a{at}=1" for at in range(50)))
 
 
-def test_pages_never_parse_client_data_as_html() -> None:
+def test_console_pages_never_parse_client_data_as_html() -> None:
     for path in PAGES.iterdir():
         text = path.read_text()
         assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function|javascript:", text), path
@@ -332,7 +334,7 @@ def test_pages_never_parse_client_data_as_html() -> None:
         assert len(text.splitlines()) < 400, path
 
 
-def test_every_page_requests_an_existing_value() -> None:
+def test_every_console_page_requests_existing_values() -> None:
     (pages,) = re.findall(r"^const PAGES = \{ ([\w, ]+) \};$", (PAGES / "app.js").read_text(), re.MULTILINE)
     # The search in the console's header is not a page.
     assert {*pages.split(", "), "found"} == set(VALUES)

@@ -151,7 +151,7 @@ TASKS: dict[str, Callable[[User], None]] = {
 }
 
 
-def test_daily_tasks_need_as_many_clicks_as_documented(browser: Browser, console_broker: Broker) -> None:
+def test_daily_console_tasks_need_as_many_clicks_as_documented(browser: Browser, console_broker: Broker) -> None:
     section = PAGE.read_text().partition("## Ten daily tasks")[2].partition("\n## ")[0]
     documented = {name: int(clicks) for name, clicks in re.findall(r"^\| ([^|]+) \| (\d+) \|", section, re.MULTILINE)}
     counted = {}

@@ -27,7 +27,7 @@ def reach_of(bootstrap: str = "kafka:9092", *, has_left: Callable[[], bool] = la
     )
 
 
-def test_client_sends_nothing_after_the_read_deadline() -> None:
+def test_console_client_sends_no_requests_after_the_read_deadline() -> None:
     def check() -> None:
         raise Late("too late")
 
@@ -40,7 +40,7 @@ def test_client_sends_nothing_after_the_read_deadline() -> None:
         asked.close()
 
 
-def test_read_ends_at_its_deadline_or_with_its_browser_or_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_console_record_read_ends_at_its_deadline_or_with_its_browser_or_server(monkeypatch: pytest.MonkeyPatch) -> None:
     Deadline(reach_of()).check()
     with pytest.raises(Late):
         Deadline(reach_of(has_left=lambda: True)).check()
@@ -56,7 +56,7 @@ def test_read_ends_at_its_deadline_or_with_its_browser_or_server(monkeypatch: py
         Deadline(closed).check()
 
 
-def test_only_one_page_at_a_time_reads_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_console_page_at_a_time_reads_records(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = Deadline(reach_of()), Deadline(reach_of())
     with first.alone():
         monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + READING_TIMEOUT_S))

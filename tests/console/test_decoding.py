@@ -29,12 +29,12 @@ from ottla.protocol.internal_topics import OFFSETS_TOPIC
         (b"\0\0\0\0\0", "hex", "00 00 00 00 00"),
     ],
 )
-def test_format_of_a_value_is_recognised(data: bytes, kind: str, text: str) -> None:
+def test_console_recognises_the_format_of_a_record_value(data: bytes, kind: str, text: str) -> None:
     found = decode(data)
     assert (found.kind, found.text) == (kind, text)
 
 
-def test_cbor_is_recognised_and_distinguished_from_messagepack() -> None:
+def test_console_distinguishes_cbor_values_from_messagepack() -> None:
     cbor2 = pytest.importorskip("cbor2")
     for value in ({"a": 1}, [1, 2, "x"], {"deep": {"list": [None, True]}}):
         found = decode(cbor2.dumps(value))
@@ -49,17 +49,17 @@ def test_cbor_is_recognised_and_distinguished_from_messagepack() -> None:
     "data",
     [b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b"\x91" * 100_000, b"\x81" * 100_000, b"\xdd\xff\xff\xff\xff", b"\xff" * 9],
 )
-def test_hostile_bytes_are_shown_as_text(form: str, data: bytes) -> None:
+def test_console_shows_hostile_encoded_values_as_text(form: str, data: bytes) -> None:
     assert decode(data, form).text
 
 
-def test_value_above_the_limit_is_not_decoded() -> None:
+def test_console_does_not_decode_a_value_above_the_size_limit() -> None:
     large = b"[" + b"1," * INSPECTED_BYTES + b"1]"
     assert decode(large).kind == "text"
     assert decode(large, "json").problem == "more than 1,048,576 bytes are not decoded"
 
 
-def test_registry_schemas_take_precedence_and_can_be_requested() -> None:
+def test_console_prefers_registry_schemas_over_guessed_value_formats() -> None:
     class Registry:
         def decode(self, data: bytes) -> Decoded | None:
             return Decoded(kind="avro", text="{}", is_json=True) if data.startswith(b"\0") else None
@@ -70,13 +70,13 @@ def test_registry_schemas_take_precedence_and_can_be_requested() -> None:
 
 
 @given(st.binary(max_size=40), st.sampled_from(CHOICES))
-def test_any_bytes_are_shown_in_any_format(data: bytes, form: str) -> None:
+def test_console_shows_any_bytes_in_any_requested_format(data: bytes, form: str) -> None:
     found = decode(data, form)
     msgspec.json.encode(found)
     if found.is_json:
         json.loads(found.text)
 
 
-def test_internal_topics_are_decoded() -> None:
+def test_console_decodes_records_of_internal_topics() -> None:
     assert decode_internal("orders", b"k", b"v") is None
     assert decode_internal(OFFSETS_TOPIC, b"\0\x63", None) == {"undecodable": "unknown record type 99"}

@@ -41,7 +41,7 @@ def many() -> OnePartition:
     return OnePartition(log=log, end=6, stable=6)
 
 
-def test_json_lines_have_all_records_with_the_format_of_each_value() -> None:
+def test_json_lines_download_has_all_records_with_the_format_of_each_value() -> None:
     found = events(many())
     lines = [json.loads(line) for line in file_of(found).splitlines()]
     assert [line["offset"] for line in lines] == [0, 1, 2, 3, 4, 5]
@@ -57,7 +57,7 @@ def test_json_lines_have_all_records_with_the_format_of_each_value() -> None:
     assert found[-1] == ("done", {"records": 6, "limit": "", "problems": []})
 
 
-def test_csv_has_a_column_with_the_format_of_each_value() -> None:
+def test_csv_download_has_a_column_with_the_format_of_each_value() -> None:
     rows = list(csv.DictReader(io.StringIO(file_of(events(many(), format="csv")))))
     assert [(row["value"], row["value_format"]) for row in rows] == [
         ("plain", "text"),
@@ -71,7 +71,7 @@ def test_csv_has_a_column_with_the_format_of_each_value() -> None:
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "'quoted", "'=1"])
-def test_csv_values_are_not_evaluated_as_formulas(text: str) -> None:
+def test_csv_download_has_no_values_that_are_evaluated_as_formulas(text: str) -> None:
     record = consumed(topic="-topic", key=text.encode(), value=text.encode())
     line = csv_line(csv_row(record, formatted(record.key), formatted(record.value)))
     row = dict(zip(COLUMNS, next(csv.reader(io.StringIO(line, newline=""))), strict=True))
@@ -79,12 +79,12 @@ def test_csv_values_are_not_evaluated_as_formulas(text: str) -> None:
     assert row["topic"] == "'-topic"
 
 
-def test_null_and_empty_values_differ_in_their_format() -> None:
+def test_null_and_empty_values_of_a_download_differ_in_their_format() -> None:
     for value, expected in ((None, ("", "")), (b"", ("", "text"))):
         assert tuple(formatted(value)) == expected
 
 
-def test_download_has_the_records_of_the_filter_in_the_order_of_the_page() -> None:
+def test_record_download_has_the_filtered_records_in_the_order_of_the_page() -> None:
     found = events(many(), order="newest", filter="value~a|=")
     offsets = [json.loads(line)["offset"] for line in file_of(found).splitlines()]
     assert offsets == [4, 3, 2, 0]
@@ -92,7 +92,7 @@ def test_download_has_the_records_of_the_filter_in_the_order_of_the_page() -> No
 
 @pytest.mark.parametrize("order", ["newest", "oldest"])
 @pytest.mark.parametrize("at_once", [1, 2, 7, 100])
-def test_download_has_every_record_once(order: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_download_has_every_record_once(order: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download_page, "RECORDS_AT_ONCE", at_once)
     monkeypatch.setattr(search, "OFFSETS_SEARCHED", 5)
     monkeypatch.setattr(search, "FIRST_CHUNK", 3)
@@ -112,7 +112,7 @@ def test_download_has_every_record_once(order: str, at_once: int, monkeypatch: p
         ("DOWNLOAD_OFFSETS", 1, "1 offsets searched"),
     ],
 )
-def test_download_names_the_limit_that_ended_it(name: str, value: int, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_download_names_the_limit_that_ended_it(name: str, value: int, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download_page, name, value)
     monkeypatch.setattr(download_page, "RECORDS_AT_ONCE", 2)
     log = [batch(0, b"x" * 600_000, b"y" * 600_000, b"z")]
@@ -120,13 +120,13 @@ def test_download_names_the_limit_that_ended_it(name: str, value: int, limit: st
     assert found[-1] == ("done", {"records": 2, "limit": limit, "problems": []})
 
 
-def test_download_that_fits_a_limit_exactly_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_download_that_fits_a_limit_exactly_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download_page, "DOWNLOAD_RECORDS", 6)
     assert events(many())[-1][1] == {"records": 6, "limit": "", "problems": []}
 
 
 @pytest.mark.parametrize("query", [{"format": "xml"}, {"filter": "value$["}, {"from": "yesterday"}, {"isolation": "x"}])
-def test_invalid_queries_are_refused(query: dict[str, str]) -> None:
+def test_invalid_queries_for_a_record_download_are_refused(query: dict[str, str]) -> None:
     found = events(many(), **query)
     assert [name for name, _ in found] == ["refused"]
     assert found[0][1]["status"] == 400

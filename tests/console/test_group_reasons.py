@@ -28,25 +28,25 @@ def why(*holds: GroupHold, end: int | None = 5) -> list[str]:
     return why_group_waits(detail, 1_000, {"shop": "client till"})
 
 
-def test_open_transaction_is_named_with_its_client() -> None:
+def test_console_names_the_open_transaction_and_client_that_block_a_group() -> None:
     _, held, advice = why(GroupHold(held=HELD, holder=HOLDER, transaction=SHOP, may_be_elsewhere=False))
     assert held.startswith("read_committed consumers of orders:0 are held at 3 of 5: transaction of producer 7 epoch 1")
     assert "transactional id shop from client till, open for 1.0 s" in held
     assert "ottla txn abort shop" in advice
 
 
-def test_transaction_without_a_coordinator_is_hanging() -> None:
+def test_console_reports_a_transaction_without_a_coordinator_as_hanging() -> None:
     lines = why(GroupHold(held=HELD, holder=HOLDER, transaction=None, may_be_elsewhere=False))
     assert any(line.startswith("it is hanging: end it with ottla txn abort --partition orders:0") for line in lines)
 
 
-def test_transaction_of_another_coordinator_is_not_called_hanging() -> None:
+def test_console_does_not_report_a_transaction_of_another_coordinator_as_hanging() -> None:
     lines = why(GroupHold(held=HELD, holder=HOLDER, transaction=None, may_be_elsewhere=True))
     assert not any("hanging" in line for line in lines)
     assert lines[-1].endswith("transaction of producer 7 epoch 1, which this console cannot see; ottla why explains it")
 
 
-def test_unknown_end_offset_is_reported_and_counts_as_no_lag() -> None:
+def test_console_reports_an_unknown_end_offset_of_a_group_and_counts_no_lag() -> None:
     assert why(end=None) == [
         "group g has no members, so no records are read",
         "the lag in 1 partition is unknown, because this broker has no replica there",

@@ -135,7 +135,7 @@ def shown(browser: Browser, full: Loaded) -> Iterator[Browser]:
 
 
 @pytest.mark.parametrize("fragment", PAGES)
-def test_page_shows_each_change(shown: Browser, full: Loaded, fragment: str) -> None:
+def test_console_page_in_the_browser_shows_each_change(shown: Browser, full: Loaded, fragment: str) -> None:
     shown.show(fragment)
     assert PAGES[fragment].shown.format(open=len(full.opened)) in shown.script("return document.body.innerText")
     shown.wait(PAGES[fragment].change(full))
@@ -143,7 +143,7 @@ def test_page_shows_each_change(shown: Browser, full: Loaded, fragment: str) -> 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("fragment", PAGES)
-def test_page_loads_within_a_second(shown: Browser, full: Loaded, fragment: str) -> None:
+def test_console_page_in_the_browser_loads_within_a_second(shown: Browser, full: Loaded, fragment: str) -> None:
     shown.show(fragment)
     loads = [shown.reload() for _ in range(ATTEMPTS)]
     painted_ms, drawn_ms = (min(times) for times in zip(*loads, strict=True))
@@ -153,7 +153,7 @@ def test_page_loads_within_a_second(shown: Browser, full: Loaded, fragment: str)
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("fragment", PAGES)
-def test_page_shows_a_change_within_a_second(shown: Browser, full: Loaded, fragment: str) -> None:
+def test_console_page_in_the_browser_shows_a_change_within_a_second(shown: Browser, full: Loaded, fragment: str) -> None:
     shown.show(fragment)
     waited_s = []
     for _ in range(ATTEMPTS):
@@ -162,7 +162,7 @@ def test_page_shows_a_change_within_a_second(shown: Browser, full: Loaded, fragm
     assert min(waited_s) < WITHIN_S, waited_s
 
 
-def test_long_lists_on_a_page_are_paged_and_searched(shown: Browser) -> None:
+def test_long_lists_are_paged_and_searched_in_the_browser(shown: Browser) -> None:
     shown.show("groups")
     shown.wait_for_text("1 to 100 of")
     shown.click(".pager a")
@@ -172,7 +172,7 @@ def test_long_lists_on_a_page_are_paged_and_searched(shown: Browser) -> None:
     shown.wait_for_text("1 to 1 of 1")
 
 
-def test_records_are_shown_by_isolation_level(shown: Browser) -> None:
+def test_records_are_shown_by_isolation_level_in_the_browser(shown: Browser) -> None:
     shown.show("messages?topic=orders&partition=0&isolation=committed")
     shown.wait_for_text("COMMIT marker")
     assert "ABORT marker" not in shown.script("return document.body.innerText")
@@ -181,7 +181,7 @@ def test_records_are_shown_by_isolation_level(shown: Browser) -> None:
     assert "COMMIT marker" not in shown.script("return document.body.innerText")
 
 
-def test_selected_records_are_downloaded(shown: Browser, tmp_path: Path) -> None:
+def test_selected_records_are_downloaded_in_the_browser(shown: Browser, tmp_path: Path) -> None:
     shown.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
     shown.show("messages?topic=orders&isolation=all")
     shown.write("#filter", "value~^record 1[0-9]$")
@@ -200,7 +200,7 @@ def test_selected_records_are_downloaded(shown: Browser, tmp_path: Path) -> None
         )
 
 
-def test_faults_are_added_and_removed_on_their_page(shown: Browser, full: Loaded) -> None:
+def test_faults_are_added_and_removed_in_the_browser(shown: Browser, full: Loaded) -> None:
     full.broker.faults.clear()
     shown.show("steering")
     shown.write("#fault", "api: EndTx\ndrop_answer: true")
@@ -219,7 +219,7 @@ def test_faults_are_added_and_removed_on_their_page(shown: Browser, full: Loaded
     assert len([line for line in shown.complaints() if "status of 4" in line]) == 2
 
 
-def test_typed_text_survives_a_tab_switch(shown: Browser) -> None:
+def test_text_typed_in_the_console_survives_a_tab_switch(shown: Browser) -> None:
     """The user switches to another tab, for example to copy a name, and then back."""
     shown.show("steering")
     shown.write("#fault", "api: EndTxn")
@@ -243,7 +243,7 @@ HOSTILE = (
 
 
 @pytest.mark.smoke
-def test_hostile_names_are_rendered_as_text(browser: Browser) -> None:
+def test_hostile_names_are_rendered_as_text_in_the_browser(browser: Browser) -> None:
     with Broker(settings={"ottla.console": True}) as broker, RawClient(broker.bootstrap) as client:
         create(client, "orders", 3)
         for name in HOSTILE:
@@ -281,7 +281,7 @@ HOSTILE_TIMES_MS = (-(10**17), -(10**11), 10**17)
 """A client may write timestamps of the year -3166809, while JavaScript dates end 273,790 years after 1970."""
 
 
-def test_extreme_timestamps_are_rendered(browser: Browser) -> None:
+def test_extreme_record_timestamps_are_rendered_in_the_browser(browser: Browser) -> None:
     with Broker(settings={"ottla.console": True}) as broker, RawClient(broker.bootstrap) as client:
         create(client, "orders", message_timestamp_after_max_ms=str(2**63 - 1))
         # The first timestamp is later than the transaction's begin, because the page searches for the begin by timestamp.
@@ -310,7 +310,7 @@ def press(browser: Browser, selector: str, button: int = 0) -> None:
 
 
 @pytest.mark.parametrize(("selector", "button"), [("#live h1", 2), ("#nav", 0), ("#search", 0)])
-def test_clicks_with_other_buttons_or_elements_do_not_pause_updates(
+def test_console_updates_are_not_paused_by_other_mouse_buttons_or_elements(
     shown: Browser, full: Loaded, selector: str, button: int
 ) -> None:
     shown.show("groups")
@@ -318,7 +318,7 @@ def test_clicks_with_other_buttons_or_elements_do_not_pause_updates(
     shown.wait(new_group(full))
 
 
-def test_pressed_pointer_pauses_updates_until_released(shown: Browser, full: Loaded) -> None:
+def test_pressed_mouse_button_pauses_console_updates_until_released(shown: Browser, full: Loaded) -> None:
     shown.show("groups")
     shown.wait(state_is("live"))
     press(shown, "#live h1")
@@ -337,7 +337,7 @@ def test_pressed_pointer_pauses_updates_until_released(shown: Browser, full: Loa
     shown.wait(new_topic(full))
 
 
-def test_selected_text_pauses_updates_until_deselected(shown: Browser, full: Loaded) -> None:
+def test_selected_text_pauses_console_updates_until_deselected(shown: Browser, full: Loaded) -> None:
     shown.show("groups")
     shown.script("document.getSelection().selectAllChildren(document.querySelector('#live h1'))")
     condition = new_group(full)

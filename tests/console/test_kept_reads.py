@@ -47,7 +47,7 @@ class Cluster:
         return [cast(Any, SimpleNamespace(group_id=f"g{number}", group_type="classic", state="Empty")) for number in range(GROUPS)]
 
 
-def test_page_of_topics_reads_all_names_seldom_and_details_of_its_rows_only(monkeypatch: Any) -> None:
+def test_console_topic_list_reads_details_of_its_rows_only_and_all_names_seldom(monkeypatch: Any) -> None:
     cluster = Cluster()
     monkeypatch.setattr(client_view, "offsets_by_leader", lambda *given, **more: {})
     sized: list[int] = []
@@ -61,7 +61,7 @@ def test_page_of_topics_reads_all_names_seldom_and_details_of_its_rows_only(monk
     assert len(msgspec.json.encode(page)) < 32_000
 
 
-def test_page_of_groups_reads_committed_offsets_of_its_rows_only(monkeypatch: Any) -> None:
+def test_console_group_list_reads_committed_offsets_of_its_rows_only(monkeypatch: Any) -> None:
     cluster = Cluster()
     asked_for: list[int] = []
     monkeypatch.setattr(client_view.groups, "list_groups", cluster.listed)
@@ -74,7 +74,7 @@ def test_page_of_groups_reads_committed_offsets_of_its_rows_only(monkeypatch: An
     assert asked_for == [100] * 10
 
 
-def test_cached_reads_are_reused_only_in_large_clusters_and_expire() -> None:
+def test_console_caches_cluster_reads_only_in_large_clusters_and_for_a_limited_time() -> None:
     clock = [0.0]
     kept = KeptReads(lambda: clock[0])
     reads = 0
@@ -92,7 +92,7 @@ def test_cached_reads_are_reused_only_in_large_clusters_and_expire() -> None:
     assert [read_at(now_s, "many", 10**9) for now_s in (0.0, LONGEST_S - 1, LONGEST_S)] == [4, 4, 5]
 
 
-def test_action_invalidates_cached_and_running_reads() -> None:
+def test_console_action_invalidates_cached_and_running_reads() -> None:
     kept = KeptReads(lambda: 0.0)
 
     def interrupted() -> str:

@@ -58,7 +58,7 @@ def offsets(page: Any) -> list[int]:
     return [record["offset"] for record in page["records"]]
 
 
-def test_search_with_few_matches_stops_and_continues(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_console_record_search_with_few_matches_stops_at_a_limit_and_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "OFFSETS_SEARCHED", 3)
     monkeypatch.setattr(search, "FIRST_CHUNK", 2)
     monkeypatch.setattr(search, "LARGEST_CHUNK", 2)
@@ -75,7 +75,9 @@ def test_search_with_few_matches_stops_and_continues(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("order", ["newest", "oldest"])
 @pytest.mark.parametrize("at_once", [1, 3, 8])
 @pytest.mark.parametrize("chunk", [1, 3, 32])
-def test_consecutive_pages_have_every_record_once(monkeypatch: pytest.MonkeyPatch, order: str, at_once: int, chunk: int) -> None:
+def test_consecutive_console_pages_have_every_record_once(
+    monkeypatch: pytest.MonkeyPatch, order: str, at_once: int, chunk: int
+) -> None:
     monkeypatch.setattr(search, "FIRST_CHUNK", chunk)
     monkeypatch.setattr(messages_page, "MESSAGES_SHOWN", 7)
     log = [batch(0, *[b"x"] * 5), batch(5, *[b"y"] * 30), batch(40, b"after a gap"), batch(41, *[b"z"] * 9)]
@@ -89,7 +91,7 @@ def test_consecutive_pages_have_every_record_once(monkeypatch: pytest.MonkeyPatc
     assert found == (expected if order == "oldest" else expected[::-1])
 
 
-def test_positions_and_filters_select_records() -> None:
+def test_positions_and_filters_of_a_console_page_select_records() -> None:
     log = [batch(0, b"a", b"B", b"a b"), batch(3, b"c")]
     many = OnePartition(log=log, end=4, stable=4)
     assert offsets(page_of(many, isolation="all", text="b")) == [2, 1]
@@ -102,7 +104,7 @@ def test_positions_and_filters_select_records() -> None:
             page_of(many, **wrong)
 
 
-def test_page_filter_has_the_syntax_of_the_command() -> None:
+def test_record_filter_of_a_console_page_has_the_syntax_of_the_consume_command() -> None:
     log = [batch(0, b'{"a": 1}', b'{"a": [{"b": 2}]}', b"\x81\xa1a\x07", b"[" * 200 + b"]" * 200)]
     many = OnePartition(log=log, end=4, stable=4)
     assert offsets(page_of(many, isolation="all", filter="value.a=1")) == [0]
@@ -118,7 +120,7 @@ def test_page_filter_has_the_syntax_of_the_command() -> None:
         page_of(many, isolation="all", filter="value$[")
 
 
-def test_page_inflates_a_bounded_number_of_bytes_and_reports_omitted_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_console_page_decompresses_limited_bytes_and_reports_omitted_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small batch may inflate to 256 MiB, at each read of the page."""
     monkeypatch.setattr(search, "BYTES_INFLATED", 2 << 20)
     log = [batch(0, b"first"), batch(1, b"x" * (3 << 20), b"y", compression=1), batch(3, b"last")]
@@ -139,7 +141,7 @@ def test_page_inflates_a_bounded_number_of_bytes_and_reports_omitted_offsets(mon
         }
 
 
-def test_records_are_read_again_only_if_the_log_has_changed() -> None:
+def test_console_reads_records_again_only_if_the_log_has_changed() -> None:
     partition = OnePartition()
     client = KafkaClient("kafka:9092", connect=ScriptedCluster(kafka=partition.broker).connect)
     grown = msgspec.structs.replace(EMPTY, size_bytes=1)
@@ -152,7 +154,7 @@ def test_records_are_read_again_only_if_the_log_has_changed() -> None:
     assert fetches[1] < fetches[2] < fetches[3] < fetches[4]
 
 
-def test_last_page_of_records_has_no_next_link() -> None:
+def test_last_console_page_of_records_has_no_next_link() -> None:
     page = page_of(OnePartition(), isolation="committed", order="oldest")
     assert (offsets(page), page["next"], page["is_partial"]) == ([0, 3, 5, 6, 7], None, False)
 
@@ -165,7 +167,7 @@ def transaction_of(cluster: Cluster, transactional_id: str, known: EventHistory)
     return transaction(asked)
 
 
-def test_page_of_a_large_timeline_reports_unread_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_console_page_of_a_large_timeline_reports_unread_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions_page, "LIMITS", TimelineLimits(log_offsets=6, data_records=4))
     page = transaction_of(Cluster(transactions=3, records=5), "shop", EventHistory())
     assert [event["kind"] for event in page["events"]].count("complete") == 2

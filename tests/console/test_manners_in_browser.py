@@ -53,7 +53,7 @@ def shown(browser: Browser, full: Broker) -> Iterator[Browser]:
 
 
 @pytest.mark.parametrize(("width", "is_dark"), [(WIDE, False), (WIDE, True), (NARROW, False), (NARROW, True)])
-def test_pages_break_no_serious_rule_of_accessibility(shown: Browser, width: int, is_dark: bool) -> None:
+def test_console_pages_break_no_serious_accessibility_rule(shown: Browser, width: int, is_dark: bool) -> None:
     shown.look(width=width, is_dark=is_dark)
     try:
         for page in PAGES:
@@ -76,7 +76,7 @@ def test_pages_break_no_serious_rule_of_accessibility(shown: Browser, width: int
         pytest.skip(str(missing))
 
 
-def test_theme_follows_the_system_or_the_choice_of_the_reader(shown: Browser) -> None:
+def test_console_theme_follows_the_system_or_the_choice_of_the_user(shown: Browser) -> None:
     back = "return getComputedStyle(document.body).backgroundColor"
     shown.look(is_dark=False)
     light = shown.script(back)
@@ -95,7 +95,7 @@ def test_theme_follows_the_system_or_the_choice_of_the_reader(shown: Browser) ->
         shown.script("localStorage.clear()")
 
 
-def test_late_search_results_do_not_move_the_selection(shown: Browser) -> None:
+def test_late_console_search_results_do_not_move_the_selection(shown: Browser) -> None:
     shown.show("overview")
     shown.press("/")
     shown.wait("document.activeElement.id === 'match'")
@@ -110,7 +110,7 @@ def test_late_search_results_do_not_move_the_selection(shown: Browser) -> None:
     shown.wait("!document.querySelector('dialog')")
 
 
-def test_search_finds_topics_groups_and_transactional_ids(shown: Browser) -> None:
+def test_console_search_finds_topics_groups_and_transactional_ids(shown: Browser) -> None:
     shown.show("overview")
     for match, page in (("orders", "topic"), ("group-19", "group"), ("OPEN-4", "transaction")):
         shown.press("/")
@@ -128,7 +128,7 @@ def test_search_finds_topics_groups_and_transactional_ids(shown: Browser) -> Non
     shown.wait("!document.querySelector('dialog')")
 
 
-def test_slash_in_a_text_field_does_not_open_the_search(shown: Browser) -> None:
+def test_slash_in_a_text_field_does_not_open_the_console_search(shown: Browser) -> None:
     shown.show("topics")
     shown.click("#search")
     shown.press("/")
@@ -136,7 +136,7 @@ def test_slash_in_a_text_field_does_not_open_the_search(shown: Browser) -> None:
     assert not shown.script("return document.querySelector('dialog')")
 
 
-def test_keyboard_alone_creates_a_topic(shown: Browser, full: Broker) -> None:
+def test_topic_can_be_created_in_the_console_by_keyboard_alone(shown: Browser, full: Broker) -> None:
     shown.show("topics")
     shown.script("document.activeElement.blur()")
     shown.press("TAB")
@@ -161,7 +161,7 @@ BATCH = 500
 
 
 @pytest.mark.nightly
-def test_pages_of_a_large_cluster_load_within_a_second(browser: Browser, tmp_path: Path) -> None:
+def test_console_pages_of_a_large_cluster_load_within_a_second(browser: Browser, tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data", settings={"ottla.console": True}) as broker, RawClient(broker.bootstrap) as client:
         names = ["orders", *(f"topic-{number:05}" for number in range(1, MANY_TOPICS))]
         for at in range(0, MANY_TOPICS, BATCH):

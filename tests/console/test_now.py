@@ -13,14 +13,14 @@ from ottla.control.history import Holder
 
 
 @pytest.mark.parametrize(("is_manual", "shown_ms"), [(False, 1_700_000_000_000), (True, 1_700_000_000_999)])
-def test_stopped_broker_clock_is_shown_in_milliseconds(is_manual: bool, shown_ms: int) -> None:
+def test_console_shows_a_stopped_broker_clock_in_milliseconds(is_manual: bool, shown_ms: int) -> None:
     """A page is redrawn when its values change. A running clock's milliseconds would cause a redraw at each read."""
     clock = ManualClock(1_700_000_000_999)
     steered = SimpleNamespace(broker=SimpleNamespace(clock=clock), clock=clock if is_manual else None)
     assert now_of(cast(Any, steered)) == shown_ms
 
 
-def test_owner_of_a_transactional_id_is_shown_without_reading_its_events() -> None:
+def test_console_shows_the_owner_of_a_transactional_id_without_reading_its_events() -> None:
     holder = Holder(client_id="till", client_host="127.0.0.1", since_ms=0)
     steered = cast(Any, SimpleNamespace(history=SimpleNamespace(holder={"shop": holder}.get)))
     assert clients_of(steered, ["shop", "other"]) == {"shop": "client till at 127.0.0.1"}

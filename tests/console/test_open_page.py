@@ -95,12 +95,12 @@ def data_of(event: bytes) -> tuple[str, Any]:
     return kind.removeprefix("event: "), msgspec.json.decode(data.removeprefix("data: "))
 
 
-def test_page_values_are_sent_when_changed(world_of: Callable[..., OpenPageWorld]) -> None:
+def test_console_page_values_are_sent_when_changed(world_of: Callable[..., OpenPageWorld]) -> None:
     page = world_of(iter([1, 1, 1, 2, 2, 1])).page()
     assert [data_of(next(page)) for _ in range(3)] == [("values", 1), ("values", 2), ("values", 1)]
 
 
-def test_unchanged_page_sends_keepalives(world_of: Callable[..., OpenPageWorld]) -> None:
+def test_unchanged_console_page_sends_keepalives(world_of: Callable[..., OpenPageWorld]) -> None:
     """Without keepalives, a browser with a dead connection would occupy its page slot forever."""
     world = world_of(itertools.repeat(1))
     page = world.page()
@@ -111,7 +111,7 @@ def test_unchanged_page_sends_keepalives(world_of: Callable[..., OpenPageWorld])
 
 
 @pytest.mark.parametrize("reading_s", [0.0, 0.01, 1.0, 60.0])
-def test_values_that_are_slow_to_read_are_read_less_often(world_of: Callable[..., OpenPageWorld], reading_s: float) -> None:
+def test_slow_console_page_values_are_read_less_often(world_of: Callable[..., OpenPageWorld], reading_s: float) -> None:
     world = world_of(itertools.count(), reading_s)
     page = world.page()
     for _ in range(3):
@@ -134,7 +134,9 @@ def test_values_that_are_slow_to_read_are_read_less_often(world_of: Callable[...
         (KafkaError(Code.KAFKA_STORAGE_ERROR, "the disk is gone"), 409),
     ],
 )
-def test_read_errors_are_reported_in_one_line(world_of: Callable[..., OpenPageWorld], error: Exception, status: int) -> None:
+def test_console_page_reports_read_errors_in_one_line(
+    world_of: Callable[..., OpenPageWorld], error: Exception, status: int
+) -> None:
     page = world_of(iter([error, 5])).page()
     kind, answer = data_of(next(page))
     assert (kind, answer["status"]) == ("refused", status)
@@ -142,7 +144,7 @@ def test_read_errors_are_reported_in_one_line(world_of: Callable[..., OpenPageWo
     assert data_of(next(page)) == ("values", 5), "the page continues after the error"
 
 
-def test_bug_in_a_page_is_logged_once_and_ends_the_page(world_of: Callable[..., OpenPageWorld]) -> None:
+def test_bug_in_a_console_page_is_logged_once_and_ends_the_page(world_of: Callable[..., OpenPageWorld]) -> None:
     page = world_of(iter([ZeroDivisionError("a bug"), 5])).page()
     with structlog.testing.capture_logs() as logged:
         assert [data_of(event)[1]["status"] for event in page] == [500]
@@ -150,7 +152,7 @@ def test_bug_in_a_page_is_logged_once_and_ends_the_page(world_of: Callable[..., 
     assert "SECRET" not in str(logged)
 
 
-def test_connections_to_an_unresponsive_broker_are_replaced(world_of: Callable[..., OpenPageWorld]) -> None:
+def test_console_replaces_connections_to_an_unresponsive_broker(world_of: Callable[..., OpenPageWorld]) -> None:
     world = world_of(iter([1, TimedOut("no answer"), 2]))
     page = world.page()
     for _ in range(3):
@@ -161,7 +163,7 @@ def test_connections_to_an_unresponsive_broker_are_replaced(world_of: Callable[.
     assert world.closed == 1
 
 
-def test_page_without_records_needs_no_client() -> None:
+def test_console_page_without_records_needs_no_kafka_client() -> None:
     world = OpenPageWorld(iter([1]), has_records=False)
     page = world.page()
     assert data_of(next(page)) == ("values", 1)
@@ -169,7 +171,7 @@ def test_page_without_records_needs_no_client() -> None:
     assert world.clients == []
 
 
-def test_values_are_read_again_only_if_their_key_has_changed() -> None:
+def test_console_page_values_are_read_again_only_if_their_change_key_differs() -> None:
     last_read, reads = LastRead(), itertools.count()
 
     def fail() -> int:
@@ -181,7 +183,7 @@ def test_values_are_read_again_only_if_their_key_has_changed() -> None:
     assert last_read.get("b", lambda: next(reads)) == 5, "a failed read caches no values"
 
 
-def test_page_ends_when_its_browser_or_control_api_closes(world_of: Callable[..., OpenPageWorld]) -> None:
+def test_console_page_ends_when_its_browser_or_control_api_closes(world_of: Callable[..., OpenPageWorld]) -> None:
     world = world_of(itertools.repeat(1))
     page = world.page()
     next(page)

@@ -23,7 +23,7 @@ def made(
 @pytest.mark.parametrize(
     "value", [b"", b"plain", b'it\'s \\ "quoted" $HOME `x`', "größer\n".encode(), b"\xff\x01'\\", b"-x", b"\n"]
 )
-def test_command_has_the_exact_bytes_of_the_record(value: bytes) -> None:
+def test_command_on_the_console_record_page_has_the_exact_bytes_of_the_record(value: bytes) -> None:
     command, problem = produce_command(made(value, key=value, headers=[("a b", b"c=d")]), "127.0.0.1:1")
     assert problem == ""
     script = f"ottla() {{ printf '%s\\0' \"$@\"; }}; {command}"
@@ -33,7 +33,7 @@ def test_command_has_the_exact_bytes_of_the_record(value: bytes) -> None:
     assert arguments[-7:] == [b"--header", b"a b=c=d", b"--partition", b"2", b"t", b"--bootstrap", b"127.0.0.1:1"]
 
 
-def test_command_of_a_tombstone_has_no_value() -> None:
+def test_command_on_the_console_record_page_of_a_tombstone_has_no_value() -> None:
     command = "ottla produce --key k --null-value --partition 2 t --bootstrap 127.0.0.1:1"
     assert produce_command(made(None, key=b"k"), "127.0.0.1:1") == (command, "")
 
@@ -50,13 +50,13 @@ def test_command_of_a_tombstone_has_no_value() -> None:
         made(headers=[("", b"x")]),
     ],
 )
-def test_record_that_no_command_can_write_has_a_reason(record: ConsumedRecord) -> None:
+def test_console_record_page_explains_why_no_command_can_write_the_record(record: ConsumedRecord) -> None:
     command, problem = produce_command(record, "127.0.0.1:1")
     assert command == ""
     assert problem
 
 
-def test_large_value_is_shown_in_part() -> None:
+def test_console_record_page_shortens_a_large_value() -> None:
     for beginning in (b'{"a": "', "ä".encode() * 700):
         value = shown(made(beginning + b"x" * (50 * INSPECTED_BYTES)))["value"]
         assert (value["kind"], value["is_cut"], value["is_json"]) == ("text", True, False)
@@ -64,16 +64,16 @@ def test_large_value_is_shown_in_part() -> None:
     assert shown(made(b"\xff" * (2 * INSPECTED_BYTES)))["value"]["kind"] == "hex"
 
 
-def test_json_that_is_shown_in_part_is_not_parsed() -> None:
+def test_console_record_page_does_not_parse_shortened_json() -> None:
     value = shown(made(b"[" + b"1," * 1_000 + b"1]"))["value"]
     assert (value["kind"], value["is_cut"], value["is_json"]) == ("json", True, False)
 
 
-def test_key_and_value_have_formats_of_their_own() -> None:
+def test_console_record_page_shows_key_and_value_in_separate_formats() -> None:
     page = shown(made(b"12", key=b"\0\0\0\1"), "int", "hex")
     assert (page["key"]["text"], page["value"]["text"]) == ("1", "31 32")
 
 
-def test_record_of_an_internal_topic_is_decoded() -> None:
+def test_console_record_page_decodes_a_record_of_an_internal_topic() -> None:
     page = shown(made(None, key=b"\0\x63group", topic=OFFSETS_TOPIC))
     assert msgspec.json.decode(page["key"]["text"]) == {"undecodable": "unknown record type 99"}

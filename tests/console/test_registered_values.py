@@ -45,14 +45,14 @@ def framed(payload: bytes, number: int = 1) -> bytes:
     return b"\0" + number.to_bytes(4, "big") + payload
 
 
-def test_value_is_decoded_with_its_schema(registry: FakeRegistry) -> None:
+def test_console_decodes_a_value_with_its_registered_schema(registry: FakeRegistry) -> None:
     for form in ("auto", "schema"):
         found = decode(framed(b'{"a": [1, "x"]}'), form, registry.values)
         assert (found.kind, found.text, found.is_json, found.problem) == ("json-schema", '{"a":[1,"x"]}', True, "")
     assert registry.asked == ["/schemas/ids/1", "/schemas/ids/1/subjects"], "schemas are cached"
 
 
-def test_value_that_no_schema_decodes_is_shown_in_its_own_format(registry: FakeRegistry) -> None:
+def test_console_shows_a_value_that_no_schema_decodes_in_its_recognised_format(registry: FakeRegistry) -> None:
     assert decode(b"text", registered=registry.values).kind == "text"
     assert decode((5).to_bytes(8, "big"), registered=registry.values).kind == "int64"
     assert decode(framed(b"{", 1), registered=registry.values).problem == ""
@@ -60,12 +60,12 @@ def test_value_that_no_schema_decodes_is_shown_in_its_own_format(registry: FakeR
 
 
 @pytest.mark.parametrize("payload", [b'"\\ud800"', b"[%d]" % 2**70, b"[NaN]", b"[1e999]", b"[" * 200 + b"]" * 200])
-def test_hostile_registered_value_is_shown_as_text(registry: FakeRegistry, payload: bytes) -> None:
+def test_console_shows_a_hostile_registered_value_as_text(registry: FakeRegistry, payload: bytes) -> None:
     found = decode(framed(payload), registered=registry.values)
     assert found.text.encode()
 
 
-def test_failed_schema_request_is_shown_with_the_value_and_not_repeated_at_once(registry: FakeRegistry) -> None:
+def test_console_shows_a_failed_schema_request_and_does_not_repeat_it_at_once(registry: FakeRegistry) -> None:
     registry.failure = ClientError("the registry does not answer")
     for form, kind in (("schema", "hex"), ("auto", "text")):
         found = decode(framed(b"abcdefghijklmnopqrstuvwxyz0123456789abcdefghijkl"), form, registry.values)
@@ -77,14 +77,14 @@ def test_failed_schema_request_is_shown_with_the_value_and_not_repeated_at_once(
     assert decode(framed(b"{}"), "schema", registry.values).kind == "json-schema"
 
 
-def test_slow_registry_failure_is_not_repeated_for_other_schemas(registry: FakeRegistry) -> None:
+def test_console_does_not_repeat_a_slow_registry_failure_for_other_schemas(registry: FakeRegistry) -> None:
     registry.failure, registry.delay_s = ClientError("the registry does not answer"), 10.0
     for number in range(50):
         assert decode(framed(b"{}", 100 + number), registered=registry.values).problem == "the registry does not answer"
     assert len(registry.asked) == 1
 
 
-def test_schema_that_cannot_be_read_is_a_problem(registry: FakeRegistry) -> None:
+def test_console_reports_a_registered_schema_that_cannot_be_read(registry: FakeRegistry) -> None:
     registry.body = b'{"schema": "{\\"type\\": \\"array\\", \\"items\\": \\"null\\"}"}'
     found = decode(framed(b"\x80\x80\x80\x80\x80\x80\x80\x80\x10\0"), "schema", registry.values)
     assert "schema 1 of the registry cannot be read (ValueError: a part of a value has too many objects: 1 in" in found.problem

@@ -38,7 +38,7 @@ def asked(query: dict[str, str], view: object = None, **steered: Any) -> Asked:
     return asked_with(query, view=view, client=client, **{"broker": broker, "history": history, "clock": None, **steered})
 
 
-def test_long_header_lists_are_shortened() -> None:
+def test_console_shortens_long_record_header_lists() -> None:
     headers: list[tuple[str, bytes | None]] = [("n" * 900, b"\xff" * 900)] * 30
     record = ConsumedRecord("t", 0, 0, 0, None, b"\xff" * 900, headers, -1, -1, transactional=False, control=None)
     page = shown(record)
@@ -49,7 +49,7 @@ def test_long_header_lists_are_shortened() -> None:
     assert (len(page["value"]["text"]), page["value"]["is_cut"]) == (1_000, True)
 
 
-def test_long_partition_lists_of_transactions_are_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_console_shortens_long_partition_lists_of_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     partitions = [("orders", index) for index in range(MANY)]
     happened = [TimelineEvent(0, "begin", "a transaction begins", "", (1, 0), partitions)] * 200
     described = TransactionDescription(
@@ -71,7 +71,7 @@ def test_long_partition_lists_of_transactions_are_shortened(monkeypatch: pytest.
         assert cut[-2:] == [f"orders:{PARTITIONS_SHOWN - 1}", f"and {MANY - PARTITIONS_SHOWN:,} more"]
 
 
-def test_long_member_lists_are_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_console_shortens_long_group_member_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     assignment = {f"t{at:04}": list(range(30)) for at in range(MANY)} | {"empty": []}
     member = GroupMember(
         member_id="m", instance_id=None, client_id="c", host="/127.0.0.1", epoch=None, assignment=assignment, partitions=[]
@@ -100,7 +100,7 @@ def test_long_member_lists_are_shortened(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(msgspec.json.encode(page)) < MAX_EVENT_BYTES
 
 
-def test_page_has_only_the_newest_hits_of_a_fault_without_their_requests() -> None:
+def test_console_page_has_only_the_newest_hits_of_a_fault_without_their_requests() -> None:
     fault = AddedFault(1, Fault(api="Produce", observe=True), lambda number: None)
     fault.newest_hits.extend(Hit(api="Produce", connection_id=at, request={"topics": ["x"] * 20}) for at in range(100))
     page = steering(asked({}, faults=SimpleNamespace(all=lambda: [fault]), clock=None))
@@ -110,7 +110,7 @@ def test_page_has_only_the_newest_hits_of_a_fault_without_their_requests() -> No
     assert fault.newest_hits[-1].request, "the fault of the control API keeps its request"
 
 
-def test_values_that_are_too_large_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_console_page_values_that_are_too_large_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     world = OpenPageWorld(iter(["x" * MAX_EVENT_BYTES, "small"]))
     monkeypatch.setattr(site, "time", SimpleNamespace(monotonic=lambda: world.now_s))
     page = world.page()

@@ -47,7 +47,7 @@ class Handle:
         ({"act": True}, "act: expected a function, not True"),
     ],
 )
-def test_wrong_type_is_named_in_one_line(given: dict[str, Any], told: str) -> None:
+def test_error_for_a_wrong_argument_type_names_it_in_one_line(given: dict[str, Any], told: str) -> None:
     with pytest.raises(TypeError) as raised:
         Handle().method(**given)
     assert str(raised.value) == told
@@ -85,13 +85,15 @@ OF_HANDLES: list[tuple[str, Callable[[Any], Any]]] = [
 
 @pytest.mark.parametrize("call", OF_HANDLES)
 @pytest.mark.parametrize("handle", [Broker, Cluster])
-def test_methods_of_handles_check_types_before_a_request(handle: Any, call: tuple[str, Callable[[Any], Any]]) -> None:
+def test_methods_of_broker_objects_check_argument_types_before_a_request(
+    handle: Any, call: tuple[str, Callable[[Any], Any]]
+) -> None:
     with pytest.raises(TypeError, match=f"^{call[0]}: expected "):
         call[1](handle())
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_coroutines_check_argument_types(call: tuple[str, Callable[[Any], Any]]) -> None:
+async def test_coroutines_of_broker_objects_check_argument_types(call: tuple[str, Callable[[Any], Any]]) -> None:
     with pytest.raises(TypeError, match=f"^{call[0]}: expected "):
         await call[1](AsyncOperations(Broker()))
 
@@ -106,6 +108,6 @@ async def test_coroutines_check_argument_types(call: tuple[str, Callable[[Any], 
         ("broker", lambda: Cluster().kill("1")),  # type: ignore[arg-type]
     ],
 )
-def test_constructors_faults_and_nodes_check_types(name: str, make: Callable[[], Any]) -> None:
+def test_constructors_of_brokers_faults_and_nodes_check_argument_types(name: str, make: Callable[[], Any]) -> None:
     with pytest.raises(TypeError, match=f"^{name}: expected "):
         make()

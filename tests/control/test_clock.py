@@ -21,7 +21,7 @@ def idle() -> bool:
     return False
 
 
-async def test_scheduled_calls_run_in_time_order(clock: ManualClock) -> None:
+async def test_manual_clock_runs_scheduled_calls_in_time_order(clock: ManualClock) -> None:
     called: list[tuple[str, int]] = []
 
     def note(name: str) -> None:
@@ -38,7 +38,7 @@ async def test_scheduled_calls_run_in_time_order(clock: ManualClock) -> None:
     assert called[3:] == [("later", 30)]
 
 
-async def test_cancelled_call_does_not_run(clock: ManualClock) -> None:
+async def test_manual_clock_does_not_run_a_cancelled_call(clock: ManualClock) -> None:
     called: list[str] = []
     late = clock.call_by_clock(2, lambda: called.append("late"))
     clock.call_by_clock(1, late.cancel)
@@ -47,7 +47,7 @@ async def test_cancelled_call_does_not_run(clock: ManualClock) -> None:
     assert called == ["kept"]
 
 
-async def test_call_scheduled_during_an_advance_runs_in_it(clock: ManualClock) -> None:
+async def test_call_scheduled_during_a_manual_clock_advance_runs_in_it(clock: ManualClock) -> None:
     called: list[int] = []
 
     def again() -> None:
@@ -59,7 +59,7 @@ async def test_call_scheduled_during_an_advance_runs_in_it(clock: ManualClock) -
     assert called == [10, 20, 30]
 
 
-async def test_long_advance_has_a_bounded_number_of_steps(clock: ManualClock) -> None:
+async def test_long_manual_clock_advance_has_a_bounded_number_of_steps(clock: ManualClock) -> None:
     calls = 0
 
     def again() -> None:
@@ -73,7 +73,7 @@ async def test_long_advance_has_a_bounded_number_of_steps(clock: ManualClock) ->
     assert clock.now_ms() == START_MS + 7 * 86_400_000
 
 
-async def test_advance_waits_until_the_broker_is_idle_between_steps(clock: ManualClock) -> None:
+async def test_manual_clock_advance_waits_until_the_broker_is_idle_between_steps(clock: ManualClock) -> None:
     asked = 0
 
     def busy() -> bool:
@@ -89,7 +89,7 @@ async def test_advance_waits_until_the_broker_is_idle_between_steps(clock: Manua
 
 
 @pytest.mark.parametrize("by_ms", [-1, MAX_ADVANCE_MS + 1])
-async def test_advance_refuses_negative_and_too_large_values(clock: ManualClock, by_ms: int) -> None:
+async def test_manual_clock_advance_refuses_negative_and_too_large_values(clock: ManualClock, by_ms: int) -> None:
     with pytest.raises(ValueError, match="the clock cannot be advanced by"):
         await clock.advance(by_ms, idle)
     assert clock.now_ms() == START_MS
@@ -107,11 +107,11 @@ async def test_advance_refuses_negative_and_too_large_values(clock: ManualClock,
         (timedelta(minutes=2), 120_000),
     ],
 )
-def test_durations_are_parsed(text: str | timedelta, ms: int) -> None:
+def test_manual_clock_durations_are_parsed(text: str | timedelta, ms: int) -> None:
     assert duration_ms(text) == ms
 
 
 @pytest.mark.parametrize("text", ["", "61", "s", "-1s", "1s2", "one second", "1e9s", "9" * 60 + "s"])
-def test_invalid_durations_are_refused(text: str) -> None:
+def test_invalid_manual_clock_durations_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration; give one such as 61s, 500ms, 1h30m or 7d"):
         duration_ms(text)

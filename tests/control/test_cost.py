@@ -115,7 +115,7 @@ def counts(interception: Faults | None, history: EventHistory | None = None) -> 
     return counted
 
 
-def test_request_without_matching_faults_costs_no_call() -> None:
+def test_request_without_matching_faults_calls_no_fault_code() -> None:
     without, idle, others = counts(None), Faults(), Faults()
     assert min(without.values()) > 10 * TIMES
     assert counts(idle) == without
@@ -174,13 +174,13 @@ def instructions(history: EventHistory | None, version: int, *, has_record: bool
 @pytest.mark.parametrize(
     ("version", "has_record"), [(2, True), (1, True), (1, False)], ids=["version-2", "older-clients", "nothing-in-it"]
 )
-def test_history_costs_a_transaction_under_two_percent(version: int, has_record: bool) -> None:
+def test_history_slows_a_transaction_by_less_than_two_percent(version: int, has_record: bool) -> None:
     without = instructions(None, version, has_record=has_record)
     kept = instructions(EventHistory(), version, has_record=has_record)
     assert without < kept < 1.02 * without
 
 
-def test_history_adds_no_cost_to_requests_without_transactions() -> None:
+def test_history_does_not_slow_requests_without_transactions() -> None:
     without, kept = counts(None), counts(None, EventHistory())
     for name in ("Produce", "Fetch"):
         assert kept[name] == without[name]

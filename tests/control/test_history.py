@@ -111,7 +111,7 @@ def end(client: SimulatedClient, who: tuple[int, int], *, commit: bool = True) -
     return client.call(request, 3)
 
 
-def test_transaction_is_recorded_from_begin_to_end(world: HistoryWorld) -> None:
+def test_history_records_a_transaction_from_begin_to_end(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client:
         who = world.init(client)
         assert added(add(client, who, 0, 1)) == {0}
@@ -126,7 +126,7 @@ def test_transaction_is_recorded_from_begin_to_end(world: HistoryWorld) -> None:
     assert (ended["outcome"], ended["producer_id"], ended["producer_epoch"]) == ("commit", *who)
 
 
-def test_owner_is_the_client_with_the_last_successful_init(world: HistoryWorld) -> None:
+def test_history_owner_is_the_client_of_the_last_successful_init_producer_id(world: HistoryWorld) -> None:
     with world.broker.connect("first") as client:
         world.init(client)
     with world.broker.connect("second") as client:
@@ -139,7 +139,7 @@ def test_owner_is_the_client_with_the_last_successful_init(world: HistoryWorld) 
     assert view.events[-1]["error"] == "INVALID_TRANSACTION_TIMEOUT"
 
 
-def test_changed_client_id_of_a_connection_is_recorded_once(world: HistoryWorld) -> None:
+def test_history_records_a_changed_client_id_of_a_connection_once(world: HistoryWorld) -> None:
     # A proxy may send requests of several clients on one connection.
     with world.broker.connect("first") as client:
         who = world.init(client)
@@ -149,7 +149,7 @@ def test_changed_client_id_of_a_connection_is_recorded_once(world: HistoryWorld)
     assert [e["client_id"] for e in world.events("request")] == ["first", "first", "second", "third"]
 
 
-def test_owner_after_a_restart_is_learned_from_added_partitions(world: HistoryWorld) -> None:
+def test_history_owner_after_a_restart_is_the_client_that_adds_partitions(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client:
         who = world.init(client)
         # The history is empty after a restart of the broker.
@@ -164,7 +164,7 @@ def test_owner_after_a_restart_is_learned_from_added_partitions(world: HistoryWo
     assert (first["api"], first["partitions"]) == ("AddPartitionsToTxn", [{"topic": "t", "partition": 0}])
 
 
-def test_request_without_partitions_sets_no_owner(world: HistoryWorld) -> None:
+def test_add_partitions_request_without_partitions_sets_no_history_owner(world: HistoryWorld) -> None:
     with world.broker.connect("first") as stale, world.broker.connect("second") as client:
         old = world.init(stale)
         who = world.init(client)
@@ -180,7 +180,7 @@ def test_request_without_partitions_sets_no_owner(world: HistoryWorld) -> None:
         assert held_by(world) == "second"
 
 
-def test_offset_commit_sets_no_owner(world: HistoryWorld) -> None:
+def test_offset_commit_sets_no_history_owner(world: HistoryWorld) -> None:
     # If another broker is the id's coordinator, only that coordinator knows whether the producer was replaced.
     with world.broker.connect("first") as client:
         who = world.init(client)
@@ -191,7 +191,7 @@ def test_offset_commit_sets_no_owner(world: HistoryWorld) -> None:
     assert held_by(world) is None
 
 
-def test_partitions_added_by_another_client_are_recorded(world: HistoryWorld) -> None:
+def test_history_records_partitions_added_by_another_client(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client, world.broker.connect("intruder") as other:
         who = world.init(client)
         add(client, who, 0)
@@ -201,7 +201,7 @@ def test_partitions_added_by_another_client_are_recorded(world: HistoryWorld) ->
     assert held_by(world) == "checkout"
 
 
-def test_owner_after_a_restart_is_learned_from_end_txn(world: HistoryWorld) -> None:
+def test_history_owner_after_a_restart_is_the_client_that_sends_end_txn(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client:
         who = world.init(client)
         add(client, who, 0)
@@ -215,7 +215,7 @@ def test_owner_after_a_restart_is_learned_from_end_txn(world: HistoryWorld) -> N
     assert view.holder.since_ms == view.events[0]["time_ms"]
 
 
-def test_refusal_after_many_granted_transactions_is_recorded(world: HistoryWorld) -> None:
+def test_history_records_a_refusal_after_many_granted_partition_additions(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client, world.broker.connect("broker-2") as leader:
         who = world.init(client)
         good = AddPartitionsToTxnTransaction(
@@ -229,7 +229,7 @@ def test_refusal_after_many_granted_transactions_is_recorded(world: HistoryWorld
     assert [event["error"] for event in world.events() if "error" in event] == ["INVALID_PRODUCER_ID_MAPPING"]
 
 
-def test_verification_by_a_leader_sets_no_owner(world: HistoryWorld) -> None:
+def test_transaction_verification_by_a_leader_sets_no_history_owner(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client, world.broker.connect("broker-2") as leader:
         who = world.init(client)
         world.history.clear()
@@ -251,7 +251,7 @@ def test_verification_by_a_leader_sets_no_owner(world: HistoryWorld) -> None:
     assert [(e["client_id"], e["error"]) for e in view.events] == [("broker-2", "UNKNOWN_TOPIC_OR_PARTITION")]
 
 
-def test_fencing_and_refusals_of_the_fenced_producer_are_recorded(world: HistoryWorld) -> None:
+def test_history_records_fencing_and_refusals_of_the_fenced_producer(world: HistoryWorld) -> None:
     with world.broker.connect("first") as client, world.broker.connect("second") as other:
         who = world.init(client)
         add(client, who, 0)
@@ -264,7 +264,7 @@ def test_fencing_and_refusals_of_the_fenced_producer_are_recorded(world: History
     assert refused == [("second", "InitProducerId", "CONCURRENT_TRANSACTIONS"), ("first", "EndTxn", "PRODUCER_FENCED")]
 
 
-def test_transaction_timeout_is_recorded(world: HistoryWorld) -> None:
+def test_history_records_a_transaction_timeout(world: HistoryWorld) -> None:
     with world.broker.connect("slow") as client:
         who = world.init(client, timeout_ms=1_000)
         add(client, who, 0)
@@ -302,7 +302,7 @@ def test_history_records_only_refused_markers(world: HistoryWorld) -> None:
     assert markers["partitions"] == [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 1}]
 
 
-def test_offset_requests_are_recorded_with_their_group(world: HistoryWorld) -> None:
+def test_history_records_transactional_offset_requests_with_their_group(world: HistoryWorld) -> None:
     with world.broker.connect("mover") as client:
         producer_id, epoch = world.init(client)
         client.call(
@@ -340,7 +340,7 @@ def test_history_records_only_refused_batches(world: HistoryWorld) -> None:
     assert refused["partitions"] == [{"topic": "t", "partition": 0}]
 
 
-def test_error_of_one_of_many_partitions_is_recorded(world: HistoryWorld) -> None:
+def test_history_records_the_error_of_one_of_many_partitions(world: HistoryWorld) -> None:
     with world.broker.connect() as client:
         who = world.init(client)
         add(client, who, *range(30), 31)
@@ -349,7 +349,7 @@ def test_error_of_one_of_many_partitions_is_recorded(world: HistoryWorld) -> Non
     assert (len(event["partitions"]), event["partition_count"]) == (PARTITIONS_KEPT, 31)
 
 
-def test_commit_is_recorded_when_its_response_is_sent() -> None:
+def test_history_records_a_commit_when_its_response_is_sent() -> None:
     world = HistoryWorld(ottla_durability="power")
     with world.broker.connect("careful") as client:
         who = world.init(client)
@@ -364,7 +364,7 @@ def happened(transactional_id: str = ID, **fields: Any) -> Happened:
     return Happened(**{"time_ms": 1, "kind": Kind.REQUEST, "transactional_id": transactional_id, "asker": ASKER, **fields})
 
 
-def test_busy_id_evicts_only_its_own_events() -> None:
+def test_busy_transactional_id_evicts_only_its_own_history_events() -> None:
     history = EventHistory()
     history.happened(happened("quiet"))
     for at in range(EVENTS_OF_ONE_ID + 7):
@@ -398,7 +398,7 @@ def test_total_size_of_the_history_is_limited() -> None:
     assert history.size_bytes == 0
 
 
-def test_unsorted_events_are_limited() -> None:
+def test_unsorted_history_events_are_limited() -> None:
     history = EventHistory(max_bytes=0)
     tracemalloc.start()
     try:
@@ -413,13 +413,13 @@ def test_unsorted_events_are_limited() -> None:
         tracemalloc.stop()
 
 
-def test_id_that_exceeds_the_limit_is_not_kept() -> None:
+def test_history_drops_a_transactional_id_longer_than_its_size_limit() -> None:
     history = EventHistory(max_bytes=10_000)
     history.happened(happened("x" * 32_000))
     assert (history.view("x" * 32_000), history.size_bytes) == (None, 0)
 
 
-def test_long_client_id_is_shortened(world: HistoryWorld) -> None:
+def test_history_shortens_a_long_client_id(world: HistoryWorld) -> None:
     with world.broker.connect("c" * 32_000) as client:
         world.init(client)
     assert world.events()[0]["client_id"] == "c" * TEXT_CHARACTERS + "..."

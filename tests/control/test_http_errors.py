@@ -34,7 +34,7 @@ def answer_of(url: str, path: str) -> tuple[int, Any]:
         connection.close()
 
 
-async def test_error_in_a_command_is_answered_logged_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bug_in_a_control_command_is_answered_logged_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_api, "COMMANDS", (Command(method="GET", path="/v1/fails", run=_fails),))
     settings = SimpleNamespace(
         ottla_control_token=TOKEN, ottla_control_host="127.0.0.1", ottla_control_port=0, advertised_listeners=None

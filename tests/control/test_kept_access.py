@@ -12,7 +12,7 @@ TOKEN = "t" * 22
 ACCESS = Access(port=9095, token=TOKEN)
 
 
-def test_file_with_port_and_token_is_readable_by_its_user_only(tmp_path: Path) -> None:
+def test_control_access_file_is_readable_only_by_its_user(tmp_path: Path) -> None:
     assert read_access(str(tmp_path)) is None
     for access in (ACCESS, Access(port=1, token="u" * 22)):
         write_access(str(tmp_path), access)
@@ -21,7 +21,7 @@ def test_file_with_port_and_token_is_readable_by_its_user_only(tmp_path: Path) -
     assert [file.name for file in tmp_path.iterdir()] == [FILE]
 
 
-def test_temporary_file_of_a_killed_start_is_replaced(tmp_path: Path) -> None:
+def test_temporary_control_access_file_of_a_killed_start_is_replaced(tmp_path: Path) -> None:
     (tmp_path / f"{FILE}.tmp").write_text("half")
     write_access(str(tmp_path), ACCESS)
     assert read_access(str(tmp_path)) == ACCESS
@@ -41,14 +41,14 @@ def test_temporary_file_of_a_killed_start_is_replaced(tmp_path: Path) -> None:
         b'{"port": 9095, "token": "%s"}%s' % (TOKEN.encode(), b" " * MAX_BYTES),
     ],
 )
-def test_damaged_access_file_is_ignored(tmp_path: Path, content: bytes) -> None:
+def test_damaged_control_access_file_is_ignored(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / FILE
     file.touch(mode=0o600)
     file.write_bytes(content)
     assert read_access(str(tmp_path)) is None
 
 
-def test_access_file_that_others_can_read_is_ignored(tmp_path: Path) -> None:
+def test_control_access_file_that_others_can_read_is_ignored(tmp_path: Path) -> None:
     write_access(str(tmp_path), ACCESS)
     (tmp_path / FILE).chmod(0o644)
     assert read_access(str(tmp_path)) is None
@@ -60,6 +60,6 @@ def test_access_file_that_others_can_read_is_ignored(tmp_path: Path) -> None:
     assert read_access(str(tmp_path)) is None
 
 
-def test_no_access_file_is_written_in_a_missing_directory(tmp_path: Path) -> None:
+def test_no_control_access_file_is_written_in_a_missing_directory(tmp_path: Path) -> None:
     write_access(str(tmp_path / "none"), ACCESS)
     assert read_access(str(tmp_path / "none")) is None

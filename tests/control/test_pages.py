@@ -19,7 +19,7 @@ def test_every_control_command_is_documented() -> None:
     assert {(method, path) for method, path, _ in ROW.findall(PAGE)} == served
 
 
-def test_documented_bodies_are_accepted() -> None:
+def test_control_api_accepts_the_documented_request_bodies() -> None:
     bodies = {(method, path): body for method, path, body in ROW.findall(PAGE)}
     for command in COMMANDS:
         body = bodies[command.method, command.path]

@@ -33,6 +33,6 @@ asyncio.run(main())
 
 
 @pytest.mark.smoke
-def test_signal_ends_a_pause_at_its_very_start() -> None:
+def test_termination_signal_ends_a_broker_pause_that_just_began() -> None:
     done = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")

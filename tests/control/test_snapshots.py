@@ -26,7 +26,7 @@ from ottla.storage.identity import DirectoryError
         ("/data/t-0/0.log", "/data/t-0/0.log: No space left on device"),
     ],
 )
-def test_full_disk_error_names_the_requested_path(file: str | None, told: str) -> None:
+def test_broker_snapshot_on_a_full_disk_reports_the_requested_path(file: str | None, told: str) -> None:
     async def snapshot(path: str) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", file)
 
@@ -82,7 +82,7 @@ def refusal(path: str, body: bytes, serving: FailingServing) -> tuple[CommandRef
         (ConfigError("cannot listen"), "cannot listen"),
     ],
 )
-def test_failed_reset_and_restore_report_the_state_of_the_data(error: Exception, reason: str) -> None:
+def test_failed_broker_reset_and_restore_report_the_state_of_the_data(error: Exception, reason: str) -> None:
     serving = FailingServing(error, is_replaced=False, has_stopped=False)
     refused, cleared = refusal("/v1/reset", b"", serving)
     assert (refused.status, str(refused)) == (409, f"the broker was not reset: {reason}; it keeps its earlier data")
@@ -100,7 +100,7 @@ END_TXN = 26
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
-def test_failed_reset_keeps_faults_and_history(is_replaced: bool) -> None:
+def test_failed_broker_reset_keeps_faults_and_history(is_replaced: bool) -> None:
     faults = Faults()
     added = faults.add(Fault(api="EndTxn", error="NOT_COORDINATOR"))
     forgotten: list[str] = []

@@ -70,7 +70,7 @@ def test_remaining_markers_are_written_after_a_crash_between_markers(faulty: Fau
 
 
 @pytest.mark.parametrize("point", [p for p in Point if p is not Point.BEFORE_PREPARE])
-def test_decided_transaction_waits_until_the_fault_is_removed(faulty: Faulty, point: Point) -> None:
+def test_fault_holds_the_completion_of_a_decided_transaction_until_it_is_removed(faulty: Faulty, point: Point) -> None:
     faulty.do(*BEGUN)
     held = faulty.add(hold=point.value)
     assert faulty.do("commit A nosettle once").startswith("NONE")
@@ -86,7 +86,7 @@ def test_decided_transaction_waits_until_the_fault_is_removed(faulty: Faulty, po
     assert outcome(faulty) == COMMITTED
 
 
-def test_decision_waits_until_the_fault_is_removed(faulty: Faulty) -> None:
+def test_fault_before_prepare_holds_the_decision_until_it_is_removed(faulty: Faulty) -> None:
     faulty.do(*BEGUN)
     held = faulty.add(hold="before-prepare")
     first = faulty.send("commit A nosettle")
@@ -104,7 +104,7 @@ def test_decision_waits_until_the_fault_is_removed(faulty: Faulty) -> None:
     assert outcome(faulty) == COMMITTED
 
 
-def test_timed_out_transaction_is_held_and_then_aborted(faulty: Faulty) -> None:
+def test_timed_out_transaction_is_held_by_a_fault_and_then_aborted(faulty: Faulty) -> None:
     faulty.do("topic t", "A = init x timeout=1000", "produce A t")
     held = faulty.add(hold="before-prepare")
     faulty.broker.sleep(5_000)
@@ -116,7 +116,7 @@ def test_timed_out_transaction_is_held_and_then_aborted(faulty: Faulty) -> None:
 
 
 @pytest.mark.parametrize("written", [1, 2])
-def test_fault_holds_the_remaining_markers(faulty: Faulty, written: int) -> None:
+def test_fault_between_markers_holds_the_remaining_markers(faulty: Faulty, written: int) -> None:
     faulty.do(*BEGUN)
     held = faulty.add(hold="between-markers", after_markers=written)
     faulty.do("commit A nosettle once")
@@ -129,7 +129,7 @@ def test_fault_holds_the_remaining_markers(faulty: Faulty, written: int) -> None
     assert outcome(faulty) == COMMITTED
 
 
-def test_fault_leaves_one_partition_without_its_marker(faulty: Faulty) -> None:
+def test_fault_on_one_partition_leaves_it_without_its_transaction_marker(faulty: Faulty) -> None:
     """Only in the partition without the marker, read-committed consumers wait at the transaction."""
     faulty.do(*BEGUN)
     held = faulty.add(hold="between-markers", topic="f-u", after_markers=2)
@@ -139,7 +139,7 @@ def test_fault_leaves_one_partition_without_its_marker(faulty: Faulty) -> None:
     assert outcome(faulty) == COMMITTED
 
 
-def test_refused_decision_leaves_the_transaction_open(faulty: Faulty) -> None:
+def test_decision_refused_by_a_fault_leaves_the_transaction_open(faulty: Faulty) -> None:
     faulty.do(*BEGUN)
     refused = faulty.add(refuse="before-prepare", error="NOT_COORDINATOR")
     assert faulty.do("commit A once") == "NOT_COORDINATOR"
@@ -150,7 +150,7 @@ def test_refused_decision_leaves_the_transaction_open(faulty: Faulty) -> None:
 
 
 @pytest.mark.parametrize("point", ["between-markers", "before-offsets", "before-complete"])
-def test_refused_step_of_a_completion_is_retried(faulty: Faulty, point: str) -> None:
+def test_completion_step_refused_by_a_fault_is_retried(faulty: Faulty, point: str) -> None:
     faulty.do(*BEGUN)
     refused = faulty.add(refuse=point, times=3 if point != "between-markers" else 1)
     assert faulty.do("commit A").startswith("NONE")
@@ -160,7 +160,7 @@ def test_refused_step_of_a_completion_is_retried(faulty: Faulty, point: str) -> 
     assert outcome(faulty) == COMMITTED
 
 
-def test_fault_does_not_affect_other_transactions(faulty: Faulty) -> None:
+def test_fault_for_one_transactional_id_does_not_affect_other_transactions(faulty: Faulty) -> None:
     faulty.do(*BEGUN, "B = init y", "produce B t")
     held = faulty.add(hold="after-prepare", transactional_id="f-x")
     assert faulty.do("commit B").startswith("NONE")
@@ -180,7 +180,7 @@ def test_transaction_is_held_by_a_second_fault_after_the_first_is_removed(faulty
     assert faulty.do("describe x").startswith("CompleteCommit")
 
 
-def test_held_transaction_of_a_deleted_topic_completes(faulty: Faulty) -> None:
+def test_transaction_of_a_deleted_topic_that_a_fault_held_completes(faulty: Faulty) -> None:
     faulty.do(*BEGUN)
     held = faulty.add(hold="between-markers", after_markers=2)
     faulty.do("commit A nosettle", "delete u")
@@ -189,7 +189,7 @@ def test_held_transaction_of_a_deleted_topic_completes(faulty: Faulty) -> None:
 
 
 @pytest.mark.parametrize("point", list(Point))
-def test_fault_points_are_hit_with_durability_power(point: Point) -> None:
+def test_transaction_fault_points_are_hit_with_durability_power(point: Point) -> None:
     """With ``ottla.durability=power`` decisions and markers are written after fsyncs, and the fault points are between them."""
     faulty = Faulty(ottla_durability="power")
     faulty.do(*BEGUN)
@@ -210,7 +210,7 @@ def test_fault_points_are_hit_with_durability_power(point: Point) -> None:
     faulty.close()
 
 
-def test_remaining_markers_are_written_once_after_release(faulty: Faulty) -> None:
+def test_remaining_markers_are_written_once_after_the_fault_is_removed(faulty: Faulty) -> None:
     faulty.do("topic t partitions=120", "A = init x", f"add A {','.join(f't/{i}' for i in range(120))} v=3", "produce A t v=11")
     held = faulty.add(hold="between-markers", after_markers=70)
     assert faulty.do("commit A v=4 nosettle once") == "NONE"
@@ -221,7 +221,7 @@ def test_remaining_markers_are_written_once_after_release(faulty: Faulty) -> Non
     assert [faulty.do(f"log t/{i}").count("commit") for i in range(120)] == [1] * 120
 
 
-def test_held_decision_is_dropped_when_the_broker_stops(faulty: Faulty) -> None:
+def test_decision_that_a_fault_holds_is_dropped_when_the_broker_stops(faulty: Faulty) -> None:
     faulty.do(*BEGUN)
     held = faulty.add(hold="before-prepare")
     faulty.send("commit A nosettle")
@@ -232,7 +232,7 @@ def test_held_decision_is_dropped_when_the_broker_stops(faulty: Faulty) -> None:
     assert outcome(faulty) == COMMITTED
 
 
-def test_held_transaction_completes_after_a_restart(faulty: Faulty) -> None:
+def test_decided_transaction_that_a_fault_held_completes_after_a_restart(faulty: Faulty) -> None:
     """After the restart there are no faults, and the coordinator completes the transaction."""
     faulty.do(*BEGUN)
     held = faulty.add(hold="before-complete")
@@ -242,7 +242,7 @@ def test_held_transaction_completes_after_a_restart(faulty: Faulty) -> None:
     assert outcome(faulty) == COMMITTED
 
 
-def test_transaction_that_was_decided_before_a_start_does_not_stop_after_prepare(faulty: Faulty) -> None:
+def test_transaction_decided_before_a_broker_start_does_not_hit_faults_after_prepare(faulty: Faulty) -> None:
     """A fault of ``--faults`` is set at each start, and must not keep an earlier transaction from its completion."""
     faulty.do(*BEGUN)
     faulty.add(kill="after-prepare")
@@ -257,7 +257,7 @@ def test_transaction_that_was_decided_before_a_start_does_not_stop_after_prepare
     assert held.hits == 0
 
 
-def test_held_decision_is_made_although_its_client_has_disconnected(faulty: Faulty) -> None:
+def test_decision_that_a_fault_held_is_made_although_its_client_has_disconnected(faulty: Faulty) -> None:
     faulty.do(*BEGUN)
     held = faulty.add(hold="before-prepare")
     faulty.do("commit A nosettle")

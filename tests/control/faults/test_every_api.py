@@ -59,7 +59,7 @@ def heard(client: SimulatedClient, request: Any, version: int, *, is_answered: b
 
 
 @pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: APIS[key].name)
-def test_every_api_supports_faults(broker: Faulty, key: int) -> None:
+def test_every_kafka_api_supports_faults(broker: Faulty, key: int) -> None:
     entry, faults = APIS[key], broker.faults
     for version in {entry.min_version, entry.max_version}:
         for given in (*ANSWERED, *SILENT, *CLOSED):

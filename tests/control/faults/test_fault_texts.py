@@ -136,7 +136,7 @@ def test_invalid_fault_is_reported_in_one_line(given: dict[str, Any], says: str)
         pytest.param("\n".join([f"a: &a [{'1,' * 9_000}]", f"b: [{'*a,' * 9}]"]), "too many values", marks=pytest.mark.smoke),
     ],
 )
-def test_text_without_a_fault_is_refused(text: str | bytes, says: str) -> None:
+def test_fault_text_without_a_fault_is_refused(text: str | bytes, says: str) -> None:
     with pytest.raises(FaultError) as raised:
         parse_faults(text)
     assert says in str(raised.value)
@@ -145,7 +145,7 @@ def test_text_without_a_fault_is_refused(text: str | bytes, says: str) -> None:
     assert "sys." not in str(raised.value)
 
 
-def test_huge_python_numbers_are_refused() -> None:
+def test_huge_python_numbers_in_faults_are_refused() -> None:
     for fields in ({"api": 10**5_000, "drop_answer": True}, {"error": 10**5_000}, {"delay_ms": 10**5_000}, {"times": -(10**5_000)}):
         with pytest.raises(FaultError):
             Fault(**fields)
@@ -161,11 +161,11 @@ def test_one_or_several_faults_are_parsed_from_json_and_yaml() -> None:
     assert parse_faults("[]") == []
 
 
-def test_unset_fields_are_not_shown() -> None:
+def test_unset_fields_of_a_fault_are_not_shown() -> None:
     assert msgspec.to_builtins(Fault(api="EndTxn", drop_answer=True)) == {"api": "EndTxn", "drop_answer": True}
 
 
-def test_api_is_given_by_name_or_key() -> None:
+def test_api_of_a_fault_is_given_by_name_or_key() -> None:
     from ottla.control.faults.api_names import api_key
 
     assert [api_key(name) for name in ("EndTxn", "endtxn", "end_txn", 26, "26", "*")] == [26] * 5 + [None]
@@ -188,12 +188,12 @@ def test_api_is_given_by_name_or_key() -> None:
         ({"observe": True}, None),
     ],
 )
-def test_default_number_of_hits_depends_on_the_fault(given: dict[str, Any], limit: int | None) -> None:
+def test_default_number_of_hits_depends_on_the_fault_action(given: dict[str, Any], limit: int | None) -> None:
     assert Fault(**given).limit == limit
 
 
 @pytest.mark.smoke
-def test_every_kafka_error_is_accepted_by_name_and_number() -> None:
+def test_faults_accept_every_kafka_error_by_name_and_number() -> None:
     """The list of accepted errors is compared with kafka-python's independent list."""
     from kafka import errors
 
@@ -216,6 +216,6 @@ def test_faults_in_the_documentation_are_valid() -> None:
     assert "did you mean EndTxn" in PAGE
 
 
-def test_documentation_covers_every_field_and_point() -> None:
+def test_documentation_of_faults_covers_every_field_and_transaction_point() -> None:
     described = set(re.findall(r"`([a-z_-]+)`", "".join(line for line in PAGE.splitlines() if line.startswith("|"))))
     assert set(Fault.__struct_fields__) | {point.value for point in Point} <= described

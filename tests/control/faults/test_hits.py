@@ -40,19 +40,19 @@ def shown(request: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["ssl.key.password", "sasl.jaas.config", "listener.name.x.ssl.keystore.key"])
-def test_values_of_secret_configs_are_hidden(name: str) -> None:
+def test_fault_hits_hide_values_of_secret_configs(name: str) -> None:
     config = AlterableConfig(name=name, value=SECRET)
     request = IncrementalAlterConfigsRequest(resources=[AlterConfigsResource(resource_name="1", configs=[config])])
     assert shown(request)["resources"][0]["configs"][0]["value"] == HIDDEN
 
 
-def test_credentials_in_requests_are_hidden() -> None:
+def test_fault_hits_hide_credentials_in_requests() -> None:
     assert shown(SaslAuthenticateRequest(auth_bytes=SECRET.encode())) == {"auth_bytes": HIDDEN}
     made = ScramCredentialUpsertion(name="alice", mechanism=1, salt=SECRET.encode(), salted_password=SECRET.encode())
     assert shown(AlterUserScramCredentialsRequest(upsertions=[made]))["upsertions"][0]["name"] == "alice"
 
 
-def test_values_that_are_not_secret_are_shown() -> None:
+def test_fault_hits_show_values_that_are_not_secret() -> None:
     config = CreatableTopicConfig(name="retention.ms", value="1")
     request = CreateTopicsRequest(topics=[CreatableTopic(name="passwords", configs=[config])])
     topic = shown(request)["topics"][0]

@@ -113,7 +113,7 @@ def test_fault_hits_from_the_nth_match_for_the_given_times() -> None:
     assert (added.matched, added.hits, added.is_spent) == (4, 2, True)
 
 
-def test_hits_by_probability_are_reproducible() -> None:
+def test_fault_hits_by_probability_are_reproducible() -> None:
     def played(seed: int) -> list[bool]:
         faults = Faults()
         faults.add(Fault(api="EndTxn", probability=0.3, seed=seed, cut="before"))
@@ -123,7 +123,7 @@ def test_hits_by_probability_are_reproducible() -> None:
     assert 30 <= sum(played(1)) <= 90
 
 
-def test_probability_0_hits_no_request_and_1_hits_all() -> None:
+def test_fault_with_probability_0_hits_no_request_and_with_1_all() -> None:
     faults = Faults()
     faults.add(Fault(api="EndTxn", probability=0, cut="before"))
     assert not any(requests_hit(faults, 50))
@@ -187,7 +187,7 @@ def test_added_fault_calls_back_and_can_be_inspected() -> None:
     assert faults.get(added.id) is None
 
 
-def test_newest_hits_are_shown_with_shortened_requests() -> None:
+def test_newest_fault_hits_are_shown_with_shortened_requests() -> None:
     faults = Faults()
     added = faults.add(Fault(observe=True))
     faults.intercept(asked(end("x"), client_id="c1"))
@@ -217,7 +217,7 @@ def test_number_of_faults_is_limited() -> None:
     assert len(faults.all()) == MAX_FAULTS - 1, "either all faults are added or none"
 
 
-def test_hit_callback_may_remove_the_fault() -> None:
+def test_fault_hit_callback_may_remove_the_fault() -> None:
     faults = Faults()
     added = faults.add(Fault(api="EndTxn", hold="before"))
     added.on_hit.append(AddedFault.remove)
@@ -241,7 +241,7 @@ def test_fault_matches_a_point_of_a_transaction() -> None:
     assert killed == ["killed"] and added.hits == 1
 
 
-def test_held_transaction_is_counted_once() -> None:
+def test_transaction_that_a_fault_holds_is_counted_as_one_hit() -> None:
     faults = Faults()
     added = faults.add(Fault(hold="before-prepare", times=1))
     latch = faults.reached(at(Point.BEFORE_PREPARE))
@@ -262,7 +262,7 @@ def test_kill_fault_ends_the_process_like_sigkill() -> None:
 
 
 @pytest.mark.parametrize("key", sorted(SERVED))
-def test_every_api_can_be_refused(key: int) -> None:
+def test_fault_can_refuse_requests_of_every_api(key: int) -> None:
     """The error response can be encoded in every version, whatever fields the request lacks."""
     from ottla.protocol.codec import api, response_parts
 
@@ -279,7 +279,7 @@ def test_every_api_can_be_refused(key: int) -> None:
 
 
 @pytest.mark.parametrize("key", [*CHANGING, *READING])
-def test_topic_paths_of_requests_and_responses_exist(key: int) -> None:
+def test_topic_field_paths_for_faults_exist_in_requests_and_responses(key: int) -> None:
     for shape in (*CHANGING.get(key, ()), *READING.get(key, ())):
         request, response = request_type(key), response_type(key)
         if shape.within[0]:

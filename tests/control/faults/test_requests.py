@@ -115,7 +115,7 @@ def test_error_fault_for_acks_0_does_not_affect_other_partitions(faulty: Faulty)
 
 
 @pytest.mark.parametrize("version", [4, 12])
-def test_fetch_error_is_set_per_partition(faulty: Faulty, version: int) -> None:
+def test_fetch_error_of_a_fault_is_set_per_partition(faulty: Faulty, version: int) -> None:
     faulty.do("topic t partitions=2", "P = init", "produce P t", "produce P t/1")
     faulty.add(api="Fetch", topic="f-t", partition=1, error="CORRUPT_MESSAGE")
     faulty.add(api="Fetch", error=ERROR)
@@ -127,7 +127,7 @@ def test_fetch_error_is_set_per_partition(faulty: Faulty, version: int) -> None:
         assert codes_of_fetch(client.call(fetched(0, 1), version)) == {0: 0, 1: 0}
 
 
-def test_fetch_error_reaches_unlisted_partitions_of_a_session(faulty: Faulty) -> None:
+def test_fetch_error_of_a_fault_reaches_unlisted_partitions_of_a_fetch_session(faulty: Faulty) -> None:
     """The response is immediate, although no new data completes the fetch."""
     faulty.do("topic t partitions=2")
     with faulty.broker.connect() as client:
@@ -141,14 +141,14 @@ def test_fetch_error_reaches_unlisted_partitions_of_a_session(faulty: Faulty) ->
         assert client.call(fetched(session=(opened.session_id, 2)), 12).error_code == 0
 
 
-def test_fetch_session_error_is_top_level(faulty: Faulty) -> None:
+def test_fetch_session_error_of_a_fault_is_top_level(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Fetch", error="FETCH_SESSION_ID_NOT_FOUND")
     with faulty.broker.connect() as client:
         assert client.call(fetched(0), 12).error_code == Code.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_metadata_error_is_set_on_topic_or_partition(faulty: Faulty) -> None:
+def test_metadata_error_of_a_fault_is_set_on_topic_or_partition(faulty: Faulty) -> None:
     faulty.do("topic t partitions=2", "topic u")
     faulty.add(api="Metadata", topic="f-t", error="UNKNOWN_TOPIC_OR_PARTITION")
     faulty.add(api="Metadata", topic="f-t", partition=1, error="LEADER_NOT_AVAILABLE")
@@ -163,7 +163,7 @@ def test_metadata_error_is_set_on_topic_or_partition(faulty: Faulty) -> None:
     }
 
 
-def test_list_offsets_error_does_not_affect_other_partitions(faulty: Faulty) -> None:
+def test_list_offsets_error_of_a_fault_does_not_affect_other_partitions(faulty: Faulty) -> None:
     faulty.do("topic t partitions=2")
     faulty.add(api="ListOffsets", partition=1, error=ERROR)
     parts = [ListOffsetsPartition(partition_index=i, timestamp=-1) for i in range(2)]
@@ -173,7 +173,7 @@ def test_list_offsets_error_does_not_affect_other_partitions(faulty: Faulty) -> 
 
 
 @pytest.mark.parametrize("version", [3, 5])
-def test_refused_partition_is_not_added_to_the_transaction(faulty: Faulty, version: int) -> None:
+def test_partition_refused_by_a_fault_is_not_added_to_the_transaction(faulty: Faulty, version: int) -> None:
     faulty.do("topic t", "topic u", "A = init x")
     faulty.add(api="AddPartitionsToTxn", topic="f-u", error="CONCURRENT_TRANSACTIONS")
     assert faulty.do(f"add A t,u v={version} once") == "NONE | CONCURRENT_TRANSACTIONS"
@@ -192,7 +192,7 @@ def test_error_fault_refuses_the_offset_commit_of_one_partition(faulty: Faulty) 
 
 
 @pytest.mark.parametrize("version", [7, 8])
-def test_offset_fetch_error_is_set_on_partition_or_group(faulty: Faulty, version: int) -> None:
+def test_offset_fetch_error_of_a_fault_is_set_on_partition_or_group(faulty: Faulty, version: int) -> None:
     faulty.do("topic t", "topic u", "commit_offsets g t=1 u=2")
     faulty.add(api="OffsetFetch", topic="f-t", error="UNSTABLE_OFFSET_COMMIT")
     faulty.add(api="OffsetFetch", group="f-g", error="COORDINATOR_NOT_AVAILABLE")
@@ -201,7 +201,7 @@ def test_offset_fetch_error_is_set_on_partition_or_group(faulty: Faulty, version
     assert faulty.do(f"committed g t u v={version}").split(" | ") == ["1", "2"]
 
 
-def test_marker_error_is_set_on_its_partition(faulty: Faulty) -> None:
+def test_write_txn_markers_error_of_a_fault_is_set_on_its_partition(faulty: Faulty) -> None:
     faulty.do("topic t", "topic u", "A = init x", "produce A t", "produce A u")
     actor = faulty.world.actors["A"]
     faulty.add(api="WriteTxnMarkers", topic="f-u", error=ERROR)
@@ -214,7 +214,7 @@ def test_marker_error_is_set_on_its_partition(faulty: Faulty) -> None:
     assert [faulty.do(f"log {t}").count("abort") for t in "tu"] == [1, 0]
 
 
-def test_configured_response_replaces_the_response_of_the_broker(faulty: Faulty) -> None:
+def test_response_of_a_fault_replaces_the_response_of_the_broker(faulty: Faulty) -> None:
     answer = {"coordinators": [{"key": "g", "node_id": 9, "host": "elsewhere", "port": 1}]}
     faulty.add(api="FindCoordinator", group="g", answer=answer)
     with faulty.broker.connect() as client:
@@ -223,7 +223,7 @@ def test_configured_response_replaces_the_response_of_the_broker(faulty: Faulty)
         assert client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4).coordinators[0].host != "elsewhere"
 
 
-def test_configured_fetch_response_is_sent(faulty: Faulty) -> None:
+def test_fetch_response_of_a_fault_is_sent(faulty: Faulty) -> None:
     topics = [{"topic": "t", "partitions": [{"partition_index": 3, "error_code": "OFFSET_OUT_OF_RANGE", "records": "AAE="}]}]
     faulty.add(api="Fetch", answer={"responses": topics})
     with faulty.broker.connect() as client:
@@ -232,7 +232,7 @@ def test_configured_fetch_response_is_sent(faulty: Faulty) -> None:
 
 
 @pytest.mark.parametrize(("moment", "stored"), [("before", 0), ("after", 1)])
-def test_connection_is_cut_before_or_after_the_request_takes_effect(faulty: Faulty, moment: str, stored: int) -> None:
+def test_cut_fault_closes_the_connection_before_or_after_the_request_is_executed(faulty: Faulty, moment: str, stored: int) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", cut=moment)
     with faulty.broker.connect() as client, pytest.raises(Closed, match="closed"):
@@ -240,7 +240,7 @@ def test_connection_is_cut_before_or_after_the_request_takes_effect(faulty: Faul
     assert faulty.do("log t").count("data") == stored
 
 
-def test_pending_responses_are_sent_before_the_connection_is_cut(faulty: Faulty) -> None:
+def test_pending_responses_are_sent_before_a_cut_fault_closes_the_connection(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", nth=2, cut="after")
     with faulty.broker.connect() as client:
@@ -250,7 +250,7 @@ def test_pending_responses_are_sent_before_the_connection_is_cut(faulty: Faulty)
             client.receive(second)
 
 
-def test_dropped_response_does_not_delay_later_responses(faulty: Faulty) -> None:
+def test_response_dropped_by_a_fault_does_not_delay_later_responses(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", drop_answer=True)
     with faulty.broker.connect() as client:
@@ -261,7 +261,7 @@ def test_dropped_response_does_not_delay_later_responses(faulty: Faulty) -> None
     assert faulty.do("log t").count("data") == 2
 
 
-def test_dropped_response_of_a_parked_fetch_does_not_delay_later_responses(faulty: Faulty) -> None:
+def test_parked_fetch_response_dropped_by_a_fault_does_not_delay_later_responses(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Fetch", drop_answer=True)
     with faulty.broker.connect() as client:
@@ -271,7 +271,7 @@ def test_dropped_response_of_a_parked_fetch_does_not_delay_later_responses(fault
         assert client.call(fetched(0), 12).error_code == 0
 
 
-def test_dropped_request_has_no_effect(faulty: Faulty) -> None:
+def test_request_dropped_by_a_fault_is_not_executed(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", drop_request=True)
     with faulty.broker.connect() as client:
@@ -281,7 +281,7 @@ def test_dropped_request_has_no_effect(faulty: Faulty) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_client_retries_end_txn_after_a_dropped_response(faulty: Faulty, version: int) -> None:
+def test_client_retries_end_txn_after_a_fault_dropped_the_response(faulty: Faulty, version: int) -> None:
     """After a timeout a producer retries on another connection, and the transaction is committed once."""
     faulty.do(
         "topic t", "A = init x", "add A t v=3" if version == 4 else "Z = copy A", f"produce A t v={11 if version == 4 else 12}"
@@ -311,7 +311,7 @@ def answered_after_ms(faulty: Faulty, client: Any, sent: Any) -> int:
     return faulty.broker.now_ms() - began_ms
 
 
-def test_request_delay_precedes_the_effect(faulty: Faulty) -> None:
+def test_request_delay_of_a_fault_precedes_execution(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", delay_ms=500)
     with faulty.broker.connect() as client:
@@ -322,7 +322,7 @@ def test_request_delay_precedes_the_effect(faulty: Faulty) -> None:
     assert faulty.do("log t").count("data") == 1
 
 
-def test_delayed_response_follows_the_effect_and_delays_later_responses(faulty: Faulty) -> None:
+def test_response_delay_of_a_fault_follows_execution_and_delays_later_responses(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", delay_answer_ms=500)
     with faulty.broker.connect() as client:
@@ -335,7 +335,7 @@ def test_delayed_response_follows_the_effect_and_delays_later_responses(faulty: 
 
 
 @pytest.mark.parametrize(("moment", "stored"), [("delay_ms", "empty"), ("delay_answer_ms", "0 data")])
-def test_delay_ends_when_its_fault_is_removed(faulty: Faulty, moment: str, stored: str) -> None:
+def test_fault_delay_ends_when_the_fault_is_removed(faulty: Faulty, moment: str, stored: str) -> None:
     faulty.do("topic t")
     longest = faulty.add(api="Produce", **{moment: 600_000})
     faulty.add(api="Produce", **{moment: 500})
@@ -349,7 +349,7 @@ def test_delay_ends_when_its_fault_is_removed(faulty: Faulty, moment: str, store
     assert faulty.broker.broker.response_budget.used_bytes == 0
 
 
-def test_delays_add_up_and_combine_with_an_error(faulty: Faulty) -> None:
+def test_fault_delays_add_up_and_combine_with_an_error(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", delay_ms=200)
     faulty.add(api="Produce", delay_ms=300, error=ERROR)
@@ -360,7 +360,7 @@ def test_delays_add_up_and_combine_with_an_error(faulty: Faulty) -> None:
     assert faulty.do("log t") == "empty"
 
 
-def test_delayed_request_takes_effect_after_the_client_disconnects(faulty: Faulty) -> None:
+def test_request_delayed_by_a_fault_is_executed_after_the_client_disconnects(faulty: Faulty) -> None:
     """As in Kafka, a received request is executed even if its client disconnects, perhaps after the client's next request."""
     faulty.do("topic t")
     faulty.add(api="Produce", delay_ms=500)
@@ -374,7 +374,7 @@ def test_delayed_request_takes_effect_after_the_client_disconnects(faulty: Fault
 
 
 @pytest.mark.parametrize(("moment", "stored"), [("before", "empty"), ("after", "0 data")])
-def test_request_is_held_until_the_fault_is_removed(faulty: Faulty, moment: str, stored: str) -> None:
+def test_request_is_held_until_its_fault_is_removed(faulty: Faulty, moment: str, stored: str) -> None:
     faulty.do("topic t")
     held = faulty.add(api="Produce", hold=moment)
     with faulty.broker.connect() as client:
@@ -386,7 +386,7 @@ def test_request_is_held_until_the_fault_is_removed(faulty: Faulty, moment: str,
     assert faulty.do("log t").count("data") == 1
 
 
-def test_held_response_is_dropped_when_the_client_disconnects(faulty: Faulty) -> None:
+def test_response_held_by_a_fault_is_dropped_when_the_client_disconnects(faulty: Faulty) -> None:
     faulty.do("topic t")
     held = faulty.add(api="Produce", hold="after")
     with faulty.broker.connect() as client:
@@ -397,7 +397,7 @@ def test_held_response_is_dropped_when_the_client_disconnects(faulty: Faulty) ->
     assert not held.latch._waiting
 
 
-def test_frozen_client_is_not_read(faulty: Faulty) -> None:
+def test_broker_reads_no_requests_of_a_client_frozen_by_a_fault(faulty: Faulty) -> None:
     faulty.do("topic t")
     frozen = faulty.add(client_id="slow-*", freeze=True)
     counted = faulty.add(api="Produce", observe=True)
@@ -412,7 +412,7 @@ def test_frozen_client_is_not_read(faulty: Faulty) -> None:
     assert faulty.do("log t").count("data") == 2
 
 
-def test_disconnect_of_a_frozen_client_discards_its_requests(faulty: Faulty) -> None:
+def test_disconnect_of_a_client_frozen_by_a_fault_discards_its_requests(faulty: Faulty) -> None:
     faulty.do("topic t")
     frozen = faulty.add(client_id="slow", freeze=True)
     with faulty.broker.connect("slow") as slow:
@@ -424,7 +424,7 @@ def test_disconnect_of_a_frozen_client_discards_its_requests(faulty: Faulty) -> 
     assert faulty.broker.broker.connections.request_budget.used_bytes == 0
 
 
-def test_throttle_time_is_returned_and_enforced(faulty: Faulty) -> None:
+def test_throttle_time_of_a_fault_is_returned_and_enforced(faulty: Faulty) -> None:
     """KIP-219: the response is sent immediately, and the connection is muted for the throttle time."""
     faulty.do("topic t")
     faulty.add(api="Produce", throttle_ms=700)
@@ -435,7 +435,7 @@ def test_throttle_time_is_returned_and_enforced(faulty: Faulty) -> None:
         assert 690 <= faulty.broker.now_ms() - began_ms <= 710
 
 
-def test_byte_rate_limits_the_connection(faulty: Faulty) -> None:
+def test_byte_rate_of_a_fault_limits_the_connection(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(client_id="modem", bytes_per_second=1_000)
     with faulty.broker.connect("modem") as client:

@@ -64,7 +64,7 @@ async def test_cut_fault_closes_the_connection_once(served: Served) -> None:
     assert (await served.ask(metadata)).brokers
 
 
-async def test_dropped_response_does_not_delay_later_responses(served: Served) -> None:
+async def test_response_dropped_by_a_fault_does_not_delay_later_responses_on_a_socket(served: Served) -> None:
     served.faults.add(Fault(api="Metadata", drop_answer=True))
 
     def ask(client: RawClient) -> Any:
@@ -74,7 +74,7 @@ async def test_dropped_response_does_not_delay_later_responses(served: Served) -
     assert (await served.ask(ask)).api_keys
 
 
-async def test_frozen_client_continues_when_released(served: Served) -> None:
+async def test_client_frozen_by_a_fault_continues_when_it_is_removed(served: Served) -> None:
     frozen = served.faults.add(Fault(client_id="raw", freeze=True))
     asking = asyncio.create_task(served.ask(metadata))
     triggered = asyncio.Event()
@@ -85,7 +85,7 @@ async def test_frozen_client_continues_when_released(served: Served) -> None:
     assert (await asking).brokers
 
 
-async def test_delay_lasts_for_the_configured_time(served: Served) -> None:
+async def test_fault_delay_lasts_for_the_configured_time(served: Served) -> None:
     served.faults.add(Fault(api="Metadata", delay_ms=60))
     served.faults.add(Fault(api="Metadata", delay_answer_ms=60))
 
@@ -98,7 +98,7 @@ async def test_delay_lasts_for_the_configured_time(served: Served) -> None:
     assert await served.ask(ask) >= 0.12
 
 
-async def test_stock_producer_commits_once_after_dropped_responses(served: Served) -> None:
+async def test_stock_producer_commits_once_after_faults_dropped_responses(served: Served) -> None:
     """The first batch is refused, and the response to the first EndTxn is dropped. The client retries both requests."""
     refused = served.faults.add(Fault(api="Produce", topic="orders", error="NOT_LEADER_OR_FOLLOWER"))
     lost = served.faults.add(Fault(api="EndTxn", transactional_id="checkout-*", fields={"committed": True}, drop_answer=True))
