@@ -162,8 +162,8 @@ class BrokerConnections:
     ) -> list[T]:
         """Call ``ask`` for each broker in turn, with retries as in `until_final`, and join the results.
 
-        Raises `Unreachable` or `TimedOut` for a broker that does not respond. With ``silent`` these errors are appended to the list
-        instead, except in a cluster of one broker.
+        Raises `Unreachable` or `TimedOut` for a broker that does not respond. If the list ``silent`` is given, these errors are
+        appended to it instead of raised, except in a cluster of one broker.
         """
         given: list[T] = []
         nodes = self.nodes()

@@ -62,7 +62,7 @@ class DamagedSegment:
 
     @property
     def may_be_changed(self) -> bool:
-        """Whether the holes can be discarded: not in the metadata log, which must be complete."""
+        """Whether damaged ranges of the log can be discarded. The metadata log must be complete."""
         return self.where[0] != METADATA_TOPIC
 
 

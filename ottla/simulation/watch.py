@@ -63,7 +63,8 @@ class Watch:
         self._last[name] = metadata
 
     def note_committed(self, name: str, metadata: TxnMetadata) -> None:
-        """Compare the next committed state with the state before. Responses may be newer: states may be committed together."""
+        """Compare the next committed state with the one before. A response may show a newer state, because several states may be
+        committed together."""
         before = self._last.get(name)
         if before is not None:
             self._compare(before, metadata)

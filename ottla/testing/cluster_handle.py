@@ -364,7 +364,7 @@ class Cluster:
 
     @property
     def aio(self) -> AsyncOperations:
-        """Coroutines for the requests that wait for a broker."""
+        """The methods that send requests to a broker, as coroutines."""
         return AsyncOperations(self)
 
     # events of the parent process

@@ -67,7 +67,7 @@ BY_CONSTANT = {
     "transaction.state.log.min.isr",
     "transaction.state.log.replication.factor",
 }
-"""Settings that are read by a constant or a table instead of their name, which this search does not follow."""
+"""Settings whose name stands in a constant or a table, so that this test's search of the source finds no read of them."""
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -68,7 +68,7 @@ def test_broker_registry_and_console_answer_at_their_addresses(started: Callable
     line = container.image.at("tmp/console.log").read_text()
     address = re.fullmatch(r"console of kafka:29092: http://127\.0\.0\.1:8080/console/#token=(\S+)\n", line)
     assert address is not None, line
-    # A request from outside arrives at the container's address, and names the published address.
+    # A request from outside the container arrives at the container's address; its Host header has the published address.
     page = container.run("python3", "-c", ASK, "http://127.0.0.2:8080/console/v1/topics", "127.0.0.1:8080", address[1])
     assert '"orders"' in page.stdout and '"users"' in page.stdout, page
 

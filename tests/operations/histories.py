@@ -332,8 +332,8 @@ class Oracle:
             self.allowed.add(lost)
             if left is not None and left.is_whole:
                 self.required.add(lost)
-        # The earlier transaction is decided but not complete, so its markers may be written again. A later marker is no evidence
-        # of a later transaction then; only records are.
+        # The earlier transaction is decided but not complete, so its markers may be written again. Therefore a later marker does
+        # not prove a later transaction; only records do.
         earlier = self._prepared.get(transaction.transactional_id)
         is_behind = earlier is not None and transaction.began > earlier.began and where in earlier.partitions
         # The Prepare record is lost only if its offset is beyond the end of the log. Otherwise compaction has removed it.

@@ -128,7 +128,7 @@ class World:
         self.usual: dict[str, dict[str, Any]] = {}
         """Default fields of requests, by API, as set by the command ``usually``."""
         self.not_offered = ""
-        """The last request that the broker does not support in that version, and for which it closed the connection."""
+        """The last request whose connection the broker closed because it does not support the version of the request."""
 
     def real(self, name: str) -> str:
         if name.startswith("="):

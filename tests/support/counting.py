@@ -79,7 +79,8 @@ class LineMeter:
     def run(self, work: Callable[[], T]) -> T:
         before, self._lines = sys.gettrace(), 0
         collects = gc.isenabled()
-        # Without garbage collection the lines are repeatable: Hypothesis registers a callback that each collection would call.
+        # Without garbage collection the number of executed lines is the same in each run: Hypothesis registers a callback that
+        # each collection would call.
         gc.disable()
         sys.settrace(self._called)
         try:

@@ -215,7 +215,7 @@ def test_broker_with_a_new_directory_id_leads_its_partitions_again(
     member.start()
 
     def is_elected() -> bool:
-        """Elect leaders of all partitions, because internal topics of other tests are also without a leader."""
+        """Elect leaders of all partitions: internal topics of earlier tests have no leader either. Returns whether all are led."""
         admin.elect_leaders(ElectionType.UNCLEAN, None).result(PATIENCE_S)
         return all(p.leader == BROKER for t in admin.list_topics(timeout=60).topics.values() for p in t.partitions.values())
 

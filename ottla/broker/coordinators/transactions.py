@@ -77,7 +77,7 @@ class Transactions:
             dropped=self._dropped,
         )
         self._lost_additions = LostAdditions(kernel.barrier, kernel.directory)
-        # The ids whose timeout the log has refused, with the time in ms of the next attempt.
+        # Transactional ids whose abort after the timeout could not be logged, with the time in ms of the next attempt.
         self._retry_after_ms: dict[str, int] = {}
         self._config = TxnConfig(
             max_timeout_ms=settings.transaction_max_timeout_ms,

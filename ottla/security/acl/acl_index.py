@@ -114,7 +114,7 @@ def _keys(acl: AclBinding) -> list[PartKey]:
 def _position(acl: AclBinding) -> tuple[int, int, int, int, str, str]:
     """Return the position of an ACL in Kafka's walk, among the ACLs that match one resource."""
     is_wildcard = acl.resource_name == WILDCARD and acl.pattern_type is PatternType.LITERAL
-    # The names that match one resource are its prefixes, so the longer name comes first.
+    # All matching names are prefixes of the resource's name, so they are ordered by length, the longest first.
     return int(is_wildcard), -len(acl.resource_name), acl.pattern_type, acl.operation, acl.principal, acl.host
 
 

@@ -53,7 +53,7 @@ def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, p
         if not ends or not all(isinstance(partitions, dict) for partitions in ends.values()):
             raise PipelineError(f"the stream that used {transactional_id!r} does not read from a single Kafka source")
         for topic, partitions in ends.items():
-            # Add partitions without a committed offset. They are unknown if the input is on another cluster.
+            # Add the partitions that have no committed offset. If the input is on another cluster, its partitions are unknown.
             for index in range(existing(client, (topic,)).get(topic, 0)):
                 partitions.setdefault(str(index), _EARLIEST)
     return json.dumps(ends, sort_keys=True)

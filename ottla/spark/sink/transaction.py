@@ -164,7 +164,7 @@ class SharedTransaction:
                     " kafka-features, or give the option writer=driver, which writes from one process"
                 )
             self.producer = self._requests.initialize(SharedProducer(self.transactional_id, -1, -1))
-        # A transaction from another process is continued once. The next call initializes the id.
+        # Only the first call continues a transaction from another process. Later calls initialize the transactional id.
         self._has_begun = False
         return last_mark(self._requests.cluster, self.transactional_id, self._progress)
 

@@ -157,7 +157,7 @@ def test_compaction_gaps_without_a_recovery_point_are_not_reported_as_losses(kep
         broker, world = started(disk)
         assert broker.broker.partitions.get("t", 0).log.log_end_offset == 30
         assert broker.broker.partitions.get("t", 0).log.segments[-1].size_bytes > 0
-        # The commands write the checkpoints, but no successful sync could advance a recovery point.
+        # Creating and deleting a topic writes the checkpoints. No sync has succeeded, so no recovery point may advance.
         perform(world, "topic u")
         perform(world, "delete u")
         perform(world, "topic u")

@@ -155,7 +155,8 @@ def _enforce_copartitioning(topology: Topology, counts: _PartitionCounts) -> Non
 def _copartitioned(group: set[str], fixed: set[str], flexible: set[str], counts: _PartitionCounts) -> dict[str, int]:
     """Return the counts of the repartition topics in a copartition group.
 
-    In a group of repartition topics only, all topics of the topology that have a fixed count must agree, as in Kafka.
+    If a copartition group has only repartition topics, all topics of the topology with a fixed partition count must have the same
+    count, as in Kafka.
     """
     repartition = {topic: counts.of(topic) for topic in group if topic in fixed or topic in flexible}
     others = {topic: counts.of(topic) for topic in group if topic not in repartition}
