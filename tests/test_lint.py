@@ -87,7 +87,7 @@ STRUCTS_ONLY = tuple(f"ottla/{name}" for name in ("storage", "coordinator", "bro
 """Packages with values created for each request, batch or record, or sent to another process (docs/internals/recipes.md)."""
 
 
-def test_value_types_of_busy_packages_are_structs() -> None:
+def test_packages_that_create_values_for_each_request_use_msgspec_structs() -> None:
     assert not [
         path for path in (*sources(*STRUCTS_ONLY), *(ROOT / "ottla/protocol").glob("*.py")) if "dataclasses" in imported(path)
     ]
@@ -224,7 +224,7 @@ def test_top_level_links_name_the_packages(name: str) -> None:
 
 
 @pytest.mark.heavy
-def test_packages_are_not_imported_through_top_level_links() -> None:
+def test_packages_are_not_imported_through_the_symbolic_links_of_the_checkout() -> None:
     """A module that is imported by two names exists twice, with two copies of each class."""
     # Only files with a line that looks like such an import are parsed, because parsing takes long.
     links = "|".join(LINKS)

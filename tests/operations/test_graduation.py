@@ -144,7 +144,7 @@ def test_log_with_an_outdated_recovery_point_is_graduated(directory: str) -> Non
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_graduation_with_a_missing_log_is_refused(directory: str) -> None:
+def test_graduate_refuses_a_directory_with_a_missing_log(directory: str) -> None:
     fs = MemoryFilesystem(written(kill=False))
     fs.remove_dir(f"{DATA_DIR}/{directory}")
     with pytest.raises(DirectoryError, match=directory):

@@ -79,7 +79,7 @@ def test_other_partitions_do_not_wait_for_a_share_coordinator(broker: SimulatedB
     assert (partition_of(answer, 0), acquired(answer, 1)) == (None, [(0, 1, 1)])
 
 
-def test_fetch_returns_errors_that_do_not_mean_an_absent_share_coordinator(
+def test_share_fetch_returns_other_errors_of_the_share_coordinator(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a = Sharer(broker, "a").joined()

@@ -94,7 +94,7 @@ class TestResponses:
         env.advance(10 * STALL_MS)
         assert (budget.used_bytes, reader.went_on, budget.waiting_count) == (0, 0, 0)
 
-    def test_bytes_read_for_responses_are_charged(self, budget: ResponseBudget) -> None:
+    def test_bytes_read_for_responses_count_in_the_response_budget(self, budget: ResponseBudget) -> None:
         budget.read(LIMIT_BYTES)
         assert budget.left_bytes == 0
         assert budget.is_used_up

@@ -125,7 +125,7 @@ def test_unclaimed_open_transaction_blocks_a_new_stream(cluster: BrokerConnectio
     assert state_of(cluster, "never") is None
 
 
-def test_claim_of_a_transactional_id_does_not_count_as_committed_progress(cluster: BrokerConnections) -> None:
+def test_first_record_of_a_transactional_id_does_not_count_as_committed_progress(cluster: BrokerConnections) -> None:
     stream = Stream(cluster, "f", "q1")
     stream.start()
     assert stream.sink.start() == Mark("q1", NO_BATCH, "run", offsets=0)
