@@ -68,9 +68,8 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
 
     ``failed`` builds the response to a request that fails as a whole; None for a request that gets no response. ``authorisation``
     lists the permissions that Kafka's authorizer checks; ``authorise`` and ``checks_itself`` determine where they are checked
-    (`request_authorizer.enforcing`).
-    ``is_bulky``: the response may be far larger than the request, so the request waits while too many bytes of responses are
-    unsent, unless ``is_small`` returns that this response will be small.
+    (`request_authorizer.enforcing`). ``is_bulky``: the response may be far larger than the request, so the request waits while too
+    many bytes of responses are unsent, unless ``is_small`` returns that this response will be small.
     """
 
     key: int

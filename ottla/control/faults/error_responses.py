@@ -202,9 +202,7 @@ def _split(incoming: IncomingRequest, code: int, matches: Matches) -> Refusal:
         is_whole = is_whole and not kept
     if is_whole:
         return Refusal(None, None if _is_unanswered(incoming) else response, None)
-    return Refusal(
-        request, None, lambda handled: None if handled is None else _merged(handled, response, CHANGING[incoming.api_key])
-    )
+    return Refusal(request, None, lambda handled: _merged(handled, response, CHANGING[incoming.api_key]))
 
 
 def _is_unanswered(incoming: IncomingRequest) -> bool:

@@ -65,7 +65,6 @@ class _RequestState(msgspec.Struct, kw_only=True):
     context: RequestContext
     verifier: BatchVerification | None
     """Verifies transactional batches; None for a request without a transactional id."""
-    transactional_id: str | None
     acks: int
     allowance: Allowance
     """Limits the inflated bytes of the request."""
@@ -83,7 +82,6 @@ async def append_batches(
         ports=ports,
         context=context,
         verifier=verifier,
-        transactional_id=request.transactional_id,
         acks=request.acks,
         allowance=Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes),
         unreplicated=UnreplicatedBatches(leaderships_lost=ports.barrier.leaderships_lost),
@@ -168,9 +166,9 @@ async def _append_one(state: _RequestState, topic: TopicProduceData, data: Parti
 def _refused(
     state: _RequestState, data: PartitionProduceData, partition: Partition | None, error: KafkaError
 ) -> PartitionProduceResponse:
-    listener, transactional_id = state.ports.transaction_listener, state.transactional_id
-    if transactional_id and listener is not None:
-        report_refused(listener, state.ports.clock, state.context, transactional_id, data, partition, error.code)
+    listener, verifier = state.ports.transaction_listener, state.verifier
+    if listener is not None and verifier is not None and verifier.transactional_id:
+        report_refused(listener, state.ports.clock, state.context, verifier.transactional_id, data, partition, error.code)
     return refused_partition(data.index, error, partition)
 
 
