@@ -34,7 +34,7 @@ def test_why_command_explains_the_denied_requests_of_a_user() -> None:
         what, do = why(broker, USER).splitlines()
         assert what.startswith(f"{USER} was denied DESCRIBE on topic orders 2 times, last ")
         assert do == (
-            "no ACL allows it (read or write would include it); allow it: "
+            "no ACL allows it (read or write or delete or alter would include it); allow it: "
             f"ottla acl add --principal {USER} --operation describe --topic orders"
         )
         (denial,) = json.loads(why(broker, USER, "--json"))["denials"]

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ottla.client.durations import duration_text, elapsed_ms
 from ottla.client.wording import counted
+from ottla.security.acl.codes import AclOperation, ResourceType, implying_operations
 
 PRINCIPAL = "User:"
 """The prefix of a principal. Only custom principal builders of Kafka create other prefixes."""
@@ -77,9 +78,14 @@ def _why(denial: Mapping[str, Any]) -> str:
         return "no ACL allows it; the name of the resource has characters that cannot be shown here, see --json"
     resource = "--cluster" if flag is None else _option(flag, denial["resource"])
     principal = _option("--principal", denial["principal"])
-    # A producer or consumer is denied DESCRIBE before the operation that it is about to use.
-    included = " (read or write would include it)" if (operation, denial["resource_type"]) == ("describe", "TOPIC") else ""
+    included = _included(denial) if operation == "describe" else ""
     return f"no ACL allows it{included}; allow it: ottla acl add {principal} --operation {operation} {resource}"
+
+
+def _included(denial: Mapping[str, Any]) -> str:
+    """Name the operations that include DESCRIBE. A client is denied DESCRIBE before the operation that it is about to use."""
+    implying = implying_operations(ResourceType[denial["resource_type"]], AclOperation.DESCRIBE)
+    return f" ({' or '.join(one.name.lower() for one in implying)} would include it)" if implying else ""
 
 
 def _option(flag: str, value: str) -> str:

@@ -122,3 +122,12 @@ def granted_operations(operation: AclOperation, permission: PermissionType) -> t
         if operation is AclOperation.ALTER_CONFIGS:
             return operation, AclOperation.DESCRIBE_CONFIGS
     return (operation,)
+
+
+def implying_operations(resource_type: ResourceType, operation: AclOperation) -> tuple[AclOperation, ...]:
+    """Return the other operations of a resource that also allow ``operation`` if an ACL allows them."""
+    return tuple(
+        other
+        for other in SUPPORTED_OPERATIONS.get(resource_type, ())
+        if other is not operation and operation in granted_operations(other, PermissionType.ALLOW)
+    )

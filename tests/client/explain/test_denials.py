@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ottla.client.explain.denials import MAX_SHOWN, denied_on, denied_to, merged, why_denied
 
 NOW_MS = 1_700_000_000_000
@@ -29,6 +31,25 @@ def test_explanation_of_a_denial_without_an_acl_names_the_command_that_allows_it
         "User:alice was denied DESCRIBE_CONFIGS on topic orders 3 times, last 1.0 s ago, from 10.0.0.7",
         "no ACL allows it; allow it: ottla acl add --principal User:alice --operation describe-configs --topic orders",
     ]
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "implying"),
+    [
+        ("TOPIC", "read or write or delete or alter"),
+        ("GROUP", "read or delete"),
+        ("TRANSACTIONAL_ID", "write"),
+        ("CLUSTER", "alter"),
+    ],
+)
+def test_explanation_of_a_denied_describe_names_the_operations_that_include_it(resource_type: str, implying: str) -> None:
+    (_, do) = why_denied([denial(operation="DESCRIBE", resource_type=resource_type)], NOW_MS)
+    assert do.startswith(f"no ACL allows it ({implying} would include it); allow it: ottla acl add ")
+
+
+def test_explanation_of_a_denied_describe_of_a_token_names_no_other_operation() -> None:
+    (_, do) = why_denied([denial(operation="DESCRIBE", resource_type="DELEGATION_TOKEN")], NOW_MS)
+    assert do.startswith("no ACL allows it; allow it: ottla acl add ")
 
 
 def test_explanation_of_a_denial_by_an_acl_names_the_acl() -> None:
