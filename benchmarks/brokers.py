@@ -86,7 +86,7 @@ class Subject:
         if kind != "kafka":
             self._broker = Broker(data_dir=self._directory, settings=dict(settings or {}))
             # Do not start the control API, because an older checkout may not have it.
-            self._broker._is_steered = False
+            self._broker._has_control_api = False
             if kind == "ottla":
                 # Use the package of this checkout even if another ottla is installed.
                 self._broker._python_options = ()

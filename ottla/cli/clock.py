@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ottla.cli.commands import CommandGroup, Refused
-from ottla.cli.control import remote, steers
+from ottla.cli.control import controls_broker, remote
 from ottla.cli.output import show_json, show_pairs, time_text
 
 
@@ -18,7 +18,7 @@ def command() -> None:
 
 
 @command.command("show", help="Show the time of a broker and whether its clock is manual.")
-@steers
+@controls_broker
 def show(url: str | None, token: str | None, ready_file: Path | None, as_json: bool) -> None:
     from ottla.control.remote import ControlError
 
@@ -33,7 +33,7 @@ def show(url: str | None, token: str | None, ready_file: Path | None, as_json: b
     help="Advance a manual clock by a duration such as 61s, 1h30m or 7d. Timers due in that time fire before the command returns.",
 )
 @click.argument("duration", metavar="DURATION")
-@steers
+@controls_broker
 def advance(duration: str, url: str | None, token: str | None, ready_file: Path | None, as_json: bool) -> None:
     from ottla.control.durations import duration_ms
     from ottla.control.remote import ControlError

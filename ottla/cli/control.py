@@ -23,7 +23,7 @@ URL_VARIABLE, TOKEN_VARIABLE = "OTTLA_CONTROL_URL", "OTTLA_CONTROL_TOKEN"
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-def steers(command: C) -> C:
+def controls_broker(command: C) -> C:
     """Add the options of a command that controls a broker."""
     return finds_control_api(json_option(command))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ottla.cli.commands import CommandGroup, Refused
-from ottla.cli.control import remote, steers
+from ottla.cli.control import controls_broker, remote
 from ottla.cli.output import note, show_json, show_table
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def command() -> None:
 @command.command("add", help="Add faults given as JSON or YAML, and print their ids.")
 @click.argument("text", metavar="[FAULT]", required=False)
 @click.option("--file", type=click.File("rb"), metavar="FILE", help="File with the faults; - is the standard input.")
-@steers
+@controls_broker
 def add(text: str | None, file: Any, url: str | None, token: str | None, ready_file: Path | None, as_json: bool) -> None:
     import msgspec
 
@@ -49,7 +49,7 @@ def add(text: str | None, file: Any, url: str | None, token: str | None, ready_f
 
 
 @command.command("list", help="List the faults and the number of their hits.")
-@steers
+@controls_broker
 def list_(url: str | None, token: str | None, ready_file: Path | None, as_json: bool) -> None:
     from ottla.control.remote import ControlError
 
@@ -74,7 +74,7 @@ def _row(one: dict[str, Any]) -> tuple[Any, ...]:
 @command.command("remove", help="Remove a fault, or all faults with --all. Requests that a removed fault holds continue.")
 @click.argument("number", type=click.IntRange(min=1), metavar="[ID]", required=False)
 @click.option("--all", "removes_all", is_flag=True, help="Remove all faults.")
-@steers
+@controls_broker
 def remove(
     number: int | None, removes_all: bool, url: str | None, token: str | None, ready_file: Path | None, as_json: bool
 ) -> None:
@@ -97,7 +97,7 @@ def _selects_clients(command: C) -> C:
 
 @command.command("disconnect", help="Close the connections of a user or of a client id.")
 @_selects_clients
-@steers
+@controls_broker
 def disconnect(
     user: str | None, client_id: str | None, url: str | None, token: str | None, ready_file: Path | None, as_json: bool
 ) -> None:
@@ -106,7 +106,7 @@ def disconnect(
 
 @command.command("expire-sessions", help="End the SASL sessions of a user or of a client id, as if their tokens had expired.")
 @_selects_clients
-@steers
+@controls_broker
 def expire_sessions(
     user: str | None, client_id: str | None, url: str | None, token: str | None, ready_file: Path | None, as_json: bool
 ) -> None:

@@ -18,8 +18,8 @@ from ottla.cli.features import feature_levels
 from ottla.cli.first_topics import first_topic, from_environment
 from ottla.cli.first_users import check_names, first_user, users_of_file
 from ottla.cli.imports import import_packages
+from ottla.cli.optional_parts import MACHINE, Start, optional_parts, with_still_defaults
 from ottla.cli.options import DEFAULT_BOOTSTRAP, LISTENER, PATH, PORT, READY_FILE_VARIABLE, Checked
-from ottla.cli.steering import MACHINE, Start, steering, with_still_defaults
 from ottla.process import OwnerProcess
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ def _run_broker(start: Start, first_topics: list[FirstTopic], clock: str, starte
         warnings=start.warnings,
         first_topics=first_topics,
         first_users=start.first_users,
-        steering=steering(
+        parts=optional_parts(
             clock,
             start.faults_file,
             start.owner,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.config.settings import BrokerConfig
 from ottla.brokers.plan import PlannedNode, plan, prepare
-from ottla.cli.steering import MACHINE, Start, steering
+from ottla.cli.optional_parts import MACHINE, Start, optional_parts
 from ottla.process import OwnerProcess, print_error
 
 if TYPE_CHECKING:
     from ottla.broker.process.controller_main import OpenControlApi
-    from ottla.broker.process.steering import Steering
+    from ottla.broker.process.optional_parts import OptionalParts
 
 
 def serve_brokers(start: Start, broker_count: int, controller_port: int, *, restarts_nodes: bool, takes_commands: bool) -> int:
@@ -34,7 +34,7 @@ def serve_brokers(start: Start, broker_count: int, controller_port: int, *, rest
     _import_shared_modules(config)
     run_node = _NodeRun(start=start, open_control_api=_control_api_of_controller(config))
     # Report an invalid file of faults before starting a process.
-    run_node.steering(None)
+    run_node.optional_parts(None)
     fs = RealFilesystem()
     ports = KeptPorts(fs, config.settings.log_dirs, free_port=free_port, is_free=is_free_port)
     nodes = plan(config, broker_count, ports.port, controller_port)
@@ -85,15 +85,13 @@ class _NodeRun:
     def _broker(self, node: PlannedNode, parent: OwnerProcess) -> int:
         from ottla.broker.process import main
 
-        steered = self.steering(parent, has_registry=node.config.settings.ottla_schema_registry_port is not None)
-        return main.run(
-            node.config, {}, as_json=self.start.as_json, log_level=self.start.log_level, steering=steered, node=node.name
-        )
+        parts = self.optional_parts(parent, has_registry=node.config.settings.ottla_schema_registry_port is not None)
+        return main.run(node.config, {}, as_json=self.start.as_json, log_level=self.start.log_level, parts=parts, node=node.name)
 
-    def steering(self, parent: OwnerProcess | None, *, has_registry: bool = False) -> Steering:
+    def optional_parts(self, parent: OwnerProcess | None, *, has_registry: bool = False) -> OptionalParts:
         """Return the control API, first faults and schema registry of a broker. Raises `Refused` for an invalid file of faults."""
         has_control_api = self.start.config.settings.has_control_server
-        return steering(MACHINE, self.start.faults_file, parent, has_control_api=has_control_api, has_registry=has_registry)
+        return optional_parts(MACHINE, self.start.faults_file, parent, has_control_api=has_control_api, has_registry=has_registry)
 
 
 def _import_shared_modules(config: BrokerConfig) -> None:

@@ -15,7 +15,7 @@ from ottla.console.deadline import secured_client
 from ottla.console.kept_reads import KeptReads
 from ottla.console.registered_values import RegistryValues
 from ottla.console.site import Console
-from ottla.control.command import CommandRefused, Steered
+from ottla.control.command import CommandRefused, ControlledBroker
 from ottla.control.faults.registry import Faults
 from ottla.control.history import EventHistory
 from ottla.control.page_server import HOST, PageServer
@@ -72,7 +72,7 @@ class _MachineClock:
 
 
 class _Parts:
-    """Replaces the broker in `Steered` for a console that belongs to no broker. Pages read only the broker's clock."""
+    """Replaces the broker in `ControlledBroker` for a console that belongs to no broker. Pages read only the broker's clock."""
 
     clock = _MachineClock()
 
@@ -85,10 +85,10 @@ class _NoLoop:
     """A `LoopReader` without a broker: there are no faults and no history, and the clock is the machine's."""
 
     def __init__(self) -> None:
-        self._steered = Steered(serving=cast(Any, _Parts()), faults=Faults(), history=EventHistory())
+        self._controlled = ControlledBroker(serving=cast(Any, _Parts()), faults=Faults(), history=EventHistory())
 
-    def read(self, read: Callable[[Steered], T], /) -> T:
-        return read(self._steered)
+    def read(self, read: Callable[[ControlledBroker], T], /) -> T:
+        return read(self._controlled)
 
-    def in_steps(self, read: Callable[[Steered], Steps[T]], /) -> T:
+    def in_steps(self, read: Callable[[ControlledBroker], Steps[T]], /) -> T:
         _no_broker()

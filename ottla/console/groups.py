@@ -53,7 +53,7 @@ def _row(listing: GroupListing, lag: GroupLag | None) -> dict[str, Any]:
 def group(asked: Asked) -> dict[str, Any]:
     detail = asked.view.group(asked.required("name"))
     ids = sorted({hold.transaction.transactional_id for hold in detail.holds if hold.transaction is not None})
-    now_ms, clients = asked.loop.read(lambda steered: (now_of(steered), clients_of(steered, ids)))
+    now_ms, clients = asked.loop.read(lambda controlled: (now_of(controlled), clients_of(controlled, ids)))
     part = part_of(detail.positions, asked)
     return {
         "group_id": detail.group_id,

@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import to_builtins
 
 from ottla.console.page_request import Asked
-from ottla.control.command import Steered
+from ottla.control.command import ControlledBroker
 
 NEWEST_SHOWN: Final = 20
 """Maximum number of transactional ids shown: those with the newest events."""
@@ -36,10 +36,10 @@ def overview(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _controlled(steered: Steered) -> dict[str, Any]:
+def _controlled(controlled: ControlledBroker) -> dict[str, Any]:
     return {
-        "faults": len(steered.faults),
+        "faults": len(controlled.faults),
         # Only a manual clock is shown. The machine's clock would change the page every second.
-        "clock_ms": None if steered.clock is None else steered.clock.now_ms(),
-        "newest": steered.history.newest(NEWEST_SHOWN),
+        "clock_ms": None if controlled.clock is None else controlled.clock.now_ms(),
+        "newest": controlled.history.newest(NEWEST_SHOWN),
     }

@@ -26,49 +26,49 @@ class OwnBroker:
         self._loop = loop
 
     def health(self) -> Health:
-        return self._loop.read(lambda steered: health.health(steered.broker))
+        return self._loop.read(lambda controlled: health.health(controlled.broker))
 
     def reported_strays(self) -> list[Stray]:
         return []
 
     def brokers(self) -> list[ViewedBroker]:
-        return self._loop.read(lambda steered: brokers.brokers(steered.broker))
+        return self._loop.read(lambda controlled: brokers.brokers(controlled.broker))
 
     def topics(self) -> list[TopicListing]:
-        return self._loop.in_steps(lambda steered: topics.topics(steered.broker))
+        return self._loop.in_steps(lambda controlled: topics.topics(controlled.broker))
 
     def topic(self, name: str) -> TopicListing:
-        return self._loop.read(lambda steered: topics.topic(steered.broker, name))
+        return self._loop.read(lambda controlled: topics.topic(controlled.broker, name))
 
     def sizes(self, listings: Sequence[TopicListing]) -> list[TopicSize]:
-        return self._loop.in_steps(lambda steered: topics.sizes(steered.broker, listings))
+        return self._loop.in_steps(lambda controlled: topics.sizes(controlled.broker, listings))
 
     def totals(self, most: int) -> Totals:
-        return self._loop.in_steps(lambda steered: partitions.totals(steered.broker, most))
+        return self._loop.in_steps(lambda controlled: partitions.totals(controlled.broker, most))
 
     def partitions(self, topic: str, indexes: Sequence[int]) -> list[PartitionDetail]:
-        return self._loop.in_steps(lambda steered: partitions.details(steered.broker, topic, indexes))
+        return self._loop.in_steps(lambda controlled: partitions.details(controlled.broker, topic, indexes))
 
     def log_states(self, of: Sequence[TopicPartition]) -> list[LogState | None]:
-        return self._loop.in_steps(lambda steered: partitions.log_states(steered.broker, of))
+        return self._loop.in_steps(lambda controlled: partitions.log_states(controlled.broker, of))
 
     def groups(self) -> Listed[GroupListing]:
-        return self._loop.in_steps(lambda steered: groups.groups(steered.broker))
+        return self._loop.in_steps(lambda controlled: groups.groups(controlled.broker))
 
     def lags(self, group_ids: Sequence[str]) -> list[GroupLag]:
-        return self._loop.in_steps(lambda steered: groups.lags(steered.broker, group_ids))
+        return self._loop.in_steps(lambda controlled: groups.lags(controlled.broker, group_ids))
 
     def group(self, group_id: str) -> GroupDetail:
-        return self._loop.in_steps(lambda steered: groups.group(steered.broker, group_id))
+        return self._loop.in_steps(lambda controlled: groups.group(controlled.broker, group_id))
 
     def transactions(self) -> Listed[TransactionListing]:
-        return self._loop.in_steps(lambda steered: transactions.transactions(steered.broker))
+        return self._loop.in_steps(lambda controlled: transactions.transactions(controlled.broker))
 
     def described(self, transactional_ids: Sequence[str]) -> list[TransactionDescription]:
-        return self._loop.in_steps(lambda steered: transactions.described(steered.broker, transactional_ids))
+        return self._loop.in_steps(lambda controlled: transactions.described(controlled.broker, transactional_ids))
 
     def transaction(self, transactional_id: str) -> TransactionDescription | None:
-        return self._loop.read(lambda steered: transactions.transaction(steered.broker, transactional_id))
+        return self._loop.read(lambda controlled: transactions.transaction(controlled.broker, transactional_id))
 
 
 if TYPE_CHECKING:

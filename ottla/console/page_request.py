@@ -11,7 +11,7 @@ from ottla.client.kafka_client import KafkaClient
 from ottla.console.cluster_view import ClusterView
 from ottla.console.deadline import Deadline
 from ottla.console.decoding import RegisteredValues
-from ottla.control.command import CommandRefused, Steered
+from ottla.control.command import CommandRefused, ControlledBroker
 from ottla.control.pages import LoopReader
 from ottla.control.timeline import client_text
 from ottla.protocol.errors import Code, KafkaError
@@ -77,14 +77,14 @@ def refusal(error: KafkaError) -> CommandRefused:
     return CommandRefused(404 if error.code in MISSING else 409, error.message or error.code.name)
 
 
-def now_of(steered: Steered) -> int:
+def now_of(controlled: ControlledBroker) -> int:
     """Return the broker's time in ms. The machine's clock is rounded down to seconds, so that a page is redrawn at most once a
     second. A manual clock is exact, because it does not advance by itself."""
-    now_ms = steered.broker.clock.now_ms()
-    return now_ms if steered.clock is not None else now_ms // 1_000 * 1_000
+    now_ms = controlled.broker.clock.now_ms()
+    return now_ms if controlled.clock is not None else now_ms // 1_000 * 1_000
 
 
-def clients_of(steered: Steered, transactional_ids: Iterable[str]) -> dict[str, str]:
+def clients_of(controlled: ControlledBroker, transactional_ids: Iterable[str]) -> dict[str, str]:
     """Return a text for the current owner of each transactional id whose owner is in the history."""
-    holders = {one: steered.history.holder(one) for one in transactional_ids}
+    holders = {one: controlled.history.holder(one) for one in transactional_ids}
     return {one: client_text(holder.client_id, holder.client_host) for one, holder in holders.items() if holder is not None}

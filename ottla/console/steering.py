@@ -7,17 +7,17 @@ from typing import Any, Final
 import msgspec
 
 from ottla.console.page_request import Asked
-from ottla.control.command import Steered
+from ottla.control.command import ControlledBroker
 from ottla.control.faults.added_fault import AddedFault, FaultView
 
 HITS_SHOWN: Final = 3
 
 
 def steering(asked: Asked) -> dict[str, Any]:
-    def read(steered: Steered) -> dict[str, Any]:
+    def read(controlled: ControlledBroker) -> dict[str, Any]:
         return {
-            "faults": [_view(added) for added in steered.faults.all()],
-            "clock_ms": None if steered.clock is None else steered.clock.now_ms(),
+            "faults": [_view(added) for added in controlled.faults.all()],
+            "clock_ms": None if controlled.clock is None else controlled.clock.now_ms(),
         }
 
     return asked.loop.read(read)

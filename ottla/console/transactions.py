@@ -34,7 +34,7 @@ def transactions(asked: Asked) -> dict[str, Any]:
     part = part_of(matching(ordered, asked, lambda one: one.transactional_id), asked)
     ids = [row.transactional_id for row in part.rows]
     described = asked.view.described(ids)
-    now_ms, holders = asked.loop.read(lambda steered: (now_of(steered), clients_of(steered, ids)))
+    now_ms, holders = asked.loop.read(lambda controlled: (now_of(controlled), clients_of(controlled, ids)))
     rows = [
         {
             "transactional_id": one.transactional_id,
@@ -55,7 +55,7 @@ def transaction(asked: Asked) -> dict[str, Any]:
     name = asked.required("id")
     described = asked.view.transaction(name)
     logged = asked.last_read.get(_key(asked, name, described), lambda: _logged(asked, name))
-    now_ms, known = asked.loop.read(lambda steered: (now_of(steered), msgspec.to_builtins(steered.history.view(name))))
+    now_ms, known = asked.loop.read(lambda controlled: (now_of(controlled), msgspec.to_builtins(controlled.history.view(name))))
     events = merged(logged.events, known)
     if described is None and not events:
         raise CommandRefused(404, f"no events found of transactional id {name!r}; not searched: {' and '.join(logged.unread)}")

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ottla.broker.network.listener import Accepted
-from ottla.control.command import Command, CommandRefused, Steered
+from ottla.control.command import Command, CommandRefused, ControlledBroker
 from ottla.control.faults.matching import OWN_CLIENT_IDS, is_like
 
 CLOSED = "the control API has ended the connection"
@@ -23,12 +23,12 @@ class ClientParameters(msgspec.Struct, forbid_unknown_fields=True):
     client_id: str | None = None
 
 
-def _selected(steered: Steered, clients: ClientParameters) -> Iterator[Accepted]:
+def _selected(controlled: ControlledBroker, clients: ClientParameters) -> Iterator[Accepted]:
     """Yield the connections of the selected clients. As with faults, ottla's own clients, such as the console, are selected only by
     their exact client id."""
     if clients.user is None and clients.client_id is None:
         raise CommandRefused(400, 'give user, client_id or both, as in {"user": "alice"}; * selects every user')
-    for connection in steered.serving.broker.connections.all():
+    for connection in controlled.serving.broker.connections.all():
         dispatcher = connection.dispatcher
         ids = dispatcher.client_ids
         if (
@@ -39,15 +39,15 @@ def _selected(steered: Steered, clients: ClientParameters) -> Iterator[Accepted]
             yield connection
 
 
-async def _close(steered: Steered, clients: ClientParameters) -> Any:
-    closed = list(_selected(steered, clients))
+async def _close(controlled: ControlledBroker, clients: ClientParameters) -> Any:
+    closed = list(_selected(controlled, clients))
     for connection in closed:
         connection.close(CLOSED)
     return {"connections": len(closed)}
 
 
-async def _expire(steered: Steered, clients: ClientParameters) -> Any:
-    return {"sessions": sum(connection.dispatcher.end_session() for connection in _selected(steered, clients))}
+async def _expire(controlled: ControlledBroker, clients: ClientParameters) -> Any:
+    return {"sessions": sum(connection.dispatcher.end_session() for connection in _selected(controlled, clients))}
 
 
 CLIENT_COMMANDS = (

@@ -32,7 +32,7 @@ class NoParameters(msgspec.Struct, forbid_unknown_fields=True):
     """The parameters of a command that accepts none."""
 
 
-class Steered(msgspec.Struct, frozen=True, kw_only=True):
+class ControlledBroker(msgspec.Struct, frozen=True, kw_only=True):
     """The objects that commands use: ``broker`` to read the broker's state, ``serving`` to change the broker."""
 
     serving: Serving
@@ -48,7 +48,7 @@ class Steered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """A command of the control API. ``run`` is called on the broker's event loop with the `Steered` object and the parameters; its
+    """A command of the control API. ``run`` is called on the broker's event loop with a `ControlledBroker` and the parameters; its
     result is sent as JSON.
 
     If ``path`` contains ``{number}`` or ``{name}``, ``run`` gets the number or name as its third argument. ``run`` raises

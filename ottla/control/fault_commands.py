@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ottla.control.command import Command, CommandRefused, NoParameters, Steered
+from ottla.control.command import Command, CommandRefused, ControlledBroker, NoParameters
 from ottla.control.faults.registry import AddedFault, Fault, FaultError, parse_faults
 
 MAX_WAIT_MS = 30_000
@@ -22,47 +22,47 @@ class WaitParameters(msgspec.Struct, forbid_unknown_fields=True):
     timeout_ms: int = MAX_WAIT_MS
 
 
-def _fault(steered: Steered, number: int) -> AddedFault:
-    added = steered.faults.get(number)
+def _fault(controlled: ControlledBroker, number: int) -> AddedFault:
+    added = controlled.faults.get(number)
     if added is None:
-        raise CommandRefused(404, f"unknown fault {number}; {_those_that_there_are(steered)}")
+        raise CommandRefused(404, f"unknown fault {number}; {_those_that_there_are(controlled)}")
     return added
 
 
-def _those_that_there_are(steered: Steered) -> str:
-    numbers = [str(added.id) for added in steered.faults.all()]
+def _those_that_there_are(controlled: ControlledBroker) -> str:
+    numbers = [str(added.id) for added in controlled.faults.all()]
     if not numbers:
         return "there are no faults"
     more = [f"{len(numbers) - MAX_NAMED} more"] if len(numbers) > MAX_NAMED else []
     return f"the ids are {', '.join(numbers[:MAX_NAMED] + more)}"
 
 
-async def _all(steered: Steered, _: NoParameters) -> Any:
-    return msgspec.to_builtins([added.view() for added in steered.faults.all()])
+async def _all(controlled: ControlledBroker, _: NoParameters) -> Any:
+    return msgspec.to_builtins([added.view() for added in controlled.faults.all()])
 
 
-async def _add(steered: Steered, faults: list[Fault]) -> Any:
+async def _add(controlled: ControlledBroker, faults: list[Fault]) -> Any:
     try:
-        return msgspec.to_builtins([added.view() for added in steered.faults.add_all(faults)])
+        return msgspec.to_builtins([added.view() for added in controlled.faults.add_all(faults)])
     except FaultError as error:
         raise CommandRefused(409, str(error)) from None
 
 
-async def _clear(steered: Steered, _: NoParameters) -> None:
-    steered.faults.clear()
+async def _clear(controlled: ControlledBroker, _: NoParameters) -> None:
+    controlled.faults.clear()
 
 
-async def _one(steered: Steered, _: NoParameters, number: int) -> Any:
-    return msgspec.to_builtins(_fault(steered, number).view())
+async def _one(controlled: ControlledBroker, _: NoParameters, number: int) -> Any:
+    return msgspec.to_builtins(_fault(controlled, number).view())
 
 
-async def _remove(steered: Steered, _: NoParameters, number: int) -> None:
-    _fault(steered, number).remove()
+async def _remove(controlled: ControlledBroker, _: NoParameters, number: int) -> None:
+    _fault(controlled, number).remove()
 
 
-async def _wait(steered: Steered, parameters: WaitParameters, number: int) -> Any:
+async def _wait(controlled: ControlledBroker, parameters: WaitParameters, number: int) -> Any:
     """Wait until the fault has the requested number of hits or the timeout expires. The response contains the actual number."""
-    added = _fault(steered, number)
+    added = _fault(controlled, number)
     triggered = asyncio.Event()
     forget = added.when_hits(parameters.hits, triggered.set)
     try:

@@ -19,7 +19,7 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.loop.env import why_not_bound
 from ottla.broker.loop.lifecycle import count_from_thread
 from ottla.broker.network.listener import Endpoint, advertised_hosts
-from ottla.control.command import Command, CommandRefused, Steered
+from ottla.control.command import Command, CommandRefused, ControlledBroker
 from ottla.control.commands import COMMANDS
 from ottla.control.page_requests import (
     TOKEN_BYTES,
@@ -124,8 +124,8 @@ class ControlServer:
     """The HTTP server of the control API. It responds after `serve` was called. Raises `ConfigError` if the address cannot be
     bound."""
 
-    def __init__(self, steered: Steered, pages: Pages = NO_PAGES) -> None:
-        settings = steered.serving.broker.settings
+    def __init__(self, controlled: ControlledBroker, pages: Pages = NO_PAGES) -> None:
+        settings = controlled.serving.broker.settings
         self._pages = pages
         self._own_names = advertised_hosts(settings)
         kept: Access | None = None
@@ -133,11 +133,11 @@ class ControlServer:
             # Imported only here, because a control API without pages does not store its port and token.
             from ottla.control import kept_access
 
-            kept = kept_access.read_access(steered.serving.directory)
+            kept = kept_access.read_access(controlled.serving.directory)
         self.token = settings.ottla_control_token or (secrets.token_urlsafe(TOKEN_BYTES) if kept is None else kept.token)
         self._pages_token = read_only_token(self.token) if pages.is_read_only else self.token
         self._requests = PageRequests(pages=pages, check_access=self._check_page_token, reach=self._reach)
-        self._steered = steered
+        self._controlled = controlled
         self._loop = asyncio.get_running_loop()
         self._pause = LoopPause(self._loop)
         self._own: dict[str, Callable[[], None]] = {PAUSE: self._pause.hold, RESUME: self._pause.let_go}
@@ -151,7 +151,7 @@ class ControlServer:
         if pages is not NO_PAGES and settings.ottla_control_token is None:
             access = kept_access.Access(port=self._server.port, token=self.token)
             if access != kept:
-                kept_access.write_access(steered.serving.directory, access)
+                kept_access.write_access(controlled.serving.directory, access)
         self.url = f"http://{Endpoint('control', where.host, self._server.port)}"
         # The token is in the fragment, because browsers do not send fragments to servers. The page parses the fragment as form
         # parameters, in which a plus sign means a space, so the token is quoted.
@@ -194,7 +194,7 @@ class ControlServer:
         return json_response(status, answer, start_response)
 
     def _count_bug(self) -> None:
-        count_from_thread(self._loop, lambda: self._steered.serving.broker.lifecycle)
+        count_from_thread(self._loop, lambda: self._controlled.serving.broker.lifecycle)
 
     def _metrics(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         self._check_token(environ)
@@ -204,7 +204,7 @@ class ControlServer:
 
         with self._turn:
             if self._metrics_app is None:
-                self._metrics_app = app_of(lambda: self.read(lambda steered: collect(steered.serving.broker)))
+                self._metrics_app = app_of(lambda: self.read(lambda controlled: collect(controlled.serving.broker)))
         return self._metrics_app(environ, start_response)
 
     def _page_command(self, environ: WSGIEnvironment) -> Any:
@@ -213,11 +213,11 @@ class ControlServer:
         return self._requests.command(environ)
 
     def _reach(self, has_left: Callable[[], bool]) -> Reach:
-        broker = self._steered.broker
+        broker = self._controlled.broker
         return Reach(
             bootstrap=broker.bootstrap,
             own_addresses=broker.addresses.own,
-            open_connection=lambda: self.read(lambda steered: steered.serving.open_connection()),
+            open_connection=lambda: self.read(lambda controlled: controlled.serving.open_connection()),
             loop=self,
             is_closed=self._is_closed,
             has_left=has_left,
@@ -259,17 +259,17 @@ class ControlServer:
         if not has_token(environ, self._pages_token):
             check_token(environ, self.token)
 
-    def read(self, read: Callable[[Steered], T]) -> T:
+    def read(self, read: Callable[[ControlledBroker], T]) -> T:
         """Return the result of a function that runs on the event loop. See `LoopReader`."""
 
         async def reading() -> T:
-            return read(self._steered)
+            return read(self._controlled)
 
         return self._read(reading)
 
-    def in_steps(self, read: Callable[[Steered], Steps[T]]) -> T:
+    def in_steps(self, read: Callable[[ControlledBroker], Steps[T]]) -> T:
         """Return the result of a coroutine whose steps run on the event loop. See `LoopReader`."""
-        return self._read(lambda: _stepped(self._steered, read))
+        return self._read(lambda: _stepped(self._controlled, read))
 
     def _read(self, reading: Callable[[], Coroutine[Any, Any, T]]) -> T:
         self._check_running()
@@ -288,7 +288,7 @@ class ControlServer:
 
     def _on_loop(self, command: Command, parameters: Any, named: tuple[int | str, ...]) -> Any:
         self._check_running()
-        done = asyncio.run_coroutine_threadsafe(_run(command, self._steered, parameters, named), self._loop)
+        done = asyncio.run_coroutine_threadsafe(_run(command, self._controlled, parameters, named), self._loop)
         try:
             answer = done.result(COMMAND_TIMEOUT_S)
         except TimeoutError:
@@ -296,16 +296,16 @@ class ControlServer:
         return {} if answer is None else answer
 
 
-async def _run(command: Command, steered: Steered, parameters: Any, named: tuple[int | str, ...]) -> Any:
-    return await command.run(steered, parameters, *named)
+async def _run(command: Command, controlled: ControlledBroker, parameters: Any, named: tuple[int | str, ...]) -> Any:
+    return await command.run(controlled, parameters, *named)
 
 
-async def _stepped(steered: Steered, read: Callable[[Steered], Steps[T]]) -> T:
+async def _stepped(controlled: ControlledBroker, read: Callable[[ControlledBroker], Steps[T]]) -> T:
     """Run each step of a coroutine in its own iteration of the event loop, while the broker is serving.
 
     The scheduler (`Stepping`) does not run these steps, because a manual clock waits until the scheduler has no work.
     """
-    loop, broker, steps = asyncio.get_running_loop(), steered.serving.broker, read(steered)
+    loop, broker, steps = asyncio.get_running_loop(), controlled.serving.broker, read(controlled)
     failure: Exception | None = None
     try:
         while not broker.lifecycle.is_stopping:

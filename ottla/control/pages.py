@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from ottla.addresses import Address
-from ottla.control.command import CommandRefused, Steered
+from ottla.control.command import CommandRefused, ControlledBroker
 from ottla.protocol.steps import Steps
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ class LoopReader(Protocol):
     Both methods raise `command.CommandRefused` if the broker is paused, stopping or busy.
     """
 
-    def read(self, read: Callable[[Steered], T], /) -> T:
+    def read(self, read: Callable[[ControlledBroker], T], /) -> T:
         """Return the result of a function. The function must be fast, because it blocks the event loop."""
         ...
 
-    def in_steps(self, read: Callable[[Steered], Steps[T]], /) -> T:
+    def in_steps(self, read: Callable[[ControlledBroker], Steps[T]], /) -> T:
         """Return the result of a coroutine (`protocol.steps`). Other work runs between its steps."""
         ...
 

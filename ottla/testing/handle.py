@@ -79,7 +79,7 @@ class Broker:
     """The Python interpreter. A benchmark may use the interpreter of another checkout."""
     _python_options: tuple[str, ...] = SAFE_PATH
     """Options of the interpreter. A test whose ``_module`` is in the working directory omits `SAFE_PATH`."""
-    _is_steered = True
+    _has_control_api = True
     """Whether to start the control API and pass ``--owner-pid``. Older checkouts support neither."""
     _start_timeout_s = START_TIMEOUT_S
 
@@ -202,7 +202,7 @@ class Broker:
         self._temporary.mkdir(mode=0o700, exist_ok=True)
         command = [self._python, *self._python_options, "-m", self._module, "serve", *self._security.prepare(self._settings)]
         command += [*self._security.listener(self.bootstrap), "--data-dir", str(self.data_dir), "--log-format", "json"]
-        if self._is_steered:
+        if self._has_control_api:
             command += ["--control-port", "0", "--owner-pid", str(os.getpid()), "--owned-directory", str(self._temporary)]
         if self._registry_port is not None:
             command += [f"--schema-registry={self._registry_port}"]
@@ -226,7 +226,7 @@ class Broker:
             # Kill the process, because it has its own session and gets no SIGINT from Ctrl-C.
             self.kill()
             raise
-        if self._is_steered:
+        if self._has_control_api:
             control = self.ready["control"]
             self._remote = Remote(control["url"], control["token"])
             if self.clock.is_manual:

@@ -18,26 +18,26 @@ ENDLESS = cast(Deadline, SimpleNamespace(begin=lambda: None, check=lambda: None,
 
 
 class StillLoop:
-    """A `LoopReader` that calls each function immediately. ``steered`` are attributes of the `Steered` that the function gets."""
+    """A `LoopReader` that calls each function immediately. ``controlled`` has attributes of the function's `ControlledBroker`."""
 
-    def __init__(self, **steered: Any) -> None:
-        self._steered: Any = SimpleNamespace(**steered)
+    def __init__(self, **controlled: Any) -> None:
+        self._controlled: Any = SimpleNamespace(**controlled)
 
     def read(self, read: Callable[[Any], T]) -> T:
-        return read(self._steered)
+        return read(self._controlled)
 
     def in_steps(self, read: Callable[[Any], Steps[T]]) -> T:
-        return run(read(self._steered))
+        return run(read(self._controlled))
 
 
 def asked_with(
-    query: dict[str, str] | None = None, *, view: object = None, client: KafkaClient | None = None, **steered: Any
+    query: dict[str, str] | None = None, *, view: object = None, client: KafkaClient | None = None, **controlled: Any
 ) -> Asked:
-    """Return a request. ``view`` is a stub of `ClusterView`; ``steered`` are the attributes of `Steered` that the page reads."""
+    """Return a request. ``view`` is a stub of `ClusterView`; ``controlled`` has attributes of `ControlledBroker`."""
     return Asked(
         query=query or {},
         view=cast(Any, view),
-        loop=StillLoop(**steered),
+        loop=StillLoop(**controlled),
         client=lambda: cast(KafkaClient, client),
         last_read=LastRead(),
         deadline=ENDLESS,

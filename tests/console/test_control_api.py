@@ -64,8 +64,8 @@ def control_api_with(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ControlSe
         )
         broker = SimpleNamespace(settings=settings, bootstrap="127.0.0.1:9092", addresses=SimpleNamespace(own=frozenset()))
         broker.lifecycle = SimpleNamespace(is_stopping=False)
-        steered = cast(Any, SimpleNamespace(serving=SimpleNamespace(broker=broker, directory="/none"), broker=broker))
-        return ControlServer(steered, Console(lambda reach, check: cast(Any, StubClient()), is_read_only=is_read_only))
+        controlled = cast(Any, SimpleNamespace(serving=SimpleNamespace(broker=broker, directory="/none"), broker=broker))
+        return ControlServer(controlled, Console(lambda reach, check: cast(Any, StubClient()), is_read_only=is_read_only))
 
     return made
 
@@ -242,16 +242,16 @@ def test_response_headers_are_not_shared_between_console_pages(opened: ControlSe
 
 @pytest.mark.parametrize("value", [None, {}, 5])
 def test_console_values_read_on_the_event_loop_are_returned_unchanged(looped: ControlServer, value: object) -> None:
-    assert looped.read(lambda steered: value) is value
+    assert looped.read(lambda controlled: value) is value
 
 
-async def _three_steps(steered: Any) -> str:
+async def _three_steps(controlled: Any) -> str:
     await next_turn()
     await in_thread(lambda: None)
     return "done"
 
 
-async def _fails_in_thread(steered: Any) -> None:
+async def _fails_in_thread(controlled: Any) -> None:
     def fail() -> None:
         raise KafkaError(Code.KAFKA_STORAGE_ERROR, "the disk is gone")
 
@@ -268,10 +268,10 @@ def test_console_page_read_ends_when_the_broker_stops(looped: ControlServer) -> 
     """A reset replaces the broker, whose files a read may no longer use."""
     closed: list[bool] = []
 
-    async def endless(steered: Any) -> None:
+    async def endless(controlled: Any) -> None:
         try:
             await next_turn()
-            steered.serving.broker.lifecycle.is_stopping = True
+            controlled.serving.broker.lifecycle.is_stopping = True
             await next_turn()
             raise AssertionError
         finally:
@@ -287,7 +287,7 @@ def test_console_page_read_times_out_if_the_event_loop_is_busy(looped: ControlSe
     goes_on = threading.Event()
     looped._loop.call_soon_threadsafe(goes_on.wait, 2.0)
     with pytest.raises(CommandRefused, match=r"the broker is busy and did not answer within") as refused:
-        looped.read(lambda steered: None)
+        looped.read(lambda controlled: None)
     assert refused.value.status == 409
     goes_on.set()
 

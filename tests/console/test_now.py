@@ -16,11 +16,11 @@ from ottla.control.history import Holder
 def test_console_shows_a_stopped_broker_clock_in_milliseconds(is_manual: bool, shown_ms: int) -> None:
     """A page is redrawn when its values change. A running clock's milliseconds would cause a redraw at each read."""
     clock = ManualClock(1_700_000_000_999)
-    steered = SimpleNamespace(broker=SimpleNamespace(clock=clock), clock=clock if is_manual else None)
-    assert now_of(cast(Any, steered)) == shown_ms
+    controlled = SimpleNamespace(broker=SimpleNamespace(clock=clock), clock=clock if is_manual else None)
+    assert now_of(cast(Any, controlled)) == shown_ms
 
 
 def test_console_shows_the_owner_of_a_transactional_id_without_reading_its_events() -> None:
     holder = Holder(client_id="till", client_host="127.0.0.1", since_ms=0)
-    steered = cast(Any, SimpleNamespace(history=SimpleNamespace(holder={"shop": holder}.get)))
-    assert clients_of(steered, ["shop", "other"]) == {"shop": "client till at 127.0.0.1"}
+    controlled = cast(Any, SimpleNamespace(history=SimpleNamespace(holder={"shop": holder}.get)))
+    assert clients_of(controlled, ["shop", "other"]) == {"shop": "client till at 127.0.0.1"}

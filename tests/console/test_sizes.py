@@ -31,11 +31,11 @@ from tests.console.test_open_page import OpenPageWorld, data_of
 MANY = 5_000
 
 
-def asked(query: dict[str, str], view: object = None, **steered: Any) -> Asked:
+def asked(query: dict[str, str], view: object = None, **controlled: Any) -> Asked:
     broker = SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: 0))
     history = SimpleNamespace(view=lambda name: None, holder=lambda name: None)
     client = cast(Any, SimpleNamespace(brokers=None))
-    return asked_with(query, view=view, client=client, **{"broker": broker, "history": history, "clock": None, **steered})
+    return asked_with(query, view=view, client=client, **{"broker": broker, "history": history, "clock": None, **controlled})
 
 
 def test_console_shortens_long_record_header_lists() -> None:

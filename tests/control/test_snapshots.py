@@ -30,10 +30,10 @@ def test_broker_snapshot_on_a_full_disk_reports_the_requested_path(file: str | N
     async def snapshot(path: str) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", file)
 
-    steered = cast(Any, SimpleNamespace(serving=SimpleNamespace(directory="/data", snapshot=snapshot)))
+    controlled = cast(Any, SimpleNamespace(serving=SimpleNamespace(directory="/data", snapshot=snapshot)))
     (command,) = [command for command in COMMANDS if command.path == "/v1/snapshot"]
     with pytest.raises(CommandRefused) as refused:
-        asyncio.run(command.run(steered, command.parsed(b'{"path": "/full/s"}')))
+        asyncio.run(command.run(controlled, command.parsed(b'{"path": "/full/s"}')))
     assert str(refused.value) == f"no snapshot was taken at /full/s: {told}; the partial copy was removed"
 
 
@@ -60,7 +60,7 @@ class FailingServing:
 def refusal(path: str, body: bytes, serving: FailingServing) -> tuple[CommandRefused, list[str]]:
     """Run a command that fails. Returns its refusal, and whether it has cleared the faults and the history."""
     cleared: list[str] = []
-    steered = cast(
+    controlled = cast(
         Any,
         SimpleNamespace(
             serving=serving,
@@ -70,7 +70,7 @@ def refusal(path: str, body: bytes, serving: FailingServing) -> tuple[CommandRef
     )
     (command,) = [command for command in COMMANDS if command.path == path]
     with pytest.raises(CommandRefused) as refused:
-        asyncio.run(command.run(steered, command.parsed(body)))
+        asyncio.run(command.run(controlled, command.parsed(body)))
     return refused.value, cleared
 
 
@@ -104,7 +104,7 @@ def test_failed_broker_reset_keeps_faults_and_history(is_replaced: bool) -> None
     faults = Faults()
     added = faults.add(Fault(api="EndTxn", error="NOT_COORDINATOR"))
     forgotten: list[str] = []
-    steered = cast(
+    controlled = cast(
         Any,
         SimpleNamespace(
             serving=FailingServing(ConfigError("cannot listen"), is_replaced=is_replaced, has_stopped=False),
@@ -114,7 +114,7 @@ def test_failed_broker_reset_keeps_faults_and_history(is_replaced: bool) -> None
     )
     (command,) = [command for command in COMMANDS if command.path == "/v1/reset"]
     with pytest.raises(CommandRefused):
-        asyncio.run(command.run(steered, command.parsed(b"")))
+        asyncio.run(command.run(controlled, command.parsed(b"")))
     assert faults.all() == [added]
     assert [watched.id for watched in faults.watched_keys[END_TXN]] == [added.id]
     assert not added.latch.is_open

@@ -398,9 +398,9 @@ def test_faults_and_clock_are_controlled_on_the_command_line(tmp_path: Path) -> 
     ready_file, faults_file = tmp_path / "ready.json", tmp_path / "faults.yaml"
     faults_file.write_text("{api: Heartbeat, delay_ms: 1}")
     arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), "--ready-file", str(ready_file))
-    steered = ("--control-port", "0", "--clock", "manual:1700000000000", "--faults", str(faults_file))
+    controlled = ("--control-port", "0", "--clock", "manual:1700000000000", "--faults", str(faults_file))
     where = ("--ready-file", str(ready_file))
-    with serving(*arguments, *steered) as (process, _):
+    with serving(*arguments, *controlled) as (process, _):
         assert ready_file.stat().st_mode & 0o077 == 0, "only the owner may read the ready file, because it has the token"
         assert ottla("fault", "add", "{api: EndTxn, drop_answer: true}", *where) == "2"
         assert ottla("fault", "add", "--file", "-", *where, given="{api: Fetch, delay_ms: 2}") == "3"

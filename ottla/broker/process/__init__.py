@@ -6,5 +6,5 @@
 - `running`: common code of all server processes: sets up the process, runs the event loop, and reports errors of the start.
 - `serving`: the current broker of a process, and its replacement by a new broker, so that tests get an empty broker without
   starting a process.
-- `steering`: the optional parts of a broker's process: the control API and the schema registry.
+- `optional_parts`: the optional parts of a broker's process: the control API and the schema registry.
 """

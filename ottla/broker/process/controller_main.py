@@ -11,9 +11,9 @@ from ottla.broker.config.first_user import FirstUser
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.controller.server import ControllerServer
 from ottla.broker.loop.env import RealEnv, process_id
+from ottla.broker.process.optional_parts import ControlEndpoint
 from ottla.broker.process.ready_file import ReadyFile
 from ottla.broker.process.running import Owner, report_ready, run_process, serve_metrics, stop_at_signals
-from ottla.broker.process.steering import ControlEndpoint
 from ottla.broker.shared.shared_server import Host
 
 OpenControlApi = Callable[[ControllerServer], ControlEndpoint]

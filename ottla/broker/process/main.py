@@ -15,17 +15,17 @@ from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.first_user import FirstUser
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import RealEnv, process_id
+from ottla.broker.process.optional_parts import ControlEndpoint, OptionalParts, RegistryEndpoint
 from ottla.broker.process.ready_file import ReadyFile
 from ottla.broker.process.running import report_ready, run_process, serve_metrics, stop_at_signals
 from ottla.broker.process.serving import Serving
-from ottla.broker.process.steering import ControlEndpoint, RegistryEndpoint, Steering
 from ottla.broker.shared.shared_server import GiveUp, Host, Inherited
 
 if TYPE_CHECKING:
     from ottla.broker.loop.local_sockets import LocalSocket
 
 log = structlog.get_logger("broker")
-NOT_STEERED = Steering()
+NO_PARTS = OptionalParts()
 
 
 def _report_ready(
@@ -93,17 +93,17 @@ async def _serve(
     features: Mapping[str, int],
     ready_file: ReadyFile,
     first_topics: Sequence[FirstTopic] = (),
-    steering: Steering = NOT_STEERED,
+    parts: OptionalParts = NO_PARTS,
     started_lines: Sequence[str] = (),
     first_users: Sequence[FirstUser] = (),
 ) -> None:
     ready_file.check()
-    env = RealEnv(steering.clock)
+    env = RealEnv(parts.clock)
 
     def new_broker(inherited: Inherited | None, give_up: GiveUp) -> BrokerServer:
         host = Host(
-            interception=steering.interception,
-            transaction_listener=steering.transaction_listener,
+            interception=parts.interception,
+            transaction_listener=parts.transaction_listener,
             serve_metrics=serve_metrics,
             inherited=inherited,
             give_up=give_up,
@@ -114,10 +114,10 @@ async def _serve(
     serving.broker.directory.acquire()
     # Remove the ready file of a killed broker. This broker has the directory's lock, so no running broker uses the file.
     ready_file.remove()
-    stop_at_signals(serving.stop_wanted, steering.owner)
+    stop_at_signals(serving.stop_wanted, parts.owner)
     # Open the control API before the broker starts, so that a busy port is found before anything was started or logged.
-    control_api = None if steering.open_control_api is None else steering.open_control_api(serving)
-    registry = None if steering.open_schema_registry is None else steering.open_schema_registry(serving)
+    control_api = None if parts.open_control_api is None else parts.open_control_api(serving)
+    registry = None if parts.open_schema_registry is None else parts.open_schema_registry(serving)
     if not await _started(serving):
         return
     # The objects that the start has created live as long as the process, so the garbage collector need not traverse them.
@@ -167,7 +167,7 @@ def run(
     warnings: Mapping[str, str | None] | None = None,
     first_topics: Sequence[FirstTopic] = (),
     first_users: Sequence[FirstUser] = (),
-    steering: Steering = NOT_STEERED,
+    parts: OptionalParts = NO_PARTS,
     started_lines: Sequence[str] = (),
     node: str | None = None,
 ) -> int:
@@ -179,11 +179,11 @@ def run(
     ``node``: see `run_process`.
     """
     return run_process(
-        lambda: _serve(config, features, ReadyFile(ready_file), first_topics, steering, started_lines, first_users),
+        lambda: _serve(config, features, ReadyFile(ready_file), first_topics, parts, started_lines, first_users),
         as_json=as_json,
         log_level=log_level,
         warnings=warnings or {},
-        owner=steering.owner,
+        owner=parts.owner,
         node=node,
-        begin=steering.begin,
+        begin=parts.begin,
     )

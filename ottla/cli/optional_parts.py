@@ -13,8 +13,8 @@ from ottla.process import OwnerProcess
 if TYPE_CHECKING:
     from ottla.broker.config.first_user import FirstUser
     from ottla.broker.config.settings import BrokerConfig
+    from ottla.broker.process.optional_parts import OptionalParts
     from ottla.broker.process.serving import Serving
-    from ottla.broker.process.steering import Steering
     from ottla.console.registered_values import RegistryValues
     from ottla.control.clock import ManualClock
     from ottla.control.faults.registry import Fault
@@ -52,12 +52,12 @@ def with_still_defaults(config: BrokerConfig) -> BrokerConfig:
     return BrokerConfig({**STILL_DEFAULTS, **config.given})
 
 
-def steering(
+def optional_parts(
     clock: str, faults_file: Path | None, owner: OwnerProcess | None, *, has_control_api: bool, has_registry: bool = False
-) -> Steering:
+) -> OptionalParts:
     """Create the control API, clock, faults and schema registry that the options select. Modules of other parts are not imported.
     Raises `Refused`."""
-    from ottla.broker.process.steering import Steering
+    from ottla.broker.process.optional_parts import OptionalParts
 
     manual = _clock(clock)
     if manual is not None and not has_control_api:
@@ -72,7 +72,7 @@ def steering(
 
     open_schema_registry = open_registry if has_registry else None
     if not has_control_api and faults_file is None:
-        return Steering(owner=owner, open_schema_registry=open_schema_registry)
+        return OptionalParts(owner=owner, open_schema_registry=open_schema_registry)
     from ottla.control.faults.registry import Faults
 
     faults, first = Faults(), _first_faults(faults_file)
@@ -82,24 +82,24 @@ def steering(
             faults.add(fault)
 
     if not has_control_api:
-        return Steering(begin=begin, owner=owner, interception=faults, open_schema_registry=open_schema_registry)
-    from ottla.control.command import Steered
+        return OptionalParts(begin=begin, owner=owner, interception=faults, open_schema_registry=open_schema_registry)
+    from ottla.control.command import ControlledBroker
     from ottla.control.history import EventHistory
     from ottla.control.http_api import ControlServer
 
     history = EventHistory()
 
     def open_control_api(serving: Serving) -> ControlServer:
-        steered = Steered(serving=serving, clock=manual, faults=faults, history=history)
+        controlled = ControlledBroker(serving=serving, clock=manual, faults=faults, history=history)
         settings = serving.broker.settings
         if not settings.ottla_console:
-            return ControlServer(steered)
+            return ControlServer(controlled)
         from ottla.console.site import Console
 
         registered = _registered_values(opened) if has_registry else None
-        return ControlServer(steered, Console(registered=registered, is_read_only=settings.ottla_console_read_only))
+        return ControlServer(controlled, Console(registered=registered, is_read_only=settings.ottla_console_read_only))
 
-    return Steering(
+    return OptionalParts(
         begin=begin,
         open_control_api=open_control_api,
         open_schema_registry=open_schema_registry,

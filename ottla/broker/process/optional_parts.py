@@ -43,7 +43,7 @@ class RegistryEndpoint(Protocol):
     def close(self) -> None: ...
 
 
-class Steering(msgspec.Struct, frozen=True, kw_only=True):
+class OptionalParts(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of `ottla.control` and `ottla.registry` that the process uses. A part that is None is not used."""
 
     begin: Callable[[], None] | None = None
