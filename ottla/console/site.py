@@ -70,7 +70,7 @@ def all_files() -> Mapping[str, PageFile]:
 
 
 def _nothing(asked: Asked) -> None:
-    """Placeholder for a download, which has no values that are read again."""
+    """The values of a download's page: none, because a download is not updated live."""
 
 
 def _is_missing(error: ClientError) -> bool:

@@ -385,7 +385,8 @@ def _decoded(key: bytes, last: _NewestRecord) -> TxnMetadata | None:
 
 
 def _take_marker_by_time(view: PartitionView, decision: LoggedDecision) -> tuple[bool, bool]:
-    """Assign a decision's marker by time. Returns whether it exists, and whether a marker of the other outcome exists."""
+    """Find the marker of a logged decision in a partition by time. Returns whether the marker exists, and whether a marker of the
+    other outcome exists."""
     metadata = decision.metadata
     producer_id, epoch = metadata.producer_id, metadata.producer_epoch
     markers = view.history.markers(producer_id)

@@ -24,7 +24,7 @@ from ottla.registry.schema_text import MAX_NUMBER, SchemaText, Version
 from ottla.registry.state import CONTEXT_PREFIX, MODES, RegistryState
 
 MAX_SCHEMAS_BYTES: Final = 256 << 20
-"""Maximum size of all schemas together, in bytes, because all are in memory."""
+"""Maximum total size, in bytes, of the registry's schemas, which are all kept in memory."""
 MAX_SUBJECT_CHARS: Final = 1_000
 
 

@@ -111,7 +111,7 @@ def _version_key(subject: str, version: int) -> bytes:
 
 
 def subject_record(keytype: str, subject: str | None, value: dict[str, Any] | None) -> RegistryRecord:
-    """Encode a config (`CONFIG`), a mode (`MODE`) or the soft deletion of a subject (`DELETE_SUBJECT`); a tombstone if ``value`` is
-    None."""
+    """Encode a record of a subject. ``keytype`` is `CONFIG`, `MODE`, or `DELETE_SUBJECT` for a soft
+    deletion. Without a ``value`` the record is a tombstone."""
     key = msgspec.json.encode({"keytype": keytype, "subject": subject, "magic": 0})
     return RegistryRecord(key=key, value=None if value is None else msgspec.json.encode(value))

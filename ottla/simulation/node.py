@@ -269,7 +269,7 @@ class Node(Generic[S]):
         self.loses_power = False
         """Whether crashes are power cuts, which lose unsynced data, instead of kills."""
         self.has_worked = False
-        """Whether the server's code has run since `Watch` or `ReplicaChecker` reset this."""
+        """Whether the server has executed code since its state was last checked (`Watch`, `ReplicaChecker`)."""
         self.bugs = 0
         self.lives = 0
         self.reached: Counter[str] = Counter()

@@ -28,11 +28,12 @@ def _identity(metadata: TxnMetadata) -> Identity:
 
 
 class Watch:
-    """Checks that producer id and epoch of a transactional id never decrease, and that a decided outcome never changes.
+    """Checks during a simulation that a transactional id's producer id and epoch never decrease, and that after PrepareCommit or
+    PrepareAbort the outcome never changes.
 
-    A power cut may remove states that no client has received in a response. So after a power cut, only producer ids and epochs in
-    responses are compared; `simulation.checker` compares outcomes at the end. With several brokers only committed states are
-    compared, because a new leader may lack others.
+    A power cut may remove states that no response has shown to a client. After a power cut, only producer ids and epochs that
+    were in responses are therefore compared; `simulation.checker` compares outcomes at the end. With several brokers only
+    committed states are compared, because a new leader may not have an uncommitted state.
     """
 
     def __init__(self, finding: Callable[[str], None], reached: Counter[str], acknowledged: Mapping[str, Identity]) -> None:

@@ -226,7 +226,7 @@ class Segment:
         raise astray(self.offset_index.file.path, f"offset {indexed}")
 
     def readable_bytes(self, position: int, size: int, offsets: range, most_checks: int) -> tuple[int, int]:
-        """Return the readable bytes and the checked batches as `Unchecked.readable_bytes` does. Raises `DamagedBatch`."""
+        """Return the numbers of readable bytes and of checked batches (`Unchecked.readable_bytes`). Raises `DamagedBatch`."""
         with self._noting_damage():
             return self._unchecked.readable_bytes(self.log, position, size, offsets, most_checks)
 

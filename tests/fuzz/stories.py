@@ -19,7 +19,7 @@ Story = Generator[Request, Any, None]
 
 
 class Teller:
-    """Creates the requests of stories."""
+    """Creates the requests of stories, which are random sequences of requests that make sense together, such as a transaction."""
 
     def __init__(self, rng: random.Random, words: Vocabulary, maker: Maker, now_ms: Callable[[], int]) -> None:
         self.rng = rng

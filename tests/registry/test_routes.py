@@ -128,7 +128,7 @@ def test_schema_is_compared_again_if_its_subject_changed_during_the_comparison(
 
     monkeypatch.setattr("ottla.registry.routes.incompatible", compared)
     assert registry.code("POST", "/subjects/a/versions", {"schema": json.dumps(TWO)}) == 409
-    # The other client registered at the level NONE, and caused the second comparison.
+    # The schema that another client registered meanwhile, at the level NONE, caused the comparison with version 2.
     assert compared_with == [[1], [], [2]]
 
 

@@ -1,1 +1,1 @@
-"""Tests of the handles and the pytest plugin that need no broker."""
+"""Tests of `ottla.testing` that start no broker: parts of `ottla.Broker`, `ottla.Cluster` and the pytest plugin."""

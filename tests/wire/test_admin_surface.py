@@ -49,7 +49,7 @@ NOT_ASKED = {
     "kadm.Close": "it asks nothing",
     "kadm.SetTimeoutMillis": "it asks nothing",
 }
-"""Methods that the two programs do not call, with the reason."""
+"""Methods of the Java and Go admin clients that this test's programs do not call, each with the reason."""
 _SET_BY_FORMAT = "Apache Kafka's format tool sets min.insync.replicas for the whole cluster; with one broker it means nothing"
 DIFFERENCES = {
     "kadm.ValidateCreateTopics, a new one": _SET_BY_FORMAT,

@@ -224,7 +224,8 @@ class Fetch:
         return self._appended_bytes() > 0 or self._has_revealed() or self._is_any_gone()
 
     def _grown_bytes(self, partition: Partition) -> int:
-        """The partition's counter of bytes that this fetch may read as soon as they are appended."""
+        """The number of bytes appended to the partition so far that this fetch may read at once. A follower's fetch does not wait
+        for the high watermark."""
         return partition.fetchable_bytes if self._is_replica else partition.appended_bytes
 
     def _appended_bytes(self) -> int:

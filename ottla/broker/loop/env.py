@@ -62,7 +62,7 @@ class Timers(Protocol):
     def call_by_clock(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         """Call ``callback`` after ``delay_ms`` on the clock of `Clock.steady_ms`, which a test may stop and move.
 
-        Timeouts of the broker's state use this clock. Waits for a client or a disk use `call_later`, which follows the machine's
+        Timeouts of the broker's state use this clock. To wait for a client or a disk, use `call_later`, which follows the machine's
         time.
         """
         ...

@@ -20,7 +20,8 @@ from ottla.security.sasl.signed_tokens import KeySet, KeySetError
 TIMEOUT_S = 10.0
 MAX_BYTES = 1 << 20
 MISSED_INTERVAL_MS = 60_000
-"""Minimum time in ms between two loads because of unknown keys, which any client may name in a token (RefreshingHttpsJwks)."""
+"""Minimum time in ms between two loads of the key set that unknown keys cause. Without it, tokens with invented key ids would cause
+a load each (RefreshingHttpsJwks)."""
 SCHEMES = ("file:", "https:", "http:")
 
 log = structlog.get_logger("connection")

@@ -1,4 +1,4 @@
-"""Operations of an administrator on a cluster, as functions that get a `cluster.BrokerConnections`.
+"""Reads and changes a cluster as an administrator does. The functions send requests through a `cluster.BrokerConnections`.
 
 - `activity`: takes a sample of what a cluster does: log end offsets, lag of groups, open transactions.
 - `acls`: lists, creates and deletes ACLs.

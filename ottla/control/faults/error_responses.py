@@ -43,11 +43,13 @@ class Refusal(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """The names of the fields for topics and partitions: ``topics`` and ``partitions`` in the request, ``answered`` and
-    ``answered_partitions`` in the response. Without ``partitions`` each topic has one error.
+    """The names of the fields with topics and partitions in an API's request and response.
 
-    ``within`` is set if an array's elements contain the topics: the array's name in the request, its name in the response, and the
-    field that identifies an element.
+    In the request the fields are ``topics`` and ``partitions``, in the response ``answered`` and ``answered_partitions``. If
+    ``partitions`` is empty, the response has an error for each topic instead of each partition.
+
+    If the topics are inside the elements of another array, such as the transactions of AddPartitionsToTxn, ``within`` has this
+    array's field in the request, its field in the response, and the field that identifies an element.
     """
 
     topics: str

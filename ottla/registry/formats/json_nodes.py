@@ -80,7 +80,7 @@ class SchemaNode(msgspec.Struct, frozen=True, kw_only=True):
     schema: Mapping[str, Any] = {}
     parts: tuple[SchemaNode, ...] = ()
     values: tuple[str, ...] = ()
-    """The allowed values of an enum, as JSON."""
+    """The values that an ``enum`` or ``const`` allows, each encoded as JSON."""
     is_integer: bool = False
     resolver: Any = None
     """Resolves references in ``schema`` (``referencing.Resolver``)."""

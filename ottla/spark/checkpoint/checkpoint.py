@@ -128,8 +128,11 @@ class Checkpoint:
 
 
 def with_content(ends: InputEnds, text: str, batch: int, read: Callable[[str], str | None]) -> InputEnds:
-    """Return ``ends`` with a digest of the names of input files. ``text`` is the content of the file with the batch's offsets;
-    ``read`` returns the content of a file of the checkpoint. Raises `PipelineError`."""
+    """Return a batch's end offsets; if the input is files, with a digest of the batch's file names as ``content``.
+
+    ``text`` is the content of the file with the batch's offsets; ``read`` returns the content of a file of the checkpoint. Raises
+    `PipelineError`.
+    """
     if "logOffset" not in ends.text and not ends.text.startswith("sha256:"):
         return ends
     before = read(f"offsets/{batch - 1}") if batch else None

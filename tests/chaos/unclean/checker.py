@@ -95,7 +95,8 @@ def restricted(
     affected: Set[TopicPartition],
     offsets_partition: Callable[[str], TopicPartition],
 ) -> tuple[History, Observation]:
-    """Restrict history and observation to partitions without an unclean election, for which all rules must hold.
+    """Return what clients sent and what was read afterwards, without the partitions that had an unclean election. For the other
+    partitions all rules must hold.
 
     ``offsets_partition`` returns the partition that stores a group's offsets. A group is left out if its offsets, its input or its
     output is affected by an unclean election.

@@ -47,7 +47,7 @@ def remove(owner: object, names: list[str]) -> None:
 
 
 def refuse(*arguments: object, **options: object) -> None:
-    """Raise the error that asyncio's event loops on Windows raise for these methods."""
+    """Replaces methods that asyncio's event loops do not have on Windows, where calling them raises this error."""
     raise NotImplementedError
 
 
