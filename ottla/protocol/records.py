@@ -112,6 +112,14 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
     return BatchHeader(*HEADER.unpack_from(buf, pos))
 
 
+def transactional_header(records: Buffer | None) -> BatchHeader | None:
+    """The header of a client's first batch if it is transactional. None for all other bytes, also for a batch of magic 0 or 1."""
+    if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
+        return None
+    header = read_header(records)
+    return header if header.is_transactional else None
+
+
 def crc_is_valid(buf: Buffer, header: BatchHeader, pos: int = 0) -> bool:
     end = pos + header.size_bytes
     if pos == 0 and end == len(buf):

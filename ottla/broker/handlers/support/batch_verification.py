@@ -18,7 +18,7 @@ from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.records import HEADER_BYTES, MAGIC_AT, BatchHeader, read_header
+from ottla.protocol.records import BatchHeader, transactional_header
 from ottla.protocol.steps import Pace, Pause, next_turn
 from ottla.protocol.topic_partition import TopicPartition
 
@@ -70,7 +70,7 @@ class BatchVerification(msgspec.Struct, kw_only=True):
             for data in topic.partition_data:
                 if pace.spend(PARTITION_WORK):
                     await next_turn()
-                header = _transactional_header(data.records)
+                header = _verifiable_header(data.records)
                 if header is None:
                     continue
                 producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
@@ -130,9 +130,9 @@ class BatchVerification(msgspec.Struct, kw_only=True):
         although the batch is refused. Kafka checks the structure and the compression of the batch even earlier.
         """
         error, partition = refused.error, refused.partition
-        if partition is None or records is None or error.code is Code.UNSUPPORTED_COMPRESSION_TYPE:
+        if partition is None or error.code is Code.UNSUPPORTED_COMPRESSION_TYPE:
             return error
-        header = _transactional_header(records)
+        header = _verifiable_header(records)
         if header is None:
             return error
         try:
@@ -152,13 +152,12 @@ def _is_open(partition: Partition, header: BatchHeader) -> bool:
     return state is not None and state.txn_first_offset >= 0 and state.epoch == header.producer_epoch
 
 
-def _transactional_header(records: Buffer | None) -> BatchHeader | None:
+def _verifiable_header(records: Buffer | None) -> BatchHeader | None:
     """The header, if the records are one transactional batch. None for other records, which need no verification."""
-    if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
+    header = transactional_header(records)
+    if header is None or records is None or header.size_bytes != len(records) or header.producer_id < 0:
         return None
-    header = read_header(records)
-    is_single = header.size_bytes == len(records)
-    return header if is_single and header.is_transactional and header.producer_id >= 0 else None
+    return header
 
 
 def verification_code(code: Code, version: int) -> Code:

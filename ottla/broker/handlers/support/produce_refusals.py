@@ -19,8 +19,7 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from ottla.protocol.primitives import Buffer
-from ottla.protocol.records import HEADER_BYTES, MAGIC_AT, TRANSACTIONAL_BIT, read_header
+from ottla.protocol.records import transactional_header
 from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.validation import RecordsRefused
 
@@ -61,11 +60,7 @@ async def whole_refusal(ports: Ports, context: RequestContext, request: ProduceR
 
 def has_transactional_records(request: ProduceRequest) -> bool:
     """Whether any batch is transactional. A transactional id in the request does not show this (CVE-2018-17196)."""
-    return any(_is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data)
-
-
-def _is_transactional(records: Buffer | None) -> bool:
-    return records is not None and len(records) >= HEADER_BYTES and records[MAGIC_AT] == 2 and bool(records[22] & TRANSACTIONAL_BIT)
+    return any(transactional_header(data.records) is not None for topic in request.topic_data for data in topic.partition_data)
 
 
 def is_one_acceptable_batch(ports: Ports, context: RequestContext, request: ProduceRequest) -> bool:
@@ -85,12 +80,11 @@ def _transactional_producer_of(
 
     If the batch's partition does not exist, return `_UNCOUNTED`.
     """
-    records = data.records
-    if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2 or not records[22] & TRANSACTIONAL_BIT:
+    header = transactional_header(data.records)
+    if header is None:
         return None
     if context.version < IDS_FROM and ports.partitions.find(topic.name, data.index) is None:
         return _UNCOUNTED
-    header = read_header(records)
     return header.producer_id, header.producer_epoch
 
 
