@@ -117,7 +117,7 @@ def enforcing(authorizer: RequestAuthorizer) -> Callable[[Declared[Any]], Declar
     """Return a function that changes an API's declaration so that requests without a needed permission are refused before the
     handler.
 
-    Without ``authorise`` and ``checks_itself``, an API's only permission is checked if it is on the cluster; if it is not,
+    Without ``authorise`` and ``checks_itself``, an API's only permission is checked if it is on the cluster; otherwise
     CLUSTER_ACTION is required, which brokers and super users have.
     """
 

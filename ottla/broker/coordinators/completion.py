@@ -87,7 +87,7 @@ class Completions:
             log.info("transaction_resumed", transactional_id=transactional_id, state=metadata.state.label)
         while metadata is not None and self._is_pending(shard, metadata):
             try:
-                # Faults at this point do not stop a transaction that is resumed after its shard was loaded.
+                # Faults at AFTER_PREPARE do not stop a transaction that is resumed after its shard was loaded.
                 was_stopped = not is_resumed and await self._was_stopped(Point.AFTER_PREPARE, metadata)
                 if was_stopped and not self._is_pending(shard, metadata):
                     return
@@ -104,9 +104,9 @@ class Completions:
         return is_decided and self._runtime_of(shard) is not None and not self._lifecycle.is_stopping
 
     async def _was_stopped(self, point: Point, metadata: TxnMetadata) -> bool:
-        """Wait while a test's fault stops the transaction at this point. Returns whether a fault stopped it.
+        """Wait while a test's fault stops the transaction at ``point``. Returns whether a fault stopped it.
 
-        Raises the `KafkaError` of a fault that refuses the step.
+        Raises the `KafkaError` of a fault that has an error code.
         """
         interception = self._interception
         if interception is None or point not in interception.watched_points:
@@ -131,7 +131,7 @@ class Completions:
                     runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
                 return
             except KafkaError as error:
-                # A lack of in-sync replicas is temporary, so log a warning. All other errors come from the log itself.
+                # A lack of in-sync replicas is temporary, so it is logged as a warning; failures of the log are logged as errors.
                 level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
                 reason = error.code.name
                 self._errors.failed("completion_delayed", reason, level=level, transactional_id=transactional_id, error=str(error))

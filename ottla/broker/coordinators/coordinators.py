@@ -114,7 +114,8 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def make_coordinators(
     kernel: Kernel, metadata: MetadataSource, housekeeping: Housekeeping, transport: MarkerTransport, inflating: InflatingMemory
 ) -> Coordinators:
-    """Build all coordinators. ``transport`` carries markers to partition leaders; dead letters take memory from ``inflating``."""
+    """Build all coordinators. ``transport`` carries markers to partition leaders; ``inflating`` is the memory budget for dead
+    letters."""
     state, cluster, partitions = metadata.state, metadata.cluster, metadata.local_partitions.partitions
 
     def state_lost(key: ShareKey) -> None:

@@ -87,7 +87,7 @@ class DeadLetterTopics:
             await writing.write_before(letters.last_offset + 1)
         is_durable = await self._barrier.once_durable()
         if not is_durable or self._barrier.lossy_rounds != lossy_rounds:
-            # `once_durable` reports only the last round of syncs. `lossy_rounds` has grown if an earlier round failed.
+            # `once_durable` reports only the newest syncs. `lossy_rounds` has grown if earlier syncs failed.
             raise KafkaError(
                 Code.KAFKA_STORAGE_ERROR, f"dead letters in {name} may be lost: a file could not be synced to the disk"
             )

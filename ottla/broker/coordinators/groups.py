@@ -35,7 +35,7 @@ GROUPS_PER_STEP = 200
 OFFSETS_PER_STEP = 200
 """Maximum number of tombstones in one batch for a deleted topic's offsets."""
 FORGET_STEPS_AT_ONCE = 3
-"""Number of tombstone batches that are written at once when a topic is deleted. Further batches follow in the background."""
+"""Number of tombstone batches that are written immediately when a topic is deleted. Further batches follow in the background."""
 
 log = structlog.get_logger("groups")
 

@@ -83,7 +83,8 @@ class _PendingMarkers:
 
 
 class _Sending(msgspec.Struct, kw_only=True):
-    """A transaction's marker requests without a response: ``under_way`` of them. When none is left, ``waiting`` is called."""
+    """The number of a transaction's marker requests without a response (``under_way``). When it is 0, the ``waiting`` functions are
+    called."""
 
     under_way: int = 0
     waiting: list[Callable[[], None]] = []
@@ -384,7 +385,7 @@ def _report_markers(
 
 
 _BY_MARKER = frozenset((Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS))
-"""The points of a completion at which a fault may stop the transaction before a single marker."""
+"""The points of a completion at which a test's fault may delay a single marker."""
 
 
 def reached(point: Point, metadata: TxnMetadata) -> Reached:

@@ -25,7 +25,7 @@ from ottla.protocol.uuids import uuid_text
 from ottla.storage.log import Log
 
 STATE_WORK = 60
-"""Estimated time to initialise, write, read or delete the state of a share partition without batches, in units of 2 us."""
+"""Estimated time to initialise, write, read or delete the state of a share partition, excluding its batches, in units of 2 us."""
 DELETED_STATES_RETRY_MS = 60_000
 """Interval in ms at which states of deleted topics are searched again, because the log may have refused their tombstones."""
 

@@ -41,7 +41,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 Codes = dict[TopicPartition, Code]
 BROKERS_FROM = 4
 TRANSACTION_WORK = 100
-"""Estimated time to handle a transaction without its partitions, in units of 2 us."""
+"""Estimated time to handle a transaction, excluding its partitions, in units of 2 us."""
 
 
 class Ports(Protocol):

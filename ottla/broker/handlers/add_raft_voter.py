@@ -30,7 +30,7 @@ def _check(ports: Ports, request: AddRaftVoterRequest) -> None:
     if request.voter_id == ports.live_config.settings.node_id:
         reason = f"The voter id {request.voter_id} is already part of the set of voters."
         raise KafkaError(Code.DUPLICATE_VOTER, reason)
-    # Kafka returns UNSUPPORTED_VERSION if kraft.version is 0, which does not allow adding voters either.
+    # A Kafka cluster with kraft.version 0, to which no voter can be added, also returns UNSUPPORTED_VERSION.
     raise KafkaError(Code.UNSUPPORTED_VERSION, "Cluster doesn't support adding voter because ottla supports only one controller")
 
 

@@ -24,7 +24,7 @@ OP_WORK = 10
 """Estimated time to handle an entry, and to make a change in it, in units of 2 us."""
 
 MAX_ENTITY_PARTS = len(ENTITY_TYPES)
-"""Maximum number of parts of a quota entity, one for each type.
+"""Maximum number of parts of a quota entity, one for each type (user, client id, address).
 
 Further parts have unknown or repeated types; the response omits them.
 """

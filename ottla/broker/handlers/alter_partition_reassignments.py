@@ -46,7 +46,7 @@ async def handle(
             await next_turn()
     return AlterPartitionReassignmentsResponse(
         throttle_time_ms=0,
-        # As in Kafka, the response to a request without topics always allows changes of the replication factor.
+        # As in Kafka, ``allow_replication_factor_change`` is always true in the response to a request without topics.
         allow_replication_factor_change=request.allow_replication_factor_change or not request.topics,
         error_code=0,
         error_message=None,

@@ -61,7 +61,7 @@ def _moved(ports: Ports, topic: str, index: int) -> Code:
         ports.cluster.state.topic(topic)
         ports.partitions.replica(topic, index).log.check_online()
     except NotLeader:
-        # Apache Kafka keeps the error of its older versions here (ReplicaManager.alterReplicaLogDirs).
+        # Apache Kafka returns REPLICA_NOT_AVAILABLE for compatibility with older clients (ReplicaManager.alterReplicaLogDirs).
         return Code.REPLICA_NOT_AVAILABLE
     except KafkaError as error:
         return error.code

@@ -35,7 +35,7 @@ _MESSAGES = {
 STRICT_FROM = 5
 """The first version that refuses topics beyond the client's quota (KIP-599)."""
 TOPIC_WORK = 500
-"""Estimated time to delete a topic, without its partitions, in units of 2 us."""
+"""Estimated time to delete a topic, excluding its partitions, in units of 2 us."""
 
 
 class Ports(Protocol):
@@ -75,8 +75,7 @@ async def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestCon
 
 
 class _RequestedTopics:
-    """The topics of a request. A repeated topic gets one error, and so does each entry without name and id. None of them is
-    deleted."""
+    """The topics of a request. A repeated topic gets one error and is not deleted. Each entry without name and id gets an error."""
 
     def __init__(self, request: DeleteTopicsRequest, version: int) -> None:
         topics = request.topics if version >= 6 else [DeleteTopicState(name) for name in request.topic_names]

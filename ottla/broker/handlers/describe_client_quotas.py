@@ -21,7 +21,7 @@ from ottla.protocol.messages.describe_client_quotas import (
 from ottla.protocol.steps import Pace, next_turn
 
 Filter = dict[str, tuple[bool, str | None]]
-"""By entity type, the requested name: (True, name) for this name, (True, None) for the type's default, (False, None) for every
+"""The requested name by entity type: (True, name) for one name, (True, None) for the type's default, (False, None) for every
 name."""
 
 

@@ -31,7 +31,7 @@ UNKNOWN_VOLUME_BYTES = -1
 HEALTH_CLIENT_ID = "ottla-health"
 """The client id with which ``ottla health`` sends DescribeLogDirs."""
 CONSOLE_CLIENT_ID = "ottla-console"
-"""The client id of a console that shows the brokers of another process (`control.faults.matching`)."""
+"""The client id of a console that shows the brokers of another process."""
 CLUSTER_CLIENT_ID = "ottla-cli"
 """The client id of ottla's commands, such as ``ottla cluster``."""
 

@@ -27,7 +27,7 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITION_WORK = 3
-"""Estimated time to describe a partition without its producers, in units of 2 us."""
+"""Estimated time to describe a partition, excluding its producers, in units of 2 us."""
 
 _UNKNOWN = "This server does not host this topic-partition."
 """Kafka's message for an unknown topic. Kafka has no message for an unknown partition."""

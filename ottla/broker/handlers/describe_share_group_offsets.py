@@ -33,7 +33,7 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 TOPIC_WORK = 2
-"""Estimated time to handle a topic without its partitions, in units of 2 us."""
+"""Estimated time to handle a topic, excluding its partitions, in units of 2 us."""
 
 
 class Ports(Protocol):

@@ -33,7 +33,7 @@ async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) 
     try:
         identity = await _decide(ports, request, context)
     except KafkaError as error:
-        # The error depends on the coordinator's state. Wait until this state is committed and durable.
+        # The error depends on the state of the transactional id. Wait until this state is committed and durable.
         is_certain = await ports.transactions.once_state_committed(request.transactional_id)
         return failed(request, context.version, error.code if is_certain else Code.NOT_COORDINATOR)
     is_certain = await ports.transactions.once_ended(request.transactional_id)

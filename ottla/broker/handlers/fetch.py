@@ -115,11 +115,13 @@ class Fetch:
         # Whether the partitions have not been read yet. As in Kafka, only the first read reports the follower's fetch offset to the
         # leader.
         self._is_new = True
-        # Whether the response names a leader to a consumer, which then needs the leader's address. Followers know all addresses.
+        # Whether the response names a leader to a consumer, which then needs the leader's address. Followers know the addresses of
+        # all brokers.
         self._needs_addresses = False
         self._requested: list[RequestedPartition] = []
         self._partitions: list[Partition] = []
-        # The totals, at the last read, of the partitions' byte counters (`_grown_bytes`) and of `Partition.reveals`.
+        # Totals over all partitions at the last read: appended bytes (`_grown_bytes`), and events that reveal data
+        # (`Partition.reveals`).
         self._seen_bytes = 0
         self._seen_reveals = 0
         self._session: ConsumerFetchSession | None = None
@@ -135,7 +137,7 @@ class Fetch:
                 self._max_bytes = int(min(self._max_bytes, most_bytes))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._responses = ports.response_budget
-        # Number of batches from before the broker's start that this step may still check (`storage.unchecked`).
+        # Number of batches written before the broker's start that this step may still check (`storage.unchecked`).
         self._checks_left = CHECKED_BATCHES
         # The bytes of this fetch that the response budget includes while the fetch is reading.
         self._counted_bytes = 0

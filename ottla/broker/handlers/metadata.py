@@ -184,7 +184,7 @@ def _auto_create(ports: Ports, context: RequestContext, request: MetadataRequest
     except KafkaError as error:
         if error.code is not Code.THROTTLING_QUOTA_EXCEEDED:
             raise
-        # The client's quota refuses the topic. The client gets the error of a topic that is not created yet, and retries.
+        # The client's quota refuses the topic. The client gets UNKNOWN_TOPIC_OR_PARTITION, and retries.
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION) from None
 
 

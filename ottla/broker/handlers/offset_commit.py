@@ -37,7 +37,7 @@ GROUP_ID_NOT_FOUND_FROM = 9
 IDS_FROM = 10
 Topics = dict[Hashable, OffsetCommitResponseTopic]
 PARTITION_WORK = 5
-"""Estimated time to commit an offset without its metadata, in units of 2 us."""
+"""Estimated time to commit an offset, excluding its metadata, in units of 2 us."""
 METADATA_CHARACTERS = 500
 """Number of characters of an offset's metadata that add one unit to `PARTITION_WORK`."""
 LAST_MS = (1 << 63) - 1

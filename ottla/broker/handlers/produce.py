@@ -46,7 +46,7 @@ async def handle(ports: Ports, request: ProduceRequest, context: RequestContext)
     if ports.cluster.is_alone:
         return response
     if request.acks == ACKS_ALL:
-        # The batches that are lost or late get their errors in the response.
+        # A batch that is lost, or not replicated in time, gets an error in the response.
         await wait_for_replicas(ports, unreplicated, request.timeout_ms)
     return with_produce_endpoints(ports, context.listener, response)
 

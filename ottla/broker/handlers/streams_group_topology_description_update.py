@@ -19,7 +19,7 @@ _NO_STORE = "The broker has no streams group topology description plugin configu
 
 
 class Ports(Protocol):
-    """Empty, because the handler uses no other object of the broker."""
+    """Empty, because the handler uses no services of the broker."""
 
 
 async def handle(

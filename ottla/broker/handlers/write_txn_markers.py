@@ -39,8 +39,8 @@ MARKER_WORK = 50
 NOT_READY = dict.fromkeys(
     (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR), Code.NOT_LEADER_OR_FOLLOWER
 )
-"""The response errors that replace errors of a group coordinator that does not serve a partition of ``__consumer_offsets`` yet. On
-NOT_LEADER_OR_FOLLOWER transaction coordinators retry the marker (KafkaApis.handleWriteTxnMarkersRequest)."""
+"""NOT_LEADER_OR_FOLLOWER replaces the errors of a group coordinator that does not serve its partition yet. Transaction coordinators
+then retry the marker (KafkaApis.handleWriteTxnMarkersRequest)."""
 
 
 REPLICATED_WITHIN_MS = 30_000

@@ -18,8 +18,8 @@ K = TypeVar("K", bound=IntEnum)
 def acls_of(creations: Iterable[AclCreation]) -> list[AclBinding]:
     """The ACLs in a CreateAcls request.
 
-    Raises `RequestRefused` for the code UNKNOWN, which Kafka cannot parse. Raises UNKNOWN_SERVER_ERROR, as Kafka does, for codes
-    that only filters may have.
+    Raises `RequestRefused` for a type, operation or permission UNKNOWN, which Kafka cannot parse. Raises UNKNOWN_SERVER_ERROR, as
+    Kafka does, for codes that only filters may have.
     """
     acls = [
         AclBinding(
@@ -48,7 +48,7 @@ def _is_of_filters(acl: AclBinding) -> bool:
 
 
 def filters_of(messages: Iterable[Any]) -> list[AclBindingFilter]:
-    """The filters of a DeleteAcls or DescribeAcls request. Raises `RequestRefused` for the code UNKNOWN."""
+    """The filters of a DeleteAcls or DescribeAcls request. Raises `RequestRefused` for a type, operation or permission UNKNOWN."""
     return [
         AclBindingFilter(
             _of_code(ResourceType, message.resource_type_filter),

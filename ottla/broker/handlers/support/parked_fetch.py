@@ -47,7 +47,8 @@ class Fetching(Protocol[A_co]):
 async def read_when_woken(ports: Ports, fetching: Fetching[A], wakeup: Wakeup) -> A:
     """Park a fetch. Whenever there may be enough data, read again, until a read returns a response.
 
-    Before each read the fetch listens for changes, so it notices data that arrives between the read's steps. Stops ``wakeup``.
+    Before each read the fetch listens for changes, so it notices data that arrives between the read's steps. Stops ``wakeup`` at
+    the end.
     """
     try:
         fetching.listen(wakeup)

@@ -87,7 +87,8 @@ async def append_batches(
         unreplicated=UnreplicatedBatches(leaderships_lost=ports.barrier.leaderships_lost),
     )
     if is_one_acceptable_batch(ports, context, request):
-        # The usual request. It needs no check as a whole, no pauses, and `BatchVerification.verify` adds its only partition.
+        # The usual request has one batch and needs neither `whole_refusal` nor pauses. `BatchVerification.verify` adds its
+        # partition.
         topic = request.topic_data[0]
         results = [await _append_one(state, topic, topic.partition_data[0])]
         responses = [TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results)]
@@ -155,7 +156,7 @@ async def _append_one(state: _RequestState, topic: TopicProduceData, data: Parti
             if verifier is not None and checked.is_in_transaction:
                 others_ran = await verifier.verify(checked.partition, checked.header)
                 if others_ran and not is_current(ports, context, topic, data.index, checked):
-                    # The batch will be inflated again.
+                    # Restore the allowance, because the batch will be inflated again.
                     state.allowance.left_bytes = left_bytes
                     continue
             return _append(state, checked)

@@ -25,8 +25,8 @@ from ottla.protocol.validation import RecordsRefused
 
 ACKS = (-1, 0, 1)
 _UNCOUNTED = (-1, -1)
-"""Producer id and epoch for a transactional batch to an unknown partition. As in Kafka, such batches are not compared with
-others."""
+"""Producer id and epoch for a transactional batch to an unknown partition. As in Kafka, the check for several producers in one
+request ignores such batches."""
 _WITHOUT_START = {
     Code.MESSAGE_TOO_LARGE,
     Code.RECORD_LIST_TOO_LARGE,

@@ -21,7 +21,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 RENEWAL_FROM = 2
 """The first version of ShareFetch and of ShareAcknowledge in which a member may renew locks (KIP-1222)."""
 ACKNOWLEDGE_WORK = 200
-"""Estimated time to handle a partition's acknowledgements without their batches, in units of 2 us."""
+"""Estimated time to handle a partition's acknowledgements, excluding their batches, in units of 2 us."""
 
 ITEM_WORK = 4
 """Estimated time to handle a partition without acknowledgements, in units of 2 us."""
