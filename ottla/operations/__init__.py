@@ -1,7 +1,7 @@
 """Operations on the data directory of a stopped broker: graduating, adopting, auditing, recovering. No event loop and no sockets.
 
 - `adoption`: adopts topics from an Apache Kafka data directory, a single partition, or files without metadata.
-- `audit`: finds torn transactions: compares the coordinator's decisions with the markers in their partitions.
+- `audit`: finds torn transactions, which lost records or markers in a crash, by comparing the coordinator's decisions with markers.
 - `cluster_growth`: ``ottla cluster grow``: converts the directory of one broker to the directory of a cluster.
 - `controller_directory`: writes the directory of a controller.
 - `controller_rebuilding`: ``ottla cluster rebuild-controller``: creates a controller's directory from its brokers' directories.

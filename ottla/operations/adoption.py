@@ -79,7 +79,7 @@ class AdoptedTopic:
 class AdoptionPlan:
     """The data to adopt from Apache Kafka. ``partitions`` are by topic and number.
 
-    ``kept`` has other metadata, which is adopted only if all topics are.
+    ``kept`` has other metadata, which is adopted only if all topics are adopted.
     """
 
     topics: dict[str, AdoptedTopic] = field(default_factory=dict)
@@ -217,8 +217,8 @@ def _topics_without_directories(
 def _partition(
     fs: Filesystem, path: str, where: TopicPartition, ends: KnownEnds, notes: list[str]
 ) -> tuple[PartitionDirectory, int]:
-    """Read all batches of a partition. Returns the partition and its highest producer id. Adds a note on bytes that a start will
-    truncate."""
+    """Read all batches of a partition. Returns the partition and its highest producer id. Adds a note on bytes that a starting
+    broker will truncate."""
     logs = sorted(n for n in fs.list_dir(path) if n.endswith(LOG_SUFFIX))
     size_bytes, epoch, highest, next_offset = 0, 0, -1, 0
     for name in logs:
@@ -230,7 +230,7 @@ def _partition(
                 epoch, highest = max(epoch, header.leader_epoch), max(highest, as_allotted(header.producer_id))
             size = sound.file.size
             if name != logs[-1]:
-                # At damage in an older segment a start would truncate the log and remove all later segments.
+                # A starting broker would truncate the log at damage in an older segment, and remove all later segments.
                 ends.check_older(sound)
             elif torn_bytes := ends.check_newest(where, sound):
                 notes.append(f"{path}/{name}: {torn_bytes} bytes at the end are an incomplete batch and will be truncated")
@@ -249,7 +249,7 @@ def carry_out(
     """Copy the partitions, then add them to the metadata, each topic atomically.
 
     Raises `DirectoryError` before anything is written. After any other failure the target serves the same topics as before: until
-    all partitions are copied, their directories have names that every start removes.
+    all partitions are copied, their directories have temporary names, and a starting broker removes them.
     """
     _check_target(fs, target, plan)
     identity = read_identity(fs, target) or identity
@@ -322,7 +322,7 @@ def _forget(fs: Filesystem, target: str, names: Collection[TopicPartition]) -> N
     """Remove leftovers of earlier topics with the same names from the target's checkpoints.
 
     The adopted logs get recovery point 0: their durable end is unknown, and another broker may have compacted them. If the target's
-    recovery points cannot be read, all of its logs get 0: after this write no start can notice the loss.
+    recovery points cannot be read, all of its logs get 0: after this write no starting broker can notice the loss.
     """
     points = parse_offsets(fs.read_file(f"{target}/{RECOVERY_POINTS}"))
     if points is None:
@@ -337,7 +337,7 @@ def _forget(fs: Filesystem, target: str, names: Collection[TopicPartition]) -> N
 
 
 def _copy(fs: Filesystem, target: str, plan: AdoptionPlan, made: list[str], progress: Progress) -> None:
-    """Copy the partitions to directories with names that every start removes, then rename these directories.
+    """Copy the partitions to directories with temporary names, which a starting broker removes, then rename these directories.
 
     ``made`` collects the paths.
     """

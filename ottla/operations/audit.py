@@ -1,13 +1,13 @@
-"""Finds torn transactions: compares the coordinator's decisions with the markers in their partitions.
+"""Finds torn transactions, which lost records or markers in a crash: compares the coordinator's decisions with markers.
 
 With ``durability=process`` a power cut may remove the end of one file and not of another. Apache Kafka does not report this.
-`operations.directory_audit` audits a whole directory; `broker.partitions.recovery_audit` audits the batches that a start after a
+`operations.directory_audit` audits a whole directory; `broker.partitions.recovery_audit` audits the batches that recovery after a
 crash has read anyway.
 
 A producer of transaction version 2 has a new epoch for each transaction, so a decision's marker is the marker with its epoch. Other
 producers end many transactions at one epoch. Then a marker belongs to a decision if it was written between the decision's Prepare
-and Complete records; each marker belongs to one decision only. If the clock was set back, or the clocks of the partition's leader
-and the coordinator differ, which the epochs of version 2 reveal, markers are only counted.
+and Complete records; each marker belongs to one decision only. Markers are only counted if the clock was set back, or if the clocks
+of the partition's leader and the coordinator differ. The epochs of version 2 reveal such clocks.
 
 A partition *answers for* a decision if its log starts early enough to contain the marker. A partition *contradicts* a decision if
 it has a marker of the other outcome instead.
@@ -34,12 +34,13 @@ from ottla.storage.reading import records_of
 from ottla.storage.transaction_history import TransactionHistory, has_data, unpack
 
 MAX_TORN = 10_000
-"""Number of torn transactions that are kept. Further torn transactions are only counted."""
+"""Maximum number of torn transactions that are reported. Further torn transactions are only counted."""
 ANY_TIME = (-1, 1 << 62)
 
 
 class TornTransaction(msgspec.Struct, frozen=True):
-    """A transaction that is torn in one partition, and why. ``transactional_id`` is None if no coordinator knows the producer."""
+    """A transaction that lost records or markers in one partition, with the evidence. ``transactional_id`` is None if no
+    coordinator knows the producer."""
 
     topic: str
     partition: int
@@ -175,7 +176,7 @@ class DecisionAudit:
     """Reads the partitions of ``__transaction_state`` one by one with `read`. Then `torn_transactions` returns the result."""
 
     def __init__(self, view_of: Callable[[TopicPartition], PartitionView | None], forgotten_ms: int = -1) -> None:
-        """``view_of`` returns None for a deleted partition. Partitions never answer for decisions up to ``forgotten_ms``."""
+        """``view_of`` returns None for a deleted partition. Decisions up to ``forgotten_ms`` are not compared with partitions."""
         self._view_of = view_of
         self._forgotten_ms = forgotten_ms
         self._newest: dict[int, Newest] = {}
@@ -330,7 +331,8 @@ class DecisionAudit:
                 yield TornTransaction(*where, producer_id, f"it is open since offset {offset}, and no coordinator knows it")
 
     def _is_added_by_start(self, producer_id: int, where: TopicPartition, view: PartitionView) -> bool:
-        """Whether a start adds the partition to the transaction that is open in it (`coordinator.transaction.lost_additions`)."""
+        """Whether a starting broker adds the partition to the transaction that is open in it
+        (`coordinator.transaction.lost_additions`)."""
         known = self._newest.get(producer_id)
         metadata = self._before_rotation.get(producer_id) if known is None else known.metadata
         epoch = open_epoch(view, producer_id)
@@ -372,7 +374,8 @@ def _has_more_than_known(known: Newest, where: TopicPartition, view: PartitionVi
 
 
 def _readable_records(header: BatchHeader, raw: Buffer) -> Iterator[Record]:
-    """Yield the records of a batch before the first record that cannot be decoded. A start skips the remaining records as well."""
+    """Yield the records of a batch before the first record that cannot be decoded. A starting coordinator skips the remaining
+    records as well."""
     with suppress(KafkaError):
         yield from records_of(raw, header)
 

@@ -188,7 +188,7 @@ def _build(
             if broker_id == BROKER_ID:
                 _write_checkpoints(fs, directory, path)
             else:
-                # An empty checkpoint, because a start would report a missing checkpoint as lost.
+                # Write an empty checkpoint, because a starting broker would report a missing checkpoint as lost.
                 write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
             write_identity(fs, path, DirectoryIdentity(identity.cluster_id, broker_id, uuid_text(directory_id)), is_synced=True)
         sync_names(fs, f"{base}/{PARTIAL}")

@@ -1,4 +1,4 @@
-"""Writes the directory of a controller: its metadata log, its identity, and a checkpoint that a start requires."""
+"""Writes the files that a controller needs to start: its metadata log, its identity, and a checkpoint."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class DirectoryAudit:
 
     ``decided`` and ``open`` count the transactions in the coordinators' logs with and without an outcome. ``omitted`` counts torn
     transactions that are not in ``torn``. ``unreadable`` has messages about files that could not be read to their end, with the
-    position, and about logs that do not end where a clean shutdown has left them.
+    position, and about logs that do not end at the offset stored by the last clean shutdown.
     """
 
     decided: int

@@ -105,7 +105,7 @@ def _belongs(state: ClusterState, where: TopicPartition) -> bool:
 def check(fs: Filesystem, source: str, plan: GraduationPlan, on_read: OnRead) -> None:
     """Read every log. Raises `DirectoryError` with file and offset.
 
-    After a crash the end of the newest segment may be torn. Apache Kafka truncates a torn end when it starts.
+    After a crash the newest segment may end with an incomplete batch, which Apache Kafka truncates when it starts.
     """
     for name, files in plan.directories.items():
         where = parse_directory_name(name)

@@ -1,7 +1,8 @@
 """Reads the cluster's metadata in a directory, Apache Kafka's or ottla's: the newest snapshot, then the later log (KIP-630).
 
 Apache Kafka deletes the log below a snapshot, so the log alone may lack topics, partitions and configs. A directory that was
-graduated, and on which Apache Kafka has not started yet, has neither a log nor such a snapshot, but a bootstrap snapshot.
+converted for Apache Kafka, and on which Apache Kafka has not started yet, has neither a log nor such a snapshot, but a bootstrap
+snapshot.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The durable ends of a directory's logs: damage below them is not a torn end.
+"""The durable ends of a directory's logs: an unreadable batch below them is damage, not an incomplete write.
 
 Recovery uses the same rule (`storage.recovery`). Apache Kafka has no such rule, and truncates a log at the first batch that it
-cannot read. So a directory with such damage can neither be graduated nor adopted before it was repaired.
+cannot read. So a directory with such damage must be repaired before it can be converted for Apache Kafka or adopted.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class KnownEnds:
             raise DirectoryError(f"{damage_of(sound)}; {REMEDY}")
 
     def check_newest(self, where: TopicPartition, sound: SoundBatches) -> int:
-        """Return the number of torn bytes at the end of a log. ``sound`` is its newest segment, read to its end.
+        """Return the size in bytes of an incomplete batch at the end of a log. ``sound`` is its newest segment, read to its end.
 
-        Raises `DirectoryError` for damage that a start would not truncate.
+        Raises `DirectoryError` for damage that a starting broker would not truncate.
         """
         point = self.recovery_points.get(where, 0)
         if sound.is_whole:
@@ -48,7 +48,7 @@ class KnownEnds:
         return sound.file.size - sound.end
 
     def is_elsewhere(self, where: TopicPartition, sound: SoundBatches) -> bool:
-        """Whether a complete log ends elsewhere than at the clean shutdown. ``sound`` is its newest segment, read to its end.
+        """Whether a log without damage ends elsewhere than at the clean shutdown. ``sound`` is its newest segment, read to its end.
 
         An end above the recovery point is accepted if no offset is missing: an older checkpoint may have been restored. A gap means
         a damaged offset.
@@ -69,7 +69,7 @@ class KnownEnds:
 
 
 def read_known_ends(fs: Filesystem, directory: str) -> KnownEnds:
-    """Read the state that the last shutdown has stored. Raises OSError."""
+    """Read the ends of logs that the last shutdown has stored. Raises OSError."""
     points = read_offsets(fs, f"{directory}/{RECOVERY_POINTS}")
     return KnownEnds(fs.read_file(f"{directory}/{CLEAN_FILE}") is not None, points)
 

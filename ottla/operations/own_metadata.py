@@ -1,4 +1,5 @@
-"""Reads the metadata of a directory whose broker is its own controller, and accepts no damage that a start would not truncate."""
+"""Reads the metadata of a directory whose broker is its own controller, and accepts only damage that a starting broker would
+truncate."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from ottla.storage.segment import LOG_SUFFIX, file_name, parse_file_name
 
 
 def read_own_metadata(fs: Filesystem, source: str, node_id: int, ends: KnownEnds) -> tuple[ClusterState, int]:
-    """Return the cluster's state, and the number of torn bytes at the end of the metadata log.
+    """Return the cluster's state, and the size in bytes of an incomplete batch at the end of the metadata log.
 
     ``source`` is the data directory. Raises `DirectoryError`.
     """

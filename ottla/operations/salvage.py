@@ -5,7 +5,7 @@ Discarding keeps every complete batch, also after the damage. An empty batch rep
 ottla, Apache Kafka and their clients can read on. The markers of aborted transactions are written again: without them a client
 would treat later records of the same producers as aborted.
 
-The indexes of a changed segment are removed. The next start rebuilds them, because only a start knows the producers.
+The indexes of a changed segment are removed. A starting broker rebuilds them, because only recovery knows the producers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ottla.storage.txn_index import AbortedTxn
 from ottla.storage.walk import SoundBatches, whole_batches
 
 TEMPORARY_SUFFIX = ".tmp"
-"""Suffix of a temporary file. The next start removes such a file that a kill has left."""
+"""Suffix of a temporary file. A starting broker removes such a file if a killed process has left it."""
 _SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _UNKNOWN_TIMESTAMP = -1
 
@@ -39,7 +39,7 @@ _UNKNOWN_TIMESTAMP = -1
 class Hole:
     """Damaged bytes [``begin``, ``end``) of a segment's file, with which the offsets [``first_offset``, ``next_offset``) are lost.
 
-    If a file was truncated, the hole has no bytes. ``reason`` describes the error of the first batch.
+    If a file was truncated, the hole has no bytes. ``reason`` describes the error of the first damaged batch.
     """
 
     begin: int
@@ -51,7 +51,7 @@ class Hole:
 
 @dataclass(slots=True)
 class DamagedSegment:
-    """The holes of a segment, in ascending order."""
+    """The damaged ranges of a segment, in ascending order."""
 
     where: TopicPartition
     path: str
@@ -69,7 +69,7 @@ class DamagedSegment:
 def examine(fs: Filesystem, directory: str, chosen: set[TopicPartition], on_read: OnRead = lambda _: None) -> list[DamagedSegment]:
     """Read every batch of the chosen logs, or of all logs if none is chosen. Raises `DirectoryError` and OSError.
 
-    Bytes at the end of a log that a start after a crash truncates are not damage.
+    Incomplete bytes at the end of a log, which a broker truncates after a crash, are not damage.
     """
     logs, ends = logs_of(fs, directory), read_known_ends(fs, directory)
     for topic, index in sorted(chosen - logs.keys()):
@@ -94,8 +94,8 @@ def _of_log(
 
 
 def _holes(segment: Segment, following: int | None, known_end: int, epochs: dict[int, int]) -> list[Hole]:
-    """Return the holes of a segment. ``following`` is the base offset of the next segment, None for the last segment. ``known_end``
-    is an offset up to which the log was synced. ``epochs`` collects the producers' newest epochs."""
+    """Return the damaged ranges of a segment. ``following`` is the base offset of the next segment, None for the last segment.
+    ``known_end`` is an offset up to which the log was synced. ``epochs`` collects the producers' newest epochs."""
     file, holes = segment.log, list[Hole]()
     position, expected = 0, segment.base_offset
     while True:
@@ -145,7 +145,7 @@ def _sound_part(
 
 
 def give_up(fs: Filesystem, directory: str, damaged: DamagedSegment) -> None:
-    """Replace the holes of a segment by empty batches, atomically even if the process is killed. Raises OSError."""
+    """Replace the damaged ranges of a segment by empty batches, atomically even if the process is killed. Raises OSError."""
     partition = f"{directory}/{damaged.where[0]}-{damaged.where[1]}"
     known_end = read_known_ends(fs, directory).recovery_points.get(damaged.where, 0)
     leader_epochs = LeaderEpochs(fs, partition)
@@ -162,7 +162,7 @@ def give_up(fs: Filesystem, directory: str, damaged: DamagedSegment) -> None:
             position = hole.end
         _copy(reading, writing, position, reading.size)
         writing.sync()
-    # A start rebuilds missing indexes. The old indexes would be wrong, so they are removed first.
+    # A starting broker rebuilds missing indexes. The old indexes would be wrong, so they are removed first.
     for suffix in _SUFFIXES:
         fs.unlink(f"{partition}/{file_name(damaged.base_offset, suffix)}")
     sync_names(fs, partition)
@@ -185,7 +185,7 @@ Filler = tuple[int, int, int | None]
 
 
 def _fillers(hole: Hole, known_end: int, aborted: list[AbortedTxn]) -> Iterator[Filler]:
-    """Yield the batches that replace a hole. No batch has offsets on both sides of ``known_end``, which would be damage."""
+    """Yield the batches that replace a damaged range. No batch spans ``known_end``: it would count as damage."""
     at = hole.first_offset
     ends = {entry.last_offset: entry.producer_id for entry in aborted}
     stops = sorted({*ends, known_end, hole.next_offset})

@@ -21,7 +21,7 @@ from ottla.storage.replacement import is_broker_data
 
 MANIFEST_FILE = "ottla-snapshot.json"
 VERSION = 1
-"""The version of the manifest. It is raised when earlier versions of ottla cannot read the files."""
+"""The version of the manifest. It is raised when earlier versions of ottla cannot read the snapshot's files."""
 _PATH = re.compile(r"([^/\0]+)(/[^/\0]+)?")
 
 

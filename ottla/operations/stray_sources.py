@@ -30,7 +30,7 @@ def parent_of(source: str) -> str:
 
 
 def strays_of_topic(fs: Filesystem, source: str) -> dict[TopicPartition, str]:
-    """Return ``source`` and, from the same directory, the stray directories of its topic's other partitions, by topic id.
+    """Return, by partition, ``source`` and the stray directories beside it that have the same topic name and id.
 
     Raises `DirectoryError` if another partition was set aside more than once, with different records, and OSError.
     """
@@ -48,7 +48,7 @@ def strays_of_topic(fs: Filesystem, source: str) -> dict[TopicPartition, str]:
             continue
         if where in found:
             if _has_same_records(fs, found[where], path):
-                # A killed adoption left one of the two directories, a copy, which the next start set aside as well.
+                # One of the two directories is a copy that a killed adoption left, and that the next start set aside as well.
                 continue
             raise DirectoryError(
                 f"{found[where]} and {path} are both partition {where[1]} of the topic id {uuid_text(topic_id or b'')};"

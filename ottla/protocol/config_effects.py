@@ -10,7 +10,8 @@ from pkgutil import get_data
 from typing import Final
 
 RESOURCES: Final = {4: "broker", 2: "topic", 32: "group", 16: "client-metrics"}
-"""The names of the resource types that have such keys, by number (ConfigResource.Type), as in without_effect.txt and log lines."""
+"""The names of the resource types that have keys without effect, by number (ConfigResource.Type), as in without_effect.txt and log
+lines."""
 LISTENER_PREFIX: Final = "listener.name."
 """The prefix of a broker key that applies to only one listener."""
 

@@ -72,7 +72,7 @@ def _stream(compression: int, level: int | None, size_bytes: int | None) -> _Str
 
         stream = zstd.ZstdCompressor(level)
         if size_bytes is not None:
-            # Without the size, zstd needs hundreds of megabytes at high levels.
+            # Without the size of the payload, zstd takes hundreds of megabytes of memory at high levels.
             stream.set_pledged_input_size(size_bytes)
         return stream
     if compression == LZ4:

@@ -37,7 +37,7 @@ RETRIABLE: Final = frozenset(
 """Temporary errors: leaders and coordinators move, or are still loading. The client sends the same request again.
 
 Some retriable errors of Kafka are left out: errors that a wrong name also causes (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID),
-errors of fetch and share sessions, and CORRUPT_MESSAGE, because TCP delivers the same bytes again.
+errors of fetch and share sessions, and CORRUPT_MESSAGE, because a retry would send the same corrupt bytes.
 """
 
 ABORTABLE: Final = frozenset({Code.TRANSACTION_ABORTABLE, Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID})

@@ -17,7 +17,7 @@ _CACHED_RANGES = 1_024
 
 
 def host_address(address: str) -> str:
-    """Return an address as Java's InetAddress.getHostAddress does, whose text ACLs are compared with.
+    """Return an address in the form with which ACLs are compared, that of Java's InetAddress.getHostAddress.
 
     An IPv6 address has all eight groups without leading zeros and keeps its zone; an IPv4 address in IPv6 form becomes IPv4. A text
     that is no address is returned unchanged.
@@ -84,7 +84,7 @@ def _ipv6_range(pattern: str) -> tuple[bool, int, int]:
 
 
 def _ipv6(text: str) -> int:
-    """Return an IPv6 address as a number. Raises ValueError, also for an IPv4 address in IPv6 form, which Java makes IPv4."""
+    """Return an IPv6 address as a number. Raises ValueError, also for an IPv4 address in IPv6 form, which Java converts to IPv4."""
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     try:
         address = ip_address(bare.partition("%")[0])

@@ -17,7 +17,7 @@ from ottla.security.sasl.unsecured_tokens import seconds_of
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 MAX_KEYS_TRIED = 10
-"""Maximum number of keys that are tried for a token without a key id. Each key costs a verification."""
+"""Maximum number of keys that are tried for a token without a key id. Each key takes one signature verification."""
 MAX_KEYS = 1_000
 EXTRA = "ottla[oauth]"
 """The extra that installs PyJWT."""
@@ -86,7 +86,7 @@ class SignedTokens:
         return BearerToken(principal=principal, expires_ms=round(expires * 1_000))
 
     def _verified(self, token: str) -> dict[str, Any]:
-        """The claims of a token whose signature, audience and issuer are right. Raises `TokenRefused`."""
+        """The claims of a token, after checking its signature, audience and issuer. Raises `TokenRefused`."""
         keys, jwt = self._keys(), self._jwt
         if keys is None:
             raise TokenRefused("the keys of the identity provider are not loaded yet")

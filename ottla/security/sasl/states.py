@@ -28,7 +28,7 @@ class State(Enum):
     REAUTH_PROCESS_HANDSHAKE = "re-authentication"
     """An authenticated client authenticates again (KIP-368), and has begun with SaslHandshake."""
     REAUTH_BAD_MECHANISM = "re-authentication by another mechanism"
-    """The client has chosen another mechanism than at first. It is disconnected at its next request."""
+    """The client has chosen another mechanism than in its first authentication. Its next request closes the connection."""
 
 
 class Event(Enum):

@@ -55,7 +55,7 @@ class MappingRule:
             if reference[1] is not None:
                 return reference[1]
             digits, rest = reference[2], ""
-            # ``$12`` is group 1 and a 2 if there are fewer than 12 groups.
+            # ``$12`` means group 1 followed by the digit 2 if the pattern has fewer than 12 groups.
             while len(digits) > 1 and int(digits) > groups:
                 digits, rest = digits[:-1], digits[-1] + rest
             if int(digits) > groups:
