@@ -1,6 +1,6 @@
 """Adopts topics from an Apache Kafka data directory: a copy of production, a single partition, or files without metadata.
 
-It also recovers directories that a broker has set aside, as a topic with their own or another name.
+It also recovers directories that a broker has set aside, as a topic of the same or another name.
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ class DecisionAudit:
             view = self._view_of(where)
             count = missing.timed
             if view is not None and view.has_other_clock:
-                # Times cannot be compared, so markers are counted. In a log with gaps, markers may be missing without a fault.
+                # Times cannot be compared, so markers are counted. In a log with gaps, compaction may have removed markers.
                 count = missing.counted if view.history.is_contiguous else 0
             if not count and not missing.is_contradicted:
                 continue

@@ -93,7 +93,7 @@ def grow(
 ) -> GrownCluster:
     """Grow a directory, or complete a growth that was interrupted. The caller holds the directory's lock.
 
-    Raises `DirectoryError` and OSError. ``on_read`` is called while logs are read, only after a crash of the broker.
+    Raises `DirectoryError` and OSError. Logs are read, and ``on_read`` is called, only after a crash of the broker.
     """
     has_controller = fs.read_file(f"{directory}/{CONTROLLER_DIRECTORY}/{META_FILE}") is not None
     was_interrupted = is_growing(fs, directory) or (has_controller and fs.is_dir(f"{directory}/{GROWTH_DIRECTORY}") is True)

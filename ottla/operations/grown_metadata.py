@@ -1,7 +1,7 @@
 """The metadata of the cluster that one broker becomes: its topics, on broker 1, with additional replicas.
 
 Topic ids, configs, features, quotas, credentials, ACLs and the next producer id stay the same. Leader epochs increase, so that
-clients and the leader epochs in the logs distinguish the cluster's leaders from the broker.
+clients notice the cluster's leaders, and the logs show which batches these appended.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ _message: ContextVar[_Count] = ContextVar("message")
 """The count of each thread. Decoding never pauses, so a thread decodes one message at a time.
 
 Other threads get a count with their first message. The callbacks of an event loop run in copies of the context of its thread, so
-they share the count that is set below.
+they share one count.
 """
 _message.set(_Count())
 

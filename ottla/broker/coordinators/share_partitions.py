@@ -68,8 +68,7 @@ def persister_error(error: KafkaError) -> KafkaError:
 
 
 class OpenSharePartition:
-    """A share partition in memory. ``source`` is the topic's partition with the records. ``waiters`` are called once, when records
-    may be available."""
+    """A share partition in memory, of partition ``source``. ``waiters`` are called once, when records may be available."""
 
     __slots__ = ("_leaderships_lost", "armed_ms", "dead_letters", "is_fenced", "key", "partition", "source", "waiters")
 

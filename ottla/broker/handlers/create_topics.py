@@ -1,4 +1,4 @@
-"""CreateTopics, versions 2 to 7 (KIP-4): creates topics with their configs, placed by the broker or as the client assigns them.
+"""CreateTopics, versions 2 to 7 (KIP-4): creates topics with their configs. The broker or the client assigns replicas.
 
 - 4 (KIP-464): -1 partitions, or a replication factor of -1, means the broker's default.
 - 5 (KIP-525): the response has the topic's configs.

@@ -1,6 +1,6 @@
 """DeleteAcls, versions 1 to 3: deletes the ACLs that match filters; without an authorizer each filter is refused.
 
-Version 3 (KIP-373) adds users as resources. A request with a type, operation or permission UNKNOWN closes its connection.
+Version 3 (KIP-373) adds users as resources.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ async def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestCon
 
 
 class _RequestedTopics:
-    """The topics of a request. A repeated topic gets one error and is not deleted. Each entry without name and id gets an error."""
+    """The topics of a request. A repeated topic gets one error and is not deleted; each entry without name and id gets an error."""
 
     def __init__(self, request: DeleteTopicsRequest, version: int) -> None:
         topics = request.topics if version >= 6 else [DeleteTopicState(name) for name in request.topic_names]

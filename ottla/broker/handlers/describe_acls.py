@@ -1,6 +1,6 @@
 """DescribeAcls, versions 1 to 3: returns the ACLs that match a filter; without an authorizer the request is refused.
 
-Version 3 (KIP-373) adds users as resources. A request with a type, operation or permission UNKNOWN closes its connection.
+Version 3 (KIP-373) adds users as resources.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """SaslHandshake, versions 0 and 1 (KIP-43): refused as in Kafka on a listener without SASL, and after authentication.
 
-During authentication `broker.network.sasl_dispatch` handles the request. So a client that is configured for SASL fails at its first
-request to a listener without SASL. After a handshake of version 1 (KIP-152) a client sends SaslAuthenticate requests instead of
-bare tokens.
+During authentication `broker.network.sasl_dispatch` handles the request. After a handshake of version 1 (KIP-152) a client sends
+SaslAuthenticate requests instead of bare tokens.
 """
 
 from __future__ import annotations

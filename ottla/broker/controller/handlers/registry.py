@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         update_features,
     )
 
-    # Shared handlers are loaded by name. With this list mypy checks that a controller has all parts that the handlers need.
+    # Shared handlers are loaded by name. `_CHECKED` makes mypy check that a controller has all services that the handlers need.
     _CHECKED: list[Handler[ControllerServices]] = [
         add_raft_voter.handle,
         alter_client_quotas.handle,

@@ -47,8 +47,7 @@ def name_leaders_for_acknowledge(ports: Ports, listener: str, response: share_ac
 
 
 def _name_leaders(ports: Ports, listener: str, topics: Sequence[_Topic]) -> list[BrokerAddress]:
-    """Set the current leader of each partition with an error that means that another broker leads; returns the leaders'
-    addresses."""
+    """Set the current leader of each partition whose error says that another broker leads it; returns the leaders' addresses."""
     leaders: set[int] = set()
     for topic in topics:
         for partition in topic.partitions:
