@@ -90,7 +90,8 @@ def label_of(error: Exception) -> str:
 def raised_in_task(text: str, transactional_id: str) -> PipelineError | MustAbort | None:
     """Parse an error of this module that a task has raised. ``text`` is Spark's description of the failure or from `label_of`.
 
-    Returns None if the text contains no such error. The error has its original type, which decides whether the batch is retried.
+    Returns None if the text contains no such error. `Fenced` keeps its type, and so does `MustAbort`, after which the batch may be
+    retried; other errors become `PipelineError`.
     """
     for line in reversed(text.splitlines()):
         for kind in _TRAVELLING:
@@ -111,7 +112,7 @@ def cause_of(text: str) -> str:
                 return line.partition(_label(kind))[2].strip()
     if any(word in text for word in _LOST):
         return (
-            "retention has removed records that were not read yet: nothing is written past the loss;"
+            "retention has removed records that were not read yet: the stream has stopped before the gap;"
             " failOnDataLoss=false (--accept-data-loss) continues with the remaining records"
         )
     return lines[0] if lines else "the stream failed"

@@ -23,11 +23,11 @@ broker accepts 4 KiB of metadata with an offset (offset.metadata.max.bytes)."""
 
 
 class InputEnds(msgspec.Struct, frozen=True):
-    """The end of a batch's input: ``text`` contains the ends of all sources, ``offsets`` the end offsets of Kafka partitions.
+    """The offsets at which a batch's input ends: ``text`` has those of all sources, ``offsets`` those of Kafka partitions.
 
-    ``begin`` is the start of the stream's first batch, in the form of ``text``. ``content`` is a digest of the names of input
-    files. These fields are empty if unknown. ``at`` is the topic in ``offsets`` that `mark_topic.MarkPlace` has chosen for the
-    batch's progress record. ``planned_ms`` is the time at which Spark planned the batch, by the driver's clock.
+    ``begin`` has the start offsets of the stream's first batch, in the format of ``text``. ``content`` is a digest of the names of
+    input files. These fields are empty if unknown. ``at`` is the topic in ``offsets`` that `mark_topic.MarkPlace` has chosen for
+    the batch's progress record. ``planned_ms`` is the time at which Spark planned the batch, by the driver's clock.
     """
 
     text: str = ""
@@ -65,14 +65,14 @@ class Checkpoint:
         self._keeps_state = False
 
     def input_of(self, batch: int) -> InputEnds:
-        """Read the end of a batch's input."""
+        """Read the offsets at which a batch's input ends."""
         text = self._read(f"offsets/{batch}")
         if text is None:
             raise PipelineError(f"the checkpoint {self.root} has no offsets of batch {batch}")
         return with_content(parse_input(text, batch), text, batch, self._read)
 
     def first_begin(self) -> str:
-        """Read the start of the stream's first batch, as `InputEnds.begin`."""
+        """Read the start offsets of the stream's first batch, in the format of `InputEnds.begin`."""
         return parse_begin(self._begins())
 
     def begin_of(self, batch: int) -> dict[tuple[str, int], int]:
@@ -98,7 +98,7 @@ class Checkpoint:
             )
 
     def _begins(self) -> list[str]:
-        """Read the start of each Kafka source, which Spark's Kafka connector writes (KafkaSourceInitialOffsetWriter)."""
+        """Read the start offsets of each Kafka source, which Spark's Kafka connector writes (KafkaSourceInitialOffsetWriter)."""
         begins: list[str] = []
         while (text := self._read(f"sources/{len(begins)}/0")) is not None:
             begins.append(text)

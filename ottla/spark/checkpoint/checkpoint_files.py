@@ -23,7 +23,7 @@ def query_in(checkpoint: str) -> str:
 
 
 def input_in(checkpoint: str, batch: int) -> InputEnds:
-    """Read the end of a batch's input. Raises `PipelineError`."""
+    """Read the offsets at which a batch's input ends. Raises `PipelineError`."""
     text = _read(f"{checkpoint}/offsets/{batch}")
     return with_content(parse_input(text, batch), text, batch, lambda name: _read_if_there(f"{checkpoint}/{name}"))
 
@@ -35,7 +35,7 @@ def last_batch_in(checkpoint: str) -> int | None:
 
 
 def last_offsets_in(checkpoint: str, topic: str) -> dict[str, Any] | None:
-    """Return the end of the last planned batch, in the source that reads ``topic``; None before the first batch.
+    """Return the offsets at which the last planned batch ends in the source that reads ``topic``; None before the first batch.
 
     Raises `PipelineError`, also for a missing checkpoint, because Spark creates the checkpoint before it calls its sources.
     """

@@ -18,8 +18,8 @@ HEAD_LINES: Final = 2
 _NUMBER: Final = "logOffset"
 _NONE: Final = -1
 _MAX_NUMBERS: Final = 1_000
-"""Maximum number of a file source's batches in one batch of the stream. Each crash after the source has planned a batch, but before
-Spark has recorded it, adds a batch."""
+"""Maximum number of a file source's own batches in one batch of the stream. If Spark crashes between the source's plan of a batch
+and its own record of it, the next batch of the stream has both."""
 
 
 def files_digest(text: str, before: str | None, read: Callable[[str], str | None]) -> str:
@@ -50,8 +50,8 @@ def _numbers(text: str) -> dict[int, int]:
 
 
 def _entries(source: int, number: int, last: int, read: Callable[[str], str | None]) -> list[str]:
-    """Return the files that the source has recorded under ``number``. The record is in a file of this name, or in a compacted file,
-    whose name is the last number that it contains."""
+    """Return the files that the source has recorded for its batch ``number``. They are in the log file of this name, or in a
+    compacted log file, which is named after the last batch in it."""
     for name in (str(number), *(f"{later}.compact" for later in range(number, last + 1))):
         text = read(f"sources/{source}/{name}")
         if text is not None:

@@ -28,8 +28,8 @@ class RunningQuery:
     _query: Any
 
     def __init__(self, spark: SparkSession, before: RunningQuery | None = None) -> None:
-        """``before`` is the object of an earlier batch, whose values are reused in the same run to save calls to the JVM. Raises
-        `PipelineError` outside of a batch."""
+        """``before`` is the `RunningQuery` of an earlier batch. In the same run its values are reused, to save calls to the JVM.
+        Raises `PipelineError` outside of a batch."""
         context = spark.sparkContext
         query_id = context.getLocalProperty(_QUERY_ID)
         if before is not None and (query_id, context.getLocalProperty(_GROUP)) == (before.id, before.run):
@@ -43,7 +43,7 @@ class RunningQuery:
 
     @property
     def is_active(self) -> bool:
-        """Whether the stream was not stopped yet. False even while the last batch of a stopped stream is running."""
+        """Whether the stream was not stopped yet. False for a stopped stream whose last batch is still running."""
         from py4j.protocol import Py4JError
 
         try:

@@ -24,7 +24,7 @@ READ, WRITE, CREATE, DESCRIBE = 3, 4, 5, 8
 """Codes of operations (org.apache.kafka.common.acl.AclOperation)."""
 _NAMES: Final = {READ: "READ", WRITE: "WRITE", CREATE: "CREATE", DESCRIBE: "DESCRIBE"}
 UNKNOWN_OPERATIONS: Final = -(1 << 31)
-"""The authorized operations if the broker does not report any."""
+"""Value of authorized operations in a response of a broker that does not report them."""
 MAX_AHEAD_MS: Final = 5_000
 """A record's timestamp may be this many ms ahead of this machine's clock before the doctor warns."""
 
@@ -76,9 +76,8 @@ def _version(cluster: BrokerConnections, options: SinkOptions) -> Finding:
 
 
 def _id(cluster: BrokerConnections, options: SinkOptions) -> Finding:
-    """Check the right to use the transactional id by an InitProducerId request with a timeout of 0, which the coordinator rejects
-    after it has checked the right and before it looks up the id (TransactionCoordinator.handleInitProducerId), so no producer is
-    fenced."""
+    """Check the right to use the transactional id by an InitProducerId request with a timeout of 0. The coordinator checks the
+    right first, then rejects the timeout (TransactionCoordinator.handleInitProducerId), so no producer is fenced."""
     name, transactional_id = "transactional.id", options.transactional_id
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=0, producer_id=-1, producer_epoch=-1)
     try:
@@ -116,7 +115,8 @@ def _timeout(cluster: BrokerConnections, node: int, options: SinkOptions) -> Fin
 def _group(cluster: BrokerConnections, options: SinkOptions) -> Finding:
     group = group_of(options.transactional_id)
     request = DescribeGroupsRequest(groups=[group], include_authorized_operations=True)
-    # A group that does not exist yet is described as dead or by GROUP_ID_NOT_FOUND (KIP-1043), with the client's operations.
+    # For a group that does not exist yet, the response has the state Dead or the error GROUP_ID_NOT_FOUND (KIP-1043), and the
+    # authorized operations.
     passing = (Code.GROUP_ID_NOT_FOUND,)
     try:
         answer = cluster.ask_until_final(
@@ -143,8 +143,8 @@ def rights(check: str, resource: str, operations: int, needed: tuple[int, ...], 
 
 
 def _described(cluster: BrokerConnections, topic: str) -> MetadataResponseTopic | None:
-    """Return the metadata of a topic, with the client's operations. None if the topic does not exist, or the client may not see
-    it."""
+    """Return the metadata of a topic, with the client's authorized operations. None if the topic does not exist, or the client may
+    not see it."""
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False, include_topic_authorized_operations=True
     )

@@ -21,11 +21,11 @@ class _Failure(msgspec.Struct, frozen=True):
     batch: int
     reason: str
     is_of_second_frame: bool
-    """Whether this process has committed the batch. If so, the error is about another frame of it."""
+    """Whether the error is about a second frame of a batch whose first frame this process has committed."""
 
 
 class ProcessNotes:
-    """The shared state. A lock protects it, because each stream has its own thread."""
+    """The state that all sinks of this process share. `writing` uses a lock, because each stream has its own thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

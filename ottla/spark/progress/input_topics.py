@@ -19,7 +19,7 @@ class InputTopics:
     def __init__(self, cluster: BrokerConnections, ids: Mapping[str, str] = {}) -> None:
         self._cluster = cluster
         self.ids: dict[str, str] = dict(ids)
-        """Ids, in hexadecimal, of the topics of the last `check`."""
+        """Topic ids, in hexadecimal, with which `check` compares the current ids."""
 
     def know(self, ids: Mapping[str, str]) -> None:
         """Add the topic ids of a progress record. Ids that this run has read from the cluster take precedence."""

@@ -1,8 +1,8 @@
 """Progress records in the consumer group of a transactional id.
 
 In the batch's transaction, the sink commits the batch's input offsets to this group, and the progress record as metadata of an
-offset. Tools therefore show the stream's lag. Pending offsets of other streams, which have their own groups, do not block reading
-the record.
+offset. Tools therefore show the stream's lag. Each stream has its own group, so pending offsets of other streams do not block
+reading the record.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Mark(msgspec.Struct, frozen=True):
     ``turn`` counts the checkpoints that the stream has lost: with each new checkpoint batch numbers begin at 0 again. ``input`` is
     `checkpoint.InputEnds.text`, empty if unknown. ``content`` is a digest of the names of input files.
 
-    ``at`` is the topic whose offset has the record as metadata, unless that is an input topic. ``offsets`` is the number of input
+    ``at`` is the topic whose offset has the record as metadata, empty for an input topic. ``offsets`` is the number of input
     offsets in the commit, -1 if unknown.
     """
 
@@ -133,7 +133,7 @@ class CommittedMark(msgspec.Struct, frozen=True):
 
 def read_committed(cluster: BrokerConnections, group: str, *, is_stable: bool = True) -> CommittedMark | None:
     """Read a group's newest progress record with topic and offsets; see `read_mark`."""
-    # confluent-kafka commits metadata with the zero byte that ends a C string.
+    # Remove the zero byte that confluent-kafka commits at the end of metadata.
     fetched = [(topic, p, (p.metadata or "").rstrip("\0")) for topic, p in _fetched(cluster, group, is_stable=is_stable)]
     mark = newest_mark([metadata for _, _, metadata in fetched], group)
     if mark is None:

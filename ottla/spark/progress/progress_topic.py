@@ -48,7 +48,8 @@ REQUEST_TIMEOUT_MS = 30_000
 
 
 class ProgressRecord(msgspec.Struct, frozen=True):
-    """The value of a Kafka record in the topic: progress record, input offsets, and the ids of the input topics if known."""
+    """The value of a Kafka record in the progress topic: progress record, input offsets, and the ids of the input topics if
+    known."""
 
     mark: Mark
     ends: Ends = {}
@@ -78,7 +79,7 @@ class _Seen(msgspec.Struct):
 
 
 class ProgressTopic:
-    """Reads and writes the progress of a stream, or of the frames of one name, in the topic's first partition.
+    """Reads and writes, in the progress topic's first partition, the progress of a stream or of the frames of one name.
 
     ``inputs`` are the topics that the stream reads. All methods raise `PipelineError`.
     """
@@ -182,7 +183,7 @@ class ProgressTopic:
         return self._seen.committed
 
     def _take(self, header: BatchHeader, raw: memoryview) -> None:
-        """Handle the next batch of the partition. Records of a transaction become committed with the commit marker."""
+        """Records of a transaction become committed with the commit marker."""
         seen = self._seen
         if header.is_control:
             marker = read_marker(raw, header)
@@ -242,7 +243,7 @@ def last_mark(
 ) -> Mark | None:
     """Return the newer of the progress records in ``log``, if given, and in the group. Raises `PipelineError`.
 
-    Old versions of ottla had no progress topic. For frames the group has the record of only one name.
+    Old versions of ottla had no progress topic. A group has the progress record of only one name of frames.
     """
     in_group = read_mark(cluster, group_of(transactional_id), is_stable=is_stable)
     if log is None:

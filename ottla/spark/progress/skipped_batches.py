@@ -25,7 +25,8 @@ def may_skip(last: Mark | None, progress: ProgressTopic | None, query: str, is_n
     """Whether a stream may continue after a gap in the batch numbers, because the next batch was certainly not written before.
 
     This is certain if the batch ``is_new`` (planned in this process and not given to a sink before), or if the last progress record
-    is in the progress topic or is a claim (`id_claim`). A group's offsets alone may have been reset or deleted.
+    is in the progress topic or is a claim (`id_claim`). A record in the group alone is no proof, because a group's offsets can be
+    reset.
     """
     is_claim = last is not None and last.query == query and last.batch == NO_BATCH
     is_recorded = last is not None and progress is not None and progress.last is not None and progress.last.mark == last

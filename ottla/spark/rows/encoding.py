@@ -1,4 +1,4 @@
-"""Encodes columns as record batches, the inverse of `segments.columns`. Arrow joins the parts of each record.
+"""Encodes columns as record batches, the inverse of `segments.columns`. Arrow joins the encoded fields of each record.
 
 The timestamp of all records is the time at which the task writes them.
 """

@@ -66,7 +66,7 @@ def _hashed_by_jvm(spark: SparkSession, key: Column) -> Column | None:
 
 
 def brought_together(rows: DataFrame, partitions: Mapping[str, int], start: int = 0) -> DataFrame:
-    """Return the rows of `placed`, arranged so that all rows of a partition are in one task."""
+    """Return the rows of `placed`, arranged so that all rows of a Kafka partition are in one task."""
     tasks = min(sum(partitions.values()), rows.sparkSession.sparkContext.defaultParallelism)
     return placed(rows, partitions, start).repartition(max(1, tasks), "topic", "partition")
 

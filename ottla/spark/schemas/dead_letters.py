@@ -73,7 +73,7 @@ def dead_letter(run: str | None, reason: Column, limit: int | None) -> dict[str,
     from pyspark.sql import functions as f
 
     key, value = f.col("key"), f.col("value")
-    # In rows of Spark's connector, the list of a record without headers is null.
+    # Spark's Kafka connector returns null for the headers of a record without headers.
     own = f.coalesce(f.col("headers"), f.array().cast("array<struct<key:string,value:binary>>"))
     said = {RUN: f.lit(run), SOURCE: source(), REASON: reason}
     if limit is None:

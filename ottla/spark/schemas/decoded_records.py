@@ -34,8 +34,8 @@ class Values(Protocol):
 
 class DecodedRecords:
     """The records of a source after decoding. ``good`` has the columns ``row`` (the decoded value), ``key``, ``topic``,
-    ``partition``, ``offset``, ``timestamp`` and ``headers`` of the decoded records. The list of a record without
-    headers is empty."""
+    ``partition``, ``offset``, ``timestamp`` and ``headers`` of the decoded records. ``headers`` is an empty list for a record
+    without headers."""
 
     def __init__(self, parsed: DataFrame) -> None:
         from pyspark.sql import functions as f
@@ -108,8 +108,8 @@ def decoded(records: DataFrame, schema: str, values: str | Registry = "json") ->
     """Decode the values of a frame with the columns of Spark's Kafka source or of the segment source; see `read`."""
     from pyspark.sql import functions as f
 
-    # No list is null: functions of the user that get the rows by Arrow would take quadratic time (see `rows.Outgoing`). An IF keeps
-    # the column nullable, as it is in the state of queries that an older release of ottla started.
+    # Replace null by an empty list, because the user's functions that get rows by Arrow take quadratic time for null lists (see
+    # `rows.Outgoing`). IF keeps the column nullable, as in the stored state of streams that an older release of ottla started.
     given = "IF(headers IS NULL, array(), headers)" if "headers" in records.columns else _NO_HEADERS
     records = records.withColumn("headers", f.expr(given))
     return DecodedRecords(_values(values).parse(records, schema))

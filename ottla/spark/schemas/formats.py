@@ -1,8 +1,8 @@
 """The formats of the topics' values: JSON, and binary Avro without a schema registry's header.
 
 Schemas are Spark schemas of plain columns (``id LONG, name STRING``), from which Avro schemas are derived. `Format.parse` describes
-the fault of an invalid value. Spark's own functions are too lenient: of two values or repeated keys they use one, and they accept a
-number in place of a text.
+the fault of an invalid value. Spark's own functions are too lenient: of two values in a record, or of repeated keys, they use one,
+and they accept a number in place of a text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 _END = "end of the value"
 _WHOLE_ESCAPES = r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|[^u])"
 _HALF_ESCAPE = r"\\u[dD][89a-fA-F]"
-"""The two regular expressions match escapes in JSON: a surrogate pair or a single letter, and half of a surrogate pair."""
+"""`_WHOLE_ESCAPES` matches a surrogate pair, or an escape of one letter, in JSON; `_HALF_ESCAPE` matches half of a surrogate
+pair."""
 AVRO_STRING_LIMIT = "org.apache.avro.limits.string.maxLength"
 """The JVM's system property that limits Avro texts (Avro's `SystemLimitException`). Without a limit, a value of ten bytes that
 declares a text of 2 GB would kill one executor after the other, because Avro allocates the declared size first."""

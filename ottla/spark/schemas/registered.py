@@ -25,7 +25,7 @@ def from_registry(value: Column, registry: Registry, schema: str) -> Column:
     Fields of ``schema`` that a value does not have are null; further fields of the value are dropped.
     """
     names = _names(schema)
-    # A pandas function cannot return a null struct.
+    # A pandas function cannot return a null struct, so `_IS_DECODED` tells which structs become null.
     decoded = pandas_udf(_decoding(registry, schema), f"{schema}, `{_IS_DECODED}` BOOLEAN")(value)
     return f.when(decoded[_IS_DECODED], f.struct(*(decoded[name].alias(name) for name in names)))
 

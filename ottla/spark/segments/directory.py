@@ -74,7 +74,7 @@ class Directory:
         directory = f"{self.path}/{topic}-{partition}"
         names = self.fs.list_dir(directory)
         if any(name.endswith(LOG_SUFFIX + SWAP_SUFFIX) for name in names):
-            raise Vanished(f"{directory} has compacted segments that are not in place yet; start its broker, which completes this")
+            raise Vanished(f"{directory} has compacted segments that are not renamed yet; start its broker, which renames them")
         bases = [base for base in (parse_file_name(name, LOG_SUFFIX) for name in names) if base is not None]
         if not bases:
             raise Vanished(f"{directory} has no segment; its topic may be being deleted")
@@ -109,7 +109,7 @@ class Directory:
             raise PipelineError(f"{gone}, and the topic was never compacted; restore its files")
 
     def view(self, topic: str, partition: int) -> View:
-        """Return the current view of a partition. Raises `PipelineError` if the partition is missing or damaged."""
+        """Return the current `View` of a partition. Raises `PipelineError` if the partition is missing or damaged."""
         with self.damage_told(topic, partition):
             return self._repeated(lambda: self._view(topic, partition))
 

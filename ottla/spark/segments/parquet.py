@@ -19,7 +19,7 @@ _REPEATING = ["key", "topic", "partition", "timestampType"]
 
 def write(split: Split, directory: str, number: int) -> int:
     """Write the file and return the number of records. The file has a hidden temporary name until it is complete. A killed task
-    leaves the hidden file, which readers of Parquet ignore; a retried task replaces the complete one."""
+    leaves the hidden file, which readers of Parquet ignore; a retried task replaces the complete file."""
     schema = pa.schema(list(COLUMNS.items()))
     aside = Path(directory, f".{number:05d}-{uuid.uuid4().hex}")
     count = 0

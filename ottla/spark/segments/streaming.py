@@ -100,7 +100,7 @@ class SegmentStream(DataSourceStreamReader):
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         """Plan the splits of a batch. Partitions that were added since ``start`` are read from their beginning."""
-        # After a restart Spark plans the last batch again: its end is where the stream continues.
+        # After a restart Spark plans the last batch again, and the stream continues at the end of that batch.
         self._last = end
         topic = self._wanted.topic
         starts, ends = ({int(index): offset for index, offset in where.get(topic, {}).items()} for where in (start, end))
@@ -142,7 +142,7 @@ class SegmentStream(DataSourceStreamReader):
         else:
             return False
         if self._wanted.fails_on_data_loss:
-            raise PipelineError(f"{why}. failOnDataLoss=false reads the present records from their beginning")
+            raise PipelineError(f"{why}. failOnDataLoss=false reads the current topic from its beginning")
         return True
 
     def _ends(self) -> Offsets:

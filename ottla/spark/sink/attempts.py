@@ -35,7 +35,7 @@ def without_copies(spark: SparkSession) -> Iterator[None]:
     (TaskSetManager.speculationEnabled). Other jobs of the application that start meanwhile get no copies either.
     """
     context: Any = spark.sparkContext
-    # SparkContext.getConf returns a copy.
+    # SparkContext.getConf would return a copy, in which a change has no effect.
     settings, application = context._jsc.sc().conf(), str(context.applicationId)
     with _disabling:
         is_enabled = bool(_disabled[application]) or str(settings.get(_SPECULATION, "false")).lower() == "true"

@@ -61,7 +61,7 @@ class Sender:
 
     def leader(self, topic: str, partition: int) -> BrokerNode:
         if partition not in self._leaders.get(topic, {}):
-            # Metadata is requested on the same connections, so all pending responses must be read first.
+            # The lookup of a leader uses the same connections, so all pending responses must be read first.
             self.settle()
             self._leaders[topic] = self._cluster.known_leader_nodes(topic, partition)
         leader = self._leaders[topic].get(partition)
@@ -139,7 +139,7 @@ class Sender:
             # has used the task's producer id.
             raise MustAbort(
                 f"{where[0]}-{where[1]} has a batch of sequence {batch.sequence} that this task has sent only once: another client"
-                " has written in the transaction"
+                " has used its producer id"
             )
         elif code == Code.MESSAGE_TOO_LARGE:
             raise PipelineError(too_large(where[0], batch.records, len(batch.data)))

@@ -154,8 +154,7 @@ class ExactlyOnce(Generic[P]):
         try:
             self._write(self._done[0], tasks, self._done[1])
         except Fenced:
-            # No transaction of this stream is open. Do not let the next batch call `start`, which would fence the new owner: the
-            # batch must fail as well.
+            # Another producer owns the id. The next batch must fail as well, and not call `start`, which would fence that producer.
             self._is_settled = True
             raise
 
@@ -217,7 +216,7 @@ def _takes_up(last: Mark, begin: str) -> bool:
 
 
 def _turn(last: Mark | None, query: str) -> int:
-    """Return `Mark.turn` of this stream: the number of checkpoints before the stream's own."""
+    """Return `Mark.turn` of this stream: the number of checkpoints that the stream had before the current one."""
     return 0 if last is None else last.turn + (last.query != query)
 
 

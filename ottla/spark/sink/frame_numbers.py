@@ -14,14 +14,15 @@ _STREAM: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def check_no_stream(cluster: BrokerConnections, transactional_id: str) -> None:
-    """Raise `PipelineError` if a stream uses the transactional id. The stream's progress record may be in the group only."""
+    """Raise `PipelineError` if a stream uses the transactional id. A stream without progress topic has its progress in the
+    group."""
     mark = read_mark(cluster, group_of(transactional_id), is_stable=False)
     if mark is not None and _STREAM.fullmatch(mark.query):
         raise PipelineError(f"a stream uses {transactional_id!r}: give write_once another transactional.id")
 
 
 def is_written(last: Mark | None, number: int) -> bool:
-    """Whether a frame is committed, by the last progress record. Negative numbers are refused by `check_frame_number`."""
+    """Whether a frame is committed, as the last progress record shows. Negative numbers are refused by `check_frame_number`."""
     return last is not None and 0 <= number <= last.batch
 
 

@@ -85,7 +85,7 @@ class FrameWriter(DataSourceArrowWriter):
                 return
             self._batch_bytes = small_batches(cluster, list(partition_counts(cluster, options.topics)))
             transaction = SharedTransaction(cluster, options.transactional_id, options.timeout_ms, progress=progress)
-            # Initializing the id completes an earlier transaction, which may have been this frame's own.
+            # Initializing the id completes an earlier transaction, which may have written this frame.
             last = transaction.begin()
             if is_written(last, self._number):
                 self._is_written = True
@@ -99,7 +99,6 @@ class FrameWriter(DataSourceArrowWriter):
         return ProgressTopic(cluster, self._options.progress_topic, self._options.transactional_id, frames=self._name)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
-        """Write the rows of a task."""
         if self._producer is None:
             return Message(SharedProducer(self._options.transactional_id, -1, -1), self._began_s, {}, [])
         written = write_task(self._options, self._producer, self._began_s, self._batch_bytes, iterator)

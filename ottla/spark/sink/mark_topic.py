@@ -1,7 +1,8 @@
 """Chooses the topic whose committed offset has the progress record as metadata.
 
 If the input topics are on the cluster to which the stream writes, their offsets are committed, so that tools show the stream's lag,
-and the first of them has the record. If the input is files or on another cluster, another topic is chosen once, for all batches.
+and the offset of the first partition has the record. If the input is files or on another cluster, another topic is chosen once, for
+all batches.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class MarkPlace:
         self._at = kept if kept and existing(self._cluster, (kept,)) else ""
 
     def of(self, ends: InputEnds, number: int) -> InputEnds:
-        """Return ``ends`` with the offsets to commit. For a topic that the stream does not read, the offset is ``number``."""
+        """Return ``ends`` with the offsets to commit. For a topic that the stream does not read, the offset is the batch's
+        ``number``."""
         offsets = ends.offsets if ends.offsets and self._has_all(ends.offsets) else {}
         if not self._at and not offsets:
             self._at = self._without_input()

@@ -148,7 +148,7 @@ _PARSED: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "topics": ("topics", _names),
     "mark.topic": ("mark_topic", _text),
     "progress.topic": ("progress_topic", _or_none),
-    # An old name of progress.topic.
+    # Old versions of ottla named progress.topic mark.log.topic.
     "mark.log.topic": ("progress_topic", _or_none),
     "skipped.batches": ("accepts_skipped", lambda name, value: _one_of("warn", "fail")(name, value) == "warn"),
     "compression.type": ("compression", _one_of(*COMPRESSIONS)),

@@ -2,8 +2,8 @@
 reason for refusing others.
 
 Users move a stream from ``format("kafka")`` with the options that it has. A value that the sink fulfils anyway is accepted. A value
-that would break exactly-once, or that asks for a class of Java, is refused with the reason. Each accepted option without effect is
-named once in the log of a process.
+that would break exactly-once, or that names a Java class, is refused with the reason. Each accepted option without effect is named
+once in the log of a process.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ class SequenceServer:
                 self._turns.lose()
 
     def _authenticate(self, client: socket.socket, connection: Connection) -> None:
-        """Let both sides prove that they know the key, as `multiprocessing.connection.Listener` does."""
+        """Let task and driver prove to each other that they know the key, as `multiprocessing.connection.Listener` does."""
         self._limit(client, HANDSHAKE_S)
         deliver_challenge(connection, self._key)
         answer_challenge(connection, self._key)

@@ -73,7 +73,7 @@ def _send_artifact(spark: Any) -> None:
 
 def begins_stages_once(spark: SparkSession) -> bool:
     """Whether Spark runs each stage only once. Spark repeats a stage if a shuffle is lost, which cannot happen in one process."""
-    # A setting of a classic session may have no effect on the running context, and a session of Connect cannot change it.
+    # In a classic session read the context's setting, because a session may have another value, which has no effect.
     settings: Any = spark.conf if is_connect(spark) else spark.sparkContext.getConf()
     return is_one_process(spark) or str(settings.get("spark.stage.maxConsecutiveAttempts", "")) == "1"
 

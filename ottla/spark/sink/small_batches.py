@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_OFFSETS: Final = 10_000
 """Maximum number of input offsets of a gathered batch, and of rows per Spark partition, because ``explode`` multiplies rows."""
 MAX_RECORD_BYTES: Final = 16 << 10
-"""Maximum size of a gathered record (key, value and headers), in bytes. `MAX_OFFSETS` such records limit the memory of the JVM."""
+"""Maximum size of a gathered record (key, value and headers), in bytes. With `MAX_OFFSETS` it limits the memory of the JVM."""
 MAX_BYTES: Final = 64 << 20
 """Maximum size, in bytes, of the gathered rows of a batch."""
 PAUSE_BATCHES: Final = 100

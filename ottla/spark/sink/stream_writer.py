@@ -37,7 +37,7 @@ from ottla.spark.worker import prepare
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter as _ArrowWriter
 except ImportError:
-    # Spark 4.0 passes record batches to a subclass of this class, also in a stream.
+    # Spark 4.0 passes record batches to a subclass of DataSourceArrowWriter, also in a stream.
     from pyspark.sql.datasource import DataSourceArrowWriter as _ArrowWriter
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 
 class Message(WriterCommitMessage):
-    """The message of a task: the producer's identity, the driver's time and the input's topic ids at the begin of the transaction,
-    and the written partitions."""
+    """The message of a task: the producer's identity, the time and the input's topic ids when the transaction began, and the
+    written partitions."""
 
     def __init__(self, producer: SharedProducer, began_s: float, ids: dict[str, str], written: list[Written]) -> None:
         self.producer = producer
@@ -107,14 +107,13 @@ class StreamWriter(_ArrowWriter):
         return place.of(ends, batch)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
-        """Write the rows of a task."""
         assert self._producer is not None
         written = write_task(self._options, self._producer, self._began_s, self._batch_bytes, iterator)
         return Message(self._producer, self._began_s, self._ids, written)
 
     def commit(self, messages: list[Message | None], batch: int) -> None:
         told = [message for message in messages if message is not None]
-        # Without tasks, `commit` itself begins a transaction for the progress record.
+        # Without tasks, no transaction has begun: then `ExactlyOnce.start` begins one for the progress record.
         producer = told[0].producer if told else None
         began_s = told[0].began_s if told else None
         try:

@@ -35,14 +35,12 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class _Total(msgspec.Struct):
-    """The records and bytes that a task has written to a partition."""
-
     records: int = 0
     bytes: int = 0
 
 
 class TaskWriter:
-    """Writes to all partitions of one task. Raises `PipelineError` and `MustAbort`."""
+    """Writes the rows of one task, to any number of partitions. Raises `PipelineError` and `MustAbort`."""
 
     def __init__(
         self,
@@ -92,7 +90,7 @@ class TaskWriter:
 
     def _send_in_turns(self, wheres: list[TopicPartition], batches: Iterable[Unsequenced]) -> None:
         """Send the batches of each partition when no other task sends to it."""
-        # All batches are compressed first, because the other tasks wait for the partitions.
+        # Compress all batches before taking a partition, because other tasks wait for a taken partition.
         waiting: dict[TopicPartition, list[Unsequenced]] = {}
         for batch in batches:
             waiting.setdefault(wheres[batch.part], []).append(batch)

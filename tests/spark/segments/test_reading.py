@@ -353,7 +353,7 @@ def test_invalid_options_of_a_segment_read_are_explained(root: Path, logs: Logs)
     with pytest.raises(PipelineError, match="is not a directory"):
         plan(ReadRequest(str(root / "nowhere"), "t"))
     Path(f"{log.segments[0].path(LOG_SUFFIX)}.swap").write_bytes(b"")
-    with pytest.raises(PipelineError, match="compacted segments that are not in place yet"):
+    with pytest.raises(PipelineError, match="compacted segments that are not renamed yet"):
         plan(ReadRequest(str(root), "t"))
 
 
