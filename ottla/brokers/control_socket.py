@@ -127,5 +127,5 @@ def command(directory: str, line: str, timeout_s: float) -> dict[str, Any]:
     try:
         answer = json.loads(data)
     except ValueError:
-        raise ConnectionError("the cluster has ended meanwhile") from None
+        raise ConnectionError("the cluster ended before it responded") from None
     return dict(answer)

@@ -65,7 +65,7 @@ def plan(
 
     The ports of listeners, advertised listeners and `_PORTS_OF_BROKERS` in the settings are the first broker's; further brokers get
     the following ports. For port 0, ``port_of`` chooses a port by the node's name and host. If the listener for clients is secured,
-    the brokers also have a plain listener on 127.0.0.1 for each other, on any free port. They have none if
+    the brokers also have a plain listener on 127.0.0.1 for each other, on any free port. They have no plain listener if
     ``inter.broker.listener.name`` or ``security.inter.broker.protocol`` names the listener for clients.
     """
     _check_count(config, broker_count)
@@ -203,8 +203,8 @@ def format_directory(fs: Filesystem, path: str, node_id: int, new_uuid: Callable
     fs.make_dir(path)
     identity, is_new = identify(fs, path, node_id, new_uuid, cluster_id)
     if is_new:
-        # A broker that starts without a recovery-point checkpoint assumes that it was lost, so a new directory gets an empty
-        # checkpoint.
+        # A broker that starts without a recovery-point checkpoint assumes that the checkpoint was lost, so a new directory gets an
+        # empty checkpoint.
         write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
     if cluster_id not in (None, identity.cluster_id):
         raise DirectoryError(

@@ -20,7 +20,7 @@ BATCH = 50
 FENCED_EXIT = 3
 CALL_TIMEOUT_S = 30.0
 IDLE_S = 1.5
-# Bootstrapping again is disabled: if librdkafka 2.x does so while its only broker restarts, it may never connect again.
+# Disable rebootstrapping (KIP-899): librdkafka 2.x that rebootstraps while its only broker restarts may never connect again.
 COMMON = {"metadata.recovery.strategy": "none", "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "log_level": 0}
 
 

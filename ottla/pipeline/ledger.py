@@ -80,10 +80,10 @@ def _note(partition_ledger: Ledger, is_open: dict[int, LedgerEntry], header: Bat
 
 
 def torn(ledgers: list[Ledger]) -> list[str]:
-    """Find transactions that were committed in one partition and aborted in another, by producer id and epoch.
+    """Find transactions that have different outcomes in different partitions: committed, aborted, or still open.
 
-    With transaction version 2 each transaction has its own epoch. With older versions an epoch may have several transactions, and
-    then nothing is reported.
+    A transaction is identified by producer id and epoch, as in transaction version 2. With older versions an epoch may have several
+    transactions, which are not reported.
     """
     outcomes: dict[tuple[int, int], set[str]] = {}
     repeated: set[tuple[int, int]] = set()

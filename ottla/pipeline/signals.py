@@ -1,7 +1,7 @@
 """Stops a job on a signal.
 
 Before a job uses Spark, a signal raises an exception. Later signals are only recorded for the job: an exception in the middle of a
-call to Spark's JVM would let the next call read the response to this call.
+call to Spark's JVM would let the next call read the response to the interrupted call.
 """
 
 from __future__ import annotations

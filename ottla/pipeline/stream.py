@@ -80,7 +80,7 @@ def source_options(bootstrap: str, topic: str) -> dict[str, str]:
         "startingOffsets": "earliest",
         "includeHeaders": "true",
         "kafka.isolation.level": "read_committed",
-        # For each poll the connector sends about two requests for offsets, so a poll should return many records.
+        # Many records per poll, because the connector sends about two requests for offsets with each poll.
         "kafka.max.poll.records": "50000",
         # To find the end offset, the connector seeks to the partition's end and back. A Fetch that waits at the end delays the
         # next Fetch.
@@ -99,8 +99,8 @@ def check_topics(bootstrap: str, *topics: str) -> None:
 
 
 def asked_limits(options: StreamOptions, job: Job) -> dict[str, int]:
-    """Return max.message.bytes of each topic that the job writes to. Raises `PipelineError` if the limit of the dead letters' topic
-    is too small for them."""
+    """Return max.message.bytes of each topic that the job writes to. Raises `PipelineError` if the limit of the dead letter topic
+    is too small for dead letters."""
     cluster = cluster_client(Connecting(options.bootstrap))
     try:
         limits = largest_batches(cluster, job.targets)
@@ -189,7 +189,7 @@ class Running:
         return self._reports.all()
 
     def stop(self) -> None:
-        """Stop the stream and the current batch. The batch's transaction is aborted at once, not only by its timeout.
+        """Stop the stream and the current batch. The batch's transaction is aborted at once, before its timeout.
 
         Raises `PipelineError` if the stream does not stop within `STOP_TIMEOUT_S`.
         """

@@ -39,8 +39,8 @@ class AuditFinding(msgspec.Struct, frozen=True):
 
 
 class TopicFigures(msgspec.Struct, frozen=True):
-    """Counts of a topic's offsets by kind. ``open`` counts records of open transactions, ``unexplained`` offsets that have neither
-    a record nor a marker."""
+    """Counts of a topic's offsets. ``open`` counts records of open transactions, ``unexplained`` offsets that have neither a record
+    nor a marker."""
 
     topic: str
     offsets: int
@@ -138,8 +138,8 @@ def _figures(topic: str, ledgers: list[Ledger]) -> TopicFigures:
 
 
 def _shop(spark: SparkSession, options: AuditOptions, purchases: DataFrame) -> list[AuditFinding]:
-    """Compare the outputs with the source. A purchase that was sent twice counts as two purchases, unless ``deduplicate`` is
-    set."""
+    """Compare invoices, shipments and dead letters with the purchases. A purchase that was sent twice counts as two purchases,
+    unless ``deduplicate`` is set."""
     from pyspark.sql import functions as f
 
     topics = options.terms.topics

@@ -1,7 +1,6 @@
-"""Exports the committed records of a topic as Parquet files, each record once. A repeated export continues an interrupted export,
-and adds new records.
-
-A run first stores a plan that divides the offsets into parts. Each part is written to a temporary directory and then renamed.
+"""Exports the committed records of a topic as Parquet files, each record once. A repeated export completes an interrupted one, and
+adds new records. Each export first stores a plan that divides the new offsets into parts. Each part is written to a temporary
+directory and then renamed.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class ExportPart(msgspec.Struct, frozen=True):
 
 
 class ExportPlan(msgspec.Struct, frozen=True):
-    """The parts that one run adds to the export, and the topic's id in Kafka's text form, or None if unknown."""
+    """The parts that one execution of the job adds to the export, and the topic's id in Kafka's text form, or None if unknown."""
 
     topic: str
     parts: list[ExportPart]
@@ -116,7 +115,7 @@ class Files:
 
 
 def plans(files: Files, topic: str) -> list[ExportPlan]:
-    """Read the plans of earlier runs. Raises `PipelineError` if they exported another topic."""
+    """Read the plans of earlier executions. Raises `PipelineError` if the plans are of another topic."""
     earlier_plans = []
     for name in files.names():
         if name.startswith(_PLAN):
@@ -196,11 +195,11 @@ def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, 
 
 
 class _Noted:
-    """Commits the progress of an export to a group. If the group is ahead of the export's plans, either the group belongs to
-    another export or the plans were lost."""
+    """Commits the progress of an export to a group. A group with higher offsets than the export's plans belongs to another export,
+    or the plans were lost."""
 
     def __init__(self, options: ExportOptions, planned_ends: dict[int, int]) -> None:
-        """Raise `PipelineError` for a group that is ahead of the plans."""
+        """Raise `PipelineError` for a group with higher offsets than the plans."""
         self._options = options
         self._ends: dict[str, int] = {}
         if options.group is None:

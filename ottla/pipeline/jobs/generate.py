@@ -1,5 +1,5 @@
-"""Generates purchases, and writes them in transactions of Spark's tasks. A repeated run writes only what earlier runs have not
-written."""
+"""Generates purchases, and writes them in transactions of Spark's tasks. A repeated job writes only records that earlier executions
+have not written."""
 
 from __future__ import annotations
 
