@@ -12,7 +12,8 @@ from typing import Any
 
 MAX_EXPRESSION_CHARACTERS = 5_000
 MAX_UNICODE_CLASSES = 50
-"""Maximum number of classes such as ``\\pL``. google-re2 takes about 0.12 ms for each before it checks the size of the expression.
+"""Maximum number of Unicode classes such as ``\\pL`` in an expression. google-re2 takes about 0.12 ms for each before it checks the
+size of the expression.
 """
 MAX_COMPILED_BYTES = 1 << 19
 """Maximum memory of one compiled expression, with the states that matching adds."""
@@ -22,7 +23,7 @@ COMPILED_EXPRESSIONS = 16
 """Number of compiled expressions in the cache, which drops the least recently used."""
 
 STATE_CHARACTERS = 250
-"""States of the expression times characters of the text that count as one unit of matching in `protocol.steps.Pace`."""
+"""The product of an expression's states and a text's characters that is one unit of work in `protocol.steps.Pace`."""
 
 _DESCRIPTIONS = {
     "bad repetition operator": "invalid nested repetition operator",

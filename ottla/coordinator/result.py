@@ -52,7 +52,7 @@ class Result(msgspec.Struct, Generic[T]):
 
 
 RECORD_OVERHEAD_BYTES = 32
-"""Maximum size of a record in a batch besides its key and value."""
+"""Maximum size of a record in a batch without its key and value."""
 
 
 def decided_in_batches(

@@ -57,7 +57,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
     unclean_shutdown: int = NO_BROKER
     """A broker that stopped uncleanly. It may have lost records, so it is no longer an eligible leader replica."""
     begun_anew: int = NO_BROKER
-    """A broker whose replica lost its records with its directory. So the broker does not count as last known leader."""
+    """A broker whose replica lost its records with its directory, so that it does not count as last known leader."""
     directories: dict[int, bytes] = msgspec.field(default_factory=dict)
     """New log directories by broker id, where they differ from the registration."""
     elr: tuple[int, ...] = ()
@@ -161,7 +161,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
     def _last_known(self) -> list[int]:
         return [replica for replica in self.before.last_known_elr if replica != self.begun_anew]
 
-    # setting the fields of the record
+    # setting the fields of the partition's record
 
     def _note_eligible(self, change: PartitionChangeRecord) -> None:
         is_clean = change.isr is None

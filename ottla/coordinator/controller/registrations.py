@@ -20,7 +20,8 @@ OLDEST_METADATA_VERSION = 7
 CONTROLLER_REGISTRATION = 15
 """Level 3.7-IV0 of ``metadata.version``. From this level on, controllers register (KIP-919)."""
 NEVER_REGISTERED = -2
-"""The previous broker epoch of a broker that never registered. No broker sends this value, so a first registration is unclean."""
+"""The previous broker epoch of a broker that never registered. No broker sends this value, so a first registration counts as
+unclean."""
 MAX_INT63 = (1 << 63) - 1
 
 

@@ -40,7 +40,7 @@ class Upgrade(NamedTuple):
 
 
 class Migration:
-    """Migration in both directions. Implements `Downgrading` for consumer groups."""
+    """Converts classic groups to consumer groups, and as a `Downgrading` back."""
 
     def __init__(self, config: GroupConfig, topics: GroupTopics) -> None:
         self._config = config
@@ -92,8 +92,8 @@ class Migration:
         return self._config.migration.downgrades and size <= self._config.max_size
 
     def with_successor(self, group: ConsumerGroup, joining: ConsumerGroupMember, *, rebalances: bool, now_ms: int) -> Result[None]:
-        """Convert the group with a static member's successor. The tombstones also remove records of the successor that are earlier
-        in the batch."""
+        """Convert the group, with ``joining`` in place of a static member. The tombstones also remove records of ``joining`` that
+        are earlier in the batch."""
         others = [m for m in group.members.values() if m.instance_id is None or m.instance_id != joining.instance_id]
         targets = {m.member_id: group.targets.get(m.member_id, {}) for m in others}
         targets[joining.member_id] = group.target_of(joining)

@@ -341,7 +341,7 @@ class GroupShard:
     # replaying records and markers
 
     def replay(self, record: LogRecord, record_offset: int, producer_id: int, now_ms: int) -> None:
-        """Replay a record. Raises `DecodeError` for an unknown type of record, which a start skips."""
+        """Replay a record. Raises `DecodeError` for an unknown type of record, which a starting broker skips."""
         kind = kind_of(record.key)
         modern = self._modern_by_kind.get(kind)
         if modern is not None:
@@ -350,7 +350,7 @@ class GroupShard:
             return
         key = read_key(record.key)
         if not isinstance(key, str):
-            # A tombstone adds the group as well, because a start may skip the record that the tombstone removes.
+            # A tombstone adds the group as well, because a starting broker may skip the record that the tombstone removes.
             self._logged[key[0]] = None
             if record.value is None:
                 self.offsets.remove(key)

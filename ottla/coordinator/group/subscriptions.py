@@ -22,7 +22,7 @@ COMPILE_WORK = 50
 
 
 async def expanded(wanted: Callable[[], Collection[str]], topics: GroupTopics) -> Expansions:
-    """Return the existing topics that match each wanted expression, as of the last step.
+    """Return the existing topics that match each wanted expression.
 
     The steps run in another thread, because a short expression may take 20 ms to compile, and 15 ms to match one name.
 

@@ -1,7 +1,8 @@
 """Quotas of users, clients and IP addresses, as the cluster stores them. `coordinator.quota` enforces them.
 
 Corresponds to org.apache.kafka.controller.ClientQuotaControlManager. A quota belongs to an entity: a user, a client id, both, or an
-IP address. Each is a name or the default of its type. An entity has one value for each key, such as ``producer_byte_rate``.
+IP address. Each of these is a name or the default of its type. An entity has one value for each key, such as
+``producer_byte_rate``.
 """
 
 from __future__ import annotations

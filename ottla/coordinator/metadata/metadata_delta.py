@@ -28,7 +28,7 @@ class MetadataDelta:
         self.created: dict[bytes, None] = {}
         """The ids of new topics that still exist."""
         self.deleted: list[Topic] = []
-        """Topics in their state at deletion."""
+        """Deleted topics in their last state."""
         self.partitions: dict[bytes, dict[int, None]] = {}
         """New and changed partitions of topics that are not new, by topic id."""
         self.grown: dict[bytes, None] = {}

@@ -27,7 +27,7 @@ _VERSIONS: dict[int, tuple[tuple[int, int], ...]] = {
 
 
 SKIPPED = {
-    20: "no_op_record",  # The record only advances the log end offset, to show that the controller is alive.
+    20: "no_op_record",  # NoOpRecord only advances the log end offset, to show that the controller is alive.
     21: "zk_migration_state_record",  # ottla has no migration from ZooKeeper.
 }
 """Record types of Apache Kafka's controllers that are ignored on purpose, by name."""

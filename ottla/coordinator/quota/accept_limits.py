@@ -1,7 +1,7 @@
 """How many connections a broker and each of its listeners accept per second (``max.connection.creation.rate``, KIP-612).
 
 Kafka's acceptor of a listener waits after a connection that exceeds a limit, and takes the next one afterwards
-(ConnectionQuotas.waitForConnectionSlot). Here the connection is accepted, and the caller reads it as late as Kafka would accept it.
+(ConnectionQuotas.waitForConnectionSlot). Here the connection is accepted, but not read before the time when Kafka would accept it.
 """
 
 from __future__ import annotations

@@ -46,6 +46,6 @@ class ClientQuotaManager:
         self.sensors.used(self.limits.sharing(user, client_id), now_ms).rate.record(-value, now_ms)
 
     def most_in_window(self, user: str, client_id: str) -> float | None:
-        """The largest value that does not exceed a client's quota if nothing else was recorded; None without a quota."""
+        """The largest value that does not exceed a client's quota if no other value is in the window; None without a quota."""
         limit = self.limits.limit(self.limits.sharing(user, client_id))
         return None if limit is None else limit * (self._windows.count - 1) * (self._windows.size_ms // 1000)

@@ -143,7 +143,7 @@ class Acquisition:
                 throttled = True
                 piece = max(1, batch.count >> (status.delivery_count - self._throttled_from + 1))
                 if given < piece:
-                    # As in Kafka, a limit that the acquired records have already reached does not apply.
+                    # As in Kafka, the limit ``piece`` does not apply if as many records are already acquired.
                     most = piece if most is None else min(most, piece)
             given_to = last if most is None else min(last, first + most - given - 1)
             self._give(batch, first, given_to, status)
@@ -165,8 +165,7 @@ class Acquisition:
     # acquiring records for the first time
 
     def _acquire_unseen(self, batch: InFlightBatch, first_offset: int, last_offset: int, room: int) -> None:
-        """Acquire records of a batch that no persisted state covers. New batches replace it, also for the records that are not
-        acquired."""
+        """Acquire records of a batch without persisted state. New batches replace it, also for records that are not acquired."""
         self._in_flight.remove(batch)
         acquired_up_to = self._acquire_new(first_offset, last_offset, room)
         if batch.first_offset < first_offset:

@@ -33,8 +33,8 @@ class LostAddition(msgspec.Struct, gc=False, frozen=True):
 def open_identity(metadata: TxnMetadata) -> ProducerIdAndEpoch | None:
     """Return the producer id and epoch of batches that add their partition to the id's open or next transaction.
 
-    If the transaction is decided, a new batch belongs to the next transaction. Version 1 gives both transactions the same producer
-    id and epoch. The result is None then, because a batch could belong to either transaction.
+    If the transaction is decided, a new batch belongs to the next transaction. Transaction version 1 gives both transactions the
+    same producer id and epoch. Then return None, because a batch could belong to either.
     """
     if metadata.state not in PREPARED:
         return ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch)

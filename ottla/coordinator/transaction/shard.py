@@ -74,8 +74,8 @@ class TransactionShard:
     ) -> Result[Initialised]:
         """Assign the producer id and epoch for this transactional id, after aborting an open transaction.
 
-        ``expected`` is the identity of a producer that recovers from an error (KIP-360), None for a producer that starts. With
-        ``two_phase_commit``, ``timeout_ms`` is ignored. ``keep_prepared`` is rejected, as in Kafka 4.3. Raises
+        ``expected`` is the producer id and epoch of a producer that recovers from an error (KIP-360), None for one that starts.
+        With ``two_phase_commit``, ``timeout_ms`` is ignored. ``keep_prepared`` is rejected, as in Kafka 4.3. Raises
         TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION, INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS,
         PRODUCER_FENCED, or an error of ``new_producer_id``.
         """

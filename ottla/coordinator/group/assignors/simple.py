@@ -94,8 +94,7 @@ def _holders_before(
 def _revoke(
     holders: dict[Partition, list[str]], held: dict[str, set[Partition]], shares: Mapping[str, int], members_each: int
 ) -> None:
-    """Revoke partitions, first ones first, from members above their share. Then revoke each partition from its first members above
-    ``members_each``."""
+    """Revoke each partition from its members above their share, then from its first members until ``members_each`` remain."""
     for partition, member_ids in holders.items():
         keep = []
         for member_id in member_ids:
@@ -114,8 +113,8 @@ def _assign_rest(
 ) -> None:
     """Give partitions to members below their share in turn, partition by partition.
 
-    If all members below their share already have a partition, it gets too few members. Then later partitions get no further members
-    either, as in Kafka. Each partition has at least one member.
+    The function ends when all members below their share already have the partition. As in Kafka, it and later partitions then have
+    too few members, but at least one.
     """
     with_room = [member_id for member_id, partitions in held.items() if len(partitions) < shares[member_id]]
     turn = 0

@@ -7,7 +7,7 @@ from ottla.coordinator.result import Effect
 
 
 class ReplaceGroup(Effect, frozen=True):
-    """Store a draft, as a new group or in place of the group from which it was copied."""
+    """Store a new group, or replace a group by its changed copy."""
 
     group: ClassicGroup
 

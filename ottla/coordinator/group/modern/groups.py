@@ -97,7 +97,7 @@ class ModernGroups(Generic[G]):
         group = self.groups[effect.group_id]
         match effect:
             case MemberSeen(member_id=member_id, now_ms=now_ms, timeout_ms=timeout_ms):
-                # If the group was just converted, the joining member may have replaced the static member with this id.
+                # A group that was just converted may lack this member: a joining static member may have replaced it.
                 if member_id in group.members:
                     self._extend_session(group, member_id, now_ms, timeout_ms)
                 self.deadlines.arm(group)

@@ -8,7 +8,7 @@
 - `groups`: all streams groups of a shard: their decisions, their deadlines, and the replay of their records.
 - `heartbeat`: decides a heartbeat.
 - `java_order`: the iteration orders of Java's HashMap and PriorityQueue.
-- `joining`: identifies the member that sent a heartbeat, the first question of `heartbeat`; also leaving and fencing of members.
+- `joining`: identifies the member that sent a heartbeat; removes members that leave or are fenced.
 - `member`: a member of a streams group: a process of the application, with one or more threads.
 - `reconciliation`: moves a member from its current tasks to its target tasks.
 - `records`: records of streams groups in ``__consumer_offsets``, in Kafka's own schemas.

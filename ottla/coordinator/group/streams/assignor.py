@@ -204,7 +204,8 @@ class _Assignment:
         return True
 
     def _give_standby_to_least_loaded(self, task: TaskId, queue: JavaQueue[_Process]) -> bool:
-        """Give the standby to the queue's first process without the task. Processes are put back in reverse order, as in Kafka."""
+        """Give the standby to the queue's first process without the task. As in Kafka, processes taken from the queue are put back
+        in reverse order."""
         passed = []
         is_given = False
         while queue and not is_given:

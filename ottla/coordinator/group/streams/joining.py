@@ -1,4 +1,4 @@
-"""Identifies the member that sent a heartbeat, the first question of `heartbeat`; also leaving and fencing of members."""
+"""Identifies the member that sent a heartbeat; removes members that leave or are fenced."""
 
 from __future__ import annotations
 

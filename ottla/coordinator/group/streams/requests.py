@@ -43,7 +43,8 @@ class StreamsGroupConfig(msgspec.Struct, frozen=True):
     max_size: int = 0x7FFFFFFF
 
     def assignment_configs(self) -> dict[str, str]:
-        """Return the configs that targets depend on, as in the group's record. After a change a new target is computed."""
+        """Return the configs that targets depend on, as the group's record stores them. A change makes the broker compute a new
+        target."""
         configs = {STANDBYS_CONFIG: str(self.standby_replica_count)}
         if self.rack_aware_assignment_tags:
             configs[RACK_TAGS_CONFIG] = ",".join(self.rack_aware_assignment_tags)
