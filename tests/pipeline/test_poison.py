@@ -46,9 +46,9 @@ def claiming(size: int) -> bytes:
 
 NOT_ONE = "the value is not one JSON object"
 TWICE = "the value has a key twice in one object"
-SURROGATE = "the value has half of a surrogate pair, which no UTF-8 can say"
+SURROGATE = "the value has half of a surrogate pair, which UTF-8 cannot encode"
 BAD_JSON: dict[str, tuple[bytes | None, str]] = {
-    "none": (None, "there is no value"),
+    "none": (None, "the value is null"),
     "empty": (b"", "the value is empty"),
     "two": (GOOD + GOOD, NOT_ONE),
     "two with a comma": (GOOD + b"," + GOOD, NOT_ONE),
@@ -78,7 +78,7 @@ BAD_JSON: dict[str, tuple[bytes | None, str]] = {
     "half in a key": (GOOD.replace(b"{", rb'{"\ud800":1,', 1), SURROGATE),
     "key twice": (GOOD.replace(b"{", b'{"id": 9, ', 1), TWICE),
     "inner key twice": (GOOD.replace(b"{", b'{"x":{"y":1,"y":2}, ', 1), TWICE),
-    "framed": (b"\0\0\0\1\2" + GOOD, "the value is framed for a schema registry (schema 258)"),
+    "framed": (b"\0\0\0\1\2" + GOOD, "the value begins with a schema registry's header (schema 258)"),
     "text for LONG": (with_json(id="7"), "field id is missing or not of type LONG"),
     "fraction": (with_json(id=1.0), "field id is missing or not of type LONG"),
     "too many digits": (with_json(id=10**30), "field id is missing or not of type LONG"),
@@ -91,12 +91,12 @@ BAD_JSON: dict[str, tuple[bytes | None, str]] = {
 }
 NOT_AVRO = "the value is not one Avro record of the schema"
 BAD_AVRO: dict[str, tuple[bytes | None, str]] = {
-    "none": (None, "there is no value"),
+    "none": (None, "the value is null"),
     "empty": (b"", NOT_AVRO),
     "cut off": (GOOD_AVRO[:-2], NOT_AVRO),
     "behind": (GOOD_AVRO + b"x", NOT_AVRO),
     "two": (GOOD_AVRO + GOOD_AVRO, NOT_AVRO),
-    "framed": (b"\0\0\0\0\5" + GOOD_AVRO, "the value is framed for a schema registry (schema 5)"),
+    "framed": (b"\0\0\0\0\5" + GOOD_AVRO, "the value begins with a schema registry's header (schema 5)"),
     "no such branch": (b"\x08" + GOOD_AVRO[1:], NOT_AVRO),
     "varint without end": (b"\x02" + b"\xff" * 20, NOT_AVRO),
     "LONG for INT": (AVRO.pack(SOUND | {"quantity": 1 << 40}, LONG_QUANTITY), NOT_AVRO),
@@ -110,7 +110,7 @@ BAD_AVRO: dict[str, tuple[bytes | None, str]] = {
 BAD_FIELDS: dict[str, tuple[dict[str, object], str]] = {
     "nothing bought": ({"quantity": 0}, "field quantity is below 1"),
     "negative price": ({"price_cents": -1}, "field price_cents is below 0"),
-    "overflow": ({"price_cents": 5 * 10**18}, "quantity times price_cents is no LONG"),
+    "overflow": ({"price_cents": 5 * 10**18}, "quantity times price_cents does not fit into a LONG"),
     "a far date": ({"at_ms": 9 * 10**18}, "field at_ms is no date of the years 1 to 9999"),
     "a far date of the past": ({"at_ms": -9 * 10**15}, "field at_ms is no date of the years 1 to 9999"),
     "the year 10000": ({"at_ms": 253_402_300_800_000}, "field at_ms is no date of the years 1 to 9999"),
@@ -180,7 +180,7 @@ LIMIT = 20_000
 MOST = room(LIMIT)
 
 
-def test_oversized_dead_letter_keeps_its_beginning_and_position(spark: Any) -> None:
+def test_oversized_dead_letter_is_cut_but_names_its_source_offset(spark: Any) -> None:
     terms = Terms(limits={DEAD_LETTERS: LIMIT})
     own = [{"key": "ottla.reason", "value": b"of before"}, {"key": "trace", "value": None}, {"key": "trace", "value": b"\xff"}]
     many = [{"key": "h" * 90, "value": b"v" * 90}] * 100
@@ -206,17 +206,17 @@ def test_oversized_dead_letter_keeps_its_beginning_and_position(spark: Any) -> N
     assert (key, kept) == (b"k" * (MOST // 4), [])
     assert ours["ottla.cut"] == "key of 50000 bytes, value of 100000 bytes, 100 headers of 19000 bytes"
     key, value, kept, ours = letter(b"k" * 50_000, None, None)
-    assert (len(key), value, ours["ottla.reason"]) == (MOST // 4, None, "there is no value")
+    assert (len(key), value, ours["ottla.reason"]) == (MOST // 4, None, "the value is null")
 
 
-def test_oversized_invoice_makes_its_purchase_a_dead_letter(spark: Any) -> None:
+def test_purchase_with_an_oversized_invoice_becomes_a_dead_letter(spark: Any) -> None:
     values: list[bytes | None] = [with_json(user="u" * LIMIT), GOOD]
     rows = shop.transform(records(spark, values), "r", terms=Terms(limits={INVOICES: LIMIT})).collect()
     assert [row.topic for row in rows] == [DEAD_LETTERS, INVOICES, SHIPMENTS]
     assert letters(rows[:1])[0][1] == f"the invoice is too large for topic {INVOICES}, which accepts {LIMIT} bytes"
 
 
-def test_tiny_topic_limit_refuses_dead_letters() -> None:
+def test_dead_letter_topic_with_too_small_max_message_bytes_is_refused() -> None:
     check_limit(DEAD_LETTERS, 4_096)
     with pytest.raises(
         PipelineError, match=r"accepts batches of at most 4,095 bytes \(max.message.bytes\), but dead letters need 4,096"
@@ -227,7 +227,7 @@ def test_tiny_topic_limit_refuses_dead_letters() -> None:
 @pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
 @settings(max_examples=6)
 @given(data=st.data())
-def test_random_bytes_never_stop_the_transform(spark: Any, form: Format, data: st.DataObject) -> None:
+def test_shop_transform_accepts_random_bytes_as_values(spark: Any, form: Format, data: st.DataObject) -> None:
     good = form.pack(SOUND, PURCHASE)
     values = data.draw(st.lists(st.none() | st.binary(max_size=80) | damaged(good) | st.text().map(str.encode), min_size=60))
     rows = shop.transform(records(spark, values), "r", form).collect()
@@ -263,13 +263,13 @@ def read_avro(value: bytes) -> Any:
     return schemaless_reader(io.BytesIO(value), parse_schema(json.loads(avro_schema(PURCHASE))), None)
 
 
-def test_overflowing_totals_do_not_stop_the_job(spark: Any) -> None:
+def test_totals_job_continues_with_a_null_amount_after_an_overflow(spark: Any) -> None:
     large = with_json(quantity=1, price_cents=LARGEST)
     (row,) = totals.summed(records(spark, [large, large])).collect()
     assert (row.purchases, row.quantity, row.amount_cents) == (2, 2, None)
 
 
-def test_each_value_is_parsed_once_per_format(spark: Any) -> None:
+def test_spark_plan_parses_each_record_value_once_per_format(spark: Any) -> None:
     """A value is parsed once as a struct and once as a variant, and not again for each use of a field."""
     for frame in (shop.transform(records(spark, [GOOD]), "r"), totals.transform(records(spark, [GOOD]), "r")):
         plan = frame._jdf.queryExecution().executedPlan().toString()

@@ -68,7 +68,7 @@ class ExportOptions(msgspec.Struct, frozen=True):
 
 
 class Files:
-    """The target directory, on any file system that Spark supports."""
+    """The target directory of an export, on any file system that Spark supports."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.root = root

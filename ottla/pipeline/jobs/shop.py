@@ -31,7 +31,7 @@ def parsed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_T
         (f.col("fault").isNotNull(), f.col("fault")),
         (f.col("p.quantity") < 1, f.lit("field quantity is below 1")),
         (f.col("p.price_cents") < 0, f.lit("field price_cents is below 0")),
-        (_amount().isNull(), f.lit("quantity times price_cents is no LONG")),
+        (_amount().isNull(), f.lit("quantity times price_cents does not fit into a LONG")),
         (~at_ms.between(FIRST_MS, LAST_MS), f.lit("field at_ms is no date of the years 1 to 9999")),
         (is_ahead, f.lit(f"field at_ms is more than {terms.max_ahead_ms} ms ahead of the record's own time")),
     ]

@@ -83,7 +83,7 @@ class Json:
             *_faults_of_bytes(),
             (~f.is_valid_utf8(text), f.lit("the value is not UTF-8")),
             (f.col("p").isNull(), f.lit("the value is not one JSON object")),
-            (_has_half_pair(text), f.lit("the value has half of a surrogate pair, which no UTF-8 can say")),
+            (_has_half_pair(text), f.lit("the value has half of a surrogate pair, which UTF-8 cannot encode")),
             (f.col("_shape").isNull(), f.lit("the value has a key twice in one object")),
             *_faults_of_fields(schema),
             *((~is_text(name), f.lit(f"field {name} is not a STRING")) for name, kind in _fields(schema) if kind == "STRING"),
@@ -160,7 +160,7 @@ def first_fault(faults: list[tuple[Column, Column]]) -> Column:
 def _no_value() -> tuple[Column, Column]:
     from pyspark.sql import functions as f
 
-    return f.col("value").isNull(), f.lit("there is no value")
+    return f.col("value").isNull(), f.lit("the value is null")
 
 
 def _framed() -> tuple[Column, Column]:
@@ -170,7 +170,7 @@ def _framed() -> tuple[Column, Column]:
     value = f.col("value")
     number = f.conv(f.hex(f.substring(value, 2, 4)), 16, 10)
     is_framed = (f.length(value) >= 5) & (f.hex(f.substring(value, 1, 1)) == "00")
-    return is_framed, f.concat(f.lit("the value is framed for a schema registry (schema "), number, f.lit(")"))
+    return is_framed, f.concat(f.lit("the value begins with a schema registry's header (schema "), number, f.lit(")"))
 
 
 def _has_half_pair(text: Column) -> Column:
@@ -208,7 +208,7 @@ def _parsed(schema: str) -> Any:
 def _check_package() -> None:
     """Raise `PipelineError` if Spark was submitted without its Avro package.
 
-    Also sets the limit of texts in the driver's JVM, which runs the tasks of a local session.
+    Also limits the size of Avro texts in the driver's JVM, which runs the tasks of a local session.
     """
     import pyspark
     from py4j.java_gateway import JavaPackage

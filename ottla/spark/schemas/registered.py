@@ -49,7 +49,7 @@ class RegistryFormat:
         """Add the columns ``p``, the decoded value, and ``fault``, as `formats.Format.parse` does."""
         found = records.withColumn("p", from_registry(f.col("value"), self._registry, schema))
         unreadable = f.lit("the value is not an Avro record with a schema of the registry")
-        fault = f.when(f.col("value").isNull(), f.lit("there is no value")).when(f.col("p").isNull(), unreadable)
+        fault = f.when(f.col("value").isNull(), f.lit("the value is null")).when(f.col("p").isNull(), unreadable)
         return found.withColumn("fault", fault)
 
 

@@ -1,4 +1,4 @@
-"""`arranged`, which brings all rows of a partition to one task, for ``format("ottla")``. It works on Spark Connect, too."""
+"""`arranged`, which brings all rows of a Kafka partition to one task, for ``format("ottla")``, also on Spark Connect."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _ONCE = (
 
 
 class OttlaSource(DataSource):
-    """The source, which `ottla.spark.register` registers with a session.
+    """The segment source, which `ottla.spark.register` registers with a session.
 
     This class has no sink, for sessions in which Spark may repeat stages or copy tasks: neither tasks nor the committing process
     would detect this (`attempts`).

@@ -247,7 +247,7 @@ class ExactlyOnceSink:
     def _prepared(
         self, spark: SparkSession, query: str, batch: int, ends: InputEnds, is_new: Callable[[], bool]
     ) -> tuple[ExactlyOnce[Any], InputEnds]:
-        """Prepare for a batch. Returns the stream, and ``ends``, the batch's end offsets, to which the progress topic is added.
+        """Prepare for a batch. Returns the stream, and ``ends`` with the offsets to commit (`MarkPlace.of`).
 
         For the first batch, or if the end of the last transaction is unknown, the transactional id is initialized. Raises
         `PipelineError`, for instance if another stream uses the id.

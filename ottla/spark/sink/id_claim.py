@@ -33,9 +33,9 @@ def claim(
     """Check that no other stream uses the id, and claim the id for a stream that has not committed anything yet. Raises
     `PipelineError`.
 
-    ``ends`` are the ends of the next batch, with the topic for the progress record. ``in_group`` is the last progress record of the
-    id's group (`marks.read_committed`). ``is_new`` returns whether the batch was certainly not written before, even if its number
-    is above 0 (`skipped_batches`).
+    ``ends`` are the offsets to commit with the next batch (`MarkPlace.of`). ``in_group`` is the last progress record of the id's
+    group (`marks.read_committed`). ``is_new`` returns whether the batch was certainly not written before, even if its number is
+    above 0 (`skipped_batches`).
     """
     kept = None if log is None else log.read()
     last = newer((None if kept is None else kept.mark, None if in_group is None else in_group.mark))

@@ -60,7 +60,7 @@ retries until its own timeouts."""
 
 
 class _Rule(msgspec.Struct, frozen=True):
-    """The values of an option that the sink accepts, in lower case, and the reason for which it refuses all others."""
+    """The accepted values of an option, in lower case, and the reason for which the sink refuses all other values."""
 
     accepted: tuple[str, ...]
     reason: str
@@ -84,7 +84,7 @@ _NUMBERS: Final[Mapping[str, tuple[range, str]]] = {
     "max.in.flight.requests.per.connection": (range(1, 6), "with more than 5, a retry may duplicate records (KAFKA-5494)"),
     "retries": (range(1, 1 << 31), "without retries, each lost response aborts a batch"),
 }
-"""The values of each numeric option that the sink accepts, and the reason for which it refuses all others."""
+"""The accepted values of each numeric option, and the reason for which the sink refuses all other values."""
 
 
 def accepts(name: str, value: str, spelled: str) -> bool:
@@ -124,7 +124,7 @@ def note_without_effect(options: Iterable[tuple[str, str]]) -> None:
     if new:
         _noted.update(new)
         logger.warning(
-            "options of Kafka's producer without effect on this sink: %s. It sends a task's rows in batches of up to 256 KiB and"
-            " waits for all in-sync replicas",
+            "options of Kafka's producer without effect on this sink: %s. The sink sends a task's rows in batches of up to 256 KiB"
+            " and waits for all in-sync replicas",
             ", ".join(sorted(new.values())),
         )

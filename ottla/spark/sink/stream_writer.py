@@ -2,8 +2,8 @@
 
 Spark runs a batch of a Python data source in several processes. A process on the driver creates the writer and pickles it for the
 tasks; pickling begins the transaction. The tasks write. Another process on the driver creates a second writer, which gets the
-producer's identity from the tasks' messages, and commits or aborts. Only this writer learns the number of the batch, so a batch
-that was committed before is written again and then aborted.
+producer from the tasks' messages, and commits or aborts. Spark passes the batch number only to this writer, so a batch that was
+committed before is written again and then aborted.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 
 class Message(WriterCommitMessage):
-    """The message of a task: the producer's identity, the time and the input's topic ids when the transaction began, and the
-    written partitions."""
+    """The message of a task: the producer, the time and the input's topic ids when the transaction began, and the written
+    partitions."""
 
     def __init__(self, producer: SharedProducer, began_s: float, ids: dict[str, str], written: list[Written]) -> None:
         self.producer = producer

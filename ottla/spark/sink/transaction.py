@@ -34,7 +34,7 @@ TRANSACTION_TIMEOUT_MS = 900_000
 
 
 class SharedProducer(msgspec.Struct, frozen=True):
-    """The producer's identity that the tasks of one transaction share."""
+    """The transactional id, producer id and epoch that the tasks of one transaction share."""
 
     transactional_id: str
     producer_id: int
