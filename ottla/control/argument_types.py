@@ -24,11 +24,11 @@ class _Expected(NamedTuple):
 
 
 _PLAIN = {
-    # numpy's numbers are accepted too. A bool is refused, although `bool` is a subclass of `int`.
+    # numpy's integers are accepted as an int. A bool is refused, although `bool` is a subclass of `int`.
     "int": _Expected("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
     "float": _Expected("a number", lambda value: isinstance(value, Real) and not isinstance(value, bool)),
     "str": _Expected("a text", lambda value: isinstance(value, str)),
-    # Whole numbers and numpy's bools are accepted too.
+    # Whole numbers and numpy's bools are accepted as a bool.
     "bool": _Expected("True or False", lambda value: isinstance(value, Integral) or type(value).__name__ in ("bool", "bool_")),
     "Path": _Expected("a Path", lambda value: hasattr(value, "__fspath__")),
     "None": _Expected("None", lambda value: value is None),

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ottla.broker.loop.timed_calls import TimedCall, TimedCalls
 
 STEPS_PER_ADVANCE = 500
-"""An advance has about this many steps at most. A timer that repeats more often is called once per step."""
+"""Maximum number of steps of an advance, approximately. A timer that repeats more often is called once per step."""
 MAX_ADVANCE_MS = 10 * 365 * 86_400_000
 SETTLE_POLL_S = 0.0005
 SETTLE_POLLS = 20_000

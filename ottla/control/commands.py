@@ -37,7 +37,7 @@ class AdvanceParameters(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def _state(controlled: ControlledBroker, _: NoParameters) -> Any:
-    # Imported at the first request, so that the broker starts faster.
+    # The module is imported at the first request, so that the broker starts faster.
     from ottla.broker.view.health import health
 
     return health(controlled.broker)

@@ -46,7 +46,7 @@ class PageRequests(msgspec.Struct, frozen=True, kw_only=True):
 
     def show(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Return a page's file or its events. Files need no token, because they contain no data of the broker."""
-        # Imported at the first request, so that the broker starts faster.
+        # The module is imported at the first request, so that the broker starts faster.
         from ottla.http.http_requests import HAS_LEFT
 
         method, path = str(environ["REQUEST_METHOD"]), path_of(environ)

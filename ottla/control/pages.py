@@ -105,7 +105,7 @@ class Pages(Protocol):
 
 
 class _NoPages:
-    """No pages. No request matches the prefix, because every path begins with a slash."""
+    """Serves no pages: no request matches the prefix, because every path begins with a slash."""
 
     prefix = "no pages"
     is_read_only = False

@@ -28,8 +28,8 @@ class Attempt:
     """A transaction as its producer saw it, or with ``is_transaction`` False, records that an idempotent producer sent together.
 
     ``session`` numbers the producers of a client. ``offsets`` are input offsets that the transaction commits for ``group``. The
-    outcome is unknown if a commit was requested without a successful response. Without a transaction, sending records counts as
-    the request.
+    outcome is unknown if a commit was requested without a successful response. Without a transaction, sending records counts as the
+    commit request.
     """
 
     transactional_id: str

@@ -97,7 +97,7 @@ class Judgement:
 
 @contextmanager
 def listening(world: World, complaints: list[str], *, whole_states: bool) -> Iterator[None]:
-    """Count the brokers' log events, collect unexpected errors, and set `CHECKED.whole_states` until the end."""
+    """During the block count the brokers' log events, collect unexpected errors, and set `CHECKED.whole_states`."""
 
     def note(logger: Any, method: str, event: MutableMapping[str, Any]) -> Any:
         name = event["event"]

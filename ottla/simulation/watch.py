@@ -64,8 +64,8 @@ class Watch:
         self._last[name] = metadata
 
     def note_committed(self, name: str, metadata: TxnMetadata) -> None:
-        """Compare the next committed state with the one before. A response may show a newer state, because several states may be
-        committed together."""
+        """Compare the next committed state with the previous committed state. A response may show a newer state, because several
+        states may be committed together."""
         before = self._last.get(name)
         if before is not None:
             self._compare(before, metadata)

@@ -69,7 +69,7 @@ class World:
     # simulated time
 
     def run_until(self, is_over: Callable[[], bool], at_most_ms: float) -> bool:
-        """Make due calls until ``is_over`` returns True, at most for this simulated time. Returns whether it did."""
+        """Make due calls until ``is_over`` returns True, at most for this simulated time. Return the last result of ``is_over``."""
         scheduler = self.scheduler
         end_ms = scheduler.now_ms + at_most_ms
         soon, timers = scheduler.soon, scheduler.timers

@@ -159,7 +159,7 @@ class Cluster:
     def faults(self, broker: int) -> RemoteFaults:
         """Return the faults of one broker, such as errors, delays, lost responses and crashes: `docs/faults.md`.
 
-        Faults end with the broker's process. Adding one raises `ControlError` if the broker is not running.
+        Faults end with the broker's process. Adding a fault raises `ControlError` if the broker is not running.
         """
         return RemoteFaults(lambda: self._control_api(broker))
 

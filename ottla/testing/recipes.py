@@ -137,7 +137,7 @@ def group_coordinator_moved(broker: Broker | RemoteFaults, group: str, *, times:
 
 
 def coordinator_moved_in_offset_fetch(broker: Broker | RemoteFaults, group: str, *, times: int | None = 1) -> RemoteFault:
-    """The group has moved to another coordinator when a consumer asks for its committed offsets: OffsetFetch is refused with
+    """The group has moved to another coordinator when a consumer fetches its committed offsets: OffsetFetch is refused with
     NOT_COORDINATOR. Some clients find the new coordinator and retry, some raise the error, and some report that the group has no
     committed offset (docs/client-faults.md). The application must not start at offset 0 then."""
     return _faults(broker).error(api=Api.OFFSET_FETCH, group=group, code=Code.NOT_COORDINATOR, times=times)

@@ -35,7 +35,7 @@ class LeaderlessPartition:
 
     @property
     def awaited(self) -> list[int]:
-        """Ids of the brokers that may become leader: the complete replicas, or else the last leader."""
+        """Ids of the brokers that may become leader: the replicas with every committed record, or else the last leader."""
         return self.complete or (self.last_leaders if len(self.last_leaders) == 1 else [])
 
     @property

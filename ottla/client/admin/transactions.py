@@ -292,7 +292,7 @@ def _fence(brokers: BrokerConnections, before: TransactionDescription, owner: tu
             message = f"the id has begun another transaction meanwhile, which is still open; {done}"
             raise KafkaAnswered(what, Code.INVALID_TXN_STATE, message)
         answer = brokers.ask(brokers.coordinator(TRANSACTION, name), request)
-        # These codes mean that a newer producer already owns the id, so the earlier producer is fenced.
+        # The codes `FENCED_ALREADY` mean that a newer producer owns the id, so the earlier producer is fenced.
         if answer.error_code not in FENCED_ALREADY:
             check(what, answer.error_code)
 

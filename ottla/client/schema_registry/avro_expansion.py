@@ -43,7 +43,7 @@ class _Walk:
         self._known: dict[str, tuple[int, int] | None] = {}
         """The result of `measured` for each record type; None while a record type is being measured."""
         self.parts: list[tuple[Any, int]] = []
-        """Types inside arrays, maps and unions, each with the number of bytes before a value."""
+        """Types inside arrays, maps and unions, each with the minimum number of bytes that precede each value."""
 
     def measured(self, schema: Any) -> tuple[int, int]:
         """Return the number of objects and the smallest number of bytes of a type's values, without the contents of arrays, maps

@@ -20,7 +20,7 @@ a browser that shows the console, and a test with a fault on Fetch must still be
 
 
 def is_like(name: str, pattern: str | None) -> bool:
-    """Whether a name matches a shell pattern. None matches every name. A name always matches itself, even if it contains
+    """Whether a name matches a shell pattern. Pattern None matches every name. A name always matches itself, even if it contains
     brackets."""
     return pattern is None or name == pattern or fnmatchcase(name, pattern)
 

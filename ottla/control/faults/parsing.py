@@ -46,7 +46,7 @@ def _decoded(text: str | bytes) -> Any:
         raise too_large() from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
-    # Imported here, because the import takes a while and most texts are JSON.
+    # PyYAML is imported here, because the import takes a while and most texts are JSON.
     import yaml
 
     try:

@@ -187,7 +187,7 @@ class RemoteFaults:
 
 
 def _name(value: Any) -> Any:
-    """Return the name of an enumeration's error or API, as in a fault in JSON."""
+    """Return the name of a member of `Error` or `Api`, as a JSON fault has it."""
     if not isinstance(value, Enum):
         return dict(value) if isinstance(value, Mapping) else value
     return value.value if isinstance(value.value, str) else value.name
