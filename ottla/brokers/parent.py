@@ -274,7 +274,7 @@ class Parent:
             node_id = int(line)
             child = self._children[node_id]
         except (ValueError, KeyError):
-            self._say("unknown command", event="refused", reason=f"{line!r} is not a node")
+            self._say("unknown command", event="refused", reason=f"{line!r} is not the id of a node")
             return
         child.look_for_exit()
         if child.is_running:

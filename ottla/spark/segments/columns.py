@@ -30,7 +30,7 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def _steps() -> Ints:
-    """Return a table from the first two bytes of a record (little-endian) to the record's size in bytes, including the length.
+    """Return a table from the first two bytes of a record (little-endian) to the record's size in bytes with the length field.
 
     If the length has more than two bytes, the entry is 1 << 40, which is larger than any batch: the caller must decode the length.
     """
@@ -50,7 +50,7 @@ class Malformed(Exception):
 class Records:
     """The records of several batches of one partition. Columns are decoded on demand.
 
-    Raises `Malformed` if the records do not fill their batch, even if the batch's CRC is right.
+    Raises `Malformed` if the records do not fill their batch exactly, even if its CRC is right.
     """
 
     def __init__(self, batches: Sequence[tuple[BatchHeader, memoryview]]) -> None:

@@ -143,7 +143,8 @@ class Directory:
 
     @staticmethod
     def _repeated(read: Callable[[], T]) -> T:
-        """Repeat ``read`` until no file disappears during the call. Raises `PipelineError` after `ATTEMPTS` calls."""
+        """Repeat ``read`` while files disappear or seem damaged, because a broker may be replacing them. Raises `PipelineError` or
+        `DamagedBatch` after `ATTEMPTS` calls."""
         for _ in range(ATTEMPTS - 1):
             try:
                 return read()
