@@ -165,7 +165,8 @@ class _NewestRecord(msgspec.Struct, gc=False, frozen=True):
 
 
 class _Missing(msgspec.Struct):
-    """Number of decisions of one id, epoch and outcome that lack a marker in a partition: by the markers' times, and by count."""
+    """Number of decisions of one id, epoch and outcome that lack a marker in a partition: ``timed`` by the markers' times,
+    ``counted`` by their number."""
 
     timed: int = 0
     counted: int = 0
@@ -374,8 +375,7 @@ def _has_more_than_known(known: Newest, where: TopicPartition, view: PartitionVi
 
 
 def _readable_records(header: BatchHeader, raw: Buffer) -> Iterator[Record]:
-    """Yield the records of a batch before the first record that cannot be decoded. A starting coordinator skips the remaining
-    records as well."""
+    """Yield the records of a batch before the first record that cannot be decoded. A starting coordinator also skips the rest."""
     with suppress(KafkaError):
         yield from records_of(raw, header)
 
@@ -406,7 +406,7 @@ def _take_marker_by_time(view: PartitionView, decision: LoggedDecision) -> tuple
 
 
 def _take_marker_in_order(view: PartitionView, decision: LoggedDecision) -> bool:
-    """Assign the next marker with the decision's epoch and outcome, at any time. Returns whether it exists."""
+    """Assign the next marker with the decision's epoch and outcome, whatever its time. Returns whether it exists."""
     metadata = decision.metadata
     cursor = view.counted.setdefault(metadata.producer_id, _MarkerCursor())
     markers = view.history.markers(metadata.producer_id)

@@ -136,7 +136,7 @@ def _check(fs: Filesystem, directory: str, broker_count: int, replication_factor
 
 
 def _state(fs: Filesystem, directory: str, identity: DirectoryIdentity) -> ClusterState:
-    """Return the broker's metadata. Raises `DirectoryError` if the metadata is damaged or belongs to several brokers."""
+    """Return the broker's metadata. Raises `DirectoryError` if the metadata is damaged or that of a cluster."""
     state, _ = read_own_metadata(fs, directory, identity.node_id, read_known_ends(fs, directory))
     check_is_alone(state, directory)
     # A topic id shows that the log is a copy of a cluster's metadata log, even before any broker has registered.
@@ -294,7 +294,7 @@ def _complete(fs: Filesystem, directory: str) -> None:
         sync_names(fs, directory)
         fs.remove_empty_dir(f"{base}/{PLACING}")
     with suppress(OSError):
-        # Only the broker's old metadata is left, which is no longer used.
+        # The growth directory now has only the broker's old metadata, which is no longer used.
         fs.remove_dir(base)
     sync_names(fs, directory)
 

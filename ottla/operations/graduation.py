@@ -39,7 +39,7 @@ from ottla.storage.replacement import check_not_replacing
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 
 KRAFT_VERSION = "kraft.version"
-"""This feature is not in a bootstrap snapshot, because the quorum's own log contains its level."""
+"""This feature is not in a bootstrap snapshot, because control records contain its level."""
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 
 ELR_VERSION = "eligible.leader.replicas.version"
 KRAFT_VERSION = "kraft.version"
-"""Kafka keeps this feature in control records of the log and not among the other levels."""
+"""Kafka keeps the level of this feature in control records of the log."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -77,8 +77,8 @@ class PartitionDirectories:
 def topics_of(directories: PartitionDirectories, directory_ids: Mapping[int, bytes], unknown: list[str]) -> ClusterState:
     """Rebuild the topics from partition directories. ``unknown`` collects a line for each fact that the directories do not show."""
     state = ClusterState(0)
-    # Eligible leader replicas are disabled: with them, a partition's only replica could not become leader after a shutdown of which
-    # the controller does not know.
+    # Eligible leader replicas are disabled: with them, a partition's only replica could not become leader after a shutdown unknown
+    # to the controller.
     state.features = {name: level for name, level in DEFAULT_FEATURES.items() if name not in (KRAFT_VERSION, ELR_VERSION)}
     by_topic: dict[tuple[str, bytes], dict[int, list[Found]]] = {}
     for found in directories.found:

@@ -62,7 +62,7 @@ class DamagedSegment:
 
     @property
     def may_be_changed(self) -> bool:
-        """Whether damaged ranges of the log can be discarded. The metadata log must be complete."""
+        """Whether damaged ranges of the log can be discarded. Not in the metadata log, which must be complete."""
         return self.where[0] != METADATA_TOPIC
 
 
@@ -122,8 +122,7 @@ def _sound_part(
 ) -> tuple[int, int, str | None]:
     """Return position and offset at which the valid batches from ``position`` on end, and the error there; None at the file's end.
 
-    No CRC covers the offsets of a batch. So if a batch begins after a gap, and the offsets of the next batch would follow without
-    the gap, the batch after the gap is damaged.
+    No CRC covers a batch's base offset. So a batch after a gap is damaged if the next batch's offset would fit without the gap.
     """
     gap: tuple[int, int, BatchHeader] | None = None
     sound = SoundBatches(file, expected, position, limit=following)

@@ -48,7 +48,7 @@ def strays_of_topic(fs: Filesystem, source: str) -> dict[TopicPartition, str]:
             continue
         if where in found:
             if _has_same_records(fs, found[where], path):
-                # One of the two directories is a copy that a killed adoption left, and that the next start set aside as well.
+                # One of the two directories is a copy from a killed adoption, which the next start set aside as well.
                 continue
             raise DirectoryError(
                 f"{found[where]} and {path} are both partition {where[1]} of the topic id {uuid_text(topic_id or b'')};"

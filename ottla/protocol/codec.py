@@ -116,7 +116,7 @@ def response_parts(codec: Api, version: int, correlation_id: int, message: Any) 
 
 
 def counted_bytes(codec: Api, version: int, message: Any) -> int:
-    """The size of a response that Kafka counts for quotas: that of the body, and four bytes for the frame's size."""
+    """The bytes of a response that Kafka counts for quotas: its body, and four bytes for the frame's size."""
     parts: list[Buffer] = []
     codec.encode_response(parts.append, message, version)
     return _SIZE.size + sum(map(len, parts))

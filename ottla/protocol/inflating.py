@@ -43,7 +43,7 @@ _XERIAL_MAGIC_NUMBER = int.from_bytes(_XERIAL_MAGIC[:4], "big", signed=True)
 """The first four bytes of xerial's header, read as the size of a block."""
 _XERIAL_HEADER_BYTES = 16
 _XERIAL_LEAST_VERSION = 1
-"""The lowest version that a header after the first header may have."""
+"""The lowest allowed version in a xerial header after the first header."""
 _BLOCK = Struct(">i")
 
 

@@ -349,7 +349,7 @@ def build_marker(marker: EndTxnMarker, timestamp_ms: int) -> bytearray:
 
 @lru_cache(maxsize=16)
 def _marker_batch(marker: EndTxnMarker, timestamp_ms: int) -> bytes:
-    """The batch without offset and leader epoch, which is the same in all partitions of a transaction."""
+    """A marker's batch before its offset and leader epoch are set: the same in all partitions of a transaction."""
     control = ControlType.COMMIT if marker.commit else ControlType.ABORT
     record = _MARKER_RECORD_HEAD + _CONTROL_KEY.pack(0, control) + b"\x0c" + _MARKER_VALUE.pack(0, marker.coordinator_epoch) + b"\0"
     attributes = TRANSACTIONAL_BIT | CONTROL_BIT

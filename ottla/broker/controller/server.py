@@ -35,7 +35,7 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.storage.filesystem import Damaged, described
 
 KRAFT_VERSION = "kraft.version"
-"""The feature that Kafka stores in control records of the log, and not among the other feature levels."""
+"""The feature whose level Kafka keeps in control records of the log."""
 
 log = structlog.get_logger("controller")
 

@@ -131,7 +131,7 @@ class Completions:
                     runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
                 return
             except KafkaError as error:
-                # A lack of in-sync replicas is temporary, so it is logged as a warning; failures of the log are logged as errors.
+                # A lack of in-sync replicas is temporary, so it is only a warning; failures of the log are errors.
                 level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
                 reason = error.code.name
                 self._errors.failed("completion_delayed", reason, level=level, transactional_id=transactional_id, error=str(error))

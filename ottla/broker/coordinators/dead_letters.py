@@ -49,7 +49,7 @@ DeadLetter: TypeAlias = tuple[bytes | None, bytes | None, list[tuple[str, bytes 
 
 
 class DeadLetterTopics:
-    """Writes dead letters in steps. Copying originals takes memory for inflating from the same budget as Produce requests."""
+    """Writes dead letters in steps. Copying records takes memory from the decompression budget of Produce requests."""
 
     def __init__(self, kernel: Kernel, cluster: ClusterCommands, partitions: Partitions, inflating: InflatingMemory) -> None:
         self._env = kernel.env
@@ -227,7 +227,7 @@ class _Writing:
         letters = (self._letter(offset, self._copies.get(offset)) for offset in range(first_offset, end_offset))
         batch, count = build_batch_within(letters, now_ms, min(most_bytes, APPENDED_BYTES))
         if len(batch) > most_bytes:
-            # The topic would refuse even a batch with the first dead letter alone, so write it without the copy.
+            # The topic would refuse even a batch with the first dead letter alone, so write that dead letter without its copy.
             self._copies.pop(first_offset, None)
             batch, count = build_batch_within([self._letter(first_offset, None)], now_ms, most_bytes)
         if config.is_compacted and not all(self._has_key(offset) for offset in range(first_offset, first_offset + count)):

@@ -83,8 +83,7 @@ class _PendingMarkers:
 
 
 class _Sending(msgspec.Struct, kw_only=True):
-    """The number of a transaction's marker requests without a response (``under_way``). When it is 0, the ``waiting`` functions are
-    called."""
+    """``under_way``: number of a transaction's marker requests without a response. At 0 the ``waiting`` functions are called."""
 
     under_way: int = 0
     waiting: list[Callable[[], None]] = []

@@ -330,7 +330,7 @@ class Transactions:
             self._check_decision(shard, transactional_id, result)
             runtime.execute(result)
         except KafkaError as error:
-            # A lack of in-sync replicas is temporary, so it is logged as a warning; failures of the log are logged as errors.
+            # A lack of in-sync replicas is temporary, so it is only a warning; failures of the log are errors.
             level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
             reason = error.code.name
             self._errors.failed(

@@ -105,7 +105,8 @@ def _keys(acl: AclBinding) -> list[PartKey]:
     try:
         principal = KafkaPrincipal.parse(acl.principal)
     except ValueError:
-        # Kafka before 4.0 stored an ACL with a malformed principal, and could then not check anything. It applies to no principal.
+        # Kafka before 4.0 stored an ACL with a malformed principal, and could then check no permission. Here the ACL applies to no
+        # principal.
         return []
     operations = granted_operations(acl.operation, acl.permission)
     return [(acl.resource_type, principal, operation) for operation in operations]

@@ -51,7 +51,7 @@ def _is_in_range(pattern: str, host: str) -> bool:
         address = _ipv6(host) if is_ipv6 else _ipv4(host)
     except ValueError:
         return False
-    # SubnetUtils regards 0.0.0.0 as part of no range.
+    # As in Kafka (SubnetUtils), no range contains 0.0.0.0.
     return first <= address <= last and (is_ipv6 or address != 0)
 
 

@@ -65,7 +65,7 @@ class StandardAuthorizer:
         self._super_users = super_users
         self._default = _DEFAULT_ALLOW if allows_without_acl else _DEFAULT_DENY
         self._decisions: dict[tuple[KafkaPrincipal, str, AclOperation, ResourceType, str], Decision] = {}
-        """Earlier decisions, which are valid until an ACL changes: clients ask for the same few resources again and again."""
+        """Earlier decisions, which are valid until an ACL changes: clients use the same few resources again and again."""
         self._changes = index.changes
 
     def decide(

@@ -33,7 +33,7 @@ class PlainExchange:
         self.expires_ms: int | None = None
 
     def respond(self, token: bytes, now_ms: int) -> bytes:
-        # As in Kafka, malformed UTF-8 becomes replacement characters, and an error message counts at most four parts.
+        # As in Kafka, malformed UTF-8 becomes replacement characters, and the error message counts at most four parts of the token.
         parts = token.decode(errors="replace").split("\0", 3)
         if len(parts) != 3:
             raise SaslRefused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")

@@ -28,7 +28,7 @@ class KeyStoreError(ValueError):
 
 
 class KeyMaterial(msgspec.Struct, frozen=True):
-    """The private key and the certificate chain of a server in PEM, and the password of the key; None for a plain key."""
+    """The private key and the certificate chain of a server in PEM, and the password of the key; None for an unencrypted key."""
 
     chain: bytes
     key: bytes
@@ -73,7 +73,7 @@ def certificates_of_pem(text: bytes) -> bytes:
 def from_store(data: bytes, path: str, password: str, secret: bytes | None) -> KeyMaterial:
     """The key and the certificates in a PKCS12 file. Raises `KeyStoreError`.
 
-    ``secret`` encrypts the key in the result, so that it is never written anywhere without a password; None for a plain key.
+    ``secret`` encrypts the key in the result, so that it is never written anywhere without a password; None for an unencrypted key.
     """
     _check_pkcs12(data, path)
     pkcs12, serialization = _cryptography()

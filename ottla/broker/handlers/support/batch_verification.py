@@ -81,7 +81,7 @@ class BatchVerification(msgspec.Struct, kw_only=True):
                     if producer == identity and not _is_open(partition, header):
                         partitions[partition.log.topic, partition.log.partition] = None
                 except KafkaError:
-                    # Skip the batch: its append will raise the same error.
+                    # Skip the batch, because its append will raise this `KafkaError` again.
                     continue
         if identity is None or not partitions:
             return

@@ -68,7 +68,7 @@ def take(
             raise
         shared.partition.move_log_start(shared.source.log.log_start_offset)
         return NOTHING
-    # Records above this offset cannot be acquired, because the lock limit is reached first. Their batches need not be parsed.
+    # Records above ``most_offset`` cannot be acquired, because the lock limit is reached first. Their batches need not be parsed.
     most_offset = max(shared.partition.end_offset, fetch_offset) + shared.partition.config.max_record_locks
     fetched, positions = _batches_and_positions(piece.data, most_offset)
     request = AcquireRequest(
