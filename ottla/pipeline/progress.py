@@ -75,7 +75,6 @@ class Reports:
         last = query.lastProgress
         if last is None or last.batchId <= self._told:
             return ()
-        # Between batches Spark reports progress under the number of the next batch.
         is_only_one = last.batchId in self._reports and not self._is_due(last.batchId - 1)
         return (last,) if is_only_one else query.recentProgress
 

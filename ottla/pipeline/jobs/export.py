@@ -195,11 +195,10 @@ def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, 
 
 
 class _Noted:
-    """Commits the progress of an export to a group. A group with higher offsets than the export's plans belongs to another export,
-    or the plans were lost."""
+    """Commits the progress of an export to a group. Raises `PipelineError` for a group with higher offsets than the plans: it
+    belongs to another export, or plans were lost."""
 
     def __init__(self, options: ExportOptions, planned_ends: dict[int, int]) -> None:
-        """Raise `PipelineError` for a group with higher offsets than the plans."""
         self._options = options
         self._ends: dict[str, int] = {}
         if options.group is None:

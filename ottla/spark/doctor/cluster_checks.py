@@ -1,4 +1,4 @@
-"""Checks of the cluster that a stream will write to: versions, rights, topics, timeouts, clocks. The checks change nothing."""
+"""Checks of the cluster that a stream will write to: versions, rights, topics, timeouts, clocks."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class _Failure(msgspec.Struct, frozen=True):
 
 
 class ProcessNotes:
-    """The state that all sinks of this process share. `writing` uses a lock, because each stream has its own thread."""
+    """The state of all sinks of this process. `writing` uses a lock, because each stream has its own thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -143,7 +143,7 @@ class Directory:
 
     @staticmethod
     def _repeated(read: Callable[[], T]) -> T:
-        """Repeat ``read`` while files disappear or seem damaged, because a broker may be replacing them. Raises `PipelineError` or
+        """Repeat ``read`` while files disappear or seem damaged, as when a broker replaces them. Raises `PipelineError` or
         `DamagedBatch` after `ATTEMPTS` calls."""
         for _ in range(ATTEMPTS - 1):
             try:

@@ -125,7 +125,7 @@ class Sender:
             del self._in_flight[node]
 
     def _note(self, where: TopicPartition, answer: object, flight: _InFlight) -> None:
-        """Handle the response for a batch. The batch stays in doubt unless the response says that it is in the log."""
+        """A batch stays in doubt unless the response says that it is in the log."""
         code = getattr(answer, "error_code", Code.UNKNOWN_SERVER_ERROR)
         batch = flight.batches.get(where)
         if batch is None:

@@ -1,5 +1,5 @@
-"""Checks options of Kafka's producer and of Spark's Kafka sink that this sink does not need: accepts some values, and gives a
-reason for refusing others.
+"""Checks options of Kafka's producer and of Spark's Kafka sink that this sink does not need: accepts some values, and refuses
+others.
 
 Users move a stream from ``format("kafka")`` with the options that it has. A value that the sink fulfils anyway is accepted. A value
 that would break exactly-once, or that names a Java class, is refused with the reason. Each accepted option without effect is named

@@ -209,7 +209,7 @@ class SequenceServer:
                 self._turns.lose()
 
     def _serve(self, client: socket.socket) -> None:
-        """Serve a task. If it disconnects while it has partitions, it may have written to them, so all other tasks must fail."""
+        """If the task disconnects while it has partitions, it may have written to them, so all other tasks must fail."""
         taken: dict[TopicPartition, int] = {}
         try:
             # Ignore clients without the key and broken connections.

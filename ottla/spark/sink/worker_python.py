@@ -76,7 +76,7 @@ def _asker(requirements: Iterable[str]) -> Callable[[int], str]:
 
 
 def _explained(error: Exception) -> PipelineError:
-    """Return the error for workers that cannot run Python functions of the driver."""
+    """Return the error for workers that cannot run Python."""
     text, mine = str(error), ".".join(map(str, sys.version_info[:2]))
     advice = f"start the session with {VARIABLE} set to a Python {mine} that has {', '.join(REQUIREMENTS)}"
     if any(word in text for word in _OTHER_VERSION):
