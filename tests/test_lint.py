@@ -105,7 +105,7 @@ def modules_imported(path: Path, modules: set[str]) -> set[str]:
     return names & modules
 
 
-def test_imports_have_no_cycles() -> None:
+def test_imports_between_modules_have_no_cycles() -> None:
     paths = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in sources("ottla")}
     graph = {name: modules_imported(path, set(paths)) - {name} for name, path in paths.items()}
     TopologicalSorter(graph).prepare()
@@ -219,7 +219,7 @@ def test_struct_built_by_position_is_detected(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", LINKS)
-def test_top_level_links_name_the_packages(name: str) -> None:
+def test_symbolic_links_of_the_checkout_point_to_the_packages(name: str) -> None:
     assert (ROOT / name).readlink() == Path("ottla") / name
 
 

@@ -43,13 +43,13 @@ CLAIMS = [
 
 
 @pytest.mark.parametrize(("pattern", "number", "pages"), CLAIMS, ids=[pattern for pattern, _, _ in CLAIMS])
-def test_figures_are_equal_on_every_documentation_page(pattern: str, number: int, pages: tuple[str, ...]) -> None:
+def test_figure_is_equal_on_every_documentation_page_that_quotes_it(pattern: str, number: int, pages: tuple[str, ...]) -> None:
     numbers_by_page = {name: {int(digits.replace(",", "")) for digits in re.findall(pattern, text)} for name, text in PAGES.items()}
     assert all(numbers_by_page[name] for name in pages), "a page words it differently now"
     assert all(numbers <= {number} for numbers in numbers_by_page.values()), numbers_by_page
 
 
-def test_limits_page_has_the_defaults() -> None:
+def test_limits_page_lists_the_default_of_each_setting() -> None:
     config = BrokerConfig({})
     rows = re.findall(r"^\| ((?:`[\w.]+`(?:, )?)+) \| ([\d,]+(?: \w+)?(?:, [\d,]+ \w+)*) \|", PAGES["docs/limits.md"], re.MULTILINE)
     limits = {}
@@ -61,7 +61,7 @@ def test_limits_page_has_the_defaults() -> None:
     assert limits == {name: config.value(name) for name in limits}
 
 
-def test_versions_are_equal_in_all_files() -> None:
+def test_ottla_version_is_equal_in_all_files() -> None:
     oldest = PROJECT["requires-python"].removeprefix(">=")
     tested = re.findall(
         r'"(3\.\d+)"', re.findall(r"^\s+python: \[.*$", (ROOT / ".github/workflows/tests.yml").read_text(), re.MULTILINE)[0]

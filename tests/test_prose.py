@@ -91,7 +91,7 @@ def test_text_of_code_uses_words_of_the_field(word: str, instead: str) -> None:
 
 
 @pytest.mark.parametrize(("word", "instead"), WORDS.items(), ids=WORDS.values())
-def test_pages_use_words_of_the_field(word: str, instead: str) -> None:
+def test_documentation_pages_use_words_of_the_field(word: str, instead: str) -> None:
     pattern = re.compile(rf"\b{word}\b", re.IGNORECASE)
     found = [
         Text(f"{path.relative_to(ROOT)}:{number}", line)

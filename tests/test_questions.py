@@ -14,7 +14,7 @@ NO_GROUP = KafkaAnswered("unknown group 'billing'", Code.GROUP_ID_NOT_FOUND)
 @pytest.mark.parametrize(
     "code", [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.GROUP_ID_NOT_FOUND, Code.TRANSACTIONAL_ID_NOT_FOUND], ids=lambda code: code.name
 )
-def test_wait_repeats_its_request_until_the_value_arrives(code: Code) -> None:
+def test_wait_for_repeats_its_request_until_the_value_arrives(code: Code) -> None:
     answers: list[KafkaAnswered | dict[str, int]] = [{"orders": 0}, {}, KafkaAnswered("there is none", code)]
 
     def condition() -> dict[str, int]:
@@ -26,7 +26,7 @@ def test_wait_repeats_its_request_until_the_value_arrives(code: Code) -> None:
     assert wait_for(condition, 60) == {"orders": 0}
 
 
-def test_timeout_error_names_the_missing_value() -> None:
+def test_timeout_error_of_wait_for_names_the_missing_value() -> None:
     def condition() -> None:
         raise NO_GROUP
 
@@ -38,7 +38,7 @@ def test_timeout_error_names_the_missing_value() -> None:
 @pytest.mark.parametrize(
     "error", [Unreachable("nobody"), KafkaAnswered("reading", Code.TOPIC_AUTHORIZATION_FAILED), AssertionError("told")], ids=repr
 )
-def test_wait_ends_with_a_non_retriable_error(error: Exception) -> None:
+def test_wait_for_raises_a_non_retriable_error_at_once(error: Exception) -> None:
     def condition() -> None:
         raise error
 

@@ -13,6 +13,6 @@ MAX_COUNT = 2
 """Highest number of times that a test may have been unstable. A third time is not considered a coincidence."""
 
 
-def test_no_test_was_unstable_three_times() -> None:
+def test_recorded_unstable_tests_failed_less_than_three_times_each() -> None:
     counts: dict[str, int] = json.loads(UNSTABLE.read_text())
     assert not {test: count for test, count in counts.items() if count > MAX_COUNT}

@@ -30,18 +30,18 @@ def fs() -> MemoryFilesystem:
     return fs
 
 
-def test_each_port_is_chosen_for_one_node(fs: MemoryFilesystem) -> None:
+def test_each_chosen_port_is_used_by_one_node_of_the_cluster(fs: MemoryFilesystem) -> None:
     assert chosen(kept(fs, 40_000, 40_000, 40_001, 40_000, 40_001, 40_002)) == [40_000, 40_001, 40_002]
 
 
-def test_next_start_uses_the_same_ports(fs: MemoryFilesystem) -> None:
+def test_cluster_uses_the_same_ports_at_its_next_start(fs: MemoryFilesystem) -> None:
     first = kept(fs, 40_000, 40_001, 40_002)
     ports = chosen(first)
     first.save()
     assert chosen(kept(fs)) == ports
 
 
-def test_busy_port_is_replaced_and_other_ports_are_kept(fs: MemoryFilesystem) -> None:
+def test_stored_port_that_is_busy_is_replaced_and_other_ports_are_kept(fs: MemoryFilesystem) -> None:
     first = kept(fs, 40_000, 40_001, 40_002)
     chosen(first)
     first.save()
@@ -49,12 +49,12 @@ def test_busy_port_is_replaced_and_other_ports_are_kept(fs: MemoryFilesystem) ->
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"controller": "x", "broker-1": -1, "broker-2": 70000}', b"[" * 100_000])
-def test_damaged_ports_file_is_replaced_with_new_ports(fs: MemoryFilesystem, content: bytes) -> None:
+def test_damaged_file_of_cluster_ports_is_replaced_with_new_ports(fs: MemoryFilesystem, content: bytes) -> None:
     fs.write_file(f"{DATA}/{PORTS_FILE}", content)
     assert chosen(kept(fs, 1, 2, 3)) == [1, 2, 3]
 
 
-def test_ports_of_absent_brokers_are_kept(fs: MemoryFilesystem) -> None:
+def test_ports_of_brokers_absent_in_one_start_are_kept(fs: MemoryFilesystem) -> None:
     first = kept(fs, 40_000, 40_001, 40_002)
     chosen(first)
     first.save()

@@ -84,7 +84,7 @@ def pids(ready: Any) -> list[int]:
     return [ready["controller"]["pid"], *(broker["pid"] for broker in ready["brokers"].values())]
 
 
-def test_controller_starts_first_and_stops_last(program: Program) -> None:
+def test_controller_process_of_a_cluster_starts_first_and_stops_last(program: Program) -> None:
     started = [program.next() for _ in range(3)]
     assert [said["event"] for said in started] == ["started"] * 3
     assert started[0]["name"] == "controller"
@@ -97,7 +97,7 @@ def test_controller_starts_first_and_stops_last(program: Program) -> None:
     assert sorted(errors.splitlines()[:-1]) == ["stopped broker-1", "stopped broker-2"]
 
 
-def test_stdin_command_restarts_a_killed_broker(program: Program) -> None:
+def test_node_id_on_stdin_of_the_cluster_process_restarts_a_killed_broker(program: Program) -> None:
     ready = program.until("ready")
     program.say("1")
     assert program.next()["event"] == "refused", "a node that is running is not restarted"
@@ -112,7 +112,7 @@ def test_stdin_command_restarts_a_killed_broker(program: Program) -> None:
     assert started["pid"] != ready["brokers"]["1"]["pid"]
 
 
-def test_sigterm_to_the_parent_stops_a_paused_broker(program: Program) -> None:
+def test_sigterm_to_the_cluster_process_stops_a_paused_broker(program: Program) -> None:
     ready = program.until("ready")
     os.kill(ready["brokers"]["2"]["pid"], signal.SIGSTOP)
     program.process.send_signal(signal.SIGTERM)
@@ -131,7 +131,7 @@ def test_failed_broker_start_stops_the_cluster(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_child_processes_end_with_the_parent(program: Program, number: int) -> None:
+def test_broker_processes_end_with_the_cluster_process(program: Program, number: int) -> None:
     children = pids(program.until("ready"))
     program.process.send_signal(number)
     program.end()
@@ -141,7 +141,7 @@ def test_child_processes_end_with_the_parent(program: Program, number: int) -> N
         time.sleep(0.02)
 
 
-def test_parent_stops_when_its_stdin_is_closed(program: Program) -> None:
+def test_cluster_process_stops_when_its_stdin_is_closed(program: Program) -> None:
     program.until("ready")
     assert program.process.stdin is not None
     program.process.stdin.close()
@@ -154,14 +154,14 @@ def kill_all(ready: Any) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def test_parent_fails_when_all_nodes_ended(alone: Program) -> None:
+def test_cluster_process_fails_when_all_nodes_ended(alone: Program) -> None:
     kill_all(alone.until("ready"))
     code, errors = alone.end()
     assert code == 1
     assert "all nodes of the cluster have ended" in errors
 
 
-def test_nodes_restart_automatically_when_configured(tmp_path: Path) -> None:
+def test_cluster_nodes_restart_automatically_when_configured(tmp_path: Path) -> None:
     for program in running(Program(tmp_path, "", "alone", "restart")):
         ready = program.until("ready")
         kill_all(ready)
@@ -172,7 +172,7 @@ def test_nodes_restart_automatically_when_configured(tmp_path: Path) -> None:
         assert not set(started.values()) & set(pids(ready))
 
 
-def test_socket_command_restarts_a_killed_or_running_node(alone: Program) -> None:
+def test_restart_command_on_the_cluster_socket_restarts_a_killed_or_running_node(alone: Program) -> None:
     ready = alone.until("ready")
     os.kill(ready["brokers"]["2"]["pid"], signal.SIGKILL)
     alone.until("ended")
@@ -183,7 +183,7 @@ def test_socket_command_restarts_a_killed_or_running_node(alone: Program) -> Non
     assert command(str(alone.data_dir), "restart controller", PATIENCE_S)["event"] == "started"
 
 
-def test_reason_of_a_failed_restart_is_passed_on(tmp_path: Path) -> None:
+def test_response_to_a_restart_command_has_the_reason_of_a_failed_start(tmp_path: Path) -> None:
     for program in running(Program(tmp_path, "fail-later", "alone")):
         ready = program.until("ready")
         refused = command(str(tmp_path), "restart 2", PATIENCE_S)
@@ -215,13 +215,13 @@ def test_broker_restarts_while_the_restart_of_the_controller_is_scheduled(tmp_pa
 
 
 @pytest.mark.parametrize("line", ["restart 7", "restart", "stop 1", "\xff"])
-def test_unknown_socket_command_is_refused(alone: Program, line: str) -> None:
+def test_unknown_command_on_the_cluster_socket_is_refused(alone: Program, line: str) -> None:
     alone.until("ready")
     refused = command(str(alone.data_dir), line, PATIENCE_S)
     assert refused["event"] == "refused" and "its nodes are controller, broker-1, broker-2" in refused["reason"]
 
 
-def test_socket_is_private_and_limits_line_length(alone: Program) -> None:
+def test_cluster_socket_has_mode_600_and_limits_line_length_and_clients(alone: Program) -> None:
     alone.until("ready")
     assert stat.S_IMODE((alone.data_dir / SOCKET_FILE).stat().st_mode) == 0o600
     with pytest.raises(ConnectionError):
@@ -236,7 +236,7 @@ def test_socket_is_private_and_limits_line_length(alone: Program) -> None:
             client.close()
 
 
-def test_socket_is_removed_with_the_parent(alone: Program) -> None:
+def test_cluster_socket_is_removed_when_the_cluster_stops(alone: Program) -> None:
     alone.until("ready")
     alone.process.terminate()
     assert alone.end()[0] == 0

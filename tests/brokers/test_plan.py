@@ -24,7 +24,7 @@ def planned(broker_count: int = 3, **given: Any) -> list[PlannedNode]:
     return plan(BrokerConfig(settings), broker_count, lambda name, host: next(ports))
 
 
-def test_controller_and_brokers_get_consecutive_ports() -> None:
+def test_nodes_of_a_cluster_get_consecutive_ports() -> None:
     controller, *brokers = planned()
     assert (controller.name, controller.node_id, controller.is_controller) == ("controller", CONTROLLER_ID, True)
     assert controller.config.settings.listeners == ("CONTROLLER://127.0.0.1:40000",)
@@ -43,7 +43,7 @@ PROTOCOLS = "SASL_SSL:SASL_SSL,CONTROLLER:SASL_SSL"
 
 
 @pytest.mark.parametrize("key", ["inter.broker.listener.name", "security.inter.broker.protocol"])
-def test_brokers_may_use_the_secured_listener_for_each_other(key: str) -> None:
+def test_inter_broker_listener_of_a_cluster_may_be_the_secured_listener(key: str) -> None:
     """With either of these two settings, connections to nodes are authenticated, and User:ANONYMOUS need not be a super user."""
     given = {**SECURED, key: "sasl_ssl" if key.startswith("inter") else "SASL_SSL", "listener.security.protocol.map": PROTOCOLS}
     controller, *brokers = planned(**given)
@@ -62,7 +62,7 @@ def test_brokers_may_use_the_secured_listener_for_each_other(key: str) -> None:
         ({"security.inter.broker.protocol": "SSL"}, "security.inter.broker.protocol: SSL is not the listener"),
     ],
 )
-def test_nodes_that_would_be_denied_are_refused(given: dict[str, str], says: str) -> None:
+def test_cluster_whose_acls_would_deny_its_own_nodes_is_refused(given: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         planned(**{**SECURED, "listener.security.protocol.map": "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT", **given})
 
@@ -77,12 +77,12 @@ def test_advertised_listeners_get_consecutive_ports() -> None:
     ]
 
 
-def test_port_0_gives_every_node_a_free_port() -> None:
+def test_listener_port_0_gives_every_cluster_node_a_free_port() -> None:
     _, *brokers = planned(listeners="PLAINTEXT://127.0.0.1:0")
     assert [broker.config.settings.listeners[0][-5:] for broker in brokers] == ["40001", "40002", "40003"]
 
 
-def test_controller_port_can_be_configured() -> None:
+def test_controller_port_of_a_cluster_can_be_configured() -> None:
     config = BrokerConfig({"log.dirs": DATA, "listeners": "PLAINTEXT://127.0.0.1:9092"})
     controller, *brokers = plan(config, 2, lambda name, host: 0, controller_port=9_000)
     assert controller.config.settings.listeners == ("CONTROLLER://127.0.0.1:9000",)
@@ -91,7 +91,7 @@ def test_controller_port_can_be_configured() -> None:
         plan(config, 2, lambda name, host: 0, controller_port=9_093)
 
 
-def test_secured_clients_have_a_listener_of_their_own() -> None:
+def test_cluster_with_secured_clients_has_a_separate_listener_for_brokers() -> None:
     controller, *brokers = planned(listeners="SASL_SSL://127.0.0.1:9092")
     assert [broker.config.given["listeners"] for broker in brokers] == [
         f"SASL_SSL://127.0.0.1:{port},PLAINTEXT://127.0.0.1:0" for port in (9092, 9093, 9094)
@@ -121,14 +121,14 @@ def test_broker_rack_is_common_or_one_per_broker() -> None:
 
 
 @pytest.mark.parametrize(("broker_count", "factor", "in_sync"), [(1, "1", "1"), (2, "2", "2"), (3, "3", "2"), (5, "3", "2")])
-def test_internal_topics_have_kafkas_replication_factors(broker_count: int, factor: str, in_sync: str) -> None:
+def test_internal_topics_of_a_cluster_have_kafkas_replication_factors(broker_count: int, factor: str, in_sync: str) -> None:
     config = planned(broker_count)[1].config
     assert config.text("offsets.topic.replication.factor") == factor
     assert config.text("transaction.state.log.replication.factor") == factor
     assert config.text("transaction.state.log.min.isr") == in_sync
 
 
-def test_explicit_settings_apply_to_all_nodes() -> None:
+def test_explicit_settings_apply_to_all_nodes_of_a_cluster() -> None:
     nodes = planned(**{"num.partitions": "7", "offsets.topic.replication.factor": "1"})
     assert {node.config.settings.num_partitions for node in nodes} == {7}
     assert {node.config.text("offsets.topic.replication.factor") for node in nodes} == {"1"}
@@ -160,7 +160,7 @@ def ids() -> Any:
     return lambda: next(numbers).to_bytes(16, "big")
 
 
-def test_directories_are_created_with_one_cluster_id() -> None:
+def test_data_directories_of_all_nodes_get_the_same_cluster_id() -> None:
     fs, nodes = MemoryFilesystem(), planned()
     cluster_id = prepare(fs, DATA, nodes, ids())
     identities = [read_identity(fs, node.directory) for node in nodes]
@@ -179,7 +179,7 @@ def test_single_broker_refuses_the_directory_of_a_cluster() -> None:
     LogDirectory(fs, f"{DATA}/broker-1").acquire()
 
 
-def test_directories_of_a_single_broker_or_another_cluster_are_refused() -> None:
+def test_cluster_refuses_directories_of_a_single_broker_or_another_cluster() -> None:
     fs, nodes = MemoryFilesystem(), planned()
     fs.make_dir(DATA)
     fs.write_file(f"{DATA}/meta.properties", b"cluster.id=a\nnode.id=1\n")

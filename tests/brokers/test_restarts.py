@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.brokers.restarts import LONGEST_DELAY_S, STEADY_S, Restarts
 
 
-def test_restart_delay_doubles_up_to_a_minute() -> None:
+def test_restart_delay_of_a_crashing_node_doubles_up_to_a_minute() -> None:
     restarts, now_s, delays = Restarts(), 0.0, list[float]()
     for _ in range(9):
         restarts.started(1, now_s)
@@ -23,7 +23,7 @@ def test_node_that_ran_long_is_restarted_after_the_first_delay() -> None:
     assert restarts.ended(1, 10 + STEADY_S) == 1
 
 
-def test_ended_node_is_due_for_restart_once() -> None:
+def test_ended_node_is_scheduled_for_restart_once() -> None:
     restarts = Restarts()
     restarts.started(1, 0)
     restarts.started(2, 0)

@@ -62,12 +62,12 @@ def broker_and_init(file: str) -> tuple[Service, Service]:
     return broker, init
 
 
-def test_every_compose_file_is_expected() -> None:
+def test_expected_results_list_every_compose_file() -> None:
     assert {path.name for path in FILES.iterdir()} == {expected.file for expected in EXPECTED}
 
 
 @compose_files
-def test_environment_of_the_compose_file_is_accepted(expected: Expected) -> None:
+def test_image_accepts_the_environment_of_each_compose_file(expected: Expected) -> None:
     broker, _ = broker_and_init(expected.file)
     serving = prepared(broker.environment, {})
     config, ignored = load(None, serving, [], {})
@@ -77,7 +77,7 @@ def test_environment_of_the_compose_file_is_accepted(expected: Expected) -> None
 
 @pytest.mark.wire
 @compose_files
-def test_compose_file_works_unchanged(started: Started, tmp_path: Path, expected: Expected) -> None:
+def test_client_reaches_the_broker_of_each_unchanged_compose_file(started: Started, tmp_path: Path, expected: Expected) -> None:
     broker, init = broker_and_init(expected.file)
     volumes = {path: tmp_path / name for path, name in broker.volumes.items()}
     container = started(environment=broker.environment, names=(broker.name,), volumes=volumes)
@@ -112,7 +112,7 @@ def wait_until_healthy(container: Container, service: Service) -> None:
 
 
 @pytest.mark.wire
-def test_health_check_fails_once_the_broker_is_stopped(started: Started) -> None:
+def test_compose_health_check_fails_once_the_broker_is_stopped(started: Started) -> None:
     """Process 1 is a shell here, so that the container outlives the broker."""
     container = started(command=["sh", "-c", "/etc/kafka/docker/run & wait $!; echo stopped; sleep 100"])
     container.wait_for("Kafka Server started")
@@ -124,7 +124,7 @@ def test_health_check_fails_once_the_broker_is_stopped(started: Started) -> None
 
 
 @pytest.mark.wire
-def test_volume_without_write_permission_is_not_used(started: Started, tmp_path: Path) -> None:
+def test_compose_volume_without_write_permission_is_not_used(started: Started, tmp_path: Path) -> None:
     """A directory of the machine that is mounted keeps its owner; here this is root."""
     volume = tmp_path / "of-root"
     volume.mkdir(mode=0o755)

@@ -20,7 +20,7 @@ from ottla.storage.log_dir import LOCK_FILE
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 
 
-def test_empty_environment_serves_on_the_published_port() -> None:
+def test_image_with_an_empty_environment_serves_on_the_published_port() -> None:
     assert prepared({}, {}) == {
         "KAFKA_LISTENERS": "PLAINTEXT://0.0.0.0:9092",
         "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092",
@@ -35,11 +35,11 @@ def test_empty_environment_serves_on_the_published_port() -> None:
         ("IN://broker:9092,OUT://[::1]:9094", "IN://0.0.0.0:9092,OUT://[::]:9094"),
     ],
 )
-def test_listeners_are_derived_from_advertised_listeners(advertised: str, listeners: str) -> None:
+def test_image_derives_listeners_from_advertised_listeners(advertised: str, listeners: str) -> None:
     assert prepared({"KAFKA_ADVERTISED_LISTENERS": advertised}, {})["KAFKA_LISTENERS"] == listeners
 
 
-def test_schema_registry_listens_on_the_published_port() -> None:
+def test_schema_registry_of_the_image_listens_on_the_published_port() -> None:
     given = {"KAFKA_OTTLA_SCHEMA_REGISTRY_PORT": "8081"}
     assert prepared(given, {})["KAFKA_OTTLA_SCHEMA_REGISTRY_HOST"] == "0.0.0.0"
     own = given | {"KAFKA_OTTLA_SCHEMA_REGISTRY_HOST": "127.0.0.1"}
@@ -47,27 +47,29 @@ def test_schema_registry_listens_on_the_published_port() -> None:
     assert load(None, prepared(given, {}), [], {})[0].settings.ottla_schema_registry_port == 8081
 
 
-def test_configured_listeners_add_no_default_advertised_listeners() -> None:
+def test_image_adds_no_default_advertised_listeners_to_configured_listeners() -> None:
     """The names and ports of the configured listeners may differ from those of the default advertised listeners."""
     assert prepared({"KAFKA_LISTENERS": "IN://:1"}, {}) == {"KAFKA_LISTENERS": "IN://:1", "KAFKA_LOG_DIRS": "/data"}
 
 
-def test_empty_list_entries_are_ignored() -> None:
+def test_empty_list_entries_in_kafka_variables_are_ignored() -> None:
     environment = {"KAFKA_LISTENERS": " A://:1 ,, ", "KAFKA_ADVERTISED_LISTENERS": ""}
     assert prepared(environment, {}) == {"KAFKA_LISTENERS": "A://:1", "KAFKA_LOG_DIRS": "/data"}
 
 
-def test_mounted_file_overrides_the_defaults() -> None:
+def test_mounted_properties_file_overrides_defaults_of_the_image() -> None:
     assert prepared({}, {"listeners": "PLAINTEXT://:9094", "log.dirs": "/var/lib/kafka/data"}) == {}
 
 
-def test_controller_only_node_gets_no_default_listener(tmp_path: Path) -> None:
+def test_controller_only_node_of_the_image_gets_no_default_listener(tmp_path: Path) -> None:
     assert prepared({"KAFKA_PROCESS_ROLES": "controller"}, {}) == {"KAFKA_PROCESS_ROLES": "controller", "KAFKA_LOG_DIRS": "/data"}
     arguments, _ = launch({"KAFKA_PROCESS_ROLES": "controller", "KAFKA_LISTENERS": "CONTROLLER://:9094"}, tmp_path / "none")
     assert arguments == ["serve"]
 
 
-def test_launch_logs_kafkas_lines_and_uses_the_cluster_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_image_logs_kafkas_start_lines_and_uses_the_configured_cluster_id(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = tmp_path / "data"
     environment = {"KAFKA_LOG_DIRS": str(data), "KAFKA_BROKER_ID": "7", "CLUSTER_ID": CLUSTER_ID}
     for said in (f"is formatted for cluster {CLUSTER_ID}", f"keeps its cluster {CLUSTER_ID}"):
@@ -80,7 +82,7 @@ def test_launch_logs_kafkas_lines_and_uses_the_cluster_id(tmp_path: Path, capsys
     assert f"cluster.id={CLUSTER_ID}" in (data / "meta.properties").read_text()
 
 
-def test_launch_reads_a_mounted_file(tmp_path: Path) -> None:
+def test_image_reads_a_mounted_properties_file(tmp_path: Path) -> None:
     mounted = tmp_path / "server.properties"
     mounted.write_text("node.id=3\nlog.dirs=/nowhere\n")
     arguments, environment = launch({}, mounted)
@@ -99,7 +101,7 @@ def test_launch_reads_a_mounted_file(tmp_path: Path) -> None:
         ({"KAFKA_NUM_PARTITIONS": "many"}, "num.partitions"),
     ],
 )
-def test_failed_start_is_explained_in_one_line(
+def test_failed_start_of_the_image_is_explained_in_one_line(
     environment: dict[str, str], says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(container.os, "environ", environment)
@@ -109,7 +111,7 @@ def test_failed_start_is_explained_in_one_line(
     assert says in line
 
 
-def test_formatted_directory_starts_like_a_new_directory() -> None:
+def test_broker_on_a_formatted_directory_reports_no_crash() -> None:
     """Starting on the directory reports neither a missing checkpoint nor an earlier crash."""
     fs = MemoryFilesystem()
     config = BrokerConfig({"log.dirs": DATA_DIR})
@@ -123,7 +125,7 @@ def test_formatted_directory_starts_like_a_new_directory() -> None:
     assert identity.cluster_id == CLUSTER_ID
 
 
-def test_directory_keeps_its_cluster_id() -> None:
+def test_formatted_directory_keeps_its_cluster_id() -> None:
     fs = MemoryFilesystem()
     config = BrokerConfig({"log.dirs": DATA_DIR})
     format_directory(fs, config, CLUSTER_ID, ignore_formatted=False)
@@ -135,7 +137,7 @@ def test_directory_keeps_its_cluster_id() -> None:
     assert identity.cluster_id == CLUSTER_ID
 
 
-def test_directory_in_use_is_not_formatted() -> None:
+def test_kafka_storage_does_not_format_a_directory_in_use() -> None:
     fs = MemoryFilesystem()
     fs.make_dir(DATA_DIR)
     lock = fs.lock(f"{DATA_DIR}/{LOCK_FILE}")
@@ -145,7 +147,7 @@ def test_directory_in_use_is_not_formatted() -> None:
     assert read_identity(fs, DATA_DIR) is None
 
 
-def test_kafka_storage_accepts_the_calls_of_kafkas_image_scripts(tmp_path: Path) -> None:
+def test_kafka_storage_accepts_the_arguments_of_kafkas_image_scripts(tmp_path: Path) -> None:
     environment = {"KAFKA_LOG_DIRS": str(tmp_path / "data")}
     cluster_id = storage(["random-uuid"], environment)
     assert len(cluster_id) == 22
@@ -165,20 +167,20 @@ def test_kafka_storage_accepts_the_calls_of_kafkas_image_scripts(tmp_path: Path)
         (["format", "-t", CLUSTER_ID, "--add-scram", "SCRAM-SHA-256=[name=a,password=b]"], "create users with --user"),
     ],
 )
-def test_kafka_storage_refuses_other_calls(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kafka_storage_refuses_unsupported_arguments(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert container.main(["kafka-storage", *arguments]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("kafka-storage: " if arguments else "ottla: ")
     assert says in line
 
 
-def test_variables_of_other_image_parts_are_not_reported_as_misspelt() -> None:
+def test_variables_of_rest_proxy_and_zookeeper_are_not_reported_as_misspelt() -> None:
     assert variable_near("KAFKA_REST_BOOTSTRAP_SERVERS") is None
     assert variable_near("KAFKA_ZOOKEEPER_CONNECT") is None
     assert variable_near("KAFKA_ADVERTISED_LISTNERS") == "KAFKA_ADVERTISED_LISTENERS"
 
 
-def test_settings_are_checked_before_the_directory_is_touched(tmp_path: Path) -> None:
+def test_image_checks_settings_before_it_creates_the_data_directory(tmp_path: Path) -> None:
     environment = {"KAFKA_LOG_DIRS": str(tmp_path / "data"), "KAFKA_NODE_ID": "x", "CLUSTER_ID": CLUSTER_ID}
     with pytest.raises(ConfigError):
         launch(environment, tmp_path / "none")
@@ -199,7 +201,7 @@ def test_zookeeper_port_is_read_from_its_properties(text: str, says: int | str, 
             zookeeper_port(file)
 
 
-def test_zookeeper_start_without_a_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_zookeeper_start_without_a_properties_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert container.main(["zookeeper-server-start", str(tmp_path / "none")]) == 1
     assert container.main(["zookeeper-server-start"]) == 1
     first, second = capsys.readouterr().err.splitlines()
@@ -241,7 +243,7 @@ def test_environment_of_other_kafka_images_configures_the_broker(prefix: str, ow
     assert serving["CLUSTER_ID"] == CLUSTER_ID
 
 
-def test_misspelt_variable_is_reported_as_written() -> None:
+def test_misspelt_environment_variable_is_reported_as_written() -> None:
     _, ignored = load(None, {"KAFKA_CFG_LISTNERS": "PLAINTEXT://:9092"}, [], {})
     assert ignored == ["KAFKA_CFG_LISTNERS"]
     assert variable_near("KAFKA_CFG_LISTNERS") == "KAFKA_CFG_LISTENERS"

@@ -33,7 +33,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return call
 
 
-def test_every_tool_has_the_paths_of_the_three_images(tmp_path: Path) -> None:
+def test_kafka_tools_of_the_image_have_the_paths_of_the_three_kafka_images(tmp_path: Path) -> None:
     create_links(tmp_path)
     for path in (
         "/usr/bin/kafka-topics",
@@ -51,7 +51,7 @@ def test_every_tool_has_the_paths_of_the_three_images(tmp_path: Path) -> None:
     assert script.stat().st_mode & 0o111
 
 
-def test_replacements_are_commands_of_ottla() -> None:
+def test_commands_suggested_by_unsupported_kafka_tools_exist_in_ottla() -> None:
     for tool, instead in INSTEAD.items():
         found = re.match(r"ottla ([a-z]+)", instead)
         assert found is None or found[1] in COMMANDS, tool
@@ -78,7 +78,7 @@ def test_replacements_are_commands_of_ottla() -> None:
         ("nc -z localhost port", "'port' is not a port"),
     ],
 )
-def test_other_calls_fail_with_one_line_that_names_the_command(
+def test_kafka_tool_with_unsupported_options_names_the_ottla_command(
     run: Run, call: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ottla.container.ports.NETCATS", ())
@@ -88,7 +88,7 @@ def test_other_calls_fail_with_one_line_that_names_the_command(
     assert line.startswith(f"{name.removesuffix('.sh')}: ") and says in line
 
 
-def test_unreachable_broker_fails_with_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kafka_tool_reports_an_unreachable_broker_in_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_tools, "TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as reserved:
         port = str(reserved.getsockname()[1])
@@ -99,7 +99,7 @@ def test_unreachable_broker_fails_with_one_line(run: Run, monkeypatch: pytest.Mo
 
 
 @pytest.mark.wire
-def test_tools_print_what_kafkas_tools_print(run: Run, tmp_path: Path) -> None:
+def test_kafka_tools_of_the_image_print_the_output_of_kafkas_tools(run: Run, tmp_path: Path) -> None:
     with Broker() as broker:
         server = ("--bootstrap-server", broker.bootstrap)
         create = ("kafka-topics", "--create", "--topic", "orders", f"--bootstrap-server={broker.bootstrap}")
@@ -141,12 +141,12 @@ def test_tools_print_what_kafkas_tools_print(run: Run, tmp_path: Path) -> None:
         assert run("cub", "zk-ready", broker.bootstrap, "5") == (0, [], [])
 
 
-def test_missing_credentials_file_is_reported(run: Run) -> None:
+def test_kafka_tool_reports_a_missing_credentials_file(run: Run) -> None:
     code, _, (line,) = run("kafka-topics", "--list", "--bootstrap-server", "x:1", "--command-config", "/none")
     assert code == 1
     assert line.startswith("ottla: --command-config: cannot read /none")
 
 
-def test_version_needs_no_broker(capsys: pytest.CaptureFixture[str]) -> None:
+def test_kafka_topics_version_needs_no_broker(capsys: pytest.CaptureFixture[str]) -> None:
     assert main("kafka-topics", ["--version"]) == 0
     assert capsys.readouterr().out.startswith("ottla ")

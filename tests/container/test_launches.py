@@ -33,7 +33,7 @@ def ready(container: Container) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("launch", LAUNCHES, ids=lambda launch: launch.name)
-def test_image_starts_and_commits_when_launched_by_each_library(started: Started, launch: Launch) -> None:
+def test_image_launched_by_each_testing_library_commits_a_transaction(started: Started, launch: Launch) -> None:
     container = started(command=launch.command, entrypoint=launch.entrypoint, environment=launch.environment, ports=(launch.port,))
     if launch.waiting:
         container.wait_for(launch.waiting)
@@ -57,7 +57,7 @@ def _listening(container: Container) -> str:
 
 
 @pytest.mark.smoke
-def test_default_run_serves_the_published_port_and_exits_cleanly(started: Started) -> None:
+def test_docker_run_serves_the_published_port_and_docker_stop_exits_with_0(started: Started) -> None:
     """The steps are those of ``docker run -p 9092:9092`` and ``docker stop``: process 1 handles SIGTERM and shuts down cleanly."""
     container = started(ports=(9092,))
     container.wait_for("Kafka Server started")
@@ -70,7 +70,7 @@ def test_default_run_serves_the_published_port_and_exits_cleanly(started: Starte
     assert container.image.at("data/.kafka_cleanshutdown").exists()
 
 
-def test_health_check_uses_the_configured_port(started: Started) -> None:
+def test_health_check_of_the_image_uses_the_configured_port(started: Started) -> None:
     container = started(
         environment={"KAFKA_ADVERTISED_LISTENERS": "IN://localhost:19092", "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "IN:PLAINTEXT"}
     )
@@ -87,7 +87,7 @@ def test_container_is_unhealthy_before_ready(started: Started) -> None:
     assert "no broker is ready" in health.stderr
 
 
-def test_configuration_error_ends_the_container_with_one_line(started: Started) -> None:
+def test_invalid_configuration_ends_the_container_with_one_line(started: Started) -> None:
     container = started(environment={"KAFKA_LISTENERS": "OUT://:9092", "CLUSTER_ID": CLUSTER_ID})
     with pytest.raises(AssertionError, match=r"OUT is not in listener\.security\.protocol\.map; give OUT:PROTOCOL there"):
         container.wait_for("Kafka Server started")
@@ -101,7 +101,7 @@ JAAS = """KafkaServer {
 """
 
 
-def test_sasl_ssl_listener_takes_kafkas_variables(started: Started, tmp_path: Path) -> None:
+def test_sasl_ssl_listener_of_the_image_is_configured_by_kafkas_variables(started: Started, tmp_path: Path) -> None:
     """A key store and passwords are in /etc/kafka/secrets, and KAFKA_OPTS names the login modules, as with apache/kafka."""
     authority = trustme.CA()
     environment = {
@@ -144,7 +144,7 @@ def test_sasl_ssl_listener_takes_kafkas_variables(started: Started, tmp_path: Pa
     assert "of the store" not in container.text and "secret" not in container.text
 
 
-def test_controller_and_brokers_form_one_cluster(tmp_path: Path) -> None:
+def test_controller_and_broker_containers_form_one_cluster(tmp_path: Path) -> None:
     """Compose files with one container per node configure nodes in this way: they share CLUSTER_ID and the controller's address."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         controller = f"127.0.0.1:{taken.getsockname()[1]}"

@@ -55,7 +55,7 @@ def test_files_in_the_secrets_directory_set_store_locations_and_passwords(tmp_pa
     assert with_secrets({**own, "KAFKA_SSL_KEYSTORE_FILENAME": "x"}, tmp_path) == own
 
 
-def test_login_modules_of_a_jaas_file_apply_to_each_listener(tmp_path: Path) -> None:
+def test_login_modules_of_a_jaas_file_apply_to_each_sasl_listener(tmp_path: Path) -> None:
     (tmp_path / "jaas.conf").write_text(JAAS)
     options = f"-Xmx1g -Djava.security.auth.login.config={tmp_path / 'jaas.conf'}"
     serving = prepared({**LISTENERS, "KAFKA_OPTS": options}, {})
@@ -75,6 +75,6 @@ def test_login_modules_of_a_jaas_file_apply_to_each_listener(tmp_path: Path) -> 
         ({"KAFKA_OPTS": "-Djava.security.auth.login.config=/none"}, "KAFKA_OPTS: cannot read /none: No such file"),
     ],
 )
-def test_error_names_missing_secret_files(given: dict[str, str], says: str) -> None:
+def test_container_error_names_a_missing_secret_file(given: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         with_secrets(given)

@@ -32,29 +32,29 @@ def formatted(root: str, path: str) -> None:
     Path(f"{root}{path}/meta.properties").write_text("cluster.id=x\nnode.id=1\n")
 
 
-def test_mount_points_are_read_from_the_kernels_table(tmp_path: Path) -> None:
+def test_mount_points_are_read_from_the_kernels_mount_table(tmp_path: Path) -> None:
     (tmp_path / "mountinfo").write_text(TABLE)
     assert mount_points(tmp_path / "mountinfo") == {"/", "/data", "/bitnami/kafka"}
     assert mount_points(tmp_path / "none") == frozenset()
 
 
-def test_data_is_used_without_a_volume_of_kafkas_images(root: str) -> None:
+def test_container_stores_records_in_data_without_a_volume_of_kafkas_images(root: str) -> None:
     """The directories of Kafka's images exist in the image, so that it is not enough that a directory exists."""
     assert log_directory({"/", "/data", "/etc/hosts"}, root) == ChosenDirectory(f"{root}/data", [])
 
 
 @pytest.mark.parametrize(("mount_point", "path"), volumes.VOLUMES.items())
-def test_mounted_volume_is_used(root: str, mount_point: str, path: str) -> None:
+def test_container_stores_records_in_the_mounted_volume(root: str, mount_point: str, path: str) -> None:
     line = f"records are stored in {root}{path}, because a volume is mounted at {mount_point}"
     assert log_directory({"/data", mount_point}, root) == ChosenDirectory(root + path, [line])
 
 
-def test_missing_directory_in_a_volume_can_be_created(root: str) -> None:
+def test_container_creates_a_missing_log_directory_in_a_volume(root: str) -> None:
     Path(f"{root}/bitnami/kafka/data").rmdir()
     assert log_directory({"/bitnami/kafka"}, root).path == f"{root}/bitnami/kafka/data"
 
 
-def test_volume_without_write_permission_is_not_used(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_container_without_write_permission_for_a_volume_stores_records_in_data(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = f"{root}/tmp/kafka-logs"
     monkeypatch.setattr(volumes.os, "access", lambda path, mode: mode == os.F_OK or str(path) != refused)
     chosen = log_directory({"/tmp/kafka-logs"}, root)
@@ -70,7 +70,7 @@ def test_volume_without_write_permission_is_not_used(root: str, monkeypatch: pyt
     assert log_directory({"/tmp/kafka-logs", "/bitnami"}, root).path == f"{root}/bitnami/kafka/data"
 
 
-def test_volume_on_which_apache_kafka_has_run_is_left_alone(root: str) -> None:
+def test_container_does_not_use_a_volume_with_data_of_apache_kafka(root: str) -> None:
     metadata = Path(f"{root}/var/lib/kafka/data/__cluster_metadata-0")
     metadata.mkdir()
     (metadata / "quorum-state").write_text("{}")
@@ -80,7 +80,7 @@ def test_volume_on_which_apache_kafka_has_run_is_left_alone(root: str) -> None:
     assert "was used by Apache Kafka" in chosen.lines[0] and "ottla adopt --from" in chosen.lines[0]
 
 
-def test_records_in_data_are_not_left_for_a_new_volume(root: str) -> None:
+def test_container_with_records_in_data_does_not_use_an_empty_volume(root: str) -> None:
     formatted(root, "/data")
     chosen = log_directory({"/tmp/kraft-combined-logs"}, root)
     assert chosen.path == f"{root}/data"
@@ -89,7 +89,7 @@ def test_records_in_data_are_not_left_for_a_new_volume(root: str) -> None:
     assert log_directory({"/tmp/kraft-combined-logs"}, root).path == f"{root}/tmp/kraft-combined-logs"
 
 
-def test_configured_directory_takes_precedence_over_volumes(
+def test_kafka_log_dirs_takes_precedence_over_mounted_volumes(
     root: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(image, "mount_points", lambda: {"/bitnami"})

@@ -99,7 +99,7 @@ def check(story: Story, count: int, image: dict[str, bytes]) -> None:
 
 
 @pytest.mark.parametrize(("durability", "metadata_version"), [("power", 33), ("power", 7), ("process", 33)])
-def test_topic_creation_is_recovered_after_a_crash_at_any_point(durability: str, metadata_version: int) -> None:
+def test_topic_creation_is_completed_or_undone_after_a_crash_at_any_point(durability: str, metadata_version: int) -> None:
     """With a metadata version in which controllers do not register yet, a start appends no record that would cause a sync."""
     story = Story(durability, {"metadata.version": metadata_version})
     story.create("first")

@@ -23,7 +23,7 @@ def kinds(path: Path) -> list[str]:
     return [entry["kind"] for entry in dumped(path)]
 
 
-def test_log_shows_batches_records_and_markers(directory: Path) -> None:
+def test_dump_of_a_log_lists_batches_records_and_markers(directory: Path) -> None:
     log = directory / "t-0" / f"{FIRST}.log"
     told = dumped(log)
     assert [entry["kind"] for entry in told] == ["batch", "record", "batch", "marker", "batch", "record", "batch", "marker"]
@@ -36,7 +36,7 @@ def test_log_shows_batches_records_and_markers(directory: Path) -> None:
     assert [entry["kind"] for entry in dumped(log, with_records=False)] == ["batch", "batch", "marker", "batch", "batch", "marker"]
 
 
-def test_truncated_log_is_reported(directory: Path) -> None:
+def test_dump_reports_an_incomplete_batch_at_the_end_of_a_log(directory: Path) -> None:
     log = directory / "t-0" / f"{FIRST}.log"
     raw = log.read_bytes()
     log.write_bytes(raw[:-1])
@@ -45,7 +45,7 @@ def test_truncated_log_is_reported(directory: Path) -> None:
     assert last["position"] + last["size_bytes"] == len(raw) - 1
 
 
-def test_damage_in_the_middle_of_a_log_is_reported(directory: Path) -> None:
+def test_dump_reports_damage_in_the_middle_of_a_log(directory: Path) -> None:
     log = directory / "t-0" / f"{FIRST}.log"
     raw = bytearray(log.read_bytes())
     raw[65] ^= 1
@@ -58,14 +58,14 @@ def test_damage_in_the_middle_of_a_log_is_reported(directory: Path) -> None:
     assert left[0]["position"] == told["position"] + told["size_bytes"]
 
 
-def test_renamed_log_is_dumped(directory: Path) -> None:
+def test_dump_reads_a_log_copied_under_another_file_name(directory: Path) -> None:
     """The base offset of a log comes from its first batch, so a copy under another file name can be dumped."""
     copy = directory / "sent.log"
     copy.write_bytes((directory / "t-0" / f"{FIRST}.log").read_bytes())
     assert dumped(copy) == dumped(directory / "t-0" / f"{FIRST}.log")
 
 
-def test_empty_log_has_no_entries(directory: Path) -> None:
+def test_dump_of_an_empty_log_has_no_entries(directory: Path) -> None:
     (directory / "t-0" / f"{9:020d}.log").touch()
     assert dumped(directory / "t-0" / f"{9:020d}.log") == []
 
@@ -85,7 +85,7 @@ def test_dumped_index_offsets_are_absolute(tmp_path: Path) -> None:
     ]
 
 
-def test_preallocated_index_space_is_shown_as_padding(tmp_path: Path) -> None:
+def test_dump_shows_preallocated_index_space_as_padding(tmp_path: Path) -> None:
     index = tmp_path / f"{0:020d}.timeindex"
     index.write_bytes(TIME_ENTRY.pack(1_000, 3) + bytes(10 * TIME_ENTRY.size))
     assert dumped(index) == [
@@ -103,7 +103,7 @@ def test_preallocated_index_space_is_shown_as_padding(tmp_path: Path) -> None:
         (OFFSET_ENTRY.pack(9, 1) + b"abc", "3 bytes after the last entry"),
     ],
 )
-def test_damaged_index_is_reported(raw: bytes, reason: str, tmp_path: Path) -> None:
+def test_dump_reports_a_damaged_index(raw: bytes, reason: str, tmp_path: Path) -> None:
     index = tmp_path / f"{0:020d}.index"
     index.write_bytes(raw)
     sound, unsound = dumped(index)
@@ -121,7 +121,7 @@ def test_producer_snapshot_is_dumped(directory: Path) -> None:
     assert kinds(path) == ["unsound"]
 
 
-def test_implausibly_large_producer_snapshot_is_refused(directory: Path) -> None:
+def test_dump_refuses_an_implausibly_large_producer_snapshot(directory: Path) -> None:
     (path,) = (directory / "t-0").glob("*.snapshot")
     with path.open("r+b") as file:
         file.truncate(200 << 20)
@@ -135,7 +135,7 @@ def test_checkpoints_and_properties_are_dumped_as_lines(directory: Path) -> None
     assert any(entry["text"].startswith("cluster.id=") for entry in dumped(directory / "meta.properties"))
 
 
-def test_text_file_is_read_in_bounded_memory(tmp_path: Path) -> None:
+def test_dump_reads_a_large_text_file_in_bounded_memory(tmp_path: Path) -> None:
     """A file with millions of lines is dumped in bounded memory, because its lines are never collected in a list."""
     text = tmp_path / "a-checkpoint"
     lines = [f"{number} " * (number % 50) for number in range(5_000)]
@@ -150,7 +150,7 @@ def test_text_file_is_read_in_bounded_memory(tmp_path: Path) -> None:
     assert peak_bytes < 10 << 20
 
 
-def test_text_file_without_newlines_is_read(tmp_path: Path) -> None:
+def test_dump_reads_a_text_file_without_newlines(tmp_path: Path) -> None:
     text = tmp_path / "a-checkpoint"
     text.write_bytes(b"a\n" + b"x" * (3 << 20))
     assert kinds(text) == ["line", "unsound"]
@@ -168,7 +168,7 @@ def test_text_file_without_newlines_is_read(tmp_path: Path) -> None:
         (".lock", False),
     ],
 )
-def test_file_names_of_a_broker_are_recognized(name: str, known: bool) -> None:
+def test_dump_recognizes_file_names_of_a_log_directory(name: str, known: bool) -> None:
     assert is_known(name) is known
 
 
@@ -176,5 +176,5 @@ def test_file_names_of_a_broker_are_recognized(name: str, known: bool) -> None:
     ("name", "where"),
     [("t-0", ("t", 0)), ("t-0-1", ("t-0", 1)), (f"t-3.{'0a' * 16}-delete", ("t", 3)), ("data", ("", 0))],
 )
-def test_partition_is_parsed_from_the_directory_name(name: str, where: tuple[str, int]) -> None:
+def test_topic_and_partition_are_parsed_from_the_directory_name(name: str, where: tuple[str, int]) -> None:
     assert partition_of(name) == where

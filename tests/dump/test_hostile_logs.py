@@ -63,19 +63,19 @@ def count_records(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     [b"", b"\x0c\0\0", bytes((0x1C, 0, 0, 0, 8, 0, 0, 0, 1, 2, 0, 0)), bytes((0x1A, 0, 0, 0, 8, 0, 0, 0, 1, 4, 0, 0, 0))],
     ids=["nothing", "cut off", "another length", "half a marker"],
 )
-def test_invalid_control_batch_is_reported(payload: bytes, tmp_path: Path) -> None:
+def test_dump_reports_an_invalid_control_batch(payload: bytes, tmp_path: Path) -> None:
     log = log_of(tmp_path, batch(payload, attributes=CONTROL_BIT | TRANSACTIONAL_BIT))
     _, told = dumped(log)
     assert told["kind"] == "unsound"
     assert told["offset"] == 0
 
 
-def test_control_batch_with_a_negative_count_is_reported(tmp_path: Path) -> None:
+def test_dump_reports_a_control_batch_with_a_negative_record_count(tmp_path: Path) -> None:
     log = log_of(tmp_path, batch(b"", attributes=CONTROL_BIT, record_count=-1))
     assert [entry["kind"] for entry in dumped(log)] == ["batch", "control"]
 
 
-def test_records_of_a_decompression_bomb_are_decoded_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dump_decodes_records_of_a_decompression_bomb_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count, made = 50_000, count_records(monkeypatch)
     log = log_of(tmp_path, batch(gzip.compress(SMALLEST_RECORD * count), attributes=GZIP, record_count=count))
     told = list(islice(entries(RealFilesystem(read_only=True), str(log)), 3))
@@ -83,7 +83,9 @@ def test_records_of_a_decompression_bomb_are_decoded_one_by_one(tmp_path: Path, 
     assert len(made) == 2
 
 
-def test_timelines_do_not_keep_decompressed_records(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transaction_timeline_does_not_decompress_all_records_of_a_large_batch(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ottla.dump.timelines.MAX_DATA_RECORDS", 10)
     log = directory / "t-0" / f"{FIRST}.log"
     producer_id = read_header(log.read_bytes()).producer_id

@@ -15,7 +15,7 @@ from ottla.protocol.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_
 from tests.dump.test_files import FIRST, dumped
 
 
-def test_transaction_states_are_decoded(directory: Path) -> None:
+def test_dump_decodes_records_of_transaction_state(directory: Path) -> None:
     (log,) = (path for path in directory.glob(f"{TRANSACTION_TOPIC}-*/{FIRST}.log") if path.stat().st_size)
     states = [entry for entry in dumped(log) if entry["kind"] == "record"]
     assert {state["type"] for state in states} == {"TransactionLog"}
@@ -24,7 +24,7 @@ def test_transaction_states_are_decoded(directory: Path) -> None:
     assert states[1]["value"]["transaction_partitions"] == [{"topic": "t", "partition_ids": [0]}]
 
 
-def test_cluster_metadata_is_decoded(directory: Path) -> None:
+def test_dump_decodes_records_of_cluster_metadata(directory: Path) -> None:
     records = [entry for entry in dumped(directory / f"{METADATA_TOPIC}-0" / f"{FIRST}.log") if entry["kind"] == "record"]
     topics = {entry["value"]["name"]: entry["value"]["topic_id"] for entry in records if entry["type"] == "TopicRecord"}
     assert "t" in topics
@@ -32,7 +32,7 @@ def test_cluster_metadata_is_decoded(directory: Path) -> None:
     assert not any("undecodable" in entry for entry in records)
 
 
-def test_offsets_and_groups_are_decoded() -> None:
+def test_dump_decodes_records_of_consumer_offsets() -> None:
     committed = offset_record(("g", "t", 0), CommittedOffset(7, -1, "mine", 1))
     said = read(OFFSETS_TOPIC, committed.key, committed.value)
     assert said is not None
@@ -47,7 +47,7 @@ def test_offsets_and_groups_are_decoded() -> None:
     }
 
 
-def test_record_type_numbers_are_unique() -> None:
+def test_record_types_of_an_internal_topic_have_unique_numbers() -> None:
     of_groups = [
         path
         for path in Path(messages.__path__[0]).glob("*_key.py")
@@ -72,10 +72,10 @@ def test_record_type_numbers_are_unique() -> None:
         (METADATA_TOPIC, None, b"\x01\x7f\0"),
     ],
 )
-def test_malformed_record_is_reported_as_undecodable(topic: str, key: bytes | None, value: bytes | None) -> None:
+def test_dump_reports_a_malformed_record_of_an_internal_topic(topic: str, key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(DecodeError):
         read(topic, key, value)
 
 
-def test_records_of_user_topics_are_not_decoded() -> None:
+def test_dump_does_not_decode_records_of_user_topics() -> None:
     assert read("orders", b"k", b"v") is None

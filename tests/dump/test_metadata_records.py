@@ -13,7 +13,7 @@ OF_NO_TYPE = {6, 13, 16}
 """Record type numbers below 29 that Apache Kafka 4.4.0 does not use."""
 
 
-def test_every_record_type_of_kafka_is_known() -> None:
+def test_every_metadata_record_type_of_kafka_is_known() -> None:
     assert set(range(29)) - set(internal_topics._metadata_kinds()) == OF_NO_TYPE
 
 
@@ -25,10 +25,10 @@ def test_every_record_type_of_kafka_is_known() -> None:
         (b"\1\x14\0\0", "NoOpRecord", {}),
     ],
 )
-def test_records_written_by_kafka_are_decoded(value: bytes, type_name: str, fields: dict[str, str]) -> None:
+def test_metadata_records_written_by_kafka_are_decoded(value: bytes, type_name: str, fields: dict[str, str]) -> None:
     assert read(METADATA_TOPIC, None, value) == {"type": type_name, "value": fields}
 
 
-def test_unknown_record_type_is_an_error() -> None:
+def test_unknown_metadata_record_type_is_an_error() -> None:
     with pytest.raises(DecodeError, match="unknown metadata record type 99"):
         read(METADATA_TOPIC, None, b"\1\x63\0\0")

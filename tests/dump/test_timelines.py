@@ -17,7 +17,7 @@ def told(directory: Path, transactional_id: str = "a") -> list[TimelineEvent]:
     return timeline(RealFilesystem(read_only=True), str(directory), transactional_id)
 
 
-def test_timeline_lists_both_transactions(directory: Path) -> None:
+def test_timeline_of_a_transactional_id_lists_each_transaction_with_its_records(directory: Path) -> None:
     events = told(directory)
     transaction = ["begin", "data", "decide", "marker", "complete"]
     assert [event.kind for event in events] == ["init", *transaction, *transaction]
@@ -25,18 +25,18 @@ def test_timeline_lists_both_transactions(directory: Path) -> None:
     assert [event.what for event in events if event.kind == "marker"] == ["commit marker", "abort marker"]
 
 
-def test_timeline_omits_deleted_records(directory: Path) -> None:
+def test_transaction_timeline_omits_records_of_a_deleted_log(directory: Path) -> None:
     (directory / "t-0" / f"{FIRST}.log").unlink()
     assert [event.kind for event in told(directory)] == ["init", *["begin", "decide", "complete"] * 2]
 
 
-def test_timeline_reads_the_log_up_to_the_damage(directory: Path) -> None:
+def test_transaction_timeline_reads_a_damaged_log_up_to_the_damage(directory: Path) -> None:
     log = directory / "t-0" / f"{FIRST}.log"
     log.write_bytes(log.read_bytes()[:-1])
     assert [event.what for event in told(directory) if event.kind == "marker"] == ["commit marker"]
 
 
-def test_unknown_id_gives_no_timeline(directory: Path, tmp_path: Path) -> None:
+def test_timeline_of_an_unknown_transactional_id_is_an_error(directory: Path, tmp_path: Path) -> None:
     with pytest.raises(DirectoryError, match="has the transactional id 'b'"):
         told(directory, "b")
     (tmp_path / "empty").mkdir()

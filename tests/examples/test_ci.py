@@ -46,7 +46,7 @@ def project(directory: Path) -> Path:
     return directory
 
 
-def test_ci_jobs_use_the_address_of_their_service() -> None:
+def test_example_ci_jobs_use_the_address_of_their_service() -> None:
     service = github()["service"]
     assert service["services"]["kafka"]["ports"] == ["9092:9092"]
     assert service["env"]["KAFKA_BOOTSTRAP"] == "localhost:9092"
@@ -58,7 +58,7 @@ def test_ci_jobs_use_the_address_of_their_service() -> None:
 
 @pytest.mark.wire
 @pytest.mark.parametrize("name", ["github-pip", "gitlab-pip"])
-def test_job_that_starts_a_broker_passes(name: str, tmp_path: Path) -> None:
+def test_example_ci_job_that_starts_a_broker_passes(name: str, tmp_path: Path) -> None:
     steps, variables = scripts()[name]
     port = str(free_port())
     # Each step of a GitHub job has its own shell. Background processes of earlier steps continue.
@@ -70,7 +70,7 @@ def test_job_that_starts_a_broker_passes(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.wire
 @pytest.mark.parametrize("name", ["github-service", "gitlab-service"])
-def test_job_with_a_service_passes(name: str, started: Callable[..., Container], tmp_path: Path) -> None:
+def test_example_ci_job_with_a_broker_service_passes(name: str, started: Callable[..., Container], tmp_path: Path) -> None:
     """The job runs in the network of the service's container, where the service has the name that the job uses."""
     steps, variables = scripts()[name]
     if name.startswith("github"):

@@ -33,7 +33,7 @@ def published(service: str) -> dict[int, int]:
     return {int(port[2]): int(port[1]) for port in ports if port is not None}
 
 
-def test_services_publish_and_advertise_their_ports_on_loopback_only() -> None:
+def test_compose_services_publish_and_advertise_ports_on_loopback_only() -> None:
     assert published("kafka") == {9092: 9092, 8081: 8081}
     assert published("console") == {8080: 8080}
     assert all(len(published(name)) == len(service["ports"]) for name, service in SERVICES.items())
@@ -52,7 +52,7 @@ def test_compose_services_set_known_image_variables_as_text() -> None:
 
 
 @pytest.mark.wire
-def test_broker_registry_and_console_answer_at_their_addresses(started: Callable[..., Container]) -> None:
+def test_compose_broker_registry_and_console_answer_at_published_addresses(started: Callable[..., Container]) -> None:
     container = started(environment=SERVICES["kafka"]["environment"], names=("kafka", "console"))
     container.wait_for("Kafka Server started")
     health = container.run(*container.image.health)
@@ -73,7 +73,7 @@ def test_broker_registry_and_console_answer_at_their_addresses(started: Callable
     assert '"orders"' in page.stdout and '"users"' in page.stdout, page
 
 
-def test_readme_names_each_published_address() -> None:
+def test_compose_readme_names_each_published_port() -> None:
     text = (EXAMPLES / "compose/README.md").read_text()
     ports = [port for service in SERVICES for port in published(service).values()]
     assert all(f":{port}`" in text for port in ports)

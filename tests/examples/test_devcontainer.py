@@ -17,7 +17,7 @@ FOLDER = EXAMPLES / "devcontainer" / ".devcontainer"
 DEFINITION: dict[str, Any] = json.loads((FOLDER / "devcontainer.json").read_text())
 
 
-def test_devcontainer_ports_and_addresses_agree() -> None:
+def test_devcontainer_forwards_the_port_of_its_bootstrap_address() -> None:
     assert [str(port) for port in DEFINITION["forwardPorts"]] == [*DEFINITION["portsAttributes"]]
     script = (FOLDER / "start-broker.sh").read_text()
     assert all(str(port) in script for port in DEFINITION["forwardPorts"])
@@ -26,7 +26,7 @@ def test_devcontainer_ports_and_addresses_agree() -> None:
 
 
 @pytest.mark.wire
-def test_started_devcontainer_has_a_broker_and_a_second_start_keeps_it(tmp_path: Path) -> None:
+def test_second_start_of_a_devcontainer_keeps_its_running_broker(tmp_path: Path) -> None:
     project = tmp_path / "project"
     shutil.copytree(FOLDER, project / ".devcontainer")
     replaced = {"9092": str(free_port()), "9095": str(free_port()), "/tmp/": f"{tmp_path}/"}

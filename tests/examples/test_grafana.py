@@ -94,12 +94,12 @@ def selected(expression: str) -> dict[str, set[str]]:
     return metrics
 
 
-def test_metrics_and_labels_are_extracted_from_expressions() -> None:
+def test_metrics_and_labels_are_extracted_from_promql_expressions() -> None:
     expression = 'histogram_quantile(0.5, sum by (le, a) (rate(m_bucket{b!="c"}[5m]))) / max(n)'
     assert selected(expression) == {"m_bucket": {"le", "a", "b"}, "n": {"le", "a"}}
 
 
-def test_each_dashboard_panel_has_its_own_question_title_and_position() -> None:
+def test_grafana_panels_have_unique_titles_and_positions_and_a_question() -> None:
     panels = DASHBOARD["panels"]
     assert len(panels) >= 12
     assert all(panel["description"].count("?") == 1 for panel in panels)
@@ -132,7 +132,7 @@ def scraped(broker: Broker) -> str:
 
 
 @pytest.mark.wire
-def test_each_query_selects_metrics_and_labels_of_a_loaded_broker(loaded: Broker) -> None:
+def test_each_grafana_query_selects_existing_metrics_and_labels_of_the_broker(loaded: Broker) -> None:
     # Prometheus adds the label "instance" to all series.
     labels: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(scraped(loaded)):
@@ -159,7 +159,7 @@ def series(address: str, query: str) -> list[Any]:
 
 
 @pytest.mark.wire
-def test_each_query_returns_series_in_prometheus_that_scrapes_the_broker(loaded: Broker, tmp_path: Path) -> None:
+def test_each_grafana_query_returns_series_from_prometheus(loaded: Broker, tmp_path: Path) -> None:
     program = shutil.which("prometheus")
     if program is None:
         pytest.skip("no prometheus on the PATH")

@@ -59,7 +59,7 @@ def manifest(request: pytest.FixtureRequest) -> Manifest:
     return Manifest(request.param)
 
 
-def test_manifest_names_ports_and_labels_consistently(manifest: Manifest) -> None:
+def test_kubernetes_manifest_names_ports_and_labels_consistently(manifest: Manifest) -> None:
     labels = manifest.pod["metadata"]["labels"]
     assert manifest.service["spec"]["selector"].items() <= labels.items()
     assert manifest.workload["spec"]["selector"]["matchLabels"].items() <= labels.items()
@@ -75,7 +75,7 @@ def test_manifest_names_ports_and_labels_consistently(manifest: Manifest) -> Non
         assert manifest.service["metadata"]["namespace"] == manifest.namespace
 
 
-def test_pod_meets_the_restricted_security_standard(manifest: Manifest) -> None:
+def test_kubernetes_pod_meets_the_restricted_security_standard(manifest: Manifest) -> None:
     pod, container = manifest.pod["spec"]["securityContext"], manifest.container["securityContext"]
     assert pod["runAsNonRoot"] and pod["runAsUser"] == pod["fsGroup"] == 1000
     assert pod["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -84,12 +84,12 @@ def test_pod_meets_the_restricted_security_standard(manifest: Manifest) -> None:
     assert "memory" in manifest.container["resources"]["limits"]
 
 
-def test_manifest_sets_only_known_environment_variables(manifest: Manifest) -> None:
+def test_kubernetes_manifest_sets_only_known_environment_variables(manifest: Manifest) -> None:
     _, ignored = from_environment(manifest.environment())
     assert ignored == []
 
 
-def test_advertised_host_is_the_name_of_the_service(manifest: Manifest) -> None:
+def test_advertised_host_of_the_kubernetes_pod_is_the_name_of_its_service(manifest: Manifest) -> None:
     advertised = manifest.environment()["KAFKA_ADVERTISED_LISTENERS"]
     host = re.fullmatch(r"PLAINTEXT://(.+):9092", advertised)
     assert host is not None
@@ -97,7 +97,7 @@ def test_advertised_host_is_the_name_of_the_service(manifest: Manifest) -> None:
 
 
 @pytest.mark.full
-def test_kubernetes_decodes_the_manifests(tmp_path: Path) -> None:
+def test_kubernetes_accepts_the_example_manifests(tmp_path: Path) -> None:
     try:
         program = go.built(Path(__file__).parent / "manifests")
     except Unavailable as missing:
@@ -118,7 +118,9 @@ def probed(container: Container, probe: dict[str, Any]) -> subprocess.CompletedP
 
 
 @pytest.mark.wire
-def test_container_starts_with_read_only_root_and_serves_at_its_name(started: Callable[..., Container], manifest: Manifest) -> None:
+def test_kubernetes_container_with_read_only_root_serves_at_its_dns_name(
+    started: Callable[..., Container], manifest: Manifest
+) -> None:
     writable = tuple(mounted["mountPath"] for mounted in manifest.container["volumeMounts"])
     container = started(environment=manifest.environment(), names=manifest.dns_names(), writable=writable)
     container.wait_for("Kafka Server started")

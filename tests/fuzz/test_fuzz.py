@@ -54,7 +54,7 @@ def host() -> Iterator[Host]:
 
 
 @pytest.mark.parametrize("key", sorted(encoding.requests()))
-def test_encoded_requests_equal_those_of_the_codecs(key: int) -> None:
+def test_requests_encoded_by_the_fuzzer_equal_those_of_the_codecs(key: int) -> None:
     section = encoding.requests()[key]
     rng = random.Random(key)
     words = Vocabulary(rng)
@@ -102,7 +102,7 @@ LIST_GROUPS = frame(16, 0)
 HEARTBEAT = frame(12, 0, group_id="nobody", member_id="m", generation_id=1)
 
 
-def test_planted_handler_error_is_detected(patch: Patch, host: Host) -> None:
+def test_fuzzer_detects_a_planted_handler_error(patch: Patch, host: Host) -> None:
     def handle(ports: Any, request: Any, context: Any) -> Any:
         raise IndexError
 
@@ -111,7 +111,7 @@ def test_planted_handler_error_is_detected(patch: Patch, host: Host) -> None:
         host.send(0, LIST_GROUPS)
 
 
-def test_blocked_event_loop_is_detected(patch: Patch, host: Host) -> None:
+def test_fuzzer_detects_a_blocked_event_loop(patch: Patch, host: Host) -> None:
     def handle(ports: Any, request: Any, context: Any) -> Any:
         for _ in range(HOLD.lines):
             pass
@@ -122,7 +122,7 @@ def test_blocked_event_loop_is_detected(patch: Patch, host: Host) -> None:
         host.send(0, LIST_GROUPS)
 
 
-def test_state_change_by_a_refused_request_is_detected(patch: Patch, host: Host) -> None:
+def test_fuzzer_detects_a_state_change_by_a_refused_request(patch: Patch, host: Host) -> None:
     def handle(ports: Any, request: Any, context: Any) -> Any:
         ports.cluster.create_topic("sly", 1, {})
         return heartbeat.failed(request, context.version, Code.UNKNOWN_MEMBER_ID)
@@ -132,7 +132,7 @@ def test_state_change_by_a_refused_request_is_detected(patch: Patch, host: Host)
         host.send(0, HEARTBEAT)
 
 
-def test_state_change_by_a_read_request_is_detected(patch: Patch, host: Host) -> None:
+def test_fuzzer_detects_a_state_change_by_a_read_only_request(patch: Patch, host: Host) -> None:
     def handle(ports: Any, request: Any, context: Any) -> Any:
         ports.cluster.create_topic("sly", 1, {})
         return list_groups.handle(ports, request, context)
@@ -143,19 +143,19 @@ def test_state_change_by_a_read_request_is_detected(patch: Patch, host: Host) ->
 
 
 @pytest.mark.parametrize("word", ["kill", "restart"])
-def test_state_lost_in_a_restart_is_detected(word: str, host: Host) -> None:
+def test_fuzzer_detects_state_lost_in_a_restart(word: str, host: Host) -> None:
     host._broker.broker.cluster.state.next_producer_id += 1
     with pytest.raises(Failure, match="another state"):
         host.perform(word)
 
 
-def test_client_reconnects_after_its_connection_was_closed(host: Host) -> None:
+def test_fuzzer_reconnects_after_the_broker_closed_its_connection(host: Host) -> None:
     assert host.send(0, b"\xff\xff\xff\xff") == []
     assert len(host.send(0, LIST_GROUPS)) == 1, "the next request uses a new connection"
 
 
 @pytest.mark.smoke
-def test_fuzzer_run_is_reproducible() -> None:
+def test_fuzzer_sends_the_same_requests_for_the_same_seed() -> None:
     def trace() -> list[str]:
         run = Run(3)
         run.go(120)
@@ -166,7 +166,7 @@ def test_fuzzer_run_is_reproducible() -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("path", traces(), ids=lambda path: path.stem)
-def test_trace_of_a_fixed_bug_has_no_failure(path: Path) -> None:
+def test_recorded_requests_of_a_fixed_bug_cause_no_failure(path: Path) -> None:
     replay(path)
 
 

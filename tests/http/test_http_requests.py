@@ -98,11 +98,11 @@ def test_http_request_body_is_read_completely(served: Served) -> None:
     assert served.tell(POST + b"Content-Length: 4\r\n\r\n", b"ab", b"cd", pause_s=0.05) == (200, b"POST abcd")
 
 
-def test_chunked_request_body_is_read(served: Served) -> None:
+def test_chunked_http_request_body_is_read(served: Served) -> None:
     assert served.tell(CHUNKED, b"2\r\n[]\r\n", b"0\r\n\r\n", pause_s=0.05) == (200, b"POST {}[]")
 
 
-def test_client_that_half_closes_its_connection_gets_the_response(served: Served) -> None:
+def test_http_client_that_half_closes_its_connection_gets_the_response(served: Served) -> None:
     """Such a client is ``printf ... | nc``, as used in containers."""
     assert served.tell(GET + b"\r\n", ends=True) == (200, b"GET ")
 
@@ -121,7 +121,7 @@ def test_http_connections_above_the_limit_get_503(served: Served, monkeypatch: p
         client.close()
 
 
-def test_connections_are_closed_while_too_many_are_refused(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http_connections_beyond_the_limit_of_503_responses_are_closed(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "MAX_WAIT_S", SILENCE_S)
     silent = [served.connect() for _ in range(2 * MAX_CONNECTIONS)]
     with served.connect() as above:
@@ -132,7 +132,7 @@ def test_connections_are_closed_while_too_many_are_refused(served: Served, monke
     assert served.tell(GET + b"\r\n") == (200, b"GET ")
 
 
-def test_more_clients_than_connections_at_once_are_all_answered(served: Served) -> None:
+def test_more_http_clients_than_the_connection_limit_are_all_answered(served: Served) -> None:
     """Clients above the limit wait, because closing a connection with an unread request would reset it."""
     clients = [served.connect() for _ in range(6 * MAX_CONNECTIONS)]
     for client in clients:
@@ -143,17 +143,17 @@ def test_more_clients_than_connections_at_once_are_all_answered(served: Served) 
 
 
 @pytest.mark.parametrize("host", [b"Host: evil.example\r\n", b"Host: 127.0.0.1.evil.example:80\r\n", b""])
-def test_request_for_a_foreign_host_does_not_reach_the_app(served: Served, host: bytes) -> None:
+def test_http_request_with_an_unknown_host_does_not_reach_the_app(served: Served, host: bytes) -> None:
     status, body = served.tell(b"GET /fails HTTP/1.0\r\n" + host + b"\r\n")
     assert (status, "this host name is not accepted" in msgspec.json.decode(body)["error"]) == (403, True)
     assert served.bugs == 0
 
 
-def test_host_header_may_be_a_name_of_the_broker(served: Served) -> None:
+def test_host_header_may_be_an_advertised_name_of_the_broker(served: Served) -> None:
     assert served.tell(b"GET / HTTP/1.1\r\nHost: Broker.example:1\r\n\r\n") == (200, b"GET ")
 
 
-def test_app_is_notified_when_its_client_disconnects(served: Served) -> None:
+def test_wsgi_app_is_notified_when_its_client_disconnects(served: Served) -> None:
     with served.connect() as client:
         client.sendall(b"GET /waits HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert not served.ended.wait(0.1)
@@ -161,7 +161,7 @@ def test_app_is_notified_when_its_client_disconnects(served: Served) -> None:
     assert served.left == [True]
 
 
-def test_http_server_closes_while_a_request_waits(served: Served) -> None:
+def test_http_server_can_be_closed_while_a_request_waits(served: Served) -> None:
     with served.connect() as client:
         client.sendall(b"GET /waits HTTP/1.1\r\nHost: localhost\r\n\r\n")
         wait_until(lambda: len(served.server._clients) == 1)
@@ -194,7 +194,7 @@ class SlowReader:
         return min(len(data), self._part_bytes)
 
 
-def test_slow_reader_gets_the_whole_response() -> None:
+def test_slow_http_client_gets_the_whole_response() -> None:
     """The timeout applies to each part that the client reads: all parts together may take longer."""
 
     def app(environ: Any, start_response: Any) -> list[bytes]:
@@ -210,7 +210,7 @@ def test_slow_reader_gets_the_whole_response() -> None:
 
 
 @pytest.mark.smoke
-def test_client_that_reads_nothing_is_disconnected(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http_client_that_reads_nothing_is_disconnected(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_requests, "IDLE_TIMEOUT_S", SILENCE_S)
     with served.connect() as client:
         client.sendall(MUCH)
@@ -219,7 +219,7 @@ def test_client_that_reads_nothing_is_disconnected(served: Served, monkeypatch: 
     assert served.bugs == 0
 
 
-def test_response_to_head_has_no_body(served: Served) -> None:
+def test_response_to_a_head_request_has_no_body(served: Served) -> None:
     assert served.tell(b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n") == (200, b"")
     assert served.tell(b"HEAD /fails HTTP/1.1\r\nHost: localhost\r\n\r\n") == (500, b"")
 
@@ -256,7 +256,7 @@ def test_malformed_http_requests_are_refused_in_json(served: Served, sent: bytes
 
 
 @pytest.mark.smoke
-def test_incomplete_request_body_times_out(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_http_request_body_times_out(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_requests, "IDLE_TIMEOUT_S", SILENCE_S)
     status, body = served.tell(POST + b"Content-Length: 500\r\n\r\n{}")
     assert (status, "only 2 bytes were received" in msgspec.json.decode(body)["error"]) == (408, True)
@@ -264,7 +264,7 @@ def test_incomplete_request_body_times_out(served: Served, monkeypatch: pytest.M
 
 @pytest.mark.full
 @pytest.mark.parametrize("begun", [GET + b"A: ", POST + b"Content-Length: 500\r\n\r\n"])
-def test_slowly_sent_request_times_out(served: Served, monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
+def test_slowly_sent_http_request_times_out(served: Served, monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
     """The timeout is for the whole request and is not extended by further bytes."""
     monkeypatch.setattr(http_requests, "REQUEST_TIMEOUT_S", 2 * SILENCE_S)
     with served.connect() as client:
@@ -276,7 +276,7 @@ def test_slowly_sent_request_times_out(served: Served, monkeypatch: pytest.Monke
                 time.sleep(SILENCE_S / 10)
 
 
-def test_error_in_the_app_is_logged_counted_and_answered(served: Served) -> None:
+def test_exception_in_the_wsgi_app_is_logged_counted_and_answered(served: Served) -> None:
     with capture_logs() as lines:
         status, body = served.tell(b"GET /fails HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert (status, msgspec.json.decode(body)["error"]) == (

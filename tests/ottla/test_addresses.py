@@ -66,5 +66,5 @@ def test_connection_limits_accept_ipv6_addresses() -> None:
 
 
 @pytest.mark.parametrize(("advertised", "listens"), [("[::1]:9094", "[::]:9094"), ("[2001:db8::1]:9094", "[::]:9094")])
-def test_image_listens_for_ipv6_where_it_advertises_ipv6(advertised: str, listens: str) -> None:
+def test_image_with_an_advertised_ipv6_address_listens_on_ipv6(advertised: str, listens: str) -> None:
     assert prepared({"KAFKA_ADVERTISED_LISTENERS": f"OUT://{advertised}"}, {})["KAFKA_LISTENERS"] == f"OUT://{listens}"

@@ -30,18 +30,18 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return f"{code} {line}"
 
 
-def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_option_of_ottla_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert (main(["--version"]), capsys.readouterr().out) == (0, f"ottla {ottla.__version__}\n")
 
 
-def test_help_is_printed_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ottla_without_a_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     help_text = capsys.readouterr().err
     assert help_text.startswith("Usage: ottla")
     assert all(command in help_text for command in ("serve", "health", "graduate", "adopt", "audit", "pipeline", "demo"))
 
 
-def test_serve_help_lists_its_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_ottla_serve_lists_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     for word in ("until SIGTERM", "127.0.0.1:9092", ".ottla/data", "KAFKA_NUM_PARTITIONS", "server.properties", "JSON line"):
@@ -84,7 +84,9 @@ def test_serve_help_lists_its_defaults(capsys: pytest.CaptureFixture[str]) -> No
         (["audit"], "2 ottla audit: DIR is missing; see ottla audit --help"),
     ],
 )
-def test_usage_errors_are_reported_in_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+def test_usage_errors_of_ottla_serve_are_reported_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
     assert says in refused(capsys, *arguments)
 
 
@@ -97,7 +99,7 @@ def test_usage_errors_are_reported_in_one_line(capsys: pytest.CaptureFixture[str
         ({"DOCKER": "10.0.0.1:1", "PLAINTEXT": "127.0.0.1:2"}, "10.0.0.1:1"),
     ],
 )
-def test_health_uses_the_brokers_listener(tmp_path: Path, listening: dict[str, str], address: str) -> None:
+def test_health_command_connects_to_the_listener_in_the_ready_file(tmp_path: Path, listening: dict[str, str], address: str) -> None:
     (tmp_path / "ready").write_text(json.dumps({"event": "ready", "bootstrap": "elsewhere:1", "listening": listening}))
     assert listening_address(tmp_path / "ready") == address
 
@@ -106,19 +108,19 @@ NOT_READY = ["", "[]", "{}", "[" * 100_000, '{"listening": {}}', '{"listening": 
 
 
 @pytest.mark.parametrize("text", NOT_READY, ids=range(len(NOT_READY)))
-def test_foreign_ready_file_is_refused(tmp_path: Path, text: str) -> None:
+def test_health_command_refuses_a_file_that_is_not_a_ready_file(tmp_path: Path, text: str) -> None:
     (tmp_path / "ready").write_text(text)
     with pytest.raises(NotReady, match="is not a ready file of ottla serve"):
         listening_address(tmp_path / "ready")
 
 
 @pytest.mark.parametrize("name", ["listeners", "log.dirs", "log.dir"])
-def test_handle_refuses_arguments_that_it_controls(name: str) -> None:
+def test_testing_broker_refuses_settings_for_listeners_and_log_dirs(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         ottla.Broker(settings={name: "x"})
 
 
-def test_compose_publishes_on_loopback_only() -> None:
+def test_compose_file_publishes_ports_on_loopback_only() -> None:
     text = COMPOSE.read_text()
     published = [line.strip(' -"') for line in text.partition("ports:")[2].partition("environment:")[0].splitlines() if '"' in line]
     assert published == ["127.0.0.1:9092:9092", "127.0.0.1:8081:8081"]
@@ -172,13 +174,13 @@ sys.exit(main())
         ("pipeline demo", "ottla.pipeline.running", signal.SIGINT, 130),
     ],
 )
-def test_signal_during_imports_shows_no_traceback(command: str, module: str, number: int, code: int) -> None:
+def test_signal_during_imports_of_a_command_shows_no_traceback(command: str, module: str, number: int, code: int) -> None:
     script = SIGNALLED.format(disposition="default_int_handler", command=command, module=module, number=int(number))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
-def test_ignored_signal_stays_ignored() -> None:
+def test_signal_ignored_by_the_calling_shell_stays_ignored() -> None:
     script = SIGNALLED.format(disposition="SIG_IGN", command="--version", module="ottla.cli", number=int(signal.SIGINT))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, f"ottla {ottla.__version__}\n")
@@ -229,7 +231,7 @@ def test_broker_does_not_import_unused_modules() -> None:
     assert not loaded & {"aiokafka.client", "aiokafka.producer", "aiokafka.consumer", "yaml"}
 
 
-def test_hidden_package_can_be_imported_later() -> None:
+def test_package_hidden_from_one_import_can_be_imported_later() -> None:
     sys.modules.pop("colorsys", None)
     with importing_without("colorsys"), pytest.raises(ImportError):
         __import__("colorsys")

@@ -33,12 +33,12 @@ def test_interrupted_command_exits_with_128_plus_the_signal(monkeypatch: pytest.
     assert main(["audit", "directory"]) == interrupted_exit(signal.SIGINT) == 130
 
 
-def test_failures_and_usage_errors_have_their_own_exit_codes() -> None:
+def test_failed_command_and_usage_error_have_different_exit_codes() -> None:
     assert main(["doctor", "127.0.0.1:1", "--timeout-s", "0.1"]) == FAILED_EXIT == 1
     assert main(["doctor", "--nothing"]) == USAGE_EXIT == 2
 
 
-def test_documentation_has_each_exit_code() -> None:
+def test_documentation_lists_each_exit_code() -> None:
     text = PROMPT.read_text().partition("## Exit codes")[2]
     codes = [STOPPED_EXIT, FAILED_EXIT, USAGE_EXIT]
     codes += [interrupted_exit(number) for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGTERM)]

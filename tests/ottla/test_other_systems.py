@@ -69,14 +69,14 @@ def test_help_of_every_command_is_shown_on_windows(tmp_path: Path) -> None:
     assert all(code == 0 and out.startswith("Usage: ottla") and err == "" for code, out, err in results), results
 
 
-def test_broker_in_a_test_on_windows_fails_with_the_reason(tmp_path: Path) -> None:
+def test_broker_fixture_on_windows_fails_with_the_reason(tmp_path: Path) -> None:
     for name in ("Broker", "Cluster"):
         done = run(WINDOWS, tmp_path, "-c", f"import ottla; ottla.{name}().start()")
         assert "this needs Linux, macOS or another POSIX system" in done.stderr.splitlines()[-1], done.stderr
         assert f"ottla.testing.{'handle.Broker' if name == 'Broker' else 'cluster_handle.Cluster'}Failed" in done.stderr
 
 
-def test_other_tests_pass_on_windows_with_the_plugin(tmp_path: Path) -> None:
+def test_tests_without_a_broker_pass_on_windows_with_the_pytest_plugin(tmp_path: Path) -> None:
     (tmp_path / "test_own.py").write_text("def test_own() -> None:\n    pass\n")
     options = ("-q", "-p", "no:cacheprovider", "-p", "ottla.testing.pytest_plugin")
     done = run(WINDOWS, tmp_path, "-m", "pytest", *options, "test_own.py", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
@@ -106,7 +106,7 @@ print(len(synced))
         pytest.param("51", "4", id="a file system without F_FULLFSYNC"),
     ],
 )
-def test_files_are_synced_on_macos(tmp_path: Path, full_sync: str, plain_syncs: str) -> None:
+def test_files_are_synced_with_f_fullfsync_on_macos_else_with_fsync(tmp_path: Path, full_sync: str, plain_syncs: str) -> None:
     """macOS has no fdatasync, and its fsync does not reach the disk."""
     done = run(MACOS, tmp_path, "-c", SYNC, F_FULLFSYNC=full_sync)
     assert (done.stdout.strip(), done.stderr) == (plain_syncs, "")

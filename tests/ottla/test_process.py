@@ -10,7 +10,7 @@ import pytest
 from ottla.process import print_error
 
 
-def test_unbuffered_line_is_written_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_of_unbuffered_output_is_written_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     # Processes of a cluster share one stderr. If each line took two writes, lines of several processes would be mixed.
     writes: list[bytes] = []
 

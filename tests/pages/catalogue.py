@@ -292,7 +292,7 @@ ELSEWHERE = {
         "from ottla import Api, Error",
     ): "tests/wire/test_control.py::test_typed_faults_in_the_fault_documentation_run",
     ("docs/pytest.md", "expected 2 records in topic 'invoices', found 2 after 0.0 s "): (
-        "tests/testing/test_expectation.py::test_difference_shows_missing_and_unexpected_records_in_place"
+        "tests/testing/test_expectation.py::test_expect_difference_lists_missing_and_unexpected_records_in_order"
     ),
     ("docs/faults.md", "from ottla import Broker"): "tests/wire/test_control.py::test_program_in_the_fault_documentation_runs",
     ("docs/pipeline.md", "PACKAGES=org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0,or"): (

@@ -32,12 +32,12 @@ def ways_of(block: Block) -> list[str]:
     return ways + ["PAGES_TYPED"] * (block.page in catalogue.PAGES_TYPED and is_typed)
 
 
-def test_every_block_is_covered_exactly_once() -> None:
+def test_every_code_block_of_the_docs_is_tested_in_exactly_one_way() -> None:
     assert {block.name: ways for block in BLOCKS if len(ways := ways_of(block)) != 1} == {}
     assert {name for name, count in Counter(block.name for block in BLOCKS if not block.title).items() if count > 1} == set()
 
 
-def test_catalogue_names_existing_blocks_and_tests() -> None:
+def test_catalogue_of_documentation_tests_names_existing_blocks_and_tests() -> None:
     there = {block.name for block in BLOCKS}
     assert {name for way in WAYS for name in getattr(catalogue, way)} <= there
     assert set(catalogue.PAGES_TYPED) <= {block.page for block in BLOCKS}
@@ -59,7 +59,7 @@ def test_documented_settings_are_valid(settings: Block) -> None:
 
 
 @pytest.mark.parametrize("name", catalogue.EXCERPTS, ids=str)
-def test_excerpts_equal_their_files(name: tuple[str, str]) -> None:
+def test_excerpts_in_the_docs_equal_their_files(name: tuple[str, str]) -> None:
     lines = iter((ROOT / catalogue.EXCERPTS[name]).read_text().splitlines())
     for wanted in filter(None, map(str.strip, block(name).text.splitlines())):
         assert any(re.fullmatch(re.sub(r"\\{\w+\\}", ".+", re.escape(line.strip())), wanted) for line in lines), (
@@ -70,7 +70,7 @@ def test_excerpts_equal_their_files(name: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     "text", [(ROOT / "docker-compose.yml").read_text(), block(("docs/compose.md", "services:")).text], ids=["checkout", "page"]
 )
-def test_compose_files_use_existing_settings(text: str) -> None:
+def test_compose_files_in_the_docs_use_existing_settings(text: str) -> None:
     for service in yaml.safe_load(text)["services"].values():
         variables = {name: value for name, value in service.get("environment", {}).items() if name != "KAFKA_BOOTSTRAP"}
         _, ignored = from_environment(variables)

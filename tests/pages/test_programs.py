@@ -47,7 +47,7 @@ def test_documented_program_runs_without_errors(name: tuple[str, str], program: 
 
 
 @pytest.mark.smoke
-def test_documented_tests_pass(tmp_path: Path) -> None:
+def test_pytest_tests_in_the_docs_pass(tmp_path: Path) -> None:
     texts = [block(name).text for name in sorted(catalogue.TESTS)]
     for number, text in enumerate(texts):
         (tmp_path / f"test_{number}.py").write_text(f"import pytest\n{text}")

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 PURCHASES = 20
 
 
-def test_spark_blocks_run_in_sequence(spark: Any, tmp_path: Path) -> None:
+def test_spark_code_blocks_of_the_docs_run_in_sequence(spark: Any, tmp_path: Path) -> None:
     """The blocks write purchases by foreachBatch, from the committed offsets, by format name, and with a schema registry."""
     foreach_batch, committed, by_name, listening, registered = (block(name).text for name in catalogue.SPARK_PROGRAMS)
     with Broker() as broker, registry_server() as (server, registry):

@@ -35,12 +35,12 @@ def test_documented_spark_errors_exist_in_the_code(error: str) -> None:
     assert error in texts()
 
 
-def test_page_of_spark_failures_explains_many_errors() -> None:
+def test_documentation_page_of_spark_failures_explains_over_20_errors() -> None:
     assert len(ERRORS) > 20
 
 
 @pytest.mark.parametrize("command", sorted(set(re.findall(r"`ottla ((?:[a-z]+ ?)+)", PAGE))))
-def test_commands_on_the_page_of_spark_failures_exist(command: str) -> None:
+def test_commands_on_the_documentation_page_of_spark_failures_exist(command: str) -> None:
     found: click.Command = root
     context = click.Context(root)
     for name in command.split():

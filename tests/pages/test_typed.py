@@ -77,7 +77,7 @@ ALONE = [
 
 
 @pytest.mark.parametrize(("session", "lines", "page"), [*PAGES, *ALONE])
-def test_documented_commands_run(session: Session, lines: list[str], page: str, tmp_path: Path) -> None:
+def test_documented_shell_commands_exit_without_errors(session: Session, lines: list[str], page: str, tmp_path: Path) -> None:
     port = str(free_ports())
     elsewhere = {"9092": port, "9095": str(free_port()), "/tmp/": f"{tmp_path}/", "/var/lib/kafka": f"{tmp_path}/kafka"}
 

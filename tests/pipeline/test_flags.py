@@ -101,11 +101,11 @@ def stream(job: str) -> StreamSettings:
         ),
     ],
 )
-def test_jobs_have_default_options_without_flags(arguments: tuple[str, ...], options: object) -> None:
+def test_pipeline_jobs_have_default_options_without_flags(arguments: tuple[str, ...], options: object) -> None:
     assert told(*arguments) == options
 
 
-def test_every_flag_sets_its_job_option() -> None:
+def test_every_flag_of_a_pipeline_job_sets_its_option() -> None:
     at = ["--bootstrap", "a:1,b:2", "--master", "spark://m:7077", "--cores", "3"]
     place = JobPlace(bootstrap="a:1,b:2", master="spark://m:7077", cores=3)
     generate = told("generate", *at, "--format", "avro", "--rows=5", "--seed", "-7", "--partitions", "6", "--transactional-id", "g")
@@ -136,14 +136,14 @@ def test_every_flag_sets_its_job_option() -> None:
     assert audit == AuditSettings(place=place, format="avro", terms=terms, totals=True, export="d", exported_topic="x")
 
 
-def test_flag_choices_equal_those_of_the_jobs() -> None:
+def test_choices_of_pipeline_flags_equal_those_of_the_job_options() -> None:
     """The command line has its own copy of the choices, so that it need not import Spark."""
     assert sorted(FORMATS) == list(settings.FORMATS)
     assert settings.TRANSACTION_TIMEOUT_MS == TRANSACTION_TIMEOUT_MS
 
 
 @pytest.mark.parametrize("job", ["generate", "shop", "totals", "audit"])
-def test_topic_names_are_configurable(job: str, tmp_path: Path) -> None:
+def test_topic_names_of_pipeline_jobs_are_configurable(job: str, tmp_path: Path) -> None:
     assert topics_of(told(job)) == ShopTopics()
     flags = ["--source-topic", "in", "--invoices-topic", "a", "--shipments-topic", "b", "--dead-letters-topic", "c"]
     assert topics_of(told(job, *flags, "--totals-topic", "d")) == ShopTopics("in", "a", "b", "c", "d")
@@ -152,7 +152,7 @@ def test_topic_names_are_configurable(job: str, tmp_path: Path) -> None:
     assert topics_of(told(job, "--config", str(file), "--totals-topic", "d")) == ShopTopics(source="in", totals="d")
 
 
-def test_help_lists_every_job(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pipeline_help_lists_every_job(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "--help"]) == 0
     shown = capsys.readouterr().out
     for job in JOBS:
@@ -161,7 +161,7 @@ def test_help_lists_every_job(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_help_of_a_job_lists_all_its_flags(capsys: pytest.CaptureFixture[str], job: str) -> None:
+def test_pipeline_help_of_a_job_lists_all_its_flags(capsys: pytest.CaptureFixture[str], job: str) -> None:
     assert main(["pipeline", job, "--help"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"Usage: ottla pipeline {job} ")
@@ -173,7 +173,7 @@ def test_help_of_a_job_lists_all_its_flags(capsys: pytest.CaptureFixture[str], j
         assert option.help
 
 
-def test_help_does_not_import_spark() -> None:
+def test_pipeline_help_does_not_import_spark() -> None:
     """Importing Spark takes most of a second, and Spark may not be installed."""
     script = """
 import sys
@@ -189,7 +189,7 @@ print(*sys.modules, sep=chr(10))
     assert not {name for name in loaded if name.startswith(heavy)}
 
 
-def test_demo_on_a_cluster_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pipeline_demo_with_a_bootstrap_address_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """The demo always starts its own broker."""
     assert refused(capsys, "demo", "--bootstrap", "127.0.0.1:9092").startswith("2 ottla pipeline demo: no such option")
 
@@ -222,11 +222,13 @@ def test_state_store_is_memory_or_rocksdb(capsys: pytest.CaptureFixture[str]) ->
         (["audit", "--format", "xml"], "2 ottla pipeline audit: --format: 'xml' is not one of 'avro', 'json'"),
     ],
 )
-def test_usage_errors_are_reported_in_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+def test_pipeline_usage_errors_are_reported_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
     assert says in refused(capsys, *arguments)
 
 
-def test_command_line_overrides_the_flag_file(tmp_path: Path) -> None:
+def test_pipeline_command_line_overrides_the_config_file(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     file.write_text('bootstrap = "a:1"\nbatch-records = 7\nrun-id = 2026-01-01\nforever = true\naccept-data-loss = false\n')
     options = told("shop", "--batch-records", "8", "--config", str(file))
@@ -255,14 +257,16 @@ def test_command_line_overrides_the_flag_file(tmp_path: Path) -> None:
         ("format = 'xml'", "format: 'xml' is not one of"),
     ],
 )
-def test_errors_in_a_flag_file_name_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, says: str) -> None:
+def test_pipeline_config_file_errors_name_the_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, says: str
+) -> None:
     file = tmp_path / "p.toml"
     file.write_text(text)
     # An invalid value is refused although a flag overrides it.
     assert says.format(file=file) in refused(capsys, "generate", "--rows", "1", "--config", str(file))
 
 
-def test_switch_in_a_flag_file_must_be_true_or_false(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_switch_in_a_pipeline_config_file_must_be_true_or_false(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text('totals = "true"')
     assert "totals: expected true or false" in refused(capsys, "audit", "--config", str(tmp_path / "p.toml"))
     assert "1 ottla: --config nowhere.toml: " in refused(capsys, "audit", "--config", "nowhere.toml")
@@ -275,7 +279,7 @@ def test_switch_in_a_flag_file_must_be_true_or_false(capsys: pytest.CaptureFixtu
         (ModuleNotFoundError("no", name="pyspark"), "1 ottla: the pipeline needs pyspark: pip install 'ottla[pipeline]'"),
     ],
 )
-def test_job_errors_are_reported_in_one_line(
+def test_pipeline_job_errors_are_reported_in_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception, says: str
 ) -> None:
     def fail(_: object) -> int:
@@ -286,13 +290,13 @@ def test_job_errors_are_reported_in_one_line(
 
 
 @pytest.mark.parametrize("code", [0, 2, 143])
-def test_exit_code_of_a_job_is_returned(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+def test_pipeline_command_returns_the_exit_code_of_its_job(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     monkeypatch.setattr(ottla.pipeline.running, "run_audit", lambda _: code)
     monkeypatch.setattr(ottla.pipeline.running, "run_stream", lambda *_: code)
     assert [main(["pipeline", job]) for job in ("audit", "shop", "totals")] == [code] * 3
 
 
-def test_ctrl_c_in_a_job_shows_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_in_a_pipeline_job_shows_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: object) -> int:
         raise KeyboardInterrupt
 
@@ -324,7 +328,7 @@ def test_spark_submit_entry_point_accepts_the_same_flags(monkeypatch: pytest.Mon
         ("ottla pipeline audit --config nowhere.toml --tot", ["--totals", "--totals-topic"]),
     ],
 )
-def test_shell_completion_lists_options(
+def test_shell_completion_lists_options_of_pipeline_jobs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: str, offered: list[str]
 ) -> None:
     monkeypatch.setenv("_OTTLA_COMPLETE", "bash_complete")
@@ -334,7 +338,7 @@ def test_shell_completion_lists_options(
     assert sorted(capsys.readouterr().out.split()) == sorted(f"plain,{word}" for word in offered)
 
 
-def test_bootstrap_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_pipeline_bootstrap_address_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OTTLA_BOOTSTRAP", "kafka:1")
     assert told("generate").place.bootstrap == "kafka:1"
     assert told("generate", "--bootstrap", "kafka:2").place.bootstrap == "kafka:2"

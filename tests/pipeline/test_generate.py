@@ -11,13 +11,13 @@ from ottla.pipeline.generate import BLOCK_ROWS, LATE_MS, Workload, purchases, pu
 from ottla.spark.schemas.formats import AVRO
 
 
-def test_same_seed_gives_the_same_rows() -> None:
+def test_purchase_generator_with_the_same_seed_gives_the_same_rows() -> None:
     assert list(purchases(Workload(500))) == list(purchases(Workload(500)))
     assert list(purchases(Workload(500))) != list(purchases(Workload(500, seed=2)))
 
 
 @pytest.mark.smoke
-def test_generated_shares_equal_the_requested_shares() -> None:
+def test_shares_of_malformed_and_late_purchases_are_as_requested() -> None:
     workload = Workload(20_000, malformed_share=0.05, late_share=0.1)
     rows = list(purchases(workload))
     sound = [json.loads(row.value) for row in rows if row.is_sound]

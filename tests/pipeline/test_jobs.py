@@ -88,7 +88,7 @@ def sound(workload: Workload = WORKLOAD) -> int:
 
 
 @pytest.mark.parametrize("by_driver", [False, True], ids=["tasks", "driver"])
-def test_shop_handles_every_purchase_once_across_a_crash(spark: Any, broker: Broker, tmp_path: Path, by_driver: bool) -> None:
+def test_shop_job_handles_every_purchase_once_across_a_crash(spark: Any, broker: Broker, tmp_path: Path, by_driver: bool) -> None:
     reports = run(spark, broker, shop.JOB, tmp_path / "shop", by_driver=by_driver)
     assert len(reports) >= 3
     assert sum(report.records for report in reports) == 2 * sound() + WORKLOAD.rows - sound()
@@ -160,7 +160,7 @@ def check_offenders_are_named(spark: Any, broker: Broker) -> None:
     }
 
 
-def test_interrupted_export_resumes(spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_parquet_export_resumes(spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reports = run(spark, broker, totals.JOB, tmp_path / "totals")
     fed = [report.batch for report in reports if report.records]
     die_before_sparks_commit(tmp_path / "totals", reports[-1].batch)
@@ -204,7 +204,9 @@ def test_interrupted_export_resumes(spark: Any, broker: Broker, tmp_path: Path, 
         export(spark, ExportOptions(broker.bootstrap, INVOICES, to), lambda *numbers: None)
 
 
-def test_totals_keep_their_state_on_disk_when_configured(spark: Any, other_spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_totals_job_stores_its_state_in_rocksdb_when_configured(
+    spark: Any, other_spark: Any, broker: Broker, tmp_path: Path
+) -> None:
     # The state store is a setting of the session, which must be unchanged afterwards.
     session, checkpoint = other_spark, tmp_path / "totals"
     before = session.conf.get("spark.sql.streaming.stateStore.providerClass")
@@ -229,7 +231,7 @@ def broken(spark: Any, broker: Broker, **options: Any) -> tuple[dict[str, int], 
     return counts[0], counts[1]
 
 
-def test_duplicate_purchases_count_once_when_configured(spark: Any, tmp_path: Path) -> None:
+def test_totals_job_counts_duplicate_purchases_once_when_configured(spark: Any, tmp_path: Path) -> None:
     """A producer repeats purchases within a batch, and a later import repeats all of them."""
     rows = list(purchases(Workload(300, malformed_share=0.1)))
     good = sum(row.is_sound for row in rows)
@@ -264,7 +266,7 @@ def test_duplicate_purchases_count_once_when_configured(spark: Any, tmp_path: Pa
             run(spark, broker, totals.JOB, tmp_path / "totals")
 
 
-def test_late_purchase_is_distinguished_from_a_lost_purchase(spark: Any, tmp_path: Path) -> None:
+def test_audit_distinguishes_late_purchases_from_lost_purchases(spark: Any, tmp_path: Path) -> None:
     def bought(number: int, hours: int) -> Generated:
         at_ms = WORKLOAD.begin_ms + hours * HOUR_MS
         purchase = {"id": number, "user": "u", "product": "p", "quantity": 1, "price_cents": 100, "at_ms": at_ms}
@@ -287,7 +289,7 @@ def test_late_purchase_is_distinguished_from_a_lost_purchase(spark: Any, tmp_pat
         assert broken(spark, broker, with_totals=True) == ({"totals that are not the sum of their purchases": 1}, {TOO_LATE: 2})
 
 
-def test_second_pipeline_with_the_same_id_is_refused(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_second_pipeline_with_the_same_transactional_id_is_refused(spark: Any, broker: Broker, tmp_path: Path) -> None:
     def started(name: str) -> Running:
         options = StreamOptions(broker.bootstrap, "shop", str(tmp_path / name), name, BATCH_RECORDS, is_bounded=False)
         return Running(spark, msgspec.structs.replace(shop.JOB, name=name), options, lambda _, error: None)
@@ -303,7 +305,7 @@ def test_second_pipeline_with_the_same_id_is_refused(spark: Any, broker: Broker,
     assert sum(report.records for report in reports) == MORE.rows + sound(MORE) + WORKLOAD.rows + sound()
 
 
-def test_driver_presumed_dead_is_fenced(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_spark_driver_is_fenced_when_another_driver_uses_its_transactional_id(spark: Any, broker: Broker, tmp_path: Path) -> None:
     """Another driver takes over the transactional id, and then a new driver continues with the checkpoint."""
     options = StreamOptions(broker.bootstrap, "shop", str(tmp_path / "shop"), "run", BATCH_RECORDS, is_bounded=False)
     first = Running(spark, shop.JOB, options, lambda _, error: None)
@@ -316,7 +318,7 @@ def test_driver_presumed_dead_is_fenced(spark: Any, broker: Broker, tmp_path: Pa
     assert sum(report.records for report in reports) == MORE.rows + sound(MORE)
 
 
-def test_avro_values_pass_the_audit(spark: Any, tmp_path: Path) -> None:
+def test_jobs_with_avro_values_pass_the_audit(spark: Any, tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
         create(broker.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, TOTALS), 3)
         fill(broker.bootstrap, PURCHASES, purchases(WORKLOAD, AVRO))
@@ -326,7 +328,7 @@ def test_avro_values_pass_the_audit(spark: Any, tmp_path: Path) -> None:
         assert not audit.audit(spark, audit.AuditOptions(broker.bootstrap)).is_sound
 
 
-def test_segment_source_and_kafka_source_give_the_same_rows(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_segment_source_and_sparks_kafka_source_give_the_same_rows(spark: Any, broker: Broker, tmp_path: Path) -> None:
     run(spark, broker, shop.JOB, tmp_path / "shop")
     for topic in (PURCHASES, INVOICES, DEAD_LETTERS):
         segments = spark.read.format("ottla").option("path", str(broker.data_dir)).option("subscribe", topic)
@@ -348,7 +350,7 @@ def test_segment_source_and_kafka_source_give_the_same_rows(spark: Any, broker: 
         segments = spark.read.format("ottla").option("path", str(broker.data_dir)).option("subscribe", INVOICES)
 
 
-def test_records_deleted_before_they_are_read_stop_the_stream(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_spark_stream_stops_when_records_were_deleted_before_it_read_them(spark: Any, broker: Broker, tmp_path: Path) -> None:
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient
 
@@ -365,7 +367,7 @@ def test_records_deleted_before_they_are_read_stop_the_stream(spark: Any, broker
     assert sum(report.records for report in again) == MORE.rows + sound(MORE)
 
 
-def test_interrupted_generation_writes_every_purchase_once(spark: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_generate_job_writes_every_purchase_once(spark: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """After an interruption in the second part, it continues with the third part. Another run writes nothing."""
     monkeypatch.setattr(generating, "BLOCKS_A_PART", 1)
     create(broker.bootstrap, ("made",), 3)

@@ -51,7 +51,7 @@ def told(reports: Reports, query: Query) -> list[int]:
     return [progress.report.batch for progress in reports.new(query)]
 
 
-def test_batch_is_reported_once_with_sparks_progress() -> None:
+def test_spark_batch_is_reported_once_with_its_progress_figures() -> None:
     reports, query = Reports("dead-letters"), Query()
     done(reports, query, 0)
     report = reports.all()[0]
@@ -61,7 +61,7 @@ def test_batch_is_reported_once_with_sparks_progress() -> None:
     assert told(reports, query) == []
 
 
-def test_progress_is_read_once_per_batch() -> None:
+def test_spark_progress_is_read_once_per_batch() -> None:
     reports, query = Reports("dead-letters"), Query()
     for batch in range(50):
         done(reports, query, batch)
@@ -70,14 +70,14 @@ def test_progress_is_read_once_per_batch() -> None:
     assert query.asked == 50
 
 
-def test_batches_that_ended_between_two_polls_are_all_reported() -> None:
+def test_spark_batches_that_ended_between_two_polls_are_all_reported() -> None:
     reports, query = Reports("dead-letters"), Query()
     for batch in range(57, 60):
         done(reports, query, batch)
     assert told(reports, query) == [57, 58, 59]
 
 
-def test_unfinished_batch_is_reported_later() -> None:
+def test_spark_batch_is_reported_only_after_spark_reports_its_progress() -> None:
     reports, query = Reports("dead-letters"), Query()
     reports.keep(BatchReport(0))
     assert told(reports, query) == []
@@ -89,7 +89,7 @@ def test_unfinished_batch_is_reported_later() -> None:
     assert told(reports, query) == [1]
 
 
-def test_idle_progress_is_not_reported_as_a_batch_and_hides_no_batch() -> None:
+def test_idle_spark_progress_is_not_reported_as_a_batch_and_hides_no_batch() -> None:
     reports, query = Reports("dead-letters"), Query()
     done(reports, query, 0)
     query.kept.append(SparksProgress(1, rows=0))
@@ -99,7 +99,7 @@ def test_idle_progress_is_not_reported_as_a_batch_and_hides_no_batch() -> None:
     assert told(reports, query) == [1]
 
 
-def test_batch_of_an_earlier_run_is_not_reported() -> None:
+def test_spark_batch_of_an_earlier_execution_is_not_reported() -> None:
     """Progress without a report of the sink belongs to a batch of an earlier run."""
     reports, query = Reports("dead-letters"), Query()
     query.kept.append(SparksProgress(4))
@@ -107,7 +107,7 @@ def test_batch_of_an_earlier_run_is_not_reported() -> None:
     assert query.asked == 0
 
 
-def test_idle_progress_is_not_used_for_a_later_batch() -> None:
+def test_idle_spark_progress_is_not_used_for_a_later_batch() -> None:
     reports, query = Reports("dead-letters"), Query()
     waiting = SparksProgress(0, rows=0)
     waiting.json = json.dumps({**json.loads(waiting.json), "durationMs": {"latestOffset": 1, "triggerExecution": 1}})
@@ -118,7 +118,7 @@ def test_idle_progress_is_not_used_for_a_later_batch() -> None:
     assert [progress.rows for progress in reports.new(query)] == [10]
 
 
-def test_long_job_keeps_recent_reports_and_reports_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_spark_job_stores_recent_batch_reports_and_reports_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "REPORTS_KEPT", 3)
     reports, query = Reports("dead-letters"), Query()
     dead_letters = 0

@@ -25,7 +25,7 @@ def sleeper() -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_slow_driver_leaves_no_class_data_archive(
+def test_incomplete_class_data_archive_of_a_slow_spark_driver_is_removed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any, sleeper: subprocess.Popen[str]
 ) -> None:
     from tests.pipeline.kills.shopping import Shopping

@@ -30,7 +30,7 @@ class Jobs:
         return SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=self.cancelled.release))
 
 
-def test_job_result_or_error_is_passed_on() -> None:
+def test_spark_job_result_or_error_reaches_the_caller() -> None:
     assert _until_stopped(Jobs().session(), lambda: 7) == 7
 
     def fail() -> None:
@@ -42,7 +42,7 @@ def test_job_result_or_error_is_passed_on() -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_cancels_current_and_later_jobs(number: signal.Signals) -> None:
+def test_signal_cancels_current_and_later_spark_jobs(number: signal.Signals) -> None:
     jobs = Jobs()
 
     def work() -> None:
@@ -57,7 +57,7 @@ def test_signal_cancels_current_and_later_jobs(number: signal.Signals) -> None:
     assert jobs.begun == 2
 
 
-def test_jvm_ended_by_the_signal_is_not_an_error() -> None:
+def test_spark_jvm_that_ends_on_the_same_signal_is_not_an_error() -> None:
     """A service manager sends the signal to all processes of the job, so the JVM may end first."""
     asked = threading.Event()
 

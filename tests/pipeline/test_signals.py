@@ -10,7 +10,7 @@ import pytest
 from ottla.pipeline.signals import Stopped, noted_signals, stopping_signals
 
 
-def test_signal_is_recorded_and_the_previous_handler_restored() -> None:
+def test_recorded_signals_do_not_stop_the_job_and_handlers_are_restored() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with noted_signals(signal.SIGINT, signal.SIGTERM) as noted:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -22,7 +22,7 @@ def test_signal_is_recorded_and_the_previous_handler_restored() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_while_starting_ends_the_job_at_once(number: signal.Signals) -> None:
+def test_signal_ends_a_starting_pipeline_job_at_once(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with pytest.raises(Stopped) as stopped, stopping_signals(signal.SIGINT, signal.SIGTERM):
         os.kill(os.getpid(), number)
@@ -31,7 +31,7 @@ def test_signal_while_starting_ends_the_job_at_once(number: signal.Signals) -> N
     assert signal.getsignal(number) is before
 
 
-def test_sparks_own_sigint_handler_does_not_bypass_the_stop() -> None:
+def test_sigint_stops_a_starting_job_although_spark_installs_its_own_handler() -> None:
     with pytest.raises(Stopped) as stopped, stopping_signals(signal.SIGINT, signal.SIGTERM):
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.kill(os.getpid(), signal.SIGINT)
@@ -39,7 +39,7 @@ def test_sparks_own_sigint_handler_does_not_bypass_the_stop() -> None:
     assert stopped.value.number is signal.SIGINT
 
 
-def test_signals_are_recorded_once_a_batch_may_be_open() -> None:
+def test_signal_while_a_spark_batch_may_be_open_is_recorded_instead_of_ending_the_job() -> None:
     with stopping_signals(signal.SIGTERM):
         with noted_signals(signal.SIGTERM) as noted:
             os.kill(os.getpid(), signal.SIGTERM)

@@ -32,13 +32,13 @@ def test_purchases_with_old_timestamps_are_kept(tmp_path: Path) -> None:
         assert sum(end - start for start, end in ranges(cluster_client(Connecting(broker.bootstrap)), "purchases").values()) == 100
 
 
-def test_unreachable_broker_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipeline_reports_an_unreachable_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.pipeline.topics.TIMEOUT_S", 0.5)
     with pytest.raises(PipelineError, match=r"creating topics at 127\.0\.0\.1:1"):
         create("127.0.0.1:1", ("purchases",), 2)
 
 
-def test_jobs_use_the_broker_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipeline_job_uses_the_broker_of_ottla_bootstrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Broker(data_dir=tmp_path) as broker:
         monkeypatch.setenv("OTTLA_BOOTSTRAP", broker.bootstrap)
         assert main(["pipeline", "generate", "--rows", "20", "--source-topic", "bought"]) == 0

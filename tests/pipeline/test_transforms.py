@@ -68,7 +68,7 @@ def test_invalid_purchase_becomes_an_unchanged_dead_letter(spark: Any) -> None:
     assert {bytes(row.key) for row in rows} == {b"k"}
 
 
-def test_avro_and_json_give_the_same_result(spark: Any) -> None:
+def test_avro_and_json_purchases_give_the_same_invoices_and_shipments(spark: Any) -> None:
     def values(form: Format, schema: str, frame: Any) -> Any:
         return frame.select(form.read(frame.value, schema).alias("v")).select("v.*")
 
@@ -84,13 +84,13 @@ def test_avro_and_json_give_the_same_result(spark: Any) -> None:
     assertDataFrameEqual(*sums)
 
 
-def test_generator_and_transform_agree_on_valid_purchases(spark: Any, form: Format) -> None:
+def test_purchase_generator_and_shop_transform_agree_on_valid_purchases(spark: Any, form: Format) -> None:
     made = list(purchases(Workload(1_000, malformed_share=0.3), form))
     sound = shop.parsed(records(spark, *(row.value for row in made)), form).select(shop.is_sound().alias("ok")).collect()
     assert [row.ok for row in sound] == [row.is_sound for row in made]
 
 
-def test_totals_are_grouped_by_purchase_hour(spark: Any) -> None:
+def test_purchase_totals_are_grouped_by_hour(spark: Any) -> None:
     rows = [
         SOUND,
         SOUND | {"id": 8, "at_ms": 2 * HOUR_MS - 1},

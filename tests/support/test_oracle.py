@@ -42,13 +42,13 @@ def coordinator(code: Code) -> FindCoordinatorResponse:
     return FindCoordinatorResponse(error_code=code)
 
 
-def test_wait_returns_the_first_value_that_meets_the_condition() -> None:
+def test_oracle_wait_returns_the_first_value_that_meets_the_condition() -> None:
     values = iter(range(10))
     assert oracle.wait_for("three", lambda: next(values), (3).__eq__, clock=Clock()) == 3
     assert next(values) == 4
 
 
-def test_failed_wait_names_condition_broker_and_last_value() -> None:
+def test_failed_oracle_wait_names_condition_broker_and_last_value() -> None:
     broker = Broker(coordinator(Code.COORDINATOR_NOT_AVAILABLE))
     with pytest.raises(oracle.ConditionNotMet) as raised:
         oracle.coordinator_known(broker, "shop", oracle.GROUP)
@@ -59,19 +59,19 @@ def test_failed_wait_names_condition_broker_and_last_value() -> None:
     assert broker.clock.now_ms() >= 60_000
 
 
-def test_unavailable_coordinator_is_retried() -> None:
+def test_oracle_retries_find_coordinator_until_a_coordinator_is_available() -> None:
     broker = Broker(coordinator(Code.COORDINATOR_NOT_AVAILABLE), coordinator(Code.NONE))
     oracle.coordinator_known(broker, "shop", oracle.GROUP)
     assert 0 < broker.clock.now_ms() < 1_000
 
 
-def test_ready_returns_a_response_with_a_final_error() -> None:
+def test_oracle_ready_returns_a_response_with_a_non_retriable_error() -> None:
     refused = coordinator(Code.GROUP_AUTHORIZATION_FAILED)
     broker = Broker(coordinator(Code.COORDINATOR_LOAD_IN_PROGRESS), coordinator(Code.NOT_COORDINATOR), refused)
     assert oracle.ready(broker, coordinator(Code.NONE), 3, lambda answer: [answer.error_code]) is refused
 
 
-def test_failed_wait_reports_a_retriable_exception_as_last_value() -> None:
+def test_failed_oracle_wait_reports_a_retriable_exception_as_last_value() -> None:
     def look() -> None:
         raise Unreachable("no broker at 127.0.0.1:9092")
 
@@ -79,7 +79,7 @@ def test_failed_wait_reports_a_retriable_exception_as_last_value() -> None:
         oracle.wait_for("the broker is up", look, clock=Clock(), not_yet=Unreachable)
 
 
-def test_exception_outside_not_yet_ends_the_wait() -> None:
+def test_oracle_wait_ends_at_a_non_retriable_exception() -> None:
     def look() -> None:
         raise Unreachable("no broker at 127.0.0.1:9092")
 

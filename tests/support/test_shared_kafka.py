@@ -53,7 +53,7 @@ def is_running(pid: int) -> bool:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("end", ["finished", "interrupted", "killed"])
-def test_guarded_process_ends_with_its_run(begun: tuple[subprocess.Popen[str], Path, int], end: str) -> None:
+def test_guarded_kafka_process_ends_with_its_test_run(begun: tuple[subprocess.Popen[str], Path, int], end: str) -> None:
     process, directory, pid = begun
     assert is_running(pid)
     with process:
@@ -67,7 +67,7 @@ def test_guarded_process_ends_with_its_run(begun: tuple[subprocess.Popen[str], P
 
 
 @pytest.mark.smoke
-def test_process_with_a_reused_pid_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_kafka_guard_does_not_kill_a_process_with_a_reused_pid(monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[int] = []
     with subprocess.Popen(SLEEPER, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
@@ -81,14 +81,14 @@ def test_process_with_a_reused_pid_is_not_killed(monkeypatch: pytest.MonkeyPatch
         other.kill()
 
 
-def test_process_inside_a_run_begins_no_run_of_its_own() -> None:
+def test_process_inside_a_test_run_begins_no_second_run() -> None:
     assert os.environ[keeping.VARIABLE]
     assert keeping.Run.begun() is None
 
 
 @pytest.mark.full
 @pytest.mark.java
-def test_processes_of_a_run_share_one_kafka_broker() -> None:
+def test_processes_of_a_test_run_share_one_kafka_broker() -> None:
     """Two processes request the shared broker at the same time, as xdist workers do, and get the same broker."""
     ask = "from tests.support.shared_kafka import shared_kafka; print(shared_kafka().bootstrap)"
     with subprocess.Popen([sys.executable, "-c", ask], stdout=subprocess.PIPE, text=True, cwd=ROOT) as other:

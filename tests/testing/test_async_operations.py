@@ -49,7 +49,7 @@ async def use(block: asyncio.Event) -> None:
         block.set()
 
 
-async def test_transaction_that_begins_after_the_cancellation_is_aborted(held: HeldTransaction) -> None:
+async def test_async_transaction_that_begins_after_its_cancellation_is_aborted(held: HeldTransaction) -> None:
     block = asyncio.Event()
     task = asyncio.create_task(use(block))
     assert await asyncio.to_thread(held.begins.wait, WAIT_S)
@@ -61,7 +61,7 @@ async def test_transaction_that_begins_after_the_cancellation_is_aborted(held: H
     assert (held.ends, block.is_set()) == ([asyncio.CancelledError], False)
 
 
-async def test_cancelled_transaction_does_not_begin_later(held: HeldTransaction) -> None:
+async def test_cancelled_async_transaction_does_not_begin_later(held: HeldTransaction) -> None:
     with ThreadPoolExecutor(1) as executor:
         asyncio.get_running_loop().set_default_executor(executor)
         is_free = threading.Event()
@@ -76,7 +76,7 @@ async def test_cancelled_transaction_does_not_begin_later(held: HeldTransaction)
     assert (held.is_open, held.ends) == (False, [])
 
 
-async def test_cancelled_commit_continues_in_its_thread(held: HeldTransaction) -> None:
+async def test_cancelled_async_commit_continues_in_its_thread(held: HeldTransaction) -> None:
     with ThreadPoolExecutor(1) as executor:
         asyncio.get_running_loop().set_default_executor(executor)
         held.may_begin.set()

@@ -20,7 +20,7 @@ def records(*values: bytes | None, **fields: Any) -> list[ConsumedRecord]:
 
 
 @pytest.mark.parametrize("in_any_order", [False, True])
-def test_values_are_compared_by_the_type_of_the_expected_value(in_any_order: bool) -> None:
+def test_expect_compares_values_by_the_type_of_the_expected_value(in_any_order: bool) -> None:
     expected = [b"\xff", "\u00e9", None, {"id": 1, "of": [2]}, 3, {"id": ANY}, ANY]
     there = records(b"\xff", "\u00e9".encode(), None, b'{ "of": [2], "id": 1 }', b"3", b'{"id": 9}', b"anything")
     assert Expectation(expected, in_any_order=in_any_order).compare(there) is None
@@ -39,7 +39,7 @@ def test_expect_compares_only_the_given_fields_of_a_record() -> None:
         assert Expectation([Record("paid", **wrong)]).compare(there) is not None, wrong
 
 
-def test_difference_shows_missing_and_unexpected_records_in_place() -> None:
+def test_expect_difference_lists_missing_and_unexpected_records_in_order() -> None:
     difference = Expectation(["a", "b", "c", "d"]).compare(records(b"a", b"x", b"c", b"d"))
     assert difference is not None and difference.is_final
     assert [line.split() for line in difference.lines] == [
@@ -51,29 +51,29 @@ def test_difference_shows_missing_and_unexpected_records_in_place() -> None:
     ]
 
 
-def test_missing_records_may_still_arrive() -> None:
+def test_expect_waits_while_records_are_only_missing() -> None:
     for in_any_order in (False, True):
         difference = Expectation(["a", "b"], in_any_order=in_any_order).compare(records(b"a"))
         assert difference is not None and (difference.missing, difference.is_final) == (["b"], False)
 
 
-def test_wildcard_does_not_match_a_record_that_another_expected_value_needs() -> None:
+def test_expect_any_does_not_match_a_record_that_another_value_needs() -> None:
     assert Expectation([Record(ANY), Record(b"b")], in_any_order=True).compare(records(b"b", b"a")) is None
 
 
-def test_duplicate_is_unexpected_in_any_order() -> None:
+def test_expect_in_any_order_reports_a_duplicate_record_as_unexpected() -> None:
     difference = Expectation(["a", "b"], in_any_order=True).compare(records(b"a", b"b", b"a"))
     assert difference is not None and [record.offset for record in difference.unexpected] == [2]
 
 
-def test_many_records_give_a_short_difference_quickly() -> None:
+def test_expect_in_any_order_compares_20_000_records_quickly() -> None:
     values = [json.dumps({"id": number}, indent=1).encode() for number in range(20_000)]
     assert Expectation([json.loads(value) for value in reversed(values)], in_any_order=True).compare(records(*values)) is None
     difference = Expectation([{"id": -1}, *map(json.loads, values)]).compare(records(*values))
     assert difference is not None and len(difference.lines) == MAX_LINES + 1
 
 
-def test_deserializer_decodes_the_records() -> None:
+def test_expect_decodes_records_with_the_given_deserializer() -> None:
     def decode(value: bytes) -> int:
         return int.from_bytes(value, "big")
 

@@ -35,7 +35,7 @@ def calls_until(limit: int) -> Any:
     return call
 
 
-def test_real_time_passes_under_a_frozen_clock() -> None:
+def test_elapsed_real_time_is_measured_under_a_frozen_clock() -> None:
     before_s = monotonic_s()
     threading.Event().wait(0.001)
     assert monotonic_s() > before_s

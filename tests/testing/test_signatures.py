@@ -24,7 +24,7 @@ def timeouts() -> Iterator[tuple[str, str]]:
                 yield from ((where, each) for each in inspect.signature(function).parameters if "timeout" in each)
 
 
-def test_every_timeout_is_named_timeout_s() -> None:
+def test_every_timeout_parameter_of_the_testing_api_is_named_timeout_s() -> None:
     names = dict(timeouts())
     assert {"Broker.expect", "Cluster.consume", "AsyncOperations.wait_for", "RemoteFault.wait"} <= set(names)
     assert set(names.values()) == {"timeout_s"}, names

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.full
-def test_site_builds_without_warnings(tmp_path: Path) -> None:
+def test_documentation_site_builds_without_warnings(tmp_path: Path) -> None:
     built = subprocess.run(
         [sys.executable, "-m", "tools.docs_site", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
     )

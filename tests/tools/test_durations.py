@@ -5,7 +5,7 @@ from __future__ import annotations
 from tools.durations import table
 
 
-def test_table_sums_tests_that_ran_by_folder_and_run() -> None:
+def test_duration_table_sums_tests_and_seconds_by_folder_for_each_test_run() -> None:
     passed, skipped = {"outcome": "passed", "duration_s": 2.0}, {"outcome": "skipped", "duration_s": 1.0}
     first = {
         "tests/wire/test_a.py::test_a[x/y]": passed,

@@ -13,7 +13,7 @@ MAX_PACKAGES = 24
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 
 
-def test_installation_without_extras_is_small() -> None:
+def test_ottla_without_extras_installs_few_packages_within_a_size_limit() -> None:
     packages = installed("ottla")
     assert {"aiokafka", "click", "h11", "msgspec", "ottla", "rich"} <= set(packages)
     assert not {"confluent-kafka", "numpy", "pyspark", "setuptools"} & set(packages)
@@ -23,12 +23,12 @@ def test_installation_without_extras_is_small() -> None:
     assert 1 < sizes["ottla"] <= 8, "data or tests became part of the package"
 
 
-def test_extras_of_dependencies_are_followed() -> None:
+def test_installed_packages_of_ottla_with_an_extra_include_that_of_the_extra() -> None:
     with_tests = installed("ottla", extras=frozenset({"demo"}))
     assert set(with_tests) - set(installed("ottla")) == {"confluent-kafka"}
 
 
-def test_documented_size_is_the_sum_of_its_table() -> None:
+def test_documented_install_size_is_the_sum_of_its_table() -> None:
     section = PAGE.read_text().partition("## Size of an installation")[2].partition("\n## ")[0]
     rows = [
         (name, float(size)) for name, size in re.findall(r"^\| ([\w ]+) \| ([\d.]+) \|$", section.replace("-", "_"), re.MULTILINE)

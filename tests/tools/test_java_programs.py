@@ -29,7 +29,7 @@ def said(source: Path) -> str:
     return subprocess.run([*command, "it"], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_program_is_compiled_when_its_source_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_program_is_recompiled_when_its_source_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "Says.java"
     source.write_text(SOURCE % "first")
     assert said(source) == "first it"
@@ -41,7 +41,7 @@ def test_program_is_compiled_when_its_source_changed(tmp_path: Path, monkeypatch
     assert said(source) == "second it"
 
 
-def test_compilation_failure_is_reported_with_the_source_line(tmp_path: Path) -> None:
+def test_java_compilation_failure_is_reported_with_the_source_line(tmp_path: Path) -> None:
     """A compilation error must not be reported as a missing compiler, even if it mentions the compiler's module."""
     try:
         launcher = Path(kafka.java())
@@ -56,7 +56,7 @@ def test_compilation_failure_is_reported_with_the_source_line(tmp_path: Path) ->
     assert not [path for path in (tmp_path / "cache" / "java").iterdir() if path.is_dir()]
 
 
-def test_class_path_accepts_jars_and_folders(tmp_path: Path) -> None:
+def test_class_path_with_jars_folders_and_wildcards_is_expanded(tmp_path: Path) -> None:
     for name in ("one.jar", "other.jar", "readme.txt"):
         (tmp_path / name).touch()
     one, other = tmp_path / "one.jar", tmp_path / "other.jar"
@@ -69,7 +69,7 @@ def test_class_path_accepts_jars_and_folders(tmp_path: Path) -> None:
         assert java_programs.expanded(path) == expected
 
 
-def test_program_is_compiled_only_against_named_jars(tmp_path: Path) -> None:
+def test_java_program_is_compiled_against_its_named_jars_only(tmp_path: Path) -> None:
     both = tmp_path / "Both.java"
     both.write_text("".join(f'class {name} {{ static String name = "{name}"; }}' for name in ("Both", "Neighbour")))
     try:

@@ -12,7 +12,7 @@ from tools import kafka
 @pytest.mark.full
 @pytest.mark.java
 @pytest.mark.parametrize("version", sorted({kafka.ORACLE_VERSION, kafka.TOOLS_VERSION}))
-def test_kafka_classes_are_loaded_from_the_archive(version: str) -> None:
+def test_jvm_loads_kafka_classes_from_the_class_data_archive(version: str) -> None:
     try:
         archive = kafka.class_archive(version)
     except kafka.Unavailable as missing:

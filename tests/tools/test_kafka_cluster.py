@@ -34,7 +34,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     cluster.close()
 
 
-def test_brokers_of_each_cluster_kind_fail_and_restart(cluster: SeveralBrokers) -> None:
+def test_another_broker_leads_after_a_kill_in_ottla_and_kafka_clusters(cluster: SeveralBrokers) -> None:
     assert cluster.brokers == [1, 2, 3]
     cluster.create_topic("t", 1, replication_factor=3)
     oracle.in_sync(cluster, "t", [1, 2, 3])
@@ -63,6 +63,6 @@ def test_brokers_of_each_cluster_kind_fail_and_restart(cluster: SeveralBrokers) 
     assert cluster.leader("t") == two
 
 
-def test_coordinators_are_found_among_brokers(cluster: SeveralBrokers) -> None:
+def test_cluster_fixture_finds_coordinators_of_transactional_id_and_group(cluster: SeveralBrokers) -> None:
     assert cluster.coordinator(transactional_id="x") in cluster.brokers
     assert cluster.coordinator(group="g") in cluster.brokers

@@ -18,7 +18,7 @@ def listed() -> list[Message]:
     return messages(python_files(["ottla"]))
 
 
-def test_message_list_has_known_texts(listed: list[Message]) -> None:
+def test_list_of_messages_has_known_errors_and_log_events(listed: list[Message]) -> None:
     texts = {(one.kind, one.text) for one in listed}
     assert ("log info", "connection_closed") in texts
     assert ("UsageError", "{given[0]} must not be empty") in texts
@@ -32,11 +32,11 @@ def test_log_events_are_snake_case(listed: list[Message]) -> None:
     assert {one.kind.removeprefix("log ") for one in listed if one.kind.startswith("log ")} <= LEVELS
 
 
-def test_errors_use_the_words_of_the_glossary(listed: list[Message]) -> None:
+def test_error_texts_use_the_words_of_the_glossary(listed: list[Message]) -> None:
     assert [str(one) for one in listed if PRIVATE_WORDS.search(one.text)] == []
 
 
-def test_texts_are_read_with_their_values_in_braces(tmp_path: Path) -> None:
+def test_message_list_shows_interpolated_values_in_braces(tmp_path: Path) -> None:
     source = tmp_path / "shown.py"
     source.write_text(
         "class Broken(ValueError): ...\n"

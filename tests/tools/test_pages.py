@@ -27,7 +27,7 @@ def test_generated_pages_are_up_to_date(name: str, page: Callable[[], str]) -> N
     assert PAGES[name] == page(), f"the page is outdated; run python -m {module}"
 
 
-def test_compatibility_page_equals_the_recorded_results() -> None:
+def test_compatibility_page_is_up_to_date_with_the_tested_client_versions() -> None:
     """The results on the page come from its last generation; rows, columns and versions come from the code. Each row has a test."""
     on_page = compatibility.results_on(PAGES["compatibility.md"])
     assert PAGES["compatibility.md"] == compatibility.document(on_page), "the page is outdated; run python -m tools.compatibility"
@@ -45,7 +45,7 @@ def test_compatibility_page_equals_the_recorded_results() -> None:
         assert score == compatibility.NO_TESTS or len(set(score.split(" of "))) == 1, score
 
 
-def test_results_are_counted_by_client_and_feature() -> None:
+def test_compatibility_results_are_counted_by_client_and_feature() -> None:
     group = "tests/wire/test_clients.py::test_group_shares"
     found = compatibility.results_of(
         {
@@ -61,7 +61,7 @@ def test_results_are_counted_by_client_and_feature() -> None:
     assert found.others["Kafka's command line tools"] == "1 of 1"
 
 
-def test_every_page_is_on_the_site() -> None:
+def test_every_documentation_page_is_in_the_navigation_of_the_site() -> None:
     def files(entry: object) -> list[str]:
         if isinstance(entry, str):
             return [entry]
@@ -73,14 +73,14 @@ def test_every_page_is_on_the_site() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_links_have_existing_targets(name: str) -> None:
+def test_links_of_documentation_pages_have_existing_targets(name: str) -> None:
     text = re.sub(r"```.*?```", "", PAGES[name], flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text):
         assert target.startswith("https://") or (DOCS / name).parent.joinpath(target).exists(), target
 
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
-def test_links_of_top_level_pages_have_existing_targets(name: str) -> None:
+def test_links_of_top_level_markdown_files_have_existing_targets(name: str) -> None:
     text = re.sub(r"```.*?```", "", (DOCS.parent / name).read_text(), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text):
         assert (DOCS.parent / target).exists(), target
@@ -97,7 +97,7 @@ def test_links_of_top_level_pages_have_existing_targets(name: str) -> None:
         ),
     ],
 )
-def test_link_out_of_the_docs_becomes_text(page: str, text: str, expected: str) -> None:
+def test_site_shows_a_link_out_of_the_docs_folder_as_text(page: str, text: str, expected: str) -> None:
     assert docs_site.without_links_upwards(text, DOCS / page) == expected
 
 
@@ -139,7 +139,7 @@ def _texts() -> set[str]:
 
 
 @pytest.mark.full
-def test_documented_messages_equal_those_of_the_code() -> None:
+def test_messages_on_the_troubleshooting_page_exist_in_the_code() -> None:
     quoted = [
         message
         for line in PAGES["troubleshooting.md"].splitlines()
@@ -153,7 +153,7 @@ def test_documented_messages_equal_those_of_the_code() -> None:
     assert gone == []
 
 
-def test_documented_errors_equal_those_of_the_protocol() -> None:
+def test_documented_error_codes_equal_those_of_the_protocol() -> None:
     headings = re.findall(r"^## (.*)$", PAGES["troubleshooting.md"], re.MULTILINE)
     named = {name for heading in headings for name in re.findall(r"`([A-Z_]{8,})`", heading)}
     assert len(named) > 15

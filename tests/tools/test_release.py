@@ -33,14 +33,14 @@ def checkout(tmp_path: Path) -> Release:
     return Release(root=tmp_path, version="1.2.3", distributions=tmp_path / "dist")
 
 
-def test_ready_checkout_passes_the_release_checks(checkout: Release) -> None:
+def test_checkout_ready_for_release_passes_the_release_checks(checkout: Release) -> None:
     assert release.version_is_new(checkout) == "1.2.3"
     assert release.checkout_is_clean(checkout).endswith(" x")
     assert release.changelog_has_the_version(checkout) == "2026-01-31, 1 entries"
     assert release.links_lead_somewhere(checkout).startswith("1 links")
 
 
-def test_unready_checkout_is_reported_with_reasons(checkout: Release) -> None:
+def test_release_check_of_an_unready_checkout_reports_the_reasons(checkout: Release) -> None:
     git(checkout.root, "tag", "v1.2.3")
     assert release.version_is_new(checkout) == "1.2.3"  # The tag of this commit is allowed, as in the release workflow.
     with pytest.raises(NotReady, match=r"this commit has the tag v1\.2\.3, and ottla/__init__\.py the version 1\.2\.4"):
@@ -68,7 +68,7 @@ def test_release_is_published_by_pushing_its_tag(checkout: Release) -> None:
     assert checkout.publishing == "git tag v1.2.3 && git push origin v1.2.3"
 
 
-def test_python_that_cannot_run_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_release_check_ignores_a_python_program_that_cannot_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own = ".".join(sys.version.split(".")[:2])
     assert release_installs.find_python(own) == Path(sys.executable)
     # Like pyenv's shim, this program only prints an error.
@@ -108,7 +108,7 @@ def test_complete_sbom_is_accepted() -> None:
 
 
 @pytest.mark.full
-def test_this_checkout_is_built_installed_and_started(tmp_path: Path) -> None:
+def test_release_of_this_checkout_is_built_installed_and_started(tmp_path: Path) -> None:
     root = tmp_path / "checkout"
     left_out = shutil.ignore_patterns(".*", "*.egg-info", "build", "dist", "__pycache__", "node_modules")
     shutil.copytree(ROOT, root, ignore=left_out, symlinks=True)

@@ -15,14 +15,14 @@ TEXTS = [
 
 
 @pytest.mark.full
-def test_every_referenced_rule_id_exists() -> None:
+def test_every_referenced_conformance_rule_id_exists() -> None:
     unknown = {str(path.relative_to(rules.ROOT)): rules.named_in(path.read_text()) - rules.known() for path in TEXTS}
     assert {path: ids for path, ids in unknown.items() if ids} == {}
     assert rules.marked() <= rules.known(), "a test is marked with an unknown rule id"
 
 
 @pytest.mark.full
-def test_every_rule_is_tested_or_has_a_reason() -> None:
+def test_every_conformance_rule_is_tested_or_has_a_reason_why_not() -> None:
     assert rules.marked() | set(rules.not_run()) == rules.known()
     assert rules.marked() & set(rules.not_run()) == set(), "a tested rule is also listed as not tested"
 
@@ -35,12 +35,12 @@ def test_every_rule_is_tested_or_has_a_reason() -> None:
         '- <a id="crd-01"></a>**CRD-01** stands here twice.\n- <a id="crd-01"></a>**CRD-01** stands here twice.',
     ],
 )
-def test_invalid_rule_line_is_refused(line: str) -> None:
+def test_invalid_line_of_the_conformance_rules_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match="no rule"):
         rules.by_section(f"# Rules\n\n## G. Coordinator\n\n{line}\n")
 
 
-def test_rule_ids_are_distinguished_from_similar_text() -> None:
+def test_conformance_rule_ids_are_distinguished_from_similar_text() -> None:
     assert rules.named_in("KIP-98 (CRD-12, STO-99), KAFKA-20785, UTF-16, SUBEND-10") == {"CRD-12", "STO-99"}
 
 
@@ -49,13 +49,13 @@ def test_rule_ids_in_pages_become_links() -> None:
 
 
 @pytest.mark.smoke
-def test_scoreboard_is_up_to_date() -> None:
+def test_conformance_scoreboard_is_up_to_date() -> None:
     page = conformance.TARGET.read_text()
     assert conformance.document(conformance.board_on(page)) == page, "the scoreboard is outdated; run make generate"
 
 
 @pytest.mark.full
-def test_scoreboard_counts_results_by_section() -> None:
+def test_conformance_scoreboard_counts_results_by_section() -> None:
     results = [
         {"test": "a", "entries": ["CRD-12", "MRK-01"], "target": "kafka", "outcome": "passed"},
         {"test": "b", "entries": ["CRD-01"], "target": "kafka", "outcome": "failed"},
@@ -67,14 +67,14 @@ def test_scoreboard_counts_results_by_section() -> None:
     assert conformance.table(conformance.board_on(conformance.document(board))) == conformance.table(board)
 
 
-def test_parts_are_selected_by_letter() -> None:
+def test_sections_of_the_conformance_rules_are_selected_by_letter() -> None:
     assert rules.sections_of("t, V") == ["T. Quotas of clients", "V. Delegation tokens"]
     with pytest.raises(ValueError, match=r"'Z' is no part of rules\.md; the parts are A, B, C"):
         rules.sections_of("T,Z")
 
 
 @pytest.mark.full
-def test_scoreboard_of_some_parts_keeps_the_figures_of_the_others() -> None:
+def test_scoreboard_update_of_one_section_keeps_results_of_other_sections() -> None:
     page = conformance.TARGET.read_text()
     results = [{"test": "a", "entries": ["QTA-01"], "target": "kafka", "outcome": "failed"}]
     merged = conformance.merged(conformance.board_of(results), page, rules.sections_of("T"))

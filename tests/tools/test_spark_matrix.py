@@ -10,7 +10,7 @@ from tools.spark_environments import RELEASES
 from tools.spark_matrix import BEGIN, END, NOT_RUN, TARGET, WAYS, refusal_of, results_on, rewritten, table
 
 
-def test_table_has_a_column_for_each_version_and_a_row_for_each_way() -> None:
+def test_spark_matrix_has_a_column_for_each_version_and_a_row_for_each_deployment() -> None:
     version = next(iter(RELEASES.values())).version
     lines = table({f"{version} local": "ok", f"{version} minor": "refused"}).splitlines()
     assert len(lines) == 2 + len(WAYS)
@@ -21,7 +21,7 @@ def test_table_has_a_column_for_each_version_and_a_row_for_each_way() -> None:
     assert rows[WAYS["cluster"]][0] == NOT_RUN
 
 
-def test_only_the_text_between_the_markers_is_replaced() -> None:
+def test_spark_matrix_replaces_only_the_text_between_its_markers() -> None:
     page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
     once = rewritten(page, {})
     assert once.startswith(f"before\n{BEGIN}\n| ")
@@ -30,7 +30,7 @@ def test_only_the_text_between_the_markers_is_replaced() -> None:
     assert rewritten(TARGET.read_text(), {}).count(BEGIN) == 1
 
 
-def test_results_of_cells_that_were_not_run_are_kept() -> None:
+def test_spark_matrix_results_are_read_back_from_its_page() -> None:
     first, second = list(RELEASES.values())[:2]
     results = {f"{first.version} local": "ok", f"{second.version} minor": "refused"}
     page = rewritten(f"{BEGIN}\n{END}", results)

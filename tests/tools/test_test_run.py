@@ -63,12 +63,12 @@ def test_marked_case_is_of_its_own_level(client): pass
         ),
     ],
 )
-def test_level_selects_tests_by_their_markers(tmp_path: Path, level: str, expected: set[str]) -> None:
+def test_level_option_selects_tests_by_their_markers(tmp_path: Path, level: str, expected: set[str]) -> None:
     assert set(run_pytest(tmp_path, SAMPLE_OF_LEVELS, "--level", level)) == expected
 
 
 @pytest.mark.full
-def test_only_nightly_tests_are_left_out_without_a_level(tmp_path: Path) -> None:
+def test_pytest_without_a_level_skips_only_nightly_tests(tmp_path: Path) -> None:
     assert "test_nightly_test_is_of_level_nightly" not in run_pytest(tmp_path, SAMPLE_OF_LEVELS)
     assert "test_nightly_test_is_of_level_nightly" in run_pytest(tmp_path, SAMPLE_OF_LEVELS, "--level", ",".join(levels.LEVELS))
 
@@ -92,7 +92,7 @@ def test_every_time_budget_names_existing_test_files(part: budgets.Budget | budg
         (["begun", "3", "begun", "begun"], False),
     ],
 )
-def test_budget_counts_running_tests_with_the_mean_duration(lines: list[str], is_spent: bool) -> None:
+def test_time_budget_counts_each_running_test_with_the_mean_duration(lines: list[str], is_spent: bool) -> None:
     assert budgets.is_spent(lines, seconds=11, floor=2) is is_spent
 
 
@@ -108,7 +108,7 @@ def test_loop(within_budget):
 
 
 @pytest.mark.full
-def test_budget_runs_the_floor_and_skips_what_exceeds_the_time(tmp_path: Path) -> None:
+def test_time_budget_runs_the_minimum_of_cases_and_skips_cases_over_budget(tmp_path: Path) -> None:
     results = run_pytest(tmp_path, f"EXPECTED = [0, 1, 2, 3]\n{SAMPLE_OF_BUDGETS}", "--budgets")
     assert results.pop("test_loop").outcome == "passed"
     skipped = [result for result in results.values() if result.outcome == "skipped"]
@@ -117,13 +117,13 @@ def test_budget_runs_the_floor_and_skips_what_exceeds_the_time(tmp_path: Path) -
 
 
 @pytest.mark.full
-def test_every_case_runs_without_budgets(tmp_path: Path) -> None:
+def test_every_parametrized_case_runs_without_time_budgets(tmp_path: Path) -> None:
     results = run_pytest(tmp_path, f"EXPECTED = list(range(10))\n{SAMPLE_OF_BUDGETS}")
     assert {result.outcome for result in results.values()} == {"passed"}
 
 
 @pytest.mark.full
-def test_results_have_the_reason_of_a_failure_and_of_an_import_error(tmp_path: Path) -> None:
+def test_recorded_test_results_have_the_reason_of_a_failure_and_of_an_import_error(tmp_path: Path) -> None:
     results = run_pytest(tmp_path, "def test_fails(): assert 1 == 2\n")
     assert (results["test_fails"].outcome, results["test_fails"].when) == ("failed", "call")
     assert results["test_fails"].reason == "test_sample.py:1: assert 1 == 2"
@@ -135,14 +135,14 @@ def failing(count: int, when: str = "call") -> Summary:
     return Summary({f"test_{number}": Result("failed", 1.0, "AssertionError", when) for number in range(count)})
 
 
-def test_failure_that_passes_alone_is_unstable_and_not_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_test_that_passes_when_repeated_alone_is_unstable_not_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(test_run, "passes_alone", lambda test, arguments: test == "test_1")
     summary = failing(2)
     test_run.judge(summary, [])
     assert (summary.failed, summary.unstable) == (["test_0"], ["test_1"])
 
 
-def test_many_failures_are_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_tests_are_not_repeated_if_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(test_run, "passes_alone", lambda test, arguments: pytest.fail("the test was run again"))
     summary = failing(test_run.MAX_JUDGED + 1)
     test_run.judge(summary, [])
@@ -150,7 +150,7 @@ def test_many_failures_are_not_run_again(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("when", ["teardown", "collect", "crash", "???"])
-def test_failure_outside_of_a_test_is_not_run_again(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+def test_pytest_failure_outside_of_a_test_is_not_repeated(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     monkeypatch.setattr(test_run, "passes_alone", lambda test, arguments: pytest.fail("the test was run again"))
     summary = failing(1, when)
     test_run.judge(summary, [])
@@ -169,14 +169,14 @@ PASSED, SKIPPED, FAILED = (Result(outcome, 0.0, "") for outcome in ("passed", "s
 @pytest.mark.parametrize(
     ("outcomes", "passes"), [((FAILED, PASSED), True), ((PASSED,), True), ((FAILED, FAILED), False), ((SKIPPED, FAILED), False)]
 )
-def test_failed_test_is_cleared_only_if_it_passes_alone(
+def test_failed_test_counts_as_passed_only_if_it_passes_when_repeated_alone(
     monkeypatch: pytest.MonkeyPatch, outcomes: tuple[Result, ...], passes: bool
 ) -> None:
     scripted_runs(monkeypatch, *({"test_0": outcome} for outcome in outcomes))
     assert test_run.passes_alone("test_0", []) == passes
 
 
-def test_run_without_a_test_that_passed_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_in_which_no_test_passed_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     scripted_runs(monkeypatch, {"test_0": SKIPPED})
     assert test_run.run_levels([], 1, has_alone=False).is_broken
     scripted_runs(monkeypatch, {"test_0": SKIPPED, "test_1": PASSED}, {})
@@ -200,12 +200,12 @@ def test_unstable_tests_are_counted_in_the_file(tmp_path: Path, monkeypatch: pyt
         ("Skipped: no chromedriver on the PATH", "Chromium"),
     ],
 )
-def test_summary_names_the_missing_requirement_and_how_to_get_it(reason: str, requirement: str) -> None:
+def test_summary_of_a_test_run_names_missing_programs_and_how_to_install_them(reason: str, requirement: str) -> None:
     (phrase,) = test_run.missing({"test_0": Result("skipped", 0.0, reason)})
     assert phrase == f"1 need {requirement} ({test_run.REQUIREMENTS[requirement][1]})"
 
 
-def test_summary_names_skips_that_no_requirement_explains(capsys: pytest.CaptureFixture[str]) -> None:
+def test_summary_of_a_test_run_lists_skips_without_a_known_missing_program(capsys: pytest.CaptureFixture[str]) -> None:
     no_json, no_go, budget = (f"Skipped: {reason}" for reason in ("no JSON here", "no go on the PATH", test_run.LEFT_TO_NIGHTLY))
     reasons = [no_json, no_go, budget, no_json]
     results = {f"test_{number}": Result("skipped", 0.0, reason) for number, reason in enumerate(reasons)}
@@ -214,7 +214,7 @@ def test_summary_names_skips_that_no_requirement_explains(capsys: pytest.Capture
     assert test_run.other_skips(results) == ["2 skipped: no JSON here"]
 
 
-def test_summary_lists_failed_tests_last(capsys: pytest.CaptureFixture[str]) -> None:
+def test_summary_of_a_test_run_lists_failed_tests_last(capsys: pytest.CaptureFixture[str]) -> None:
     summary = failing(1)
     summary.failed = ["test_0"]
     test_run.report(summary, 7, 12.0)

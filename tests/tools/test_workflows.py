@@ -46,14 +46,14 @@ def unknown_commands(workflow: Path, makefile: str) -> list[str]:
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
-def test_commands_of_workflows_exist(workflow: Path) -> None:
+def test_commands_of_ci_workflows_exist(workflow: Path) -> None:
     assert unknown_commands(workflow, (ROOT / "Makefile").read_text()) == []
     assert any(words[:1] == ["make"] for words in command_lines(workflow))
     assert all("uses" in step or "run" in step for step in steps(workflow))
     assert all(job["timeout-minutes"] <= 90 and job["runs-on"] for job in jobs(workflow).values())
 
 
-def test_unknown_command_in_a_workflow_is_detected(tmp_path: Path) -> None:
+def test_unknown_command_in_a_ci_workflow_is_detected(tmp_path: Path) -> None:
     workflow = tmp_path / "x.yml"
     workflow.write_text(
         "jobs: {a: {steps: [{run: make releese}, {run: python -m pytest -q tests/gone.py}, {run: make test LOAD=2}]}}"
@@ -61,7 +61,7 @@ def test_unknown_command_in_a_workflow_is_detected(tmp_path: Path) -> None:
     assert unknown_commands(workflow, (ROOT / "Makefile").read_text()) == ["releese", "tests/gone.py"]
 
 
-def test_release_runs_on_a_tag_and_publishes_what_make_release_has_built() -> None:
+def test_release_workflow_publishes_the_files_of_make_release_for_a_tag() -> None:
     whole = yaml.safe_load(RELEASE.read_text())
     # YAML 1.1 reads the key "on" as true.
     assert whole[True] == {"push": {"tags": ["v[0-9]*"]}}
@@ -76,7 +76,7 @@ def test_release_runs_on_a_tag_and_publishes_what_make_release_has_built() -> No
     assert upload["with"] == {"packages-dir": "dist", "attestations": True}
 
 
-def test_release_stores_no_secret_and_pins_its_actions() -> None:
+def test_release_workflow_stores_no_secret_and_pins_its_actions() -> None:
     text = RELEASE.read_text()
     assert "secrets." not in text
     assert not re.search(r"password|repository-url|index-url", text.partition("jobs:")[2])
@@ -87,7 +87,7 @@ def test_release_stores_no_secret_and_pins_its_actions() -> None:
     assert len(re.findall(r"uses: \S+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", text, re.MULTILINE)) == text.count("uses: ")
 
 
-def test_release_checks_each_supported_python() -> None:
+def test_release_workflow_checks_each_supported_python() -> None:
     (setup,) = (step for step in steps(RELEASE) if "setup-python" in step.get("uses", ""))
     supported = re.findall(r"Python :: (3\.\d+)\"", (ROOT / "pyproject.toml").read_text())
     assert sorted(setup["with"]["python-version"].split()) == supported

@@ -61,12 +61,12 @@ def apache_kafka(directory: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("settings", [{}, ATTACKS], ids=["plain", "attacks"])
-def test_kill_of_executors_and_workers_loses_and_duplicates_no_records(tmp_path: Path, settings: dict[str, str]) -> None:
+def test_spark_job_loses_and_duplicates_no_records_when_executors_are_killed(tmp_path: Path, settings: dict[str, str]) -> None:
     kill_executors_and_workers(tmp_path, ottla, settings)
 
 
 @pytest.mark.skipif(not os.environ.get("ORACLE"), reason="asked of Apache Kafka by ORACLE=1, or make kills")
-def test_kill_of_executors_loses_and_duplicates_no_records_on_apache_kafka(tmp_path: Path) -> None:
+def test_spark_job_on_apache_kafka_loses_and_duplicates_no_records_when_executors_are_killed(tmp_path: Path) -> None:
     kill_executors_and_workers(tmp_path, apache_kafka, ATTACKS)
 
 

@@ -46,7 +46,7 @@ def die_at_every_point(shopping: Shopping) -> None:
 
 
 @pytest.mark.parametrize("gathers", ["0", "1"])
-def test_driver_killed_at_every_point_of_a_batch_duplicates_no_records(
+def test_spark_driver_killed_at_every_point_of_a_batch_duplicates_no_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gathers: str
 ) -> None:
     """A batch is written by tasks, or it is small and gathered by the driver."""
@@ -62,7 +62,7 @@ def test_driver_killed_at_every_point_of_a_batch_duplicates_no_records(
 
 
 @pytest.mark.skipif(not os.environ.get("ORACLE"), reason="asked of Apache Kafka by ORACLE=1, or make kills")
-def test_driver_killed_at_every_point_duplicates_no_records_on_apache_kafka(tmp_path: Path) -> None:
+def test_spark_driver_killed_at_every_point_duplicates_no_records_on_apache_kafka(tmp_path: Path) -> None:
     try:
         with ApacheKafka(tmp_path / "kafka") as kafka:
             shopping = Shopping(kafka.bootstrap, tmp_path / "checkpoint", WORKLOAD)
@@ -73,7 +73,7 @@ def test_driver_killed_at_every_point_duplicates_no_records_on_apache_kafka(tmp_
 
 
 @pytest.mark.nightly
-def test_driver_killed_at_random_times_duplicates_no_records(tmp_path: Path) -> None:
+def test_spark_driver_killed_at_random_times_duplicates_no_records(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
         shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", Workload(8_000 * max(ROUNDS, 4)))
         shopping.open()
@@ -90,7 +90,7 @@ def test_driver_killed_at_random_times_duplicates_no_records(tmp_path: Path) -> 
 
 
 @pytest.mark.nightly
-def test_sparks_own_sink_writes_duplicates(tmp_path: Path) -> None:
+def test_sparks_builtin_kafka_sink_duplicates_records_after_a_kill(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
         shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", WORKLOAD, sink="spark")
         shopping.open()

@@ -49,7 +49,7 @@ def wait_for_transaction(broker: Broker, job: subprocess.Popen[bytes], output: P
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("sink", ["tasks", "driver"])
-def test_stopped_job_leaves_no_transaction_open(sink: str, number: signal.Signals, tmp_path: Path) -> None:
+def test_stopped_spark_job_leaves_no_transaction_open(sink: str, number: signal.Signals, tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
         create(broker.bootstrap, (PURCHASES, INVOICES, "shipments", "dead-letters"), 2)
         fill(broker.bootstrap, PURCHASES, purchases(Workload(ROWS[sink])))
@@ -79,7 +79,7 @@ def jvm_of(job: subprocess.Popen[bytes]) -> int:
     return jvm
 
 
-def test_stopped_job_with_a_dead_jvm_leaves_no_transaction_open(tmp_path: Path) -> None:
+def test_stopped_spark_job_with_a_dead_jvm_leaves_no_transaction_open(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
         create(broker.bootstrap, (PURCHASES, INVOICES, "shipments", "dead-letters"), 2)
         fill(broker.bootstrap, PURCHASES, purchases(Workload(ROWS["tasks"])))
@@ -120,7 +120,7 @@ def has_gone(group: int) -> bool:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("point", ["jvm", "stream"])
-def test_job_stopped_while_starting_ends_cleanly(point: str, number: signal.Signals, tmp_path: Path) -> None:
+def test_pipeline_job_stopped_while_starting_ends_without_traceback(point: str, number: signal.Signals, tmp_path: Path) -> None:
     """The signal arrives while Spark's JVM starts, or when the checkpoint exists and the first batch may be running."""
     checkpoint = tmp_path / "checkpoint"
     with Broker(data_dir=tmp_path / "data") as broker:
@@ -155,7 +155,7 @@ def test_job_stopped_while_starting_ends_cleanly(point: str, number: signal.Sign
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("name", ["export", "audit"])
-def test_job_stopped_while_reading_ends_cleanly(name: str, number: signal.Signals, tmp_path: Path) -> None:
+def test_export_and_audit_stopped_while_reading_end_without_traceback(name: str, number: signal.Signals, tmp_path: Path) -> None:
     """The signal arrives when the export has written its plan, or when the audit has a Spark session."""
     scratch, target = tmp_path / "scratch", tmp_path / "parquet"
     with Broker(data_dir=tmp_path / "data") as broker:

@@ -41,7 +41,7 @@ def made(directory: Path, protocol: str | None = "SASL_SSL", users: Any = ALICE,
         ({"security": "SASL_PLAINTEXT", "users": {"a:b": "x"}}, "'a:b' has a colon in the name"),
     ],
 )
-def test_arguments_that_exclude_each_other_are_refused(given: dict[str, Any], says: str) -> None:
+def test_broker_security_arguments_that_exclude_each_other_are_refused(given: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Broker(**given)
 
@@ -55,12 +55,12 @@ def test_arguments_that_exclude_each_other_are_refused(given: dict[str, Any], sa
         ({"topic": "t", "principal": "User:"}, "is not a principal"),
     ],
 )
-def test_acls_that_do_not_exist_are_refused(arguments: dict[str, Any], says: str) -> None:
+def test_acl_with_unknown_operation_or_principal_or_two_resources_is_refused(arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Acl(**{"principal": "alice", "operation": "read", **arguments})
 
 
-def test_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tls_broker_without_cryptography_package_names_the_security_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("cryptography", "cryptography.hazmat.primitives.asymmetric"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=r"pip install 'ottla\[security\]'"):
@@ -69,7 +69,7 @@ def test_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "mTLS", "SASL_PLAINTEXT", "SASL_SSL"])
-def test_handles_own_settings_are_those_of_kafkas_clients(tmp_path: Path, protocol: str) -> None:
+def test_client_of_a_secured_broker_uses_the_written_client_properties(tmp_path: Path, protocol: str) -> None:
     security = made(tmp_path, protocol, None)
     connecting = security.connecting("127.0.0.1:9092")
     assert connecting is not None
@@ -79,7 +79,7 @@ def test_handles_own_settings_are_those_of_kafkas_clients(tmp_path: Path, protoc
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_users_of_sasl_have_the_settings_of_each_client(tmp_path: Path) -> None:
+def test_client_config_has_sasl_settings_in_the_format_of_each_client(tmp_path: Path) -> None:
     security = made(tmp_path, "SASL_SSL", {"alice": PASSWORD})
     configs = {
         client: security.client_config("127.0.0.1:9092", client, "alice", None, None)
@@ -96,7 +96,7 @@ def test_users_of_sasl_have_the_settings_of_each_client(tmp_path: Path) -> None:
     assert configs["kafkajs"]["ssl"]["ca"][0].startswith("-----BEGIN CERTIFICATE-----")
 
 
-def test_clients_of_mtls_have_certificates_of_their_own(tmp_path: Path) -> None:
+def test_each_mtls_client_has_its_own_certificate(tmp_path: Path) -> None:
     security = made(tmp_path, "mTLS", ["alice"])
     alice, again, bob = (security.client_config("h:1", "java", name, None, None) for name in ("alice", "alice", "bob"))
     assert alice == again
@@ -113,7 +113,7 @@ def test_clients_of_mtls_have_certificates_of_their_own(tmp_path: Path) -> None:
         (("java", None, "SCRAM-SHA-256", None), "without user= only PLAIN is possible"),
     ],
 )
-def test_unusable_arguments_of_client_configs_are_refused(tmp_path: Path, arguments: Any, says: str) -> None:
+def test_unusable_arguments_of_client_config_are_refused(tmp_path: Path, arguments: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         made(tmp_path).client_config("h:1", *arguments)
 
@@ -129,7 +129,7 @@ def test_client_config_for_a_broker_without_security_sets_plaintext(tmp_path: Pa
         security.client_config("h:1", "java", "alice", None, None)
 
 
-def test_passwords_are_neither_in_arguments_nor_in_representations(tmp_path: Path) -> None:
+def test_passwords_are_neither_in_broker_arguments_nor_in_repr(tmp_path: Path) -> None:
     security = BrokerSecurity("SASL_SSL", {"alice": PASSWORD}, [READ], directory=tmp_path, host="127.0.0.1")
     assert PASSWORD not in " ".join(security.prepare({}))
     assert PASSWORD not in repr(security)
@@ -138,5 +138,5 @@ def test_passwords_are_neither_in_arguments_nor_in_representations(tmp_path: Pat
 
 
 @pytest.mark.parametrize("value", ["plain", PASSWORD, "tab\tline\nbreak", "ü€"])
-def test_java_properties_round_trip(value: str) -> None:
+def test_written_java_properties_are_read_back_unchanged(value: str) -> None:
     assert read_properties(properties({"key": value})) == {"key": value}
