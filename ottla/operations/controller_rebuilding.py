@@ -79,7 +79,8 @@ def rebuild(
     cluster_ids = {identity.cluster_id for identity in identities.values()}
     if len(cluster_ids) != 1:
         raise DirectoryError(
-            f"the directories belong to {len(cluster_ids)} clusters, {', '.join(sorted(cluster_ids))}; give those of one cluster"
+            f"the directories belong to {len(cluster_ids)} clusters, {', '.join(sorted(cluster_ids))};"
+            " give directories of one cluster"
         )
     copies = [copy for path in paths if (copy := _examined(fs, path)) is not None]
     chosen = max(copies, key=lambda copy: copy.position, default=None)

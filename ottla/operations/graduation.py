@@ -132,7 +132,7 @@ def check(fs: Filesystem, source: str, plan: GraduationPlan, on_read: OnRead) ->
 def carry_out(fs: Filesystem, source: str, target: str, plan: GraduationPlan, progress: Progress) -> None:
     """Copy the partitions and write the metadata. The target is created atomically. Raises `DirectoryError` or OSError."""
     if fs.list_dir(target):
-        raise DirectoryError(f"{target} is not empty")
+        raise DirectoryError(f"{target} is not empty; give a directory that does not exist")
     with new_directory(fs, target) as growing:
         _copy(fs, source, growing, plan, progress)
         write_identity(fs, growing, plan.identity, is_synced=True)

@@ -77,7 +77,7 @@ def check_apart(source: str, target: str) -> None:
     """Raise `DirectoryError` if one directory is inside the other, because the operation would read its own output."""
     here, there = Path(source).resolve(), Path(target).resolve()
     if here == there or here in there.parents or there in here.parents:
-        raise DirectoryError(f"{source} and {target} are the same directory, or one is inside the other; give one outside")
+        raise DirectoryError(f"{source} and {target} are the same directory, or one is inside the other; give a directory outside")
 
 
 def log_dir_of(source: str) -> str:

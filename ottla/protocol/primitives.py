@@ -76,7 +76,7 @@ def _repaired(raw: Buffer) -> str:
 def read_string(buf: Buffer, pos: int) -> tuple[str, int]:
     value, pos = read_nullable_string(buf, pos)
     if value is None:
-        raise DecodeError("a string is null that must not be null")
+        raise DecodeError("a string that must not be null is null")
     return value, pos
 
 
@@ -101,7 +101,7 @@ def read_compact_string(buf: Buffer, pos: int) -> tuple[str, int]:
     else:
         size, pos = read_uvarint(buf, pos)
     if size == 0:
-        raise DecodeError("a string is null that must not be null")
+        raise DecodeError("a string that must not be null is null")
     if size > MAX_STRING_BYTES + 1:
         raise DecodeError(f"invalid string length {size - 1}")
     end = pos + size - 1
@@ -138,7 +138,7 @@ def _slice(buf: Buffer, pos: int, size: int) -> tuple[Buffer, int]:
 def read_bytes(buf: Buffer, pos: int) -> tuple[bytes, int]:
     value, pos = read_nullable_bytes(buf, pos)
     if value is None:
-        raise DecodeError("a byte array is null that must not be null")
+        raise DecodeError("a byte array that must not be null is null")
     return value, pos
 
 
@@ -150,7 +150,7 @@ def read_nullable_bytes(buf: Buffer, pos: int) -> tuple[bytes | None, int]:
 def read_compact_bytes(buf: Buffer, pos: int) -> tuple[bytes, int]:
     value, pos = read_compact_nullable_bytes(buf, pos)
     if value is None:
-        raise DecodeError("a byte array is null that must not be null")
+        raise DecodeError("a byte array that must not be null is null")
     return value, pos
 
 
@@ -248,7 +248,7 @@ def read_nullable_length(buf: Buffer, pos: int) -> tuple[int, int]:
 def read_length(buf: Buffer, pos: int) -> tuple[int, int]:
     count, pos = read_nullable_length(buf, pos)
     if count < 0:
-        raise DecodeError("an array is null that must not be null")
+        raise DecodeError("an array that must not be null is null")
     return count, pos
 
 
@@ -264,7 +264,7 @@ def read_compact_nullable_length(buf: Buffer, pos: int) -> tuple[int, int]:
 def read_compact_length(buf: Buffer, pos: int) -> tuple[int, int]:
     count, pos = read_compact_nullable_length(buf, pos)
     if count < 0:
-        raise DecodeError("an array is null that must not be null")
+        raise DecodeError("an array that must not be null is null")
     return count, pos
 
 

@@ -152,7 +152,7 @@ def check_produced(records: Buffer, *, zstd_allowed: bool = True, crc: int | Non
     """
     size = len(records)
     if size < _PREFIX.size:
-        raise KafkaError(Code.INVALID_RECORD, "a produce request must hold exactly one record batch a partition")
+        raise KafkaError(Code.INVALID_RECORD, "a produce request must contain exactly one record batch for each partition")
     _, length, _, magic = _PREFIX.unpack_from(records)
     if magic != 2:
         if magic in (0, 1):
@@ -161,7 +161,7 @@ def check_produced(records: Buffer, *, zstd_allowed: bool = True, crc: int | Non
     if length < MIN_BATCH_LENGTH:
         raise KafkaError(Code.CORRUPT_MESSAGE, f"invalid record batch length {length}: at least {MIN_BATCH_LENGTH} is required")
     if length + LENGTH_OVERHEAD != size:
-        raise KafkaError(Code.INVALID_RECORD, "a produce request must hold exactly one record batch a partition")
+        raise KafkaError(Code.INVALID_RECORD, "a produce request must contain exactly one record batch for each partition")
     header = BatchHeader(*HEADER.unpack_from(records))
     if header.base_offset:
         raise KafkaError(Code.INVALID_RECORD, f"invalid base offset {header.base_offset}: a producer's batch has base offset 0")

@@ -177,7 +177,7 @@ def test_adoption_between_nested_directories_is_refused(
     (tmp_path / "link").symlink_to("s")
     before = sorted(tmp_path.rglob("*"))
     assert adopt(str(tmp_path / source), str(tmp_path / target), []) == 1
-    assert "one is inside the other; give one outside" in capsys.readouterr().err
+    assert "one is inside the other; give a directory outside" in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
 
 

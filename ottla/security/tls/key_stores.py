@@ -110,7 +110,7 @@ def _check_pkcs12(data: bytes, path: str) -> None:
     if data.startswith((_JKS_MAGIC, _JCEKS_MAGIC)):
         raise KeyStoreError(
             f"JKS can be read only by Java; convert it with: keytool -importkeystore -srckeystore {path} -destkeystore {path}.p12"
-            " -deststoretype PKCS12, and give this file with the type PKCS12"
+            " -deststoretype PKCS12, and give the converted file with the type PKCS12"
         )
     if not data.startswith(_DER_SEQUENCE):
         raise KeyStoreError("it is not a PKCS12 file")
@@ -130,7 +130,7 @@ def _loaded(pkcs12: Any, data: bytes, password: str) -> Any:
     try:
         return pkcs12.load_pkcs12(data, password.encode())
     except ValueError:
-        raise KeyStoreError("it is not a PKCS12 file, or its password is another one") from None
+        raise KeyStoreError("it is not a PKCS12 file, or the password is wrong") from None
 
 
 def _ordered(own: Any, others: list[Any]) -> list[Any]:
