@@ -50,7 +50,7 @@ def is_known(name: str) -> bool:
 
 
 def entries(fs: Filesystem, path: str, *, with_records: bool = True) -> Iterator[Entry]:
-    """Yield the entries of a file that `is_known`. Raises OSError."""
+    """Yield the entries of a file whose name `is_known` accepts. Raises OSError."""
     directory, name = PurePath(path).parent.name, _LEFT_BEHIND.sub("", PurePath(path).name)
     topic, partition = partition_of(directory)
     snapshot_of_metadata = parse_snapshot_name(name)

@@ -15,7 +15,7 @@ from ottla.storage.filesystem import File
 from ottla.storage.walk import SoundBatches, whole_batches, whole_batches_behind
 
 Entry = dict[str, Any]
-"""An entry of a file. ``kind`` is the kind of entry; the kind "unsound" describes damage. Other fields depend on the kind."""
+"""An entry of a file. ``kind`` is its type, "unsound" for damage. The other fields depend on ``kind``."""
 
 
 def log_entries(file: File, topic: str, partition: int, base_offset: int, *, with_records: bool) -> Iterator[Entry]:

@@ -38,7 +38,7 @@ class InputEnds(msgspec.Struct, frozen=True):
     planned_ms: int = 0
 
     def topics(self) -> set[str]:
-        """Return the input topics on the cluster that the sink writes to."""
+        """Return the input topics that are on the sink's cluster."""
         return {topic for topic, _ in self.offsets} - {self.at}
 
     def committed_beside(self) -> int:

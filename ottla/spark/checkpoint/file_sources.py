@@ -18,8 +18,8 @@ HEAD_LINES: Final = 2
 _NUMBER: Final = "logOffset"
 _NONE: Final = -1
 _MAX_NUMBERS: Final = 1_000
-"""Maximum number of a file source's own batches in one batch of the stream. If Spark crashes between the source's plan of a batch
-and its own record of it, the next batch of the stream has both."""
+"""Maximum number of a file source's own batches in one batch of the stream. After a crash it also contains batches that the source
+had planned, but Spark had not recorded."""
 
 
 def files_digest(text: str, before: str | None, read: Callable[[str], str | None]) -> str:

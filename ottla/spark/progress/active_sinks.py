@@ -85,9 +85,9 @@ class ProcessNotes:
             self._failed[sink, query] = _Failure(batch, reason, self._written.get(sink, ("", -1))[1] == batch)
 
     def check_failed(self, sink: SinkKey, query: str, skipped: range) -> None:
-        """Raise `PipelineError` if an earlier batch has failed: the foreachBatch function has caught the error, so Spark
-        continued. ``skipped`` are the batches since the last committed one (`skipped_batches`). A failed batch that is not among
-        them is forgotten, because another process has committed it or Spark repeats it."""
+        """Raise `PipelineError` if an earlier batch has failed: the foreachBatch function has caught the error, so Spark continued.
+        ``skipped`` are the batches after the last committed batch (`skipped_batches`). A failed batch that is not among them is
+        forgotten, because another process has committed it or Spark repeats it."""
         failure = self._failed.get((sink, query))
         if failure is None:
             return

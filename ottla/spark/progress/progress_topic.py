@@ -57,7 +57,8 @@ class ProgressRecord(msgspec.Struct, frozen=True):
 
 
 def key_of(transactional_id: str, frames: str | None = None) -> bytes:
-    """Return a Kafka record's key: the transactional id for a stream, and a JSON array of the id and the name for frames."""
+    """Return a Kafka record's key: for a stream the transactional id, for frames a JSON array of the transactional id and their
+    name."""
     return (transactional_id if frames is None else _frames_prefix(transactional_id) + _text(frames) + "]").encode()
 
 
@@ -183,7 +184,7 @@ class ProgressTopic:
         return self._seen.committed
 
     def _take(self, header: BatchHeader, raw: memoryview) -> None:
-        """Records of a transaction become committed with the commit marker."""
+        """Note a batch's records; those of a transaction are committed only at its commit marker."""
         seen = self._seen
         if header.is_control:
             marker = read_marker(raw, header)

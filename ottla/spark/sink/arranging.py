@@ -33,7 +33,7 @@ def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
 
 
 def _on_connect(frame: DataFrame, topic: str | None, counts: Mapping[str, int]) -> DataFrame:
-    """Arrange the rows by expressions only, because this process has no JVM."""
+    """Arrange the rows by column expressions, because this process has no JVM to call."""
     from pyspark.sql import functions as f
     from pyspark.sql.pandas.functions import pandas_udf
 

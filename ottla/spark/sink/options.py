@@ -33,8 +33,8 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed options of a sink.
 
     Without ``topic`` each row names its topic, which must be in ``topics`` if set. ``writer`` is ``tasks`` (Spark's tasks share a
-    transaction) or ``driver`` (for brokers without transaction version 2). ``run`` is the id of this start, which each progress
-    record contains. ``mark_topic``: see `mark_topic`. Without ``progress_topic`` progress records are only in the consumer group.
+    transaction) or ``driver`` (for brokers without transaction version 2). ``run`` is the id of this start of the stream, in each
+    progress record. ``mark_topic``: see `mark_topic`. Without ``progress_topic`` progress records are only in the consumer group.
     ``accepts_skipped``: whether the stream continues after batches that the foreachBatch function did not give to the sink.
     """
 

@@ -112,7 +112,7 @@ class RowWriter:
             return added_up(self._written(narrowed(rows, partitions, batch), producer, address))
 
     def _written(self, rows: DataFrame, producer: SharedProducer, sequences: ServerAddress | None) -> list[Written]:
-        """Write rows that have partitions, and return what each task has written to each partition."""
+        """Write rows with chosen partitions, and return what each task has written to each partition."""
         options = self._options
         write = _write(options.connecting, producer, options.compression, self._batch_bytes, sequences)
         with _own_errors(producer), without_copies(rows.sparkSession):

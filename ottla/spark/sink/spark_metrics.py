@@ -26,7 +26,7 @@ class _Source:
         return self._registry
 
     def equals(self, other: object) -> bool:
-        """Spark calls this when it removes a source. This source is never removed."""
+        """Spark compares sources when it removes one, but never removes this source."""
         return False
 
     def hashCode(self) -> int:

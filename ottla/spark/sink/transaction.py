@@ -76,7 +76,7 @@ class TransactionRequests:
         self._timeout_ms = timeout_ms
 
     def version(self) -> int:
-        """Return the level of ``transaction.version``."""
+        """Return the cluster's level of the feature ``transaction.version``."""
         return self.cluster.features().get("transaction.version", 0)
 
     def initialize(self, producer: SharedProducer) -> SharedProducer:
