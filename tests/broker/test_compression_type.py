@@ -85,7 +85,7 @@ def stored(simulated: SimulatedBroker, offset: int = 0) -> tuple[BatchHeader, by
 
 
 @pytest.mark.parametrize("wanted", TYPES)
-def test_batches_are_recompressed_and_otherwise_unchanged(simulated: SimulatedBroker, wanted: str) -> None:
+def test_batches_are_recompressed_to_compression_type_and_otherwise_unchanged(simulated: SimulatedBroker, wanted: str) -> None:
     make(simulated, compression_type=wanted)
     records = [record(delta=i, value=b"x" * 50, headers=b"\x02\x02\xff\x02v") for i in range(5)]
     for number in range(5):
@@ -140,14 +140,14 @@ def test_broker_compression_type_applies_to_topics_without_their_own(simulated: 
     assert stored(simulated)[0].compression == TYPES["lz4"]
 
 
-def test_segment_bytes_applies_to_the_stored_size(simulated: SimulatedBroker) -> None:
+def test_segment_bytes_applies_to_the_size_after_recompression(simulated: SimulatedBroker) -> None:
     make(simulated, compression_type="gzip", segment_bytes=str(MIB), max_message_bytes=str(10 * MIB))
     raw = packed(simulated, [record(value=bytes(2 * MIB))])
     assert answer(handled(simulated, raw)).error_code == Code.NONE
     assert stored(simulated)[0].compression == TYPES["gzip"]
 
 
-def test_large_batches_are_compressed_in_a_thread(simulated: SimulatedBroker) -> None:
+def test_large_batches_are_recompressed_in_a_thread(simulated: SimulatedBroker) -> None:
     make(simulated, compression_type="zstd", max_message_bytes=str(10 * MIB))
     raw = packed(simulated, [record(delta=i, value=bytes(100_000)) for i in range(30)], 1)
     steps = handled(simulated, raw)
@@ -156,7 +156,9 @@ def test_large_batches_are_compressed_in_a_thread(simulated: SimulatedBroker) ->
     assert stored(simulated)[0].compression == TYPES["zstd"]
 
 
-def test_oversized_batch_is_not_fully_decompressed(simulated: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recompression_does_not_fully_decompress_an_oversized_batch(
+    simulated: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make(simulated, compression_type="uncompressed")
     inflated = 0
 
@@ -172,7 +174,7 @@ def test_oversized_batch_is_not_fully_decompressed(simulated: SimulatedBroker, m
     assert inflated < 2 * MIB
 
 
-def test_compression_waits_for_memory(simulated: SimulatedBroker) -> None:
+def test_recompression_waits_for_the_memory_budget(simulated: SimulatedBroker) -> None:
     make(simulated, compression_type="zstd")
     memory = simulated.broker.inflating
     run(memory.take(memory.limit_bytes))
@@ -183,7 +185,7 @@ def test_compression_waits_for_memory(simulated: SimulatedBroker) -> None:
     assert answer(steps).error_code == Code.NONE
 
 
-def test_compression_memory_is_released_when_the_client_disconnects(simulated: SimulatedBroker) -> None:
+def test_recompression_memory_is_released_when_the_client_disconnects(simulated: SimulatedBroker) -> None:
     make(simulated, compression_type="gzip", max_message_bytes=str(10 * MIB))
     steps = handled(simulated, packed(simulated, [record(delta=i, value=bytes(100_000)) for i in range(30)]))
     for step in steps.__await__():

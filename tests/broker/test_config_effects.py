@@ -120,7 +120,7 @@ def test_config_keys_without_effect_are_detected() -> None:
     assert read == {("broker", "group.streams.assignors")} | {("client-metrics", name) for name in CLIENT_METRICS_DEFINITIONS}
 
 
-def test_list_of_keys_without_effect_has_each_existing_key_once() -> None:
+def test_list_of_config_keys_without_effect_has_each_existing_key_once() -> None:
     assert keys_without_effect() <= set(KEYS)
     lines = (SOURCES / "protocol/without_effect.txt").read_text().splitlines()
     assert max(Counter(lines).values()) == 1
@@ -181,7 +181,7 @@ def test_topic_config_without_effect_is_logged_once(client: SimulatedClient) -> 
     assert said(logs) == [("topic", "flush.ms")]
 
 
-def test_later_config_without_effect_is_logged_per_resource_type(client: SimulatedClient) -> None:
+def test_config_without_effect_set_at_run_time_is_logged_per_resource_type(client: SimulatedClient) -> None:
     assert create(client, "t") == Code.NONE
     with capture_logs() as logs:
         for kind, name, key, value in (
@@ -210,5 +210,5 @@ def test_later_config_without_effect_is_logged_per_resource_type(client: Simulat
     ]
 
 
-def test_tiered_storage_is_refused(client: SimulatedClient) -> None:
+def test_topic_config_remote_storage_enable_is_refused(client: SimulatedClient) -> None:
     assert create(client, "t", remote_storage_enable="true") == Code.INVALID_CONFIG

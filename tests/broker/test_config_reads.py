@@ -71,16 +71,16 @@ BY_CONSTANT = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_every_setting_influences_a_decision(name: str) -> None:
+def test_every_broker_setting_is_read_by_code_that_uses_its_value(name: str) -> None:
     assert is_found(name), f"{name} is read and then ignored"
 
 
-def test_every_setting_without_a_field_influences_a_decision() -> None:
+def test_every_broker_setting_without_a_field_is_read_by_code_that_uses_its_value() -> None:
     others = {name for name in broker_definitions() if effect_of(BROKER_RESOURCE, name) is WORKS and name not in HONOURED}
     assert {name for name in others if not is_found(name)} == BY_CONSTANT
 
 
-def test_every_topic_config_influences_a_decision() -> None:
+def test_every_topic_config_is_read_by_code_that_uses_its_value() -> None:
     fields = [name.replace("_", ".") for name in LogConfig.__struct_fields__]
     assert [name for name in fields if name in topic_definitions() and not is_used(name)] == []
 
@@ -104,6 +104,6 @@ USED = {
 
 
 @pytest.mark.parametrize(("text", "expected"), [*((t, False) for t in IGNORED.values()), *((t, True) for t in USED.values())])
-def test_settings_that_are_read_but_ignored_are_detected(text: str, expected: bool) -> None:
+def test_settings_whose_value_is_read_but_ignored_are_detected(text: str, expected: bool) -> None:
     flow = Sources.of([text])
     assert [flow.is_used(read) for read in flow.loads["num_things"]] == [expected]

@@ -308,7 +308,7 @@ EVENTS = sorted(name.removeprefix("meet_") for name in vars(Lasting) if name.sta
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_fault_that_lasts_an_hour_causes_few_log_lines(broker: SimulatedBroker, event: str) -> None:
+def test_disk_fault_that_lasts_an_hour_causes_few_log_lines(broker: SimulatedBroker, event: str) -> None:
     lasting = Lasting(broker)
     meet: Callable[[], object] = getattr(lasting, f"meet_{event}")()
     with capture_logs() as lines:

@@ -51,13 +51,15 @@ def client(broker: SimulatedBroker) -> SimulatedClient:
     ],
     ids=lambda request: type(request).__name__,
 )
-def test_share_group_apis_explain_a_missing_coordinator(client: SimulatedClient, request_: Any) -> None:
+def test_share_group_apis_explain_a_missing_share_coordinator(client: SimulatedClient, request_: Any) -> None:
     response = client.call(request_)
     (refused,) = getattr(response, "groups", [response])
     assert (refused.error_code, refused.error_message) == (Code.NOT_COORDINATOR, "This is not the correct coordinator.")
 
 
-def test_transaction_completes_without_the_expected_offsets_partition(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_transaction_completes_although_consumer_offsets_has_fewer_partitions(
+    broker: SimulatedBroker, client: SimulatedClient
+) -> None:
     """AddOffsetsToTxn is handled while 50 partitions of ``__consumer_offsets`` are expected. Then the topic gets one partition."""
     client.call(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["x"]))
     broker.sleep(100)

@@ -222,16 +222,16 @@ ELSEWHERE = {
         "tests/spark/doctor/test_cluster_checks.py::test_spark_doctor_passes_a_healthy_cluster_and_changes_nothing"
     ),
     ("docs/security.md", "ottla serve --user alice:secret \\"): (
-        "tests/broker/handlers/test_first_users.py::test_user_can_authenticate_by_every_mechanism"
+        "tests/broker/handlers/test_first_users.py::test_user_created_at_the_first_start_can_authenticate_by_every_scram_mechanism"
     ),
     ("docs/security.md", "sasl.enabled.mechanisms=PLAIN"): (
         "tests/broker/config/test_security.py::test_sasl_mechanism_gets_the_users_of_its_login_module"
     ),
     ("docs/security.md", "authorizer.class.name=org.apache.kafka.metadata.authorizer.S"): (
-        "tests/broker/handlers/test_authorisation.py::test_super_user_has_all_permissions"
+        "tests/broker/handlers/test_authorisation.py::test_super_user_has_all_permissions_without_acls"
     ),
     ("docs/security.md", "openssl req -x509 -newkey rsa:2048 -nodes -days 90 -subj /CN"): (
-        "tests/broker/config/test_security.py::test_certificate_of_the_security_page_is_a_key_store"
+        "tests/broker/config/test_security.py::test_certificate_made_as_on_the_security_page_is_usable_as_key_store"
     ),
     ("docs/security.md", "kafka-configs --bootstrap-server localhost:9092 --alter --en"): (
         "tests/wire/test_reloaded_certificates.py::test_reloaded_certificate_applies_to_new_connections_and_closes_no_old_connection"
@@ -245,7 +245,7 @@ ELSEWHERE = {
     ("docs/security.md", "ottla quota set --user alice --client-id app producer_byte_r"): (
         "tests/wire/test_prompt.py::test_quota_commands_set_list_and_remove_quotas"
     ),
-    ("docs/security.md", "listeners=SSL://0.0.0.0:9093"): "tests/broker/config/test_security.py::test_tls_keys_may_be_files",
+    ("docs/security.md", "listeners=SSL://0.0.0.0:9093"): "tests/broker/config/test_security.py::test_tls_keys_and_certificates_may_be_files",
     ("docs/security.md", "bootstrap.servers=broker.example:9093"): (
         "tests/wire/test_secured_commands.py::test_each_command_connects_by_every_security_protocol"
     ),

@@ -18,7 +18,7 @@ def shown(broker: SimulatedBroker) -> dict[str, float]:
     return {metric.name.removeprefix(PREFIX): metric.samples[0].value for metric in found}
 
 
-def test_acls_and_decisions_are_counted() -> None:
+def test_metrics_count_acls_and_authorization_decisions() -> None:
     broker = authorised()
     grant(broker, may("TOPIC", "open", "READ"), may("TOPIC", "other", "READ"))
     topics = [ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition()]) for name in ("open", "secret", "hidden")]
@@ -33,13 +33,13 @@ def test_acls_and_decisions_are_counted() -> None:
     broker.stop()
 
 
-def test_broker_without_an_authorizer_has_no_such_metrics() -> None:
+def test_broker_without_an_authorizer_has_no_acl_metrics() -> None:
     broker = SimulatedBroker().start()
     assert shown(broker) == {}
     broker.stop()
 
 
-def test_acl_check_rate_covers_the_last_two_windows() -> None:
+def test_acl_check_rate_metric_covers_the_last_two_windows() -> None:
     rate = RatePerMinute()
     now_ms = 1_000_000
     for _ in range(3):

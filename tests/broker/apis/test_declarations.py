@@ -29,7 +29,7 @@ def test_every_offered_api_has_one_declaration_in_its_own_file() -> None:
 
 
 @pytest.mark.parametrize("key", SERVED)
-def test_module_docstrings_name_the_served_versions(key: int) -> None:
+def test_docstrings_of_api_modules_name_the_served_versions(key: int) -> None:
     declared = declaration(key)
     head = (FOLDER / f"{SERVED[key]}.py").read_text().partition("\n")[0]
     first, newest = declared.min_version, declared.max_version(unstable=True)
@@ -45,7 +45,7 @@ def test_api_declares_the_same_authorization_as_kafka(key: int) -> None:
     assert bool(declared) == (key not in ASKED_BY_ANYBODY)
 
 
-def test_declared_authorizations_use_kafkas_names() -> None:
+def test_declared_authorizations_of_apis_use_kafkas_names() -> None:
     assert authorisations("WRITE TRANSACTIONAL_ID, READ GROUP") == (
         Authorisation(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID),
         Authorisation(AclOperation.READ, ResourceType.GROUP),
@@ -55,7 +55,7 @@ def test_declared_authorizations_use_kafkas_names() -> None:
 
 
 @pytest.mark.parametrize("key", SERVED)
-def test_declared_versions_are_offered(key: int) -> None:
+def test_declared_api_versions_are_offered(key: int) -> None:
     declared = declaration(key)
     for unstable in (False, True):
         offered = {k: (low, high) for k, low, high in offered_versions(unstable=unstable)}[key]
@@ -69,7 +69,7 @@ def test_api_documentation_page_is_up_to_date() -> None:
     assert "|  |" not in apis.page(), "the first line of a module docstring does not describe the API"
 
 
-def test_advertised_versions_are_those_of_apache_kafka() -> None:
+def test_advertised_api_versions_are_those_of_apache_kafka() -> None:
     # Response of Apache Kafka 4.4.0 to ApiVersions.
     kafka = {
         0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),

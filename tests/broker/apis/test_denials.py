@@ -36,7 +36,7 @@ def ask(broker: SimulatedBroker, *topics: str) -> None:
         client.call(ListOffsetsRequest(replica_id=-1, topics=asked))
 
 
-def test_newest_denial_comes_first_and_has_its_rule() -> None:
+def test_acl_denials_are_listed_newest_first_with_the_denying_rule() -> None:
     broker = authorised()
     grant(broker, may("TOPIC", "hid", "ALL", permission="DENY", pattern="PREFIXED"))
     ask(broker, "secret", "hidden")
@@ -50,7 +50,7 @@ def test_newest_denial_comes_first_and_has_its_rule() -> None:
     broker.stop()
 
 
-def test_number_and_length_of_denials_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_and_length_of_recorded_acl_denials_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_DENIALS", 2)
     broker = authorised()
     ask(broker, "a", "b" * 300, "c")
@@ -58,7 +58,7 @@ def test_number_and_length_of_denials_are_limited(monkeypatch: pytest.MonkeyPatc
     broker.stop()
 
 
-def test_broker_without_an_authorizer_denies_nothing() -> None:
+def test_broker_without_an_authorizer_records_no_acl_denials() -> None:
     assert ALLOW_ALL.denials() == ()
 
 
@@ -79,7 +79,7 @@ def described_tokens(broker: SimulatedBroker, owner: KafkaPrincipal) -> list[str
     return [token.token_id for token in ended.value.value.tokens]
 
 
-def test_token_visible_by_one_of_two_permissions_is_not_a_denial() -> None:
+def test_token_visible_by_one_of_two_permissions_is_not_recorded_as_denied() -> None:
     broker = authorised({"delegation.token.secret.key": "key"})
     token = broker.broker.cluster.create_token(CAROL, CAROL, [BOB], -1, broker.env.now_ms())
     assert described_tokens(broker, BOB) == [] == denied(broker), "the client did not name the owner of the token"

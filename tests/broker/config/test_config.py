@@ -78,14 +78,14 @@ def test_environment_variables_follow_the_image_convention() -> None:
     assert ignored == ["KAFKA_NO_SUCH_THING"]
 
 
-def test_later_sources_of_a_setting_take_precedence(tmp_path: Path) -> None:
+def test_command_line_takes_precedence_over_environment_and_properties_file(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_text("num.partitions=2\nlog.dirs=/a\nfetch.max.bytes=5000\n")
     config, _ = load(path, {"KAFKA_NUM_PARTITIONS": "3", "KAFKA_LOG_DIRS": "/b"}, ["num.partitions=4"], {"log.dirs": "/c"})
     assert (config.settings.num_partitions, config.settings.log_dirs, config.settings.fetch_max_bytes) == (4, "/c", 5000)
 
 
-def test_unknown_key_is_refused_with_a_suggestion() -> None:
+def test_unknown_config_key_is_refused_with_a_suggestion() -> None:
     with pytest.raises(ConfigError, match=r"did you mean 'num\.partitions'"):
         BrokerConfig({"num.partitons": "1"})
 
@@ -112,7 +112,7 @@ def test_error_for_an_invalid_setting_has_its_value(key: str, value: str) -> Non
         BrokerConfig({key: value})
 
 
-def test_known_keys_without_effect_are_reported() -> None:
+def test_known_config_keys_without_effect_are_reported() -> None:
     given = {
         "ssl.provider": "x",
         "num.io.threads": "9",
@@ -215,7 +215,7 @@ def test_invalid_listeners_are_refused(text: str) -> None:
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "clients cannot connect"),
     ],
 )
-def test_unusable_listeners_are_refused(settings: dict[str, str], says: str) -> None:
+def test_listeners_that_contradict_other_settings_are_refused(settings: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         client_endpoints(BrokerConfig(settings).settings)
 

@@ -88,7 +88,7 @@ def test_group_configs_are_described_like_in_kafka(broker: SimulatedBroker) -> N
         assert ",".join("=".join(map(str, synonym)) for synonym in synonyms(config)) == row_synonyms
 
 
-def test_configs_are_described_and_survive_a_restart(broker: SimulatedBroker) -> None:
+def test_configs_of_groups_and_client_metrics_survive_a_restart(broker: SimulatedBroker) -> None:
     client = broker.connect()
     assert listed(client, GROUP, METRICS) == []
     assert change(client, GROUP, "g", (SESSION, "50000"), ("share.assignor.offload.enable", "false")) == 0
@@ -129,7 +129,7 @@ def test_group_config_outside_its_bounds_is_refused(broker: SimulatedBroker, key
     assert listed(client, GROUP) == []
 
 
-def test_session_timeout_must_exceed_the_heartbeat_interval() -> None:
+def test_group_session_timeout_must_exceed_the_heartbeat_interval() -> None:
     settings = {
         "group.consumer.min.session.timeout.ms": "100",
         "group.consumer.heartbeat.interval.ms": "5000",
@@ -143,13 +143,13 @@ def test_session_timeout_must_exceed_the_heartbeat_interval() -> None:
     broker.close()
 
 
-def test_group_config_does_not_change_a_topic_of_the_same_name(broker: SimulatedBroker) -> None:
+def test_group_config_does_not_change_the_topic_of_the_same_name(broker: SimulatedBroker) -> None:
     client = broker.connect()
     assert change(client, GROUP, "g", (SESSION, "50000")) == 0
     assert broker.broker.cluster.state.config_of(2, "g") == {}
 
 
-def test_number_of_configured_groups_is_limited(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_groups_with_stored_configs_is_limited(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.broker.handlers.support.config_changes.MAX_KEPT", 1)
     client = broker.connect()
     assert change(client, GROUP, "a", (SESSION, "50000")) == change(client, GROUP, "a", (SESSION, "51000")) == 0
@@ -171,7 +171,7 @@ def test_client_metrics_patterns_are_checked_in_bounded_time(meter: Meter, broke
     assert change(client, METRICS, "m", ("metrics", "a" * (MAX_VALUE_CHARACTERS + 1))) == Code.INVALID_CONFIG
 
 
-def test_client_metrics_pattern_is_checked_only_for_its_length_without_re2(
+def test_only_the_length_of_a_client_metrics_pattern_is_checked_without_re2(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)

@@ -122,14 +122,14 @@ def test_unusable_sasl_settings_are_refused(given: dict[str, str], says: str) ->
 
 
 @pytest.mark.parametrize("name", ["sasl.kerberos.service.name", "listener.name.in.gssapi.sasl.kerberos.service.name"])
-def test_kerberos_is_refused(name: str) -> None:
+def test_sasl_mechanism_gssapi_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=r"Kerberos \(GSSAPI\) is not supported; leave it out"):
         BrokerConfig({name: "kafka"})
     with pytest.raises(ConfigError, match="Kerberos"):
         BrokerConfig({}).with_dynamic({"sasl.kerberos.service.name": "kafka"})
 
 
-def test_signed_tokens_need_an_audience_and_an_issuer() -> None:
+def test_settings_for_signed_oauth_tokens_need_an_audience_and_an_issuer() -> None:
     expected = {"sasl.oauthbearer.expected.audience": "a,b", "sasl.oauthbearer.expected.issuer": "https://id"}
     key_set = sasl({**BEARER, **JWKS, **expected}).key_set
     assert (key_set.terms.audiences, key_set.terms.issuer, key_set.terms.skew_ms) == (("a", "b"), "https://id", 30_000)
@@ -144,7 +144,7 @@ def test_tls_keys_may_be_inline_pem() -> None:
     assert settings.protocols == ("TLSv1.2", "TLSv1.3")
 
 
-def test_tls_keys_may_be_files(tmp_path: Path) -> None:
+def test_tls_keys_and_certificates_may_be_files(tmp_path: Path) -> None:
     both, trusted, store = tmp_path / "both.pem", tmp_path / "ca.pem", tmp_path / "server.p12"
     both.write_bytes(key_pem("hush") + OWN)
     trusted.write_bytes(OWN)
@@ -160,7 +160,7 @@ def test_tls_keys_may_be_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl on the PATH")
-def test_certificate_of_the_security_page_is_a_key_store(tmp_path: Path) -> None:
+def test_certificate_made_as_on_the_security_page_is_usable_as_key_store(tmp_path: Path) -> None:
     (block,) = [block for block in blocks("docs/security.md") if block.text.startswith("openssl req")]
     subprocess.run(["sh", "-ec", block.text], cwd=tmp_path, check=True, capture_output=True)
     settings = tls({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "server.pem")})
@@ -207,7 +207,7 @@ def test_unusable_tls_settings_are_refused(given: dict[str, str], says: str) -> 
 
 @pytest.mark.parametrize("kind", [{}, {"ssl.keystore.type": "PKCS12"}])
 @pytest.mark.parametrize("password", [{}, {"ssl.keystore.password": "hush"}])
-def test_pem_file_with_another_type_is_refused_with_the_type_to_set(
+def test_pem_file_with_another_store_type_is_refused_with_the_type_to_set(
     kind: dict[str, str], password: dict[str, str], tmp_path: Path
 ) -> None:
     path = tmp_path / "server.pem"
@@ -234,7 +234,7 @@ CREDENTIALS = "sasl.oauthbearer.client.credentials"
 CLIENT = 'a.B required clientId="node" clientSecret="hush" scope="kafka";'
 
 
-def test_nodes_accept_unsecured_tokens_of_other_nodes() -> None:
+def test_broker_accepts_unsecured_oauth_tokens_of_other_brokers() -> None:
     jaas = (
         'a.B required unsecuredLoginStringClaim_sub="admin" unsecuredLoginListClaim_scope=",a,b" unsecuredLoginNumberClaim_n="7";'
     )
@@ -248,7 +248,7 @@ def test_nodes_accept_unsecured_tokens_of_other_nodes() -> None:
     "given",
     [{TOKEN_JAAS: CLIENT}, {"sasl.oauthbearer.client.credentials.client.id": "node", TOKEN_JAAS: CLIENT.replace("node", "x")}],
 )
-def test_nodes_get_tokens_from_an_endpoint(given: dict[str, str]) -> None:
+def test_broker_gets_oauth_tokens_for_its_own_connections_from_an_endpoint(given: dict[str, str]) -> None:
     sasl = between({**TOKENS, ENDPOINT: "https://host/token", **given}, SecurityProtocol.SASL_PLAINTEXT).sasl
     assert sasl.token == TokenEndpoint("https://host/token", "node", Secret("hush"), "kafka", prefix="")
 
@@ -259,7 +259,7 @@ def between(given: dict[str, str], protocol: SecurityProtocol = SecurityProtocol
     )
 
 
-def test_nodes_connect_with_the_settings_of_the_listener() -> None:
+def test_broker_connects_to_other_brokers_with_the_settings_of_its_listener() -> None:
     connecting = between({**NODES, "listener.name.in.ssl.enabled.protocols": "TLSv1.3"})
     assert (connecting.sasl.mechanism, connecting.sasl.username, connecting.sasl.password.text) == ("PLAIN", "admin", "hush")
     assert (connecting.tls.trusted.text.text.strip(), connecting.tls.certificate) == (OWN.decode().strip(), None)
@@ -270,7 +270,7 @@ def test_nodes_connect_with_the_settings_of_the_listener() -> None:
     assert "hush" not in repr(connecting)
 
 
-def test_nodes_present_the_certificate_of_their_key_store() -> None:
+def test_broker_presents_its_key_store_certificate_to_other_brokers() -> None:
     connecting = between({**KEYS, "ssl.truststore.type": "PEM"}, SecurityProtocol.SSL)
     assert connecting.sasl is None
     assert connecting.tls.certificate.text.text == OWN.decode()
@@ -303,7 +303,7 @@ def test_key_store_that_is_not_ascii_is_refused() -> None:
         ({**NODES, "ssl.endpoint.identification.algorithm": "LDAPS"}, "LDAPS is not supported; give https, or nothing"),
     ],
 )
-def test_unusable_settings_between_nodes_are_refused(given: dict[str, str], says: str) -> None:
+def test_unusable_inter_broker_security_settings_are_refused(given: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         between(given)
     assert says in str(caught.value)

@@ -96,7 +96,7 @@ def test_unfencing_of_a_broker_is_logged_once(controller: SimulatedController) -
     assert unfenced["reason"] == "the broker has read the metadata log up to its registration"
 
 
-def test_fencing_reason_is_logged(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_reason_of_fencing_a_broker_is_logged(controller: SimulatedController, brokers: list[Broker]) -> None:
     with capture_logs() as lines:
         assert brokers[0].beat(want_shut_down=True).should_shut_down
         assert brokers[1].beat(want_fence=True).is_fenced
@@ -143,7 +143,9 @@ def test_partition_without_leader_is_logged_and_counted(controller: SimulatedCon
     assert counted["kafkacontroller_lastappliedrecordoffset"] == counted["kafkacontroller_lastcommittedrecordoffset"] == last
 
 
-def test_in_sync_change_is_logged_with_the_requesting_leader(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_change_of_in_sync_replicas_is_logged_with_the_requesting_leader(
+    controller: SimulatedController, brokers: list[Broker]
+) -> None:
     create(controller, [1, 2, 3])
     topic_id = controller.server.controller.state.topics["t"].topic_id
     states = [BrokerState(broker_id=n, broker_epoch=brokers[n - 1].epoch) for n in (1, 3)]
@@ -159,7 +161,7 @@ def test_in_sync_change_is_logged_with_the_requesting_leader(controller: Simulat
     )
 
 
-def test_unclean_election_is_a_warning_and_counted(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_unclean_election_is_counted_and_logged_as_a_warning(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, [1, 2])
     silence(controller, *brokers[1:])
     silence(controller, brokers[2])
@@ -174,7 +176,7 @@ def test_unclean_election_is_a_warning_and_counted(controller: SimulatedControll
     assert values(controller)["controllerstats_uncleanleaderelections_total"] == 1
 
 
-def test_election_of_an_eligible_replica_is_counted(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_election_of_an_eligible_leader_replica_is_counted(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, [1, 2])
     state = controller.server.controller.state
     silence(controller, brokers[2])
@@ -188,7 +190,7 @@ def test_election_of_an_eligible_replica_is_counted(controller: SimulatedControl
     assert values(controller)["controllerstats_electionfromeligibleleaderreplicas_total"] == 1
 
 
-def test_refused_decision_is_neither_logged_nor_counted() -> None:
+def test_refused_controller_decision_is_neither_logged_nor_counted() -> None:
     files = FaultyFilesystem()
     controller = SimulatedController(fs=files).start()
     Broker(controller, 1).join()
@@ -206,7 +208,7 @@ def test_refused_decision_is_neither_logged_nor_counted() -> None:
     controller.close()
 
 
-def test_number_of_log_lines_per_decision_is_bounded(
+def test_number_of_log_lines_per_controller_decision_is_bounded(
     controller: SimulatedController, brokers: list[Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changes, "MAX_LINES", 2)

@@ -33,7 +33,7 @@ def after_power_cut(fs: TracingFilesystem) -> MemoryFilesystem:
     return MemoryFilesystem({path: bytes(disk._files[path].data[: disk._files[path].synced]) for path in synced})
 
 
-def test_record_of_a_failed_sync_is_not_sent_to_brokers() -> None:
+def test_metadata_record_whose_sync_failed_is_not_sent_to_brokers() -> None:
     fs = FaultyFilesystem()
     fs.error = errno.EIO
     controller = SimulatedController(POWER, fs=fs).start()

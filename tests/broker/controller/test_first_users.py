@@ -11,7 +11,7 @@ from ottla.simulation.controller import SimulatedController
 from ottla.simulation.coroutines import run
 
 
-def test_users_exist_before_the_first_broker() -> None:
+def test_configured_scram_users_exist_before_the_first_broker_registers() -> None:
     world = SimulatedController().start()
     world.stop()
     config = BrokerConfig(world._settings)

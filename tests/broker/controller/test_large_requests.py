@@ -79,7 +79,7 @@ def test_directory_assignment_of_many_replicas_is_handled_in_steps(
     assert max(decided) <= PARTITIONS_PER_STEP
 
 
-def test_election_of_all_leaders_is_handled_in_steps(
+def test_elect_leaders_for_all_partitions_is_handled_in_steps(
     controller: SimulatedController, brokers: list[Broker], decided: list[int]
 ) -> None:
     brokers[0].beat(want_fence=True)

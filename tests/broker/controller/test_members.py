@@ -13,7 +13,7 @@ from tests.broker.controller.world import Broker, uuid
 SESSION_MS = 9_000
 
 
-def test_registered_broker_is_unfenced_after_reading_the_log(controller: SimulatedController) -> None:
+def test_registered_broker_is_unfenced_after_reading_the_metadata_log(controller: SimulatedController) -> None:
     broker = Broker(controller, 1, rack="r1")
     assert broker.register().error_code == Code.NONE
     before = broker.beat()
@@ -30,7 +30,7 @@ def test_registered_broker_is_unfenced_after_reading_the_log(controller: Simulat
     assert "kraft.version" not in broker.state.features, "Kafka stores kraft.version in control records"
 
 
-def test_invalid_registrations_are_refused(controller: SimulatedController) -> None:
+def test_invalid_broker_registrations_are_refused(controller: SimulatedController) -> None:
     broker = Broker(controller, 1)
     assert broker.register(cluster_id="another").error_code == Code.INCONSISTENT_CLUSTER_ID
     assert broker.register(log_dirs=[]).error_code == Code.INVALID_REGISTRATION
@@ -61,7 +61,7 @@ def test_controlled_shutdown_fences_the_broker(controller: SimulatedController) 
     assert broker.state.registrations.brokers[1].is_fenced
 
 
-def test_controller_restart_starts_new_sessions(controller: SimulatedController) -> None:
+def test_controller_restart_starts_new_broker_sessions(controller: SimulatedController) -> None:
     broker = Broker(controller, 1).join()
     controller.sleep(SESSION_MS - 100)
     controller.restart(kill=True)
@@ -93,19 +93,19 @@ def test_producer_id_blocks_are_never_repeated(controller: SimulatedController) 
     assert len(ids) == len(set(ids)) == 5_000
 
 
-def test_registration_with_too_many_directories_is_refused(controller: SimulatedController) -> None:
+def test_broker_registration_with_too_many_directories_is_refused(controller: SimulatedController) -> None:
     broker = Broker(controller, 1)
     assert broker.register(log_dirs=[uuid(n) for n in range(101)]).error_code == Code.INVALID_REGISTRATION
 
 
-def test_controller_offers_its_own_apis(controller: SimulatedController) -> None:
+def test_api_versions_of_a_controller_lists_controller_apis_only(controller: SimulatedController) -> None:
     answer = controller.connect().call(ApiVersionsRequest(client_software_name="test", client_software_version="1"))
     offered = {api.api_key for api in answer.api_keys}
     assert {1, 18, 56, 58, 62, 63, 64, 67} <= offered
     assert not {0, 3, 11} & offered, "clients do not produce to a controller"
 
 
-def test_session_that_expires_on_a_full_disk_is_fenced_later() -> None:
+def test_broker_whose_session_expires_on_a_full_disk_is_fenced_later() -> None:
     files = FaultyFilesystem()
     controller = SimulatedController(fs=files).start()
     Broker(controller, 1).join()

@@ -22,13 +22,13 @@ def test_metadata_fetch_with_an_unknown_epoch_is_refused_with_the_current_epoch(
     assert broker.fetch(current_leader_epoch=1).error_code == Code.NONE
 
 
-def test_fetch_response_has_the_controller_address(controller: SimulatedController) -> None:
+def test_metadata_fetch_response_has_the_controller_address(controller: SimulatedController) -> None:
     answer = Broker(controller, 1).client.call(Broker(controller, 1).fetch_request())
     assert [(n.node_id, n.host, n.port) for n in answer.node_endpoints] == [(NODE_ID, "127.0.0.1", 9093)]
 
 
 @pytest.mark.parametrize("wrong", ["cluster", "topic", "none"])
-def test_fetch_of_other_topics_or_clusters_is_refused(controller: SimulatedController, wrong: str) -> None:
+def test_metadata_fetch_of_other_topics_or_clusters_is_refused(controller: SimulatedController, wrong: str) -> None:
     broker = Broker(controller, 1)
     request = broker.fetch_request()
     if wrong == "cluster":
@@ -39,7 +39,7 @@ def test_fetch_of_other_topics_or_clusters_is_refused(controller: SimulatedContr
     assert broker.client.call(request).error_code == expected
 
 
-def test_fetch_is_parked_until_the_next_record(controller: SimulatedController) -> None:
+def test_metadata_fetch_is_parked_until_the_next_record(controller: SimulatedController) -> None:
     broker = Broker(controller, 1)
     broker.catch_up()
     waiting = controller.connect()
@@ -53,7 +53,7 @@ def test_fetch_is_parked_until_the_next_record(controller: SimulatedController) 
     assert partition.high_watermark == known + 1
 
 
-def test_parked_fetch_times_out_with_an_empty_response(controller: SimulatedController) -> None:
+def test_parked_metadata_fetch_times_out_with_an_empty_response(controller: SimulatedController) -> None:
     broker = Broker(controller, 1)
     broker.catch_up()
     began_ms = controller.env.steady_ms()
@@ -62,7 +62,7 @@ def test_parked_fetch_times_out_with_an_empty_response(controller: SimulatedCont
     assert controller.env.steady_ms() - began_ms >= 500
 
 
-def test_fetch_with_older_high_watermark_is_answered_at_once(controller: SimulatedController) -> None:
+def test_metadata_fetch_with_an_older_high_watermark_is_answered_at_once(controller: SimulatedController) -> None:
     broker = Broker(controller, 1)
     broker.catch_up()
     began_ms = controller.env.steady_ms()
@@ -110,7 +110,7 @@ def test_describe_quorum_lists_observers(controller: SimulatedController) -> Non
     assert observers() == [], "a broker that no longer fetches is not listed as observer"
 
 
-def test_live_state_equals_replayed_log(controller: SimulatedController) -> None:
+def test_controller_state_equals_a_replay_of_the_metadata_log(controller: SimulatedController) -> None:
     for number in (1, 2, 3):
         Broker(controller, number, rack=f"r{number}").join()
     live = controller.server.controller.state

@@ -63,7 +63,7 @@ def elect(controller: SimulatedController, name: str, *indexes: int) -> list[Cod
     return [Code(p.error_code) for p in answer.replica_election_results[0].partition_result]
 
 
-def test_topic_replicas_are_spread_over_the_brokers(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_replicas_of_a_new_topic_are_spread_over_the_brokers(controller: SimulatedController, brokers: list[Broker]) -> None:
     created = create(controller)
     assert (created.error_code, created.num_partitions, created.replication_factor) == (Code.NONE, 3, 3)
     partitions = controller.server.controller.state.topics["t"].partitions
@@ -74,7 +74,7 @@ def test_topic_replicas_are_spread_over_the_brokers(controller: SimulatedControl
     assert brokers[0].state.topics["t"].partitions == partitions, "all brokers have the same metadata"
 
 
-def test_invalid_topics_are_refused(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_controller_refuses_invalid_topics(controller: SimulatedController, brokers: list[Broker]) -> None:
     assert create(controller, replication_factor=4).error_code == Code.INVALID_REPLICATION_FACTOR
     assert create(controller, replication_factor=0).error_code == Code.INVALID_REPLICATION_FACTOR
     assert create(controller, num_partitions=0).error_code == Code.INVALID_PARTITIONS
@@ -87,7 +87,7 @@ def test_topic_creation_without_brokers_is_refused(controller: SimulatedControll
     assert create(controller, replication_factor=1).error_code == Code.INVALID_REPLICATION_FACTOR
 
 
-def test_added_partitions_have_the_same_replication_factor(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_added_partitions_have_the_replication_factor_of_the_topic(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, **assigned([2, 1]))
     answer = controller.connect().call(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)]))
     assert answer.results[0].error_code == Code.NONE
@@ -140,7 +140,7 @@ def test_preferred_election_follows_reordered_replicas(controller: SimulatedCont
     assert elect(controller, "t", 0, 7) == [Code.ELECTION_NOT_NEEDED, Code.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_reassignment_is_listed_and_cancelled(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_partition_reassignment_is_listed_and_cancelled(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, **assigned([1]))
     client = controller.connect()
 
@@ -160,7 +160,7 @@ def test_reassignment_is_listed_and_cancelled(controller: SimulatedController, b
     assert client.call(ListPartitionReassignmentsRequest()).topics == []
 
 
-def test_broker_assigns_a_replica_to_its_directory(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_assign_replicas_to_dirs_changes_the_directory_of_a_replica(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, **assigned([1, 2]))
     topic_id = controller.server.controller.state.topics["t"].topic_id
 
@@ -180,7 +180,7 @@ def test_broker_assigns_a_replica_to_its_directory(controller: SimulatedControll
     assert (after.leader, after.isr, after.directories) == (2, (2,), (uuid(99), uuid(2)))
 
 
-def test_configs_are_accepted_only_for_registered_brokers(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_broker_configs_are_accepted_only_for_registered_brokers(controller: SimulatedController, brokers: list[Broker]) -> None:
     def set_config(broker: str) -> int:
         config = AlterableConfig(name="log.cleaner.threads", config_operation=0, value="2")
         resource = AlterConfigsResource(resource_type=4, resource_name=broker, configs=[config])
@@ -199,7 +199,7 @@ def forward(controller: SimulatedController, frame: bytes, address: bytes = LOCA
     return controller.connect().call(request)
 
 
-def test_client_request_in_an_envelope_is_handled(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_controller_handles_a_client_request_in_an_envelope(controller: SimulatedController, brokers: list[Broker]) -> None:
     asked = CreateTopicsRequest(topics=[CreatableTopic(name="f", num_partitions=2, replication_factor=2)])
     answer = forward(controller, request_frame(CREATE_TOPICS, 7, 42, "client", asked)[4:])
     assert answer.error_code == Code.NONE
@@ -208,7 +208,7 @@ def test_client_request_in_an_envelope_is_handled(controller: SimulatedControlle
     assert "f" in controller.server.controller.state.topics
 
 
-def test_invalid_envelopes_are_refused(controller: SimulatedController) -> None:
+def test_controller_refuses_invalid_envelopes(controller: SimulatedController) -> None:
     produce = request_frame(0, 9, 1, "client", ProduceRequest(acks=1, timeout_ms=1))[4:]
     newer = (CREATE_TOPICS).to_bytes(2, "big") + (99).to_bytes(2, "big") + produce[4:]
     assert forward(controller, produce).error_code == Code.INVALID_REQUEST

@@ -57,7 +57,7 @@ def min_insync(controller: SimulatedController, node: str = "") -> str | None:
     return controller.server.controller.state.config_of(BROKER, node).get(MIN_INSYNC)
 
 
-def test_new_topics_have_the_controllers_defaults(controller: SimulatedController) -> None:
+def test_new_topics_have_the_defaults_of_the_controllers_configuration(controller: SimulatedController) -> None:
     for number in (1, 2):
         Broker(controller, number).join()
     made = create(controller, "t")
@@ -75,14 +75,14 @@ def test_topic_configs_are_checked_against_server_configs(controller: SimulatedC
     assert alter(controller, TOPIC, "t", "max.compaction.lag.ms", "5") == (Code.INVALID_CONFIG, reason)
 
 
-def test_new_log_has_the_controllers_min_insync_replicas_as_cluster_default(controller: SimulatedController) -> None:
+def test_new_metadata_log_has_the_controllers_min_insync_replicas_as_cluster_default(controller: SimulatedController) -> None:
     """Controller and brokers then use the same value, whatever each of them was started with (ActivationRecordsGenerator)."""
     assert min_insync(controller) == "2"
     controller.restart()
     assert min_insync(controller) == "2"
 
 
-def test_existing_log_keeps_its_cluster_min_insync_replicas() -> None:
+def test_existing_metadata_log_keeps_its_cluster_min_insync_replicas() -> None:
     first = SimulatedController({MIN_INSYNC: "2"}).start()
     first.stop()
     second = SimulatedController({MIN_INSYNC: "1"}, fs=first.fs).start()
@@ -92,7 +92,7 @@ def test_existing_log_keeps_its_cluster_min_insync_replicas() -> None:
     assert second.bugs == 0
 
 
-def test_new_log_without_elr_has_no_cluster_min_insync_replicas() -> None:
+def test_new_metadata_log_without_elr_has_no_cluster_min_insync_replicas() -> None:
     controller = SimulatedController(SERVER, {ELR: 0}).start()
     Broker(controller, 1).join()
     assert min_insync(controller) is None
@@ -145,7 +145,7 @@ class Loaded:
         self.count += 1
 
 
-def test_key_store_is_loaded_again_when_the_same_config_is_set_again(controller: SimulatedController) -> None:
+def test_controller_key_store_is_loaded_again_when_the_same_config_is_set_again(controller: SimulatedController) -> None:
     loaded = Loaded()
     controller.server.live_config.parts.append(loaded)
     (key,) = loaded.reloads

@@ -39,7 +39,7 @@ def absent(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch, code: Code)
 
 
 @pytest.mark.parametrize("code", ABSENT)
-def test_fetch_without_a_share_coordinator_waits_and_has_no_error(
+def test_share_fetch_without_a_share_coordinator_waits_and_has_no_error(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch, code: Code
 ) -> None:
     a = Sharer(broker, "a").joined()
@@ -50,7 +50,7 @@ def test_fetch_without_a_share_coordinator_waits_and_has_no_error(
     assert partition_of(a.fetch()) is None
 
 
-def test_parked_fetch_gets_records_once_the_share_coordinator_is_available(
+def test_parked_share_fetch_gets_records_once_the_share_coordinator_is_available(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a = Sharer(broker, "a").joined()
@@ -63,7 +63,9 @@ def test_parked_fetch_gets_records_once_the_share_coordinator_is_available(
     assert broker.now_ms() - began_ms < 1_000
 
 
-def test_other_partitions_do_not_wait_for_a_share_coordinator(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_share_fetch_of_a_partition_does_not_wait_for_other_share_coordinators(
+    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, states = Sharer(broker, "a", partitions=(0, 1)).joined(), broker.broker.share_states
     read = states.read
 
@@ -79,7 +81,7 @@ def test_other_partitions_do_not_wait_for_a_share_coordinator(broker: SimulatedB
     assert (partition_of(answer, 0), acquired(answer, 1)) == (None, [(0, 1, 1)])
 
 
-def test_share_fetch_returns_other_errors_of_the_share_coordinator(
+def test_share_fetch_returns_non_retriable_errors_of_the_share_coordinator(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a = Sharer(broker, "a").joined()
@@ -88,7 +90,7 @@ def test_share_fetch_returns_other_errors_of_the_share_coordinator(
     assert data is not None and data.error_code == Code.GROUP_ID_NOT_FOUND
 
 
-def test_fetch_of_a_loaded_share_partition_does_not_read_its_state(
+def test_share_fetch_of_a_loaded_partition_does_not_read_its_state_again(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a = Sharer(broker, "a").joined()

@@ -138,7 +138,9 @@ def test_offset_requests_check_the_member_epoch_of_a_consumer_group(client: Simu
         assert code or answer.topics[0].partitions[0].committed_offset == 5
 
 
-def test_assignment_follows_created_grown_and_deleted_topics(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_consumer_group_assignment_follows_created_grown_and_deleted_topics(
+    broker: SimulatedBroker, client: SimulatedClient
+) -> None:
     assert partitions(beat(client, "a", 0, subscribed_topic_names=["t", "u"])) == [[0, 1]]
     make_topic(client, "u", 1)
     broker.env.advance(1_000)
@@ -215,7 +217,7 @@ def test_configs_of_a_consumer_group_take_effect_at_once(broker: SimulatedBroker
     assert other.heartbeat_interval_ms == 500
 
 
-def test_changed_assignment_interval_takes_effect_at_once(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_changed_group_assignment_interval_takes_effect_at_once(broker: SimulatedBroker, client: SimulatedClient) -> None:
     beat(client, "a", 0)
     assert beat(client, "b", 0).member_epoch == 2, "the assignment interval since the last target has not passed"
     assert set_config(client, 4, "", "group.consumer.assignment.interval.ms", "0") == 0

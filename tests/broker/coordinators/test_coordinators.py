@@ -70,7 +70,7 @@ def test_failed_abort_of_an_expired_transaction_does_not_block_other_aborts(
     assert broker.broker.transactions._retry_after_ms == {}
 
 
-def test_transactional_id_with_a_too_large_record_delays_no_other_timeout(broker: SimulatedBroker, world: World) -> None:
+def test_transaction_timeout_whose_record_is_too_large_delays_no_other_timeout(broker: SimulatedBroker, world: World) -> None:
     perform(world, "topic t")
     long = "y" * 400
     for name, actor in ((long, "A"), ("z", "B")):
@@ -129,7 +129,7 @@ def join(group: str, instance: str | None = None) -> JoinGroupRequest:
     )
 
 
-def test_static_member_stays_when_its_replacement_cannot_be_logged(
+def test_static_group_member_stays_when_its_replacement_cannot_be_logged(
     broker: SimulatedBroker, disk: FaultyFilesystem, world: World
 ) -> None:
     first = world.client.call(join("sweep-s", "i1"), 9)
@@ -167,7 +167,7 @@ def test_group_without_members_and_offsets_is_removed(broker: SimulatedBroker, w
     assert sum(len(s.group_ids()) for s in shards) == 0
 
 
-def test_heartbeats_and_idle_groups_set_no_timers(broker: SimulatedBroker, world: World) -> None:
+def test_group_heartbeats_and_idle_groups_set_no_timers(broker: SimulatedBroker, world: World) -> None:
     first = world.client.call(join("sweep-s", "i1"), 9)
     world.client.call(
         SyncGroupRequest(
@@ -217,7 +217,7 @@ def test_offsets_of_a_deleted_topic_are_removed_once_the_log_is_writable(
 
 
 @pytest.mark.smoke
-def test_markers_are_sent_after_a_bug_in_the_completion(
+def test_transaction_markers_are_sent_after_an_exception_in_the_completion(
     broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The decision is already logged, so the failed completion is retried and the client gets the outcome."""
@@ -242,7 +242,7 @@ def test_markers_are_sent_after_a_bug_in_the_completion(
 
 
 @pytest.mark.smoke
-def test_markers_are_sent_again_after_a_bug_in_the_local_handler(
+def test_transaction_markers_are_resent_after_an_exception_in_the_local_handler(
     broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transport: Any = broker.broker.transactions._completions._markers._transport

@@ -91,7 +91,7 @@ def offsets(broker: SimulatedBroker) -> list[int]:
     return [offset for offset, _ in letters(broker)]
 
 
-def test_records_rejected_on_leave_get_dead_letters(broker: SimulatedBroker) -> None:
+def test_share_group_records_rejected_on_leave_are_written_to_the_dead_letter_topic(broker: SimulatedBroker) -> None:
     begin(broker)
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:
@@ -175,7 +175,7 @@ def test_dead_letter_copies_share_the_decompression_budget(broker: SimulatedBrok
     assert memory.used_bytes == 0
 
 
-def test_stop_before_the_dead_letter_is_written_archives_no_record(broker: SimulatedBroker) -> None:
+def test_broker_stop_before_a_dead_letter_is_written_archives_no_record(broker: SimulatedBroker) -> None:
     begin(broker, **{COPIES: "true"})
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:
@@ -225,7 +225,7 @@ def test_dead_letter_copies_records_up_to_a_size_limit(broker: SimulatedBroker, 
     assert letters(broker) == list(enumerate(copied))
 
 
-def test_unreadable_batch_does_not_block_dead_letters_of_other_batches(
+def test_unreadable_batch_does_not_block_dead_letters_from_other_batches(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin(broker, **{COPIES: "true"})
@@ -253,7 +253,7 @@ def test_unreadable_batch_does_not_block_dead_letters_of_other_batches(
 
 
 @pytest.mark.parametrize("end", ["session", "lock"])
-def test_dead_letter_topic_set_after_acquisition_is_used(broker: SimulatedBroker, end: str) -> None:
+def test_dead_letter_topic_configured_after_a_record_was_acquired_is_used(broker: SimulatedBroker, end: str) -> None:
     with broker.connect() as client:
         make_topic(client, "t", 1)
         make_topic(client, "dlq.g", 1)
@@ -320,7 +320,7 @@ def test_dead_letters_lost_in_a_damaged_file_are_logged() -> None:
     broker.abandon()
 
 
-def test_concurrent_dead_letters_create_a_large_topic_once() -> None:
+def test_concurrent_dead_letters_create_the_dead_letter_topic_once() -> None:
     broker = SimulatedBroker({"num.partitions": "150", "errors.deadletterqueue.auto.create.topics.enable": "true"}).start()
     broker.with_coordinators()
     with broker.connect() as client:
@@ -340,7 +340,7 @@ def test_concurrent_dead_letters_create_a_large_topic_once() -> None:
 
 
 @pytest.mark.parametrize(("failures", "delivered"), [(1, []), (2, [(0, 0, 2)])])
-def test_expired_lock_is_archived_when_the_state_cannot_be_written(
+def test_record_with_an_expired_lock_is_archived_when_the_share_state_cannot_be_written(
     broker: SimulatedBroker, failures: int, delivered: list[tuple[int, int, int]]
 ) -> None:
     """The dead letter is written. After a restart, the record is delivered again only if no write of its final state succeeded."""
@@ -396,7 +396,7 @@ def test_dead_letters_require_share_version_2(broker: SimulatedBroker) -> None:
     assert a.acquire() == [(1, 1, 2)]
 
 
-def test_topics_deleted_during_dead_letters_end_the_share_partition(broker: SimulatedBroker) -> None:
+def test_topic_deleted_while_dead_letters_are_written_ends_the_share_partition(broker: SimulatedBroker) -> None:
     begin(broker, **{COPIES: "true"})
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:

@@ -123,7 +123,7 @@ def test_recreated_offsets_log_ignores_pending_deletions_of_the_old_log(broker: 
         *((f"offsets A g u=1 v={version}", "NOT_COORDINATOR") for version in (4, 5)),
     ],
 )
-def test_batch_is_refused_when_the_transaction_log_is_offline(
+def test_transactional_batch_is_refused_when_the_transaction_log_is_offline(
     broker: SimulatedBroker, world: World, command: str, refused: str
 ) -> None:
     """Memory already lists the partition in the transaction, so only the state of the log can cause the refusal.

@@ -69,7 +69,7 @@ def test_new_owner_of_a_transactional_id_is_logged_once(simulated: SimulatedBrok
     }
 
 
-def test_log_line_names_the_fenced_client_of_an_open_transaction(simulated: SimulatedBroker, lines: list[Line]) -> None:
+def test_fencing_log_line_names_the_client_whose_transaction_was_open(simulated: SimulatedBroker, lines: list[Line]) -> None:
     _, producer_id, epoch = init(simulated, "first")
     with simulated.connect("first") as client:
         create(client, "t")
@@ -103,7 +103,7 @@ class Holding:
             self.real.write_txn_markers(request, on_response)
 
 
-def test_init_during_a_commit_aborts_no_transaction(simulated: SimulatedBroker, lines: list[Line]) -> None:
+def test_init_producer_id_during_a_commit_logs_no_aborted_transaction(simulated: SimulatedBroker, lines: list[Line]) -> None:
     _, producer_id, epoch = init(simulated, "first")
     sender: Any = simulated.broker.transactions._completions._markers
     sender._transport = transport = Holding(sender._transport)
@@ -129,7 +129,9 @@ def test_init_during_a_commit_aborts_no_transaction(simulated: SimulatedBroker, 
     assert (line["fenced_producer_epoch"], line["client_id"], line["aborted_transaction"]) == (epoch, "third", False)
 
 
-def test_remembered_abort_is_dropped_when_its_producer_recovers(simulated: SimulatedBroker, lines: list[Line]) -> None:
+def test_abort_stored_for_the_fencing_log_is_dropped_when_its_producer_recovers(
+    simulated: SimulatedBroker, lines: list[Line]
+) -> None:
     _, producer_id, epoch = init(simulated, "first")
     simulated.broker.fencing_log.note_abort("orders", ProducerIdAndEpoch(producer_id, epoch))
     _, producer_id, epoch = init(simulated, "first", (producer_id, epoch))
@@ -138,13 +140,15 @@ def test_remembered_abort_is_dropped_when_its_producer_recovers(simulated: Simul
     assert (line["fenced_producer_epoch"], line["aborted_transaction"]) == (epoch, False)
 
 
-def test_recovering_producer_is_not_logged_as_a_new_owner(simulated: SimulatedBroker, lines: list[Line]) -> None:
+def test_recovering_producer_is_not_logged_as_new_owner_of_its_transactional_id(
+    simulated: SimulatedBroker, lines: list[Line]
+) -> None:
     _, producer_id, epoch = init(simulated, "first")
     assert init(simulated, "first", (producer_id, epoch))[0] == 0
     assert taken(lines) == []
 
 
-def test_number_of_remembered_aborts_is_bounded() -> None:
+def test_number_of_aborts_stored_for_the_fencing_log_is_bounded() -> None:
     remembered = FencingLog(cast(Any, None))
     for number in range(fencing_log.MAX_REMEMBERED_ABORTS + 5):
         remembered.note_abort(f"id-{number}", ProducerIdAndEpoch(1, 0))

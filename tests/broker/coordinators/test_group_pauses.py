@@ -121,7 +121,7 @@ def test_requests_for_many_offsets_block_the_event_loop_briefly(measured: Measur
     assert not measured.broker.broker.groups.shard("g")[0].exists("g")
 
 
-def test_creation_of_many_internal_topics_blocks_the_event_loop_briefly(measured: Measured) -> None:
+def test_creation_of_many_streams_internal_topics_blocks_the_event_loop_briefly(measured: Measured) -> None:
     changelogs = [TopicInfo(name=f"changelog-{n}") for n in range(200)]
     topology = Topology(subtopologies=[Subtopology(subtopology_id="0", source_topics=["small"], state_changelog_topics=changelogs)])
     joining = StreamsGroupHeartbeatRequest(
@@ -138,7 +138,7 @@ def test_creation_of_many_internal_topics_blocks_the_event_loop_briefly(measured
     assert {changelog.name for changelog in changelogs} <= measured.broker.broker.cluster.state.topics.keys()
 
 
-def test_joins_of_many_members_block_the_event_loop_briefly(measured: Measured) -> None:
+def test_joins_of_many_group_members_block_the_event_loop_briefly(measured: Measured) -> None:
     """Each member joins a growing group, then all rejoin, and the leader sends the assignments."""
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"s" * 50)]
     coordinator = measured.broker.broker.groups
@@ -191,7 +191,7 @@ def test_joins_of_many_members_block_the_event_loop_briefly(measured: Measured) 
     )
 
 
-def test_group_coordinators_tick_without_due_work_runs_few_lines(measured: Measured) -> None:
+def test_group_coordinators_periodic_check_without_due_work_runs_few_lines(measured: Measured) -> None:
     give_offsets(measured, measured.groups, "small")
     tick = measured.broker.broker.groups.tick
     measured.broker.measure(lambda: measured.meter.run(tick), TICK)

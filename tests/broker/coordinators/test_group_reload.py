@@ -12,7 +12,7 @@ KEY_OF_A_CONSUMER_GROUP = b"\0\3\0\1h"
 """Key version 3 is ConsumerGroupMetadataKey (KIP-848). A log directory of Apache Kafka may contain such records."""
 
 
-def test_unknown_record_type_does_not_break_group_effects() -> None:
+def test_group_coordinator_loads_a_log_with_an_unknown_record_type() -> None:
     broker = SimulatedBroker({"group.initial.rebalance.delay.ms": "0"}).start().with_coordinators()
     partition = broker.broker.partitions.get("__consumer_offsets", broker.broker.groups.partition_of("g"))
     partition.append_own(build_batch([(KEY_OF_A_CONSUMER_GROUP, b"\0\0\0\0\0\0")], START_MS))

@@ -144,7 +144,7 @@ def test_recreated_topic_never_uses_files_of_the_deleted_topic(broker: Simulated
     assert ends == ([6, 3, 6] if mended == "by the next start" else [6, 6, 6])
 
 
-def test_immovable_stray_directory_does_not_prevent_the_start(broker: SimulatedBroker, fs: Stubborn) -> None:
+def test_stray_directory_that_cannot_be_moved_does_not_prevent_the_start(broker: SimulatedBroker, fs: Stubborn) -> None:
     broker.stop()
     fs.rename(f"{DATA_DIR}/t-0", f"{DATA_DIR}/ghost-0")
     fs.refuses = ("/ghost-0",)
@@ -193,7 +193,7 @@ def altered(client: SimulatedClient, kind: int, name: str, key: str, value: str)
     return int(client.call(IncrementalAlterConfigsRequest(resources=asked, validate_only=False)).responses[0].error_code)
 
 
-def test_unusable_broker_config_is_refused_before_it_is_logged(broker: SimulatedBroker) -> None:
+def test_unusable_broker_config_is_refused_without_a_metadata_record(broker: SimulatedBroker) -> None:
     """A broker could no longer start with this value in its metadata log."""
     key = "max.connections.per.ip.overrides"
     with broker.connect() as client:
@@ -205,7 +205,7 @@ def test_unusable_broker_config_is_refused_before_it_is_logged(broker: Simulated
     broker.restart()
 
 
-def test_unusable_config_of_an_earlier_version_does_not_prevent_the_start(broker: SimulatedBroker) -> None:
+def test_unusable_config_stored_by_an_earlier_version_does_not_prevent_the_start(broker: SimulatedBroker) -> None:
     cluster = broker.broker.cluster
     cluster.metadata_log.execute(cluster.state.set_configs(BROKER, "", {"max.connections.per.ip.overrides": "nonsense"}))
     with capture_logs() as lines:
@@ -217,7 +217,7 @@ def test_unusable_config_of_an_earlier_version_does_not_prevent_the_start(broker
     assert broker.broker.config.dynamic
 
 
-def test_configs_change_while_a_partition_is_offline(broker: SimulatedBroker) -> None:
+def test_topic_configs_can_be_changed_while_a_partition_is_offline(broker: SimulatedBroker) -> None:
     broker.broker.partitions.get("t", 1).log.offline_reason = "for a test"
     with broker.connect() as client:
         assert altered(client, TOPIC, "t", "retention.ms", "5") == 0
@@ -237,7 +237,7 @@ def test_configs_change_while_a_partition_is_offline(broker: SimulatedBroker) ->
 
 
 @pytest.mark.parametrize("what", [".snapshot", "recovery-point", "replication-offset", "log-start", CLEAN_FILE])
-def test_stop_reports_files_that_could_not_be_written(broker: SimulatedBroker, fs: Stubborn, what: str) -> None:
+def test_broker_stop_reports_files_that_could_not_be_written(broker: SimulatedBroker, fs: Stubborn, what: str) -> None:
     fs.refuses = (what,)
     with capture_logs() as lines:
         broker.stop()

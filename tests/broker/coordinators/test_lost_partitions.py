@@ -82,7 +82,7 @@ def is_ongoing_or_complete(metadata: TxnMetadata) -> bool:
 
 
 @pytest.mark.entry("STO-18")
-def test_lost_partition_of_the_first_transaction_is_added_again(broker: SimulatedBroker, world: World) -> None:
+def test_lost_addition_of_a_partition_to_the_first_transaction_is_repeated(broker: SimulatedBroker, world: World) -> None:
     perform(world, "produce A t")
     power_cut(broker, world, is_ongoing)
     assert perform(world, "describe x").startswith("Ongoing")
@@ -92,7 +92,7 @@ def test_lost_partition_of_the_first_transaction_is_added_again(broker: Simulate
     assert visible(world, ("u", 0), committed=True) == ["a2"]
 
 
-def test_several_lost_partitions_are_added_again(broker: SimulatedBroker, world: World) -> None:
+def test_lost_additions_of_several_partitions_to_a_transaction_are_repeated(broker: SimulatedBroker, world: World) -> None:
     assert perform(world, "produce_all A t,u") == "NONE @0"
     power_cut(broker, world, is_ongoing)
     (shard,) = broker.broker.transactions.shards()
@@ -103,7 +103,9 @@ def test_several_lost_partitions_are_added_again(broker: SimulatedBroker, world:
 
 
 @pytest.mark.parametrize("ends", ["commit", "abort"])
-def test_lost_partition_after_a_lost_completion_is_added_again(broker: SimulatedBroker, world: World, ends: str) -> None:
+def test_lost_addition_of_a_partition_after_a_lost_completion_record_is_repeated(
+    broker: SimulatedBroker, world: World, ends: str
+) -> None:
     """The decided transaction's markers must not be sent again, because a repeated marker would end the producer's next
     transaction."""
     for command in ("produce A t", "produce A u", f"{ends} A", "produce A t"):
@@ -116,7 +118,7 @@ def test_lost_partition_after_a_lost_completion_is_added_again(broker: Simulated
     assert visible(world, ("t", 0), committed=True) == [*before, "a3"]
 
 
-def test_lost_partition_under_the_next_producer_id_is_added_again(broker: SimulatedBroker, world: World) -> None:
+def test_lost_addition_of_a_partition_under_the_next_producer_id_is_repeated(broker: SimulatedBroker, world: World) -> None:
     """The first producer id has no epochs left, so the next transaction has another producer id."""
     for command in (f"A = forge x state=CompleteCommit epoch={EXHAUSTED_EPOCH} client=2", "kill", "produce A t"):
         perform(world, command)
@@ -128,14 +130,14 @@ def test_lost_partition_under_the_next_producer_id_is_added_again(broker: Simula
     assert visible(world, ("t", 0), committed=True) == ["a1", "a2"]
 
 
-def test_lost_offsets_partition_is_added_again(broker: SimulatedBroker, world: World) -> None:
+def test_lost_addition_of_the_offsets_partition_to_a_transaction_is_repeated(broker: SimulatedBroker, world: World) -> None:
     perform(world, "offsets A g t=7")
     power_cut(broker, world, is_ongoing)
     assert perform(world, "commit A") == "NONE p1 e1"
     assert perform(world, "committed g t") == "7"
 
 
-def test_lost_second_partition_is_added_again(broker: SimulatedBroker, world: World) -> None:
+def test_lost_addition_of_a_second_partition_to_a_transaction_is_repeated(broker: SimulatedBroker, world: World) -> None:
     perform(world, "produce A t")
     perform(world, "produce A u")
     power_cut(broker, world, lambda metadata: ("u", 0) in metadata.partitions)
@@ -145,7 +147,7 @@ def test_lost_second_partition_is_added_again(broker: SimulatedBroker, world: Wo
     assert visible(world, ("u", 0), committed=True) == []
 
 
-def test_transaction_with_a_lost_partition_is_aborted_at_its_timeout(broker: SimulatedBroker, world: World) -> None:
+def test_transaction_with_a_lost_partition_addition_is_aborted_at_its_timeout(broker: SimulatedBroker, world: World) -> None:
     """The timeout starts again after the restart. When it expires, the last stable offset advances."""
     perform(world, "produce A t")
     power_cut(broker, world, is_ongoing)
@@ -156,7 +158,7 @@ def test_transaction_with_a_lost_partition_is_aborted_at_its_timeout(broker: Sim
 
 
 @pytest.mark.smoke
-def test_lost_partition_is_added_again_after_a_full_disk_has_space(
+def test_lost_partition_addition_is_repeated_once_a_full_disk_has_space(
     broker: SimulatedBroker, disk: FaultyFilesystem, world: World
 ) -> None:
     """The coordinator neither continues nor ends the transaction until recovery has found all its batches."""
@@ -175,14 +177,14 @@ def test_lost_partition_is_added_again_after_a_full_disk_has_space(
     assert visible(world, ("u", 0), committed=True) == ["a2"]
 
 
-def test_lost_partition_is_added_again_after_a_second_power_cut(broker: SimulatedBroker, world: World) -> None:
+def test_lost_partition_addition_is_repeated_after_a_second_power_cut(broker: SimulatedBroker, world: World) -> None:
     perform(world, "produce A t")
     for _ in range(2):
         power_cut(broker, world, is_ongoing)
     assert perform(world, "commit A") == "NONE p1 e1"
 
 
-def test_partitions_of_a_decided_transaction_are_not_added_to_the_next(broker: SimulatedBroker, world: World) -> None:
+def test_partitions_of_a_decided_transaction_are_not_added_to_the_next_transaction(broker: SimulatedBroker, world: World) -> None:
     """The partitions of the decided transaction are not added to the next transaction."""
     perform(world, "produce A t")
     perform(world, "commit A")

@@ -88,7 +88,7 @@ def failing(call: Callable[..., Any], failures: int) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("failures", [1, 3])
-def test_markers_sent_one_by_one_are_sent_again_after_a_bug(
+def test_transaction_markers_sent_one_by_one_are_resent_after_an_exception(
     broker: SimulatedBroker, world: World, interception: FailingInterception, failures: int
 ) -> None:
     interception.watched_points, interception.failures = frozenset({Point.BETWEEN_MARKERS}), failures
@@ -97,7 +97,7 @@ def test_markers_sent_one_by_one_are_sent_again_after_a_bug(
 
 
 @pytest.mark.parametrize("failures", [1, 3])
-def test_many_markers_are_sent_again_after_a_bug(
+def test_many_transaction_markers_are_resent_after_an_exception(
     broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
     markers = broker.broker.transactions._completions._markers
@@ -107,7 +107,7 @@ def test_many_markers_are_sent_again_after_a_bug(
 
 
 @pytest.mark.parametrize("method", ["_addressed", "_written"])
-def test_markers_are_sent_again_after_a_bug_in_a_retry(
+def test_transaction_markers_are_resent_after_an_exception_in_a_retry(
     broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """``_written`` fails while a response is evaluated, ``_addressed`` before a request is sent."""

@@ -58,7 +58,7 @@ def batch(keys: list[bytes], value: bytes = b"v" * 80) -> bytearray:
 
 
 @pytest.mark.parametrize(("records", "batches"), [(1, 20_000), (8_000, 8)])
-def test_compaction_runs_in_short_steps(meter: Meter, directory: LogDirectory, records: int, batches: int) -> None:
+def test_log_compaction_runs_in_short_steps(meter: Meter, directory: LogDirectory, records: int, batches: int) -> None:
     config = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0, segment_bytes=4 << 20)
 
     def attempt(n: int) -> Steps[object]:
@@ -74,7 +74,7 @@ def test_compaction_runs_in_short_steps(meter: Meter, directory: LogDirectory, r
     check_steps(meter, attempt)
 
 
-def test_retention_runs_in_short_steps(meter: Meter, directory: LogDirectory) -> None:
+def test_retention_of_many_segments_runs_in_short_steps(meter: Meter, directory: LogDirectory) -> None:
     config = LogConfig(segment_bytes=200, retention_ms=1)
 
     def attempt(n: int) -> Steps[object]:

@@ -95,7 +95,9 @@ def test_damaged_batch_fails_the_share_fetch(broker: SimulatedBroker, fs: Memory
 
 
 @pytest.mark.parametrize("kind", HARMS)
-def test_dead_letters_of_a_damaged_batch_have_no_copies(broker: SimulatedBroker, fs: MemoryFilesystem, kind: str) -> None:
+def test_dead_letters_of_a_damaged_batch_have_no_copy_of_key_and_value(
+    broker: SimulatedBroker, fs: MemoryFilesystem, kind: str
+) -> None:
     a = Sharer(broker, "a").joined()
     taken: list[int] = []
     while runs := a.acquire(max_records=1_000, batch_size=1_000):

@@ -77,7 +77,7 @@ def test_share_group_starts_at_the_log_end_by_default(broker: SimulatedBroker, c
 
 
 @pytest.mark.parametrize(("duration", "code", "given"), [("PT1H", 0, [(0, 1, 1)]), ("PT1S", Code.OFFSET_NOT_AVAILABLE, [])])
-def test_share_group_may_start_at_a_past_time(
+def test_share_group_may_start_at_the_offset_of_a_past_time(
     broker: SimulatedBroker, client: SimulatedClient, duration: str, code: int, given: list[tuple[int, int, int]]
 ) -> None:
     set_group(client, auto_offset_reset=f"by_duration:{duration}")
@@ -103,7 +103,9 @@ def test_members_of_a_share_group_acquire_different_records_of_a_partition(
     assert a.acquire() == [(10, 19, 2)], "a disconnect releases the acquired records"
 
 
-def test_acquire_mode_selects_whole_batches_or_an_exact_record_limit(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_acquire_mode_selects_whole_batches_or_an_exact_record_limit(
+    broker: SimulatedBroker, client: SimulatedClient
+) -> None:
     a = Sharer(broker, "a").joined()
     produce(client, 5)
     assert a.acquire(max_records=2) == [(0, 4, 1)]
@@ -120,7 +122,7 @@ def test_share_fetch_returns_only_batches_with_acquired_records(broker: Simulate
     assert (acquired(answer), offsets_in(answer)) == ([(0, 3, 1)], [(0, 1), (2, 3)])
 
 
-def test_acquisition_locks_time_out_unless_renewed(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_acquisition_locks_time_out_unless_renewed(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a, b = Sharer(broker, "a").joined(), Sharer(broker, "b").joined()
     produce(client, 2)
     assert a.acquire() == [(0, 1, 1)]
@@ -133,7 +135,9 @@ def test_acquisition_locks_time_out_unless_renewed(broker: SimulatedBroker, clie
     assert a.acknowledge((1, 1, ACCEPT)).responses[0].partitions[0].error_code == 0
 
 
-def test_record_is_archived_once_it_reaches_the_delivery_limit(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_group_record_is_archived_once_it_reaches_the_delivery_limit(
+    broker: SimulatedBroker, client: SimulatedClient
+) -> None:
     a = Sharer(broker, "a").joined()
     produce(client, 1)
     for delivery in range(1, 6):
@@ -225,7 +229,7 @@ def test_parked_share_fetch_waits_for_response_memory(broker: SimulatedBroker, c
     assert budget._read_bytes == 0
 
 
-def test_share_member_without_a_session_is_removed_when_it_leaves() -> None:
+def test_share_group_member_without_a_share_session_is_removed_when_it_leaves() -> None:
     broker = SimulatedBroker({"group.share.max.share.sessions": "1"}).start().with_coordinators()
     with broker.connect() as client:
         make_topic(client, "t", 1)
@@ -243,7 +247,9 @@ def test_share_member_without_a_session_is_removed_when_it_leaves() -> None:
     broker.close()
 
 
-def test_records_of_open_and_aborted_transactions_are_not_acquired(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_fetch_does_not_acquire_records_of_open_and_aborted_transactions(
+    broker: SimulatedBroker, client: SimulatedClient
+) -> None:
     set_group(client, isolation_level="read_committed")
     a, producer = Sharer(broker, "a").joined(), Producer(client, "tx")
     produce(client, 1)
@@ -256,7 +262,7 @@ def test_records_of_open_and_aborted_transactions_are_not_acquired(broker: Simul
     assert a.acquire() == [(3, 6, 1)]
 
 
-def test_isolation_level_of_the_group_hides_uncommitted_records(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_isolation_level_hides_uncommitted_records(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a, producer = Sharer(broker, "a").joined(), Producer(client, "tx")
     producer.write(2)
     assert a.acquire() == [(0, 1, 1)]
@@ -264,7 +270,7 @@ def test_isolation_level_of_the_group_hides_uncommitted_records(broker: Simulate
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_acknowledged_state_survives_a_restart(broker: SimulatedBroker, client: SimulatedClient, kill: bool) -> None:
+def test_share_acknowledgements_survive_a_restart(broker: SimulatedBroker, client: SimulatedClient, kill: bool) -> None:
     a = Sharer(broker, "a").joined()
     produce(client, 6)
     assert a.acquire() == [(0, 5, 1)]
@@ -291,7 +297,7 @@ def test_stopped_broker_writes_no_share_state(broker: SimulatedBroker, client: S
     assert Sharer(broker, "b").joined().acquire() == [(0, 1, 1)], "the release was not written, so the delivery is not counted"
 
 
-def test_disconnect_after_a_kill_changes_no_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_disconnect_of_a_share_member_after_a_kill_changes_no_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     produce(client, 2)
     a.acquire()
@@ -346,7 +352,7 @@ def test_share_session_epochs_are_checked(broker: SimulatedBroker, client: Simul
     assert a.acquire() == [(0, 0, 2)]
 
 
-def test_share_session_limit_refuses_another_session() -> None:
+def test_share_session_above_the_session_limit_is_refused() -> None:
     broker = SimulatedBroker({"group.share.max.share.sessions": "1"}).start().with_coordinators()
     with broker.connect() as client:
         make_topic(client, "t", 1)
@@ -380,7 +386,7 @@ def test_invalid_share_fetches_are_refused(broker: SimulatedBroker, fields: dict
     "batches",
     [((1, 0, ACCEPT),), ((0, 0, 5),), ((0, 0, -1),), ((0, 0, RENEW),), ((1, 1, ACCEPT), (0, 0, ACCEPT))],
 )
-def test_invalid_acknowledgements_are_refused(broker: SimulatedBroker, batches: tuple[tuple[int, int, int], ...]) -> None:
+def test_invalid_share_acknowledgements_are_refused(broker: SimulatedBroker, batches: tuple[tuple[int, int, int], ...]) -> None:
     a = Sharer(broker, "a").joined()
     a.fetch()
     assert a.acknowledge(*batches).responses[0].partitions[0].error_code == Code.INVALID_REQUEST
@@ -394,7 +400,7 @@ def test_share_fetch_without_initialized_state_is_refused(broker: SimulatedBroke
     assert data.error_code == Code.UNKNOWN_SERVER_ERROR
 
 
-def test_disabled_share_version_refuses_fetches_and_drops_sessions(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_version_0_refuses_share_fetches_and_drops_sessions(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     a.fetch()
     update = FeatureUpdateKey(feature="share.version", max_version_level=0, upgrade_type=2)

@@ -181,7 +181,7 @@ def test_delete_share_group_offsets_removes_share_state(broker: SimulatedBroker,
     assert b.acquire() == [(0, 1, 1)]
 
 
-def test_group_deletion_deletes_its_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_deletion_of_a_share_group_deletes_its_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = joined(broker)
     produce(client, 2)
     a.acquire()
@@ -196,7 +196,7 @@ def test_group_deletion_deletes_its_share_state(broker: SimulatedBroker, client:
         assert again.call(ListGroupsRequest()).groups == []
 
 
-def test_group_deleted_during_initialization_leaves_no_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_group_deleted_during_initialization_leaves_no_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
     """Share states are initialized in steps, and other requests run between the steps."""
     make_topic(client, "large", 500)
     shard, runtime = broker.broker.groups.shard("g")
@@ -236,7 +236,7 @@ def test_deleted_topic_is_removed_from_share_group_state(broker: SimulatedBroker
     assert a.acquire() == [(0, 0, 1)]
 
 
-def test_refusals_of_the_share_coordinator_are_retried(
+def test_retriable_errors_of_the_share_coordinator_are_retried(
     broker: SimulatedBroker, client: SimulatedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> None:
@@ -258,7 +258,7 @@ def test_refusals_of_the_share_coordinator_are_retried(
     assert client.call(DeleteGroupsRequest(["g"])).results[0].error_code == 0
 
 
-def test_acknowledgement_is_not_confirmed_when_its_write_is_refused(
+def test_share_acknowledgement_is_not_confirmed_when_its_write_is_refused(
     broker: SimulatedBroker, client: SimulatedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> None:

@@ -134,13 +134,13 @@ REQUESTS: dict[str, Callable[[int, int], Any]] = {
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_requests_with_many_elements_block_the_event_loop_briefly(broker: MeasuredBroker, name: str) -> None:
+def test_share_group_requests_with_many_elements_block_the_event_loop_briefly(broker: MeasuredBroker, name: str) -> None:
     many = max(AT_LEAST, broker.meter.size(MANY))
     limit = JOIN_OF_MANY_TOPICS if name == "a heartbeat of many topics" else LOOP_HELD
     check_held(broker, lambda n: REQUESTS[name](n, many), limit)
 
 
-def test_offset_deletion_of_many_unknown_topics_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
+def test_share_offset_deletion_of_many_unknown_topics_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     member = Sharer(broker, "m").joined()
     member.beat(member_epoch=-1)
     topics = [DeleteShareGroupOffsetsRequestTopic(topic_name=f"t{i}") for i in range(max(AT_LEAST, broker.meter.size(MANY)))]
@@ -178,7 +178,7 @@ def test_acknowledging_records_one_by_one_blocks_the_event_loop_briefly(broker: 
     assert answer.partitions[0].error_code == Code.NONE
 
 
-def test_disconnect_with_many_acquired_partitions_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
+def test_disconnect_of_a_share_member_with_many_partitions_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     Sharer(broker, "m").joined()
     with broker.connect() as client:
         for partition in range(PARTITIONS):
@@ -195,7 +195,7 @@ def test_disconnect_with_many_acquired_partitions_blocks_the_event_loop_briefly(
     check_best(broker.meter, LOOP_HELD, gone)
 
 
-def test_acknowledgement_with_too_many_types_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
+def test_share_acknowledgement_with_too_many_types_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     a = Sharer(broker, "a").joined()
     a.fetch()
     said = AcknowledgementBatch(first_offset=0, last_offset=MAX_TYPES, acknowledge_types=[ACCEPT] * (MAX_TYPES + 1))

@@ -45,7 +45,9 @@ def move(broker: SimulatedBroker, to: int) -> None:
     broker.env.settle()
 
 
-def test_share_fetch_names_the_new_leader(broker: SimulatedBroker, client: SimulatedClient, member: Sharer) -> None:
+def test_share_fetch_response_names_the_new_partition_leader(
+    broker: SimulatedBroker, client: SimulatedClient, member: Sharer
+) -> None:
     produce(client, 3)
     assert member.acquire(max_records=1, share_acquire_mode=1) == [(0, 0, 1)]
     move(broker, OTHER)
@@ -67,7 +69,9 @@ def test_records_acquired_from_the_previous_leader_cannot_be_acknowledged(
     assert told.responses[0].partitions[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION, "SharePartitionManager returns this error"
 
 
-def test_reelected_leader_loads_the_coordinators_state(broker: SimulatedBroker, client: SimulatedClient, member: Sharer) -> None:
+def test_reelected_leader_loads_share_state_from_the_share_coordinator(
+    broker: SimulatedBroker, client: SimulatedClient, member: Sharer
+) -> None:
     produce(client, 3)
     assert member.acquire(max_records=2, share_acquire_mode=1) == [(0, 1, 1)]
     member.acknowledge((0, 0, ACCEPT))
@@ -76,7 +80,7 @@ def test_reelected_leader_loads_the_coordinators_state(broker: SimulatedBroker, 
     assert member.acquire() == [(1, 2, 1)], "only the previous leader knew that record 1 was acquired"
 
 
-def test_waiting_share_fetch_is_answered_when_the_leader_moves(broker: SimulatedBroker, member: Sharer) -> None:
+def test_parked_share_fetch_is_answered_when_the_leader_moves(broker: SimulatedBroker, member: Sharer) -> None:
     assert member.acquire() == []
     waiting = member.client.send(member.fetch_request(max_wait_ms=5_000), newest(member.fetch_request()))
     broker.sleep(100)

@@ -60,7 +60,7 @@ def log_starts(broker: SimulatedBroker) -> list[int]:
     return [broker.broker.partitions.get(SHARE_STATE_TOPIC, index).log.log_start_offset for index in range(2)]
 
 
-def test_share_coordinator_starts_with_the_first_request(broker: SimulatedBroker) -> None:
+def test_share_coordinator_topic_is_created_by_the_first_share_state_request(broker: SimulatedBroker) -> None:
     key = ShareKey("g", bytes(16), 0)
     with pytest.raises(KafkaError) as refused:
         broker.broker.share_states.read(key, 0)
@@ -88,7 +88,7 @@ def test_share_state_survives_a_restart(broker: SimulatedBroker, kill: bool) -> 
     assert (answer.error_code, answer.start_offset, batches) == (0, 0, [tuple(batch) for batch in WRITE.state_batches])
 
 
-def test_refused_write_changes_no_share_state(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
+def test_refused_write_share_group_state_changes_no_share_state(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
     key = share(broker)
     states = broker.broker.share_states
     states.initialize(key, 0, 0)
@@ -144,7 +144,7 @@ def test_share_state_log_is_deleted_up_to_the_first_needed_offset(broker: Simula
     assert broker.broker.share_states.read(cold, 0) == StateRead(0, 0)
 
 
-def test_share_state_read_is_refused_when_the_log_is_offline(broker: SimulatedBroker) -> None:
+def test_read_of_share_state_is_refused_when_the_share_state_log_is_offline(broker: SimulatedBroker) -> None:
     key = share(broker)
     states = broker.broker.share_states
     states.initialize(key, 0, 7)
@@ -156,7 +156,7 @@ def test_share_state_read_is_refused_when_the_log_is_offline(broker: SimulatedBr
             ask()
 
 
-def test_deletion_of_many_topics_removes_share_states_in_one_sweep(
+def test_deletion_of_many_topics_removes_their_share_states_in_one_sweep(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     states, names = broker.broker.share_states, [f"t{number}" for number in range(30)]

@@ -111,7 +111,7 @@ def test_streams_heartbeat_response_and_group_description_agree(client: Simulate
         assert described(client, include_topology_description=True).topology_description_status == NOT_STORED
 
 
-def test_missing_internal_topics_are_created(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_streams_heartbeat_creates_missing_internal_topics(broker: SimulatedBroker, client: SimulatedClient) -> None:
     answer = beat(client, "a", 0, topology=counting(cleanup_policy="compact"))
     assert (answer.error_code, answer.member_epoch, tasks(answer)) == (0, 2, {})
     assert list(statuses(answer)) == [StatusCode.MISSING_INTERNAL_TOPICS]
@@ -132,7 +132,7 @@ def test_missing_internal_topics_are_created(broker: SimulatedBroker, client: Si
     ("topology", "reason"),
     [(counting(replication_factor=3), "replicat"), (counting(no_such_config="1"), "no.such.config")],
 )
-def test_internal_topics_that_cannot_be_created_are_reported(
+def test_streams_heartbeat_reports_internal_topics_that_cannot_be_created(
     broker: SimulatedBroker, client: SimulatedClient, topology: Topology, reason: str
 ) -> None:
     for epoch in (0, 2):
@@ -143,7 +143,7 @@ def test_internal_topics_that_cannot_be_created_are_reported(
     assert set(broker.broker.cluster.state.topics) == {"t", "__consumer_offsets", "__transaction_state"}
 
 
-def test_internal_topics_use_the_strict_quota_of_the_member(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_internal_topics_of_streams_use_the_mutation_quota_of_the_member(broker: SimulatedBroker, client: SimulatedClient) -> None:
     op = OpData(key="controller_mutation_rate", value=0.2, remove=False)
     entry = EntryData(entity=[EntityData(entity_type="client-id", entity_name=client.client_id)], ops=[op])
     assert client.call(AlterClientQuotasRequest(entries=[entry], validate_only=False)).entries[0].error_code == 0
@@ -161,7 +161,7 @@ def test_internal_topics_use_the_strict_quota_of_the_member(broker: SimulatedBro
     assert {"app-repartition", "app-changelog"} <= set(broker.broker.cluster.state.topics)
 
 
-def test_internal_topics_that_the_client_may_not_create_are_reported() -> None:
+def test_streams_heartbeat_reports_internal_topics_that_acls_forbid_to_create() -> None:
     broker = authorised().with_coordinators()
     broker.broker.cluster.create_topic("t", 2, {})
     read = [may("GROUP", G, "READ"), may("TOPIC", "t", "DESCRIBE")]
@@ -208,7 +208,7 @@ def test_list_and_describe_show_the_type_of_a_streams_group(client: SimulatedCli
     assert described(client).error_code == Code.GROUP_ID_NOT_FOUND
 
 
-def test_other_group_protocols_are_refused_while_a_streams_group_has_members(client: SimulatedClient) -> None:
+def test_streams_group_with_members_refuses_other_group_protocols(client: SimulatedClient) -> None:
     beat(client, "a", 0)
     assert join(client, G, 9).error_code == Code.INCONSISTENT_GROUP_PROTOCOL
     beat(client, "a", -1)

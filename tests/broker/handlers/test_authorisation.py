@@ -159,7 +159,7 @@ def test_without_an_authorizer_acls_are_disabled_and_all_is_allowed() -> None:
     broker.stop()
 
 
-def test_super_user_has_all_permissions() -> None:
+def test_super_user_has_all_permissions_without_acls() -> None:
     broker = authorised({"super.users": "User:ANONYMOUS"})
     broker.broker.cluster.create_topic(OPEN, 1, {})
     with broker.connect() as client:
@@ -178,7 +178,7 @@ def test_everyone_may_access_resources_without_acls() -> None:
     broker.stop()
 
 
-def test_produce_needs_write_on_each_topic(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_produce_needs_acl_operation_write_on_each_topic(broker: SimulatedBroker, client: SimulatedClient) -> None:
     grant(broker, may("TOPIC", OPEN, "WRITE"))
     codes = codes_of(client.call(produce(OPEN, SECRET, "ghost"), 12))
     assert codes == {OPEN: 0, SECRET: Code.TOPIC_AUTHORIZATION_FAILED, "ghost": Code.TOPIC_AUTHORIZATION_FAILED}
@@ -239,14 +239,14 @@ def test_metadata_hides_topics_that_may_not_be_described(broker: SimulatedBroker
     assert "ghost" not in broker.broker.cluster.state.topics
 
 
-def test_metadata_by_id_does_not_reveal_the_name(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_metadata_by_topic_id_does_not_reveal_the_name_without_describe(broker: SimulatedBroker, client: SimulatedClient) -> None:
     topic_id = broker.broker.cluster.state.topics[SECRET].topic_id
     response = client.call(MetadataRequest(topics=[MetadataRequestTopic(topic_id=topic_id, name=None)]))
     assert [(t.name, t.topic_id, t.error_code) for t in response.topics] == [(None, topic_id, Code.TOPIC_AUTHORIZATION_FAILED)]
 
 
 @pytest.mark.parametrize(("resource_type", "resource"), [("CLUSTER", CLUSTER), ("TOPIC", "ghost")])
-def test_topic_is_created_on_demand_with_the_right_to_create(
+def test_topic_is_created_automatically_only_with_the_create_permission(
     broker: SimulatedBroker, client: SimulatedClient, resource_type: str, resource: str
 ) -> None:
     grant(broker, may("TOPIC", "ghost", "DESCRIBE"))
@@ -256,7 +256,7 @@ def test_topic_is_created_on_demand_with_the_right_to_create(
     assert described(client, ["ghost"], **asked) == {"ghost": 0}
 
 
-def test_authorised_operations_are_those_of_the_acls(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_authorized_operations_in_responses_are_those_of_the_acls(broker: SimulatedBroker, client: SimulatedClient) -> None:
     grant(broker, may("TOPIC", OPEN, "READ"), may("CLUSTER", CLUSTER, "ALTER"))
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=OPEN)],
@@ -322,7 +322,7 @@ def test_offset_commit_needs_read_on_group_and_topics(broker: SimulatedBroker, c
     assert committed(client) == {OPEN: 0, SECRET: Code.TOPIC_AUTHORIZATION_FAILED}
 
 
-def test_offset_fetch_needs_describe_and_hides_other_topics(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_offset_fetch_needs_describe_and_omits_topics_without_it(broker: SimulatedBroker, client: SimulatedClient) -> None:
     grant(broker, may("GROUP", GROUP, "READ"), may("TOPIC", OPEN, "READ"), may("TOPIC", SECRET, "READ"))
     committed(client)
     revoke_all(broker)
@@ -362,7 +362,7 @@ def test_idempotent_producer_needs_write_on_a_topic_or_idempotent_write(
     assert client.call(InitProducerIdRequest(transactional_id=None)).error_code == 0
 
 
-def test_partitions_are_added_only_if_all_topics_may_be_written(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_add_partitions_to_txn_needs_write_on_all_topics(broker: SimulatedBroker, client: SimulatedClient) -> None:
     def add(*topics: str) -> dict[str, int]:
         asked = [AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in topics]
         request = AddPartitionsToTxnRequest(
@@ -384,9 +384,7 @@ TRANSACTION_REQUESTS: list[Any] = [
 
 
 @pytest.mark.parametrize("request_of_id", TRANSACTION_REQUESTS, ids=lambda request: type(request).__name__)
-def test_transaction_needs_write_on_the_transactional_id(
-    broker: SimulatedBroker, client: SimulatedClient, request_of_id: Any
-) -> None:
+def test_end_txn_needs_write_on_the_transactional_id(broker: SimulatedBroker, client: SimulatedClient, request_of_id: Any) -> None:
     assert client.call(request_of_id).error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     grant(broker, may("TRANSACTIONAL_ID", TID, "WRITE"))
     code = client.call(request_of_id).error_code
@@ -441,6 +439,6 @@ def test_cluster_api_needs_its_declared_acl_operation(broker: SimulatedBroker, c
     assert client.call(DescribeClientQuotasRequest()).error_code == 0
 
 
-def test_denied_prefix_takes_precedence_over_an_allowed_topic(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_deny_acl_of_a_prefix_takes_precedence_over_an_allowed_topic(broker: SimulatedBroker, client: SimulatedClient) -> None:
     grant(broker, may("TOPIC", "*", "WRITE"), may("TOPIC", "sec", "ALL", permission="DENY", pattern="PREFIXED"))
     assert codes_of(client.call(produce(OPEN, SECRET), 12)) == {OPEN: 0, SECRET: Code.TOPIC_AUTHORIZATION_FAILED}

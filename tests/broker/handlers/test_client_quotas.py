@@ -135,7 +135,7 @@ def test_throttled_fetch_neither_opens_nor_changes_a_session(broker: SimulatedBr
     assert client.call(unchanged, 11).responses[0].partitions[0].high_watermark == 2
 
 
-def test_fetch_is_limited_to_the_bytes_of_a_window(broker: SimulatedBroker) -> None:
+def test_fetch_under_a_quota_is_limited_to_the_bytes_of_one_quota_window(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "c"}, consumer_byte_rate=RATE)
     producer = SimulatedClient(broker, "p")
     for _ in range(10):
@@ -163,7 +163,7 @@ def test_produce_without_acks_is_throttled_without_a_response(broker: SimulatedB
     assert is_muted(client)
 
 
-def test_member_of_a_share_group_gets_its_records_and_is_muted(broker: SimulatedBroker) -> None:
+def test_throttled_share_group_member_gets_its_records_and_is_muted(broker: SimulatedBroker) -> None:
     member, group = "AAAAAAAAAAAAAAAAAAAAAA", "g"
     client = SimulatedClient(broker, "s")
     config = AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
@@ -192,7 +192,7 @@ def test_member_of_a_share_group_gets_its_records_and_is_muted(broker: Simulated
     assert answer.throttle_time_ms > 0 and is_muted(client)
 
 
-def test_client_that_ignores_the_throttle_time_is_not_read(broker: SimulatedBroker) -> None:
+def test_client_that_ignores_its_throttle_time_is_not_read_until_the_end_of_it(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "p"}, producer_byte_rate=RATE)
     client, partition = SimulatedClient(broker, "p"), broker.broker.partitions.find("t", 0)
     assert partition is not None
@@ -220,7 +220,7 @@ def test_removed_quota_does_not_end_a_throttle_time_that_has_begun(broker: Simul
     assert throttled_produce(client, 100_000) == 0
 
 
-def test_disconnect_while_muted_leaves_no_timer(broker: SimulatedBroker) -> None:
+def test_disconnect_of_a_muted_client_leaves_no_timer(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "p"}, producer_byte_rate=1)
     client = SimulatedClient(broker, "p")
     throttled_produce(client, 2_000)
@@ -230,7 +230,7 @@ def test_disconnect_while_muted_leaves_no_timer(broker: SimulatedBroker) -> None
     assert timer.is_cancelled
 
 
-def test_throttle_time_is_limited_to_the_range_of_its_field(broker: SimulatedBroker) -> None:
+def test_throttle_time_is_limited_to_the_range_of_its_int32_field(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "p"}, producer_byte_rate=1)
     waits_ms = [throttled_produce(SimulatedClient(broker, "p"), 900_000) for _ in range(4)]
     assert waits_ms == sorted(waits_ms) and waits_ms[0] > 850_000_000 and waits_ms[-1] == 2**31 - 1
@@ -241,7 +241,7 @@ def new_topic(name: str, partitions: int) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=[topic], timeout_ms=1_000, validate_only=False)
 
 
-def test_strict_quota_refuses_topics_once_it_is_exhausted(broker: SimulatedBroker) -> None:
+def test_strict_mutation_quota_refuses_topics_once_it_is_exhausted(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "a"}, controller_mutation_rate=1)
     client = SimulatedClient(broker, "a")
     # The token bucket has 11 tokens, and a single change may exhaust it.
@@ -267,7 +267,7 @@ def test_strict_quota_refuses_topics_once_it_is_exhausted(broker: SimulatedBroke
     assert deleted.responses[0].error_code == Code.THROTTLING_QUOTA_EXCEEDED and deleted.throttle_time_ms == 20_000
 
 
-def test_permissive_quota_throttles_older_clients(broker: SimulatedBroker) -> None:
+def test_permissive_mutation_quota_throttles_older_clients(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "a"}, controller_mutation_rate=1)
     client = SimulatedClient(broker, "a")
     first = client.call(new_topic("x", 20), 5)
@@ -275,7 +275,7 @@ def test_permissive_quota_throttles_older_clients(broker: SimulatedBroker) -> No
     assert is_muted(client)
 
 
-def test_invalid_topics_use_no_quota(broker: SimulatedBroker) -> None:
+def test_invalid_topics_use_no_mutation_quota(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "a"}, controller_mutation_rate=1)
     client = SimulatedClient(broker, "a")
     for _ in range(3):
@@ -284,7 +284,7 @@ def test_invalid_topics_use_no_quota(broker: SimulatedBroker) -> None:
     assert client.call(new_topic("x", 20), 6).throttle_time_ms == 0
 
 
-def test_topics_are_not_created_automatically_beyond_the_quota(broker: SimulatedBroker) -> None:
+def test_topics_are_not_created_automatically_beyond_the_mutation_quota(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "a"}, controller_mutation_rate=1)
     client = SimulatedClient(broker, "a")
     client.call(new_topic("x", 20), 6)
@@ -294,7 +294,7 @@ def test_topics_are_not_created_automatically_beyond_the_quota(broker: Simulated
     assert client.call(wanted, 9).topics[0].error_code == 0
 
 
-def test_connections_of_an_address_beyond_the_quota_are_closed_later(broker: SimulatedBroker) -> None:
+def test_connections_of_an_address_beyond_its_rate_quota_are_closed_later(broker: SimulatedBroker) -> None:
     # Simulated clients have no address, so the default quota applies.
     alter(broker, {"ip": None}, connection_creation_rate=1)
     versions = ApiVersionsRequest(client_software_name="t", client_software_version="1")
@@ -347,7 +347,7 @@ def test_clients_of_an_authenticated_user_share_its_quota(broker: SimulatedBroke
     assert throttled_produce(SimulatedClient(broker, "x"), 2_000) > 0
 
 
-def test_transaction_continues_after_a_throttle_time(broker: SimulatedBroker) -> None:
+def test_transaction_of_a_throttled_producer_continues_after_the_throttle_time(broker: SimulatedBroker) -> None:
     alter(broker, {"client_id": "p"}, producer_byte_rate=RATE, request_percentage=0.000001)
     client = SimulatedClient(broker, "p")
     began_ms = broker.env.steady_ms()

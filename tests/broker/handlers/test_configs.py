@@ -62,7 +62,7 @@ def client(simulated: SimulatedBroker) -> Iterator[SimulatedClient]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_id)
-def test_config_change_is_answered_like_kafka(case: Case, client: SimulatedClient) -> None:
+def test_config_change_has_kafkas_response(case: Case, client: SimulatedClient) -> None:
     name = "t" if case.kind == T else case.name
     if case.kind == T:
         create(client, name)
@@ -97,7 +97,7 @@ def test_config_documentation_is_included_on_request(client: SimulatedClient, ki
     assert {e.documentation for e in client.call(describe(kind, name)).results[0].configs} == {None}
 
 
-def test_refused_config_change_is_not_written(simulated: SimulatedBroker, client: SimulatedClient) -> None:
+def test_refused_config_change_writes_no_metadata_record(simulated: SimulatedBroker, client: SimulatedClient) -> None:
     """Regression test: this value was logged before it was validated, and the broker could no longer start."""
     before = simulated.broker.cluster.features_epoch
     wrong = AlterableConfig(name="max.connections.per.ip.overrides", config_operation=SET, value="nonsense")
@@ -109,7 +109,7 @@ def test_refused_config_change_is_not_written(simulated: SimulatedBroker, client
     simulated.restart(kill=True)
 
 
-def test_unusable_config_in_the_log_does_not_prevent_the_start(simulated: SimulatedBroker) -> None:
+def test_unusable_config_in_the_metadata_log_does_not_prevent_the_start(simulated: SimulatedBroker) -> None:
     configs = {"message.max.bytes": "many", "max.connections": "77", "max.connections.per.ip.overrides": "nonsense"}
     cluster = simulated.broker.cluster
     for name, value in configs.items():
@@ -119,7 +119,9 @@ def test_unusable_config_in_the_log_does_not_prevent_the_start(simulated: Simula
     assert (settings.max_connections, settings.max_connections_per_ip_overrides) == (77, "")
 
 
-def test_appended_cleanup_policy_takes_effect(simulated: SimulatedBroker, client: SimulatedClient) -> None:
+def test_cleanup_policy_appended_by_incremental_alter_configs_takes_effect(
+    simulated: SimulatedBroker, client: SimulatedClient
+) -> None:
     create(client, "t", retention_ms="5")
     create(client, "own", cleanup_policy="compact")
     asked = AlterConfigsResource(
@@ -133,7 +135,7 @@ def test_appended_cleanup_policy_takes_effect(simulated: SimulatedBroker, client
     assert partitions.get("own", 0).log.config.cleanup_policy == ("compact",)
 
 
-def test_append_to_a_topic_list_starts_from_kafkas_default(client: SimulatedClient) -> None:
+def test_incremental_append_to_a_topic_config_starts_from_kafkas_default(client: SimulatedClient) -> None:
     create(client, "t")
     of_the_broker = AlterConfigsResource(
         resource_type=B,
@@ -219,7 +221,7 @@ def describe_all(names: list[str]) -> DescribeConfigsRequest:
     )
 
 
-def test_internal_segment_bytes_takes_precedence(simulated: SimulatedBroker, client: SimulatedClient) -> None:
+def test_internal_segment_bytes_takes_precedence_over_segment_bytes(simulated: SimulatedBroker, client: SimulatedClient) -> None:
     create(client, "t", internal_segment_bytes="300", segment_bytes="2000000")
     assert simulated.broker.partitions.get("t", 0).log.config.segment_bytes == 300
 
@@ -233,7 +235,7 @@ def test_internal_segment_bytes_takes_precedence(simulated: SimulatedBroker, cli
     ],
     ids=["configured", "check interval", "default of Kafka"],
 )
-def test_initial_task_delay_decides_the_first_retention_pass(settings: dict[str, str], first_ms: int) -> None:
+def test_log_initial_task_delay_decides_the_first_retention_check(settings: dict[str, str], first_ms: int) -> None:
     simulated = SimulatedBroker(settings).start()
     passes: list[int] = []
     apply = simulated.broker.directory.apply_retention

@@ -56,10 +56,10 @@ def waited_ms(broker: SimulatedBroker, fetch_offset: int, min_bytes: int, isolat
 
 
 @pytest.mark.parametrize("isolation_level", [0, 1])
-def test_fetch_in_an_older_segment_is_answered_at_once(broker: SimulatedBroker, isolation_level: int) -> None:
+def test_fetch_from_an_older_segment_does_not_wait_for_min_bytes(broker: SimulatedBroker, isolation_level: int) -> None:
     """As in DelayedFetch, a fetch offset in an older segment than the log end completes the fetch."""
     assert waited_ms(broker, 0, 1 << 20, isolation_level) < WAIT_MS
 
 
-def test_fetch_at_the_end_of_the_newest_segment_waits(broker: SimulatedBroker) -> None:
+def test_fetch_from_the_newest_segment_waits_for_min_bytes(broker: SimulatedBroker) -> None:
     assert waited_ms(broker, 3, 1 << 20) >= WAIT_MS

@@ -76,7 +76,7 @@ def test_parked_fetch_keeps_no_records_in_memory(simulated: SimulatedBroker, mon
 
 
 @pytest.mark.parametrize("max_bytes", [2 * VALUE_BYTES, 2 * VALUE_BYTES + VALUE_BYTES // 2])
-def test_min_bytes_is_limited_by_max_bytes(simulated: SimulatedBroker, max_bytes: int) -> None:
+def test_min_bytes_of_a_fetch_is_limited_by_its_max_bytes(simulated: SimulatedBroker, max_bytes: int) -> None:
     with simulated.connect() as writer, simulated.connect() as reader:
         request = fetch(0, min_bytes=50 * VALUE_BYTES)
         request.max_bytes = max_bytes
@@ -100,7 +100,7 @@ def test_parked_fetch_is_answered_at_max_bytes(simulated: SimulatedBroker) -> No
         assert reader.receive(sent).responses[0].partitions[0].records
 
 
-def test_woken_fetch_waits_for_shared_memory(simulated: SimulatedBroker) -> None:
+def test_woken_fetch_waits_for_the_shared_memory_budget(simulated: SimulatedBroker) -> None:
     with simulated.connect() as writer, simulated.connect() as reader:
         sent = reader.send(fetch(0), 11)
         budget(simulated).read(1_000_000)
@@ -111,7 +111,7 @@ def test_woken_fetch_waits_for_shared_memory(simulated: SimulatedBroker) -> None
         assert reader.receive(sent).responses[0].partitions[0].records
 
 
-def test_timed_out_fetch_waits_for_shared_memory(simulated: SimulatedBroker) -> None:
+def test_timed_out_fetch_waits_for_the_shared_memory_budget(simulated: SimulatedBroker) -> None:
     with simulated.connect() as writer, simulated.connect() as reader:
         produce(writer, 0)
         sent = reader.send(fetch(0, min_bytes=1 << 20, wait_ms=500), 11)
@@ -122,7 +122,7 @@ def test_timed_out_fetch_waits_for_shared_memory(simulated: SimulatedBroker) -> 
         assert reader.receive(sent).responses[0].partitions[0].records
 
 
-def test_client_that_disconnects_while_waiting_for_memory_is_forgotten(simulated: SimulatedBroker) -> None:
+def test_fetch_waiting_for_memory_is_dropped_when_its_client_disconnects(simulated: SimulatedBroker) -> None:
     with simulated.connect() as writer, simulated.connect() as reader:
         reader.send(fetch(0), 11)
         budget(simulated).read(1_000_000)

@@ -58,13 +58,13 @@ def fetching(request: pytest.FixtureRequest) -> Iterator[Fetching]:
     assert broker.bugs == 0
 
 
-def test_partitions_are_answered_in_the_order_of_the_request(fetching: Fetching) -> None:
+def test_fetch_response_has_partitions_in_the_order_of_the_request(fetching: Fetching) -> None:
     assert fetching.ask(("a", 0), ("b", 0), ("a", 1), ("b", 1)) == "a0 b0 a1 b1"
     assert fetching.ask(("b", 2), ("b", 0), ("a", 1)) == "b2,0 a1"
     assert fetching.ask(("a", 0), ("b", 0), ("a", 0)) == "a0 b0"
 
 
-def test_unknown_partitions_are_answered_last(fetching: Fetching) -> None:
+def test_fetch_response_has_unknown_partitions_last(fetching: Fetching) -> None:
     assert fetching.ask(("x", 0), ("a", 7), ("a", 0), ("b", 0), ("a", 1)) == "a0 b0 a1 x0 a7"
     assert fetching.ask(("x", 0), ("x", 1), ("a", 0)) == "a0 x0,1"
 
@@ -76,7 +76,7 @@ def test_fetch_session_keeps_the_partition_order(fetching: Fetching) -> None:
     assert fetching.ask(("a", 2), epoch=3, forget=(("b", 0),)) == "x0"
 
 
-def test_topic_deleted_during_a_large_fetch_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topic_deleted_during_a_large_fetch_is_an_error_in_its_response(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = SimulatedBroker({"auto.create.topics.enable": "false"}).start()
     read = Fetch._read
 

@@ -35,30 +35,30 @@ def authenticates(broker: Any, mechanism: str, password: str) -> bool:
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_user_can_authenticate_by_every_mechanism(broker: Any, mechanism: str) -> None:
+def test_user_created_at_the_first_start_can_authenticate_by_every_scram_mechanism(broker: Any, mechanism: str) -> None:
     create_first_users(broker, [FirstUser("alice", "hush")])
     assert authenticates(broker, mechanism, "hush")
     assert not authenticates(broker, mechanism, "wrong")
 
 
-def test_existing_user_keeps_its_password(broker: Any) -> None:
+def test_existing_scram_user_keeps_its_password_at_a_start_with_another(broker: Any) -> None:
     create_first_users(broker, [FirstUser("alice", "hush"), FirstUser("alice", "other")])
     assert authenticates(broker, "SCRAM-SHA-256", "hush")
 
 
-def test_user_that_cannot_be_created_is_named_without_its_password(broker: Any) -> None:
+def test_error_for_a_scram_user_that_cannot_be_created_has_no_password(broker: Any) -> None:
     with pytest.raises(ConfigError, match=r"--user x+: a user name has at most 1000 characters") as caught:
         create_first_users(broker, [FirstUser("x" * 1_001, "hush")])
     assert "hush" not in str(caught.value)
 
 
-def test_member_of_a_cluster_creates_no_users() -> None:
+def test_broker_with_a_separate_controller_creates_no_scram_users() -> None:
     ports: Any = SimpleNamespace(cluster=SimpleNamespace(state=ClusterState(1, is_member=True)))
     with pytest.raises(ConfigError, match="--user alice: only the controller creates users"):
         create_first_users(ports, [FirstUser("alice", "hush")])
 
 
-def test_repr_of_a_user_has_no_password() -> None:
+def test_repr_of_a_scram_user_has_no_password() -> None:
     assert "hush" not in repr(FirstUser("alice", "hush"))
 
 

@@ -157,7 +157,7 @@ def test_commit_by_a_member_of_an_unknown_group_is_refused(client: SimulatedClie
     assert commit(client, "nobody", version, generation=1, member="m") == code
 
 
-def test_describe_omits_protocol_and_assignments_during_a_rebalance(client: SimulatedClient) -> None:
+def test_describe_groups_omits_protocol_and_assignments_during_a_rebalance(client: SimulatedClient) -> None:
     member = join(client, "g", 3).member_id
     shown = describe(client, "g")
     assert (shown.group_state, shown.protocol_type, shown.protocol_data) == ("CompletingRebalance", "consumer", "")
@@ -168,7 +168,7 @@ def test_describe_omits_protocol_and_assignments_during_a_rebalance(client: Simu
     assert [(m.member_metadata, m.member_assignment) for m in shown.members] == [(SUBSCRIPTION, b"as")]
 
 
-def test_offsets_are_not_deleted_when_the_subscription_is_unreadable(client: SimulatedClient) -> None:
+def test_group_offsets_are_not_deleted_when_a_subscription_is_unreadable(client: SimulatedClient) -> None:
     commit(client, "g")
     member = join(client, "g", 3, subscription=b"bad").member_id
     assert delete_offsets(client, "g") == (0, [86, 86])
@@ -207,7 +207,7 @@ def test_simple_group_remains_after_its_offsets_are_deleted(restart: bool) -> No
     assert broker.bugs == 0
 
 
-def test_offset_fetch_answers_unknown_topics_last(client: SimulatedClient) -> None:
+def test_offset_fetch_response_has_unknown_topics_last(client: SimulatedClient) -> None:
     known = client.call(MetadataRequest([MetadataRequestTopic(name="t")]), 12).topics[0].topic_id
     asked = [OffsetFetchRequestTopics(topic_id=uuid, partition_indexes=[0]) for uuid in (b"5" * 16, known, b"6" * 16)]
     (group,) = client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=asked)]), 10).groups
@@ -215,12 +215,14 @@ def test_offset_fetch_answers_unknown_topics_last(client: SimulatedClient) -> No
 
 
 @pytest.mark.parametrize(("version", "protocol"), [(4, ""), (6, ""), (7, None), (9, None)])
-def test_member_id_required_response_names_no_protocol(client: SimulatedClient, version: int, protocol: str | None) -> None:
+def test_join_group_response_member_id_required_names_no_protocol(
+    client: SimulatedClient, version: int, protocol: str | None
+) -> None:
     answer = join(client, "g", version)
     assert (answer.error_code, answer.protocol_name, answer.protocol_type) == (79, protocol, None)
 
 
-def test_find_coordinator_error_message_depends_on_the_version(client: SimulatedClient) -> None:
+def test_find_coordinator_error_message_depends_on_the_request_version(client: SimulatedClient) -> None:
     def coordinator_answer(version: int, key_type: int) -> tuple[int, str | None]:
         answer = client.call(FindCoordinatorRequest(key="g", key_type=key_type, coordinator_keys=["g"]), version)
         one = answer if version < 4 else answer.coordinators[0]
@@ -236,7 +238,7 @@ def test_find_coordinator_error_message_depends_on_the_version(client: Simulated
     assert coordinator_answer(6, 2) == (42, "")
 
 
-def test_group_requests_without_coordinator_topics_get_not_coordinator() -> None:
+def test_group_requests_before_consumer_offsets_exists_get_not_coordinator() -> None:
     """As in Kafka, FindCoordinator creates the internal topics. No other request about groups or transactions creates them."""
     broker = SimulatedBroker({"auto.create.topics.enable": "false"}).start()
     with broker.connect() as client:
@@ -290,18 +292,18 @@ def test_group_requests_without_coordinator_topics_get_not_coordinator() -> None
     assert broker.bugs == 0
 
 
-def test_member_id_consists_of_client_id_and_uuid(client: SimulatedClient) -> None:
+def test_group_member_id_consists_of_client_id_and_uuid(client: SimulatedClient) -> None:
     member = join(client, "g", 5).member_id
     assert re.fullmatch("simulated-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", member), member
 
 
-def test_describe_of_an_unknown_group_omits_operations_from_version_6_on(client: SimulatedClient) -> None:
+def test_describe_groups_6_omits_authorized_operations_of_an_unknown_group(client: SimulatedClient) -> None:
     for version, operations in ((5, 3400), (6, NOT_ASKED)):
         (group,) = client.call(DescribeGroupsRequest(groups=["nobody"], include_authorized_operations=True), version).groups
         assert group.authorized_operations == operations
 
 
-def test_offset_commit_and_offset_delete_answer_refused_partitions_first(client: SimulatedClient) -> None:
+def test_offset_commit_and_delete_responses_have_refused_partitions_first(client: SimulatedClient) -> None:
     client.call(CreateTopicsRequest(topics=[CreatableTopic(name="u", num_partitions=1, replication_factor=1)], timeout_ms=1_000), 7)
     asked = (("t", (0,)), ("u", (0, 9)), ("none", (0,)), ("t", ()), ("other", ()))
     topics = [
@@ -318,7 +320,7 @@ def test_offset_commit_and_offset_delete_answer_refused_partitions_first(client:
     assert [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in answer.topics] == codes
 
 
-def test_only_configured_groups_are_config_resources(client: SimulatedClient) -> None:
+def test_list_config_resources_lists_only_groups_with_configs(client: SimulatedClient) -> None:
     """Kafka lists only groups that have configs."""
     assert commit(client, "g") == 0
     assert client.call(ListConfigResourcesRequest([32]), 1).config_resources == []

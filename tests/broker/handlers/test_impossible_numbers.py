@@ -65,14 +65,16 @@ def test_negative_cursor_of_describe_topic_partitions_is_refused(
 
 
 @pytest.mark.parametrize("cursor", [("aa", 1), ("zz", 0), ("", 0)])
-def test_cursor_of_an_unrequested_topic_is_refused(client: SimulatedClient, cursor: tuple[str, int]) -> None:
+def test_describe_topic_partitions_refuses_a_cursor_of_an_unrequested_topic(
+    client: SimulatedClient, cursor: tuple[str, int]
+) -> None:
     assert pages(client, ["a"], 2000, cursor) == ([(Code.INVALID_REQUEST, "a", [])], None)
     after = [(0, name, list(range(count))) for name, count in (("a", 3), ("b", 2)) if name >= cursor[0]]
     assert pages(client, [], 2000, cursor) == (after, None)
 
 
 @pytest.mark.parametrize("index", [3, 99, 2**31 - 1])
-def test_cursor_after_the_last_partition_continues_with_the_next_topic(client: SimulatedClient, index: int) -> None:
+def test_describe_topic_partitions_cursor_past_a_topic_continues_with_the_next(client: SimulatedClient, index: int) -> None:
     assert pages(client, ["a", "b"], 2, ("a", index)) == ([(0, "a", []), (0, "b", [0, 1])], None)
 
 
@@ -83,7 +85,9 @@ def test_describe_topic_partitions_returns_at_least_one_partition(client: Simula
 
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (7, -1), (-1, -1), (-5, 3)])
-def test_marker_with_negative_producer_id_or_epoch_is_refused(client: SimulatedClient, producer_id: int, epoch: int) -> None:
+def test_transaction_marker_with_negative_producer_id_or_epoch_is_refused(
+    client: SimulatedClient, producer_id: int, epoch: int
+) -> None:
     marker = WritableTxnMarker(
         producer_id=producer_id,
         producer_epoch=epoch,
@@ -105,7 +109,7 @@ def test_marker_with_negative_producer_id_or_epoch_is_refused(client: SimulatedC
 
 
 @pytest.mark.parametrize(("epoch", "expected"), [(-1, (-1, -1)), (-2, (-2, 0)), (0, (0, 1)), (5, (-1, -1))])
-def test_offset_for_leader_epoch_answers_unknown_epochs_like_kafka(
+def test_offset_for_leader_epoch_has_kafkas_response_to_unknown_epochs(
     client: SimulatedClient, epoch: int, expected: tuple[int, int]
 ) -> None:
     batch = bytes(build_batch([(None, b"v")], START_MS))

@@ -48,7 +48,7 @@ def turns(broker: SimulatedBroker, calls: Recorded) -> list[list[tuple[Any, ...]
 
 
 @pytest.mark.smoke
-def test_large_change_is_applied_in_steps(broker: SimulatedBroker) -> None:
+def test_large_metadata_change_is_applied_in_steps(broker: SimulatedBroker) -> None:
     with_many(broker)
     calls = Recorded(broker)
     change(broker, *[changed(index, leader=OWN) for index in range(MANY)])
@@ -72,7 +72,7 @@ def test_many_small_topics_are_opened_in_steps(broker: SimulatedBroker) -> None:
 
 
 @pytest.mark.smoke
-def test_large_change_resigns_leaderships_first(broker: SimulatedBroker) -> None:
+def test_large_metadata_change_resigns_leaderships_first(broker: SimulatedBroker) -> None:
     with_many(broker)
     change(broker, *[changed(index, leader=OWN) for index in range(0, MANY, 2)])
     broker.env.settle()
@@ -94,7 +94,7 @@ def test_later_metadata_change_replaces_a_queued_change(broker: SimulatedBroker)
     assert not broker.broker.partitions.replica(TOPIC, last).is_led
 
 
-def test_topic_deleted_during_a_large_change_is_skipped(broker: SimulatedBroker) -> None:
+def test_topic_deleted_during_a_large_metadata_change_is_skipped(broker: SimulatedBroker) -> None:
     with_many(broker)
     change(broker, *[changed(index, leader=OWN) for index in range(MANY)])
     removed = remove_topic_record.RemoveTopicRecord(topic_id=TOPIC_ID)
@@ -105,7 +105,7 @@ def test_topic_deleted_during_a_large_change_is_skipped(broker: SimulatedBroker)
     assert not any(partition.is_led for partition in partitions)
 
 
-def test_coordinators_are_elected_in_a_large_change(broker: SimulatedBroker) -> None:
+def test_coordinators_are_elected_during_a_large_metadata_change(broker: SimulatedBroker) -> None:
     with_many(broker)
     change(broker, *topic(OFFSETS_TOPIC, OFFSETS_ID, OTHER, OWN))
     calls = Recorded(broker)
@@ -116,7 +116,7 @@ def test_coordinators_are_elected_in_a_large_change(broker: SimulatedBroker) -> 
 
 
 @pytest.mark.full
-def test_failure_of_one_partition_does_not_stop_the_rest_of_a_large_change(
+def test_failure_of_one_partition_does_not_stop_a_large_metadata_change(
     broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_many(broker)

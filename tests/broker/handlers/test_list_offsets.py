@@ -76,7 +76,7 @@ def answers(simulated: SimulatedBroker, *timestamps_ms: int) -> list[tuple[int, 
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_offset_of_the_first_record_at_or_after_a_timestamp_is_returned(simulated: SimulatedBroker, codec: int) -> None:
+def test_list_offsets_returns_the_first_offset_at_or_after_a_timestamp(simulated: SimulatedBroker, codec: int) -> None:
     now_ms = simulated.now_ms()
     records = b"".join(record(delta=i, timestamp_delta_ms=d, value=b"v" * 9_000) for i, d in enumerate([0, 30, 10, 40, 20]))
     store(simulated, batch(compress(records, codec), count=5, timestamp_ms=now_ms, max_timestamp_ms=now_ms + 40, attributes=codec))
@@ -91,7 +91,7 @@ def test_offset_of_the_first_record_at_or_after_a_timestamp_is_returned(simulate
     assert answers(simulated, now_ms - 5) == [(0, 2, now_ms + 10)]
 
 
-def test_log_append_time_is_found_without_reading_records(simulated: SimulatedBroker) -> None:
+def test_list_offsets_finds_a_log_append_time_without_reading_records(simulated: SimulatedBroker) -> None:
     noise = with_attributes(bytearray(batch(b"noise", count=3, attributes=LZ4, timestamp_ms=simulated.now_ms())), 0x08)
     store(simulated, noise)
     assert answers(simulated, simulated.now_ms()) == [(0, 0, simulated.now_ms())]
@@ -103,7 +103,7 @@ def test_list_offsets_reports_an_unreadable_batch(simulated: SimulatedBroker) ->
 
 
 @pytest.mark.smoke
-def test_stored_decompression_bomb_uses_little_memory(meter: Meter, simulated: SimulatedBroker) -> None:
+def test_list_offsets_in_a_stored_decompression_bomb_uses_little_memory(meter: Meter, simulated: SimulatedBroker) -> None:
     """A log directory of Apache Kafka may contain a batch that ottla's validation would have refused."""
     bomb = record(value=bytes(40 * MIB)) + record(delta=1, timestamp_delta_ms=5)
     now_ms = simulated.now_ms()
@@ -142,9 +142,7 @@ def test_list_offsets_of_few_partitions_is_answered_in_one_step(simulated: Simul
 
 
 @pytest.mark.parametrize(("version", "code"), [(10, Code.UNSUPPORTED_VERSION), (11, Code.NONE)])
-def test_earliest_pending_upload_offset_is_accepted_from_version_11_on(
-    simulated: SimulatedBroker, version: int, code: Code
-) -> None:
+def test_list_offsets_11_accepts_the_earliest_pending_upload_offset(simulated: SimulatedBroker, version: int, code: Code) -> None:
     response = run(list_offsets.handle(simulated.broker, asked(-6), RequestContext(version, "test", "", 1, "PLAINTEXT")))
     (answer,) = response.topics[0].partitions
     assert (answer.error_code, answer.offset) == (code, -1)

@@ -61,7 +61,7 @@ def change(client: SimulatedClient, *changes: tuple[str, int, str | None], node:
     return code
 
 
-def test_every_logger_is_listed() -> None:
+def test_describe_configs_lists_every_logger() -> None:
     folders = [Path(package.__path__[0]) for package in (ottla.broker, ottla.http)]
     texts = [path.read_text() for folder in folders for path in folder.rglob("*.py")]
     names = {name for text in texts for name in re.findall(r'get_logger\("(\w+)"\)', text)}
@@ -78,7 +78,7 @@ def test_log_levels_are_described_and_changed(client: SimulatedClient) -> None:
     assert shown(client)["groups"] == "ERROR"
 
 
-def test_refused_log_level_changes_have_no_effect(client: SimulatedClient) -> None:
+def test_refused_log_level_change_changes_no_level(client: SimulatedClient) -> None:
     good = ("groups", SET, "DEBUG")
     for bad, code in (
         (("groups", SET, "debug"), Code.INVALID_CONFIG),
@@ -94,7 +94,7 @@ def test_refused_log_level_changes_have_no_effect(client: SimulatedClient) -> No
     assert shown(client) == dict.fromkeys((*LOGGERS, ROOT), "INFO")
 
 
-def test_log_lines_below_the_level_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_lines_below_the_configured_level_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     stream, before = StringIO(), structlog.get_config()
     monkeypatch.setattr(sys, "stderr", stream)
     try:

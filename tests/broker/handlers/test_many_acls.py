@@ -60,7 +60,7 @@ def test_request_with_many_acls_blocks_the_event_loop_briefly(broker: MeasuredBr
     assert not broker.broker.cluster.state.acls.by_id
 
 
-def test_more_acls_than_one_request_may_create_change_nothing(broker: MeasuredBroker) -> None:
+def test_create_acls_above_the_limit_of_one_request_creates_none(broker: MeasuredBroker) -> None:
     with broker.connect() as client:
         refused = client.call(many(MOST + 1))
     assert {(result.error_code, result.error_message) for result in refused.results} == {

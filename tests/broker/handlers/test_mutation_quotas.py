@@ -92,14 +92,14 @@ def test_creation_of_many_partitions_uses_the_mutation_quota_once(
     assert placed == [LARGE] * (growths + 1) and recorded == [LARGE]
 
 
-def test_refused_large_topic_is_not_created(broker: SimulatedBroker) -> None:
+def test_large_topic_refused_by_the_mutation_quota_is_not_created(broker: SimulatedBroker) -> None:
     client = SimulatedClient(broker, "a")
     assert client.call(new_topic("x", 20, validate_only=True), 6).topics[0].error_code == 0
     assert client.call(new_topic("y", LARGE), 6).topics[0].error_code == Code.THROTTLING_QUOTA_EXCEEDED
     assert set(broker.broker.cluster_state.topics) == {"t"}
 
 
-def test_invalid_names_in_metadata_use_no_quota(broker: SimulatedBroker, recorded: list[int]) -> None:
+def test_invalid_topic_names_in_metadata_requests_use_no_mutation_quota(broker: SimulatedBroker, recorded: list[int]) -> None:
     wanted = MetadataRequest(topics=[MetadataRequestTopic(name="a b")], allow_auto_topic_creation=True)
     assert SimulatedClient(broker, "a").call(wanted, 9).topics[0].error_code == Code.INVALID_TOPIC_EXCEPTION
     assert recorded == []

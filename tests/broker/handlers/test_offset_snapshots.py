@@ -57,7 +57,7 @@ def asked(count: int | None) -> OffsetFetchRequestGroup:
 @pytest.mark.entry("OFF-01", "OFF-03")
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("is_named", [False, True])
-def test_marker_between_two_steps_does_not_change_an_offset_fetch_response(
+def test_marker_appended_during_offset_fetch_does_not_change_its_response(
     simulated: SimulatedBroker, is_named: bool, stable: bool
 ) -> None:
     committed(simulated, 1, count=COUNT, pending=False)
@@ -71,7 +71,7 @@ def test_marker_between_two_steps_does_not_change_an_offset_fetch_response(
     assert len(answer.topics[0].partitions) == COUNT
 
 
-def test_each_group_in_a_large_response_is_consistent(simulated: SimulatedBroker) -> None:
+def test_each_group_in_a_large_offset_fetch_response_is_consistent(simulated: SimulatedBroker) -> None:
     committed(simulated, 1, count=100, pending=False)
     committed(simulated, 2, count=100, pending=True)
     steps = steps_of(simulated, [asked(100)] * 40, stable=False)

@@ -94,7 +94,7 @@ def test_fetch_notices_data_appended_before_it_is_parked(broker: SimulatedBroker
     assert answers == ["1"]
 
 
-def test_parked_fetch_that_times_out_during_a_read_is_answered_after_the_read(broker: SimulatedBroker) -> None:
+def test_fetch_that_times_out_while_it_reads_is_answered_after_the_read(broker: SimulatedBroker) -> None:
     source = Source()
     source.wanted = 9
     before = {id(call) for _, call in broker.env.scheduler.timers}

@@ -135,7 +135,7 @@ def test_crc_of_a_large_batch_is_computed_once_in_a_thread(
         assert (answer.error_code, len(sizes)) == (expected, 1)
 
 
-def test_all_batches_of_a_request_share_the_decompression_limit(meter: Meter, simulated: SimulatedBroker) -> None:
+def test_all_batches_of_a_produce_request_share_the_decompression_limit(meter: Meter, simulated: SimulatedBroker) -> None:
     """Thirty batches inflate from a few KiB to 40 MiB each. The first batch uses most of the limit, so 29 batches are refused."""
     make(simulated, "t", 30)
     bomb = batch(compress(record(value=bytes(40 * MIB)), ZSTD), attributes=ZSTD, timestamp_ms=simulated.now_ms())
@@ -172,7 +172,7 @@ def test_small_produce_request_is_handled_in_one_step(simulated: SimulatedBroker
         handled(simulated, request("t", {0: raw})).send(None)
 
 
-def test_config_change_during_validation_takes_effect(simulated: SimulatedBroker) -> None:
+def test_topic_config_change_during_batch_validation_takes_effect(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     raw = bytes(build_batch([(None, b"v")] * 20_000, simulated.now_ms(), compression=ZSTD))
     steps = handled(simulated, request("t", {0: raw}))
@@ -198,7 +198,7 @@ def test_decompression_memory_is_released_when_the_client_disconnects(simulated:
     assert not simulated.broker.inflating.used_bytes
 
 
-def test_decompression_waits_for_memory(simulated: SimulatedBroker) -> None:
+def test_decompression_of_a_batch_waits_for_the_memory_budget(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     memory = simulated.broker.inflating
     run(memory.take(memory.limit_bytes))
@@ -229,7 +229,7 @@ def test_decompression_bomb_in_a_coordinator_log_does_not_prevent_the_start(simu
     assert log_of(simulated, "__consumer_offsets").log_end_offset == 1
 
 
-def test_decompressed_bytes_are_counted_as_a_metric(simulated: SimulatedBroker) -> None:
+def test_decompressed_bytes_of_produced_batches_are_a_metric(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     send(simulated, "t", bytes(build_batch([(b"k", b"v" * 1_000)] * 12_000, simulated.now_ms(), compression=ZSTD)))
     samples = {s.name: s.value for metric in collect(simulated.broker) for s in metric.samples}
@@ -238,7 +238,7 @@ def test_decompressed_bytes_are_counted_as_a_metric(simulated: SimulatedBroker) 
     assert samples["ottla_inflating_memory_limit_bytes"] == 256 * MIB
 
 
-def test_log_start_offset_in_the_response_comes_from_the_log(simulated: SimulatedBroker) -> None:
+def test_produce_response_has_the_log_start_offset_of_the_log(simulated: SimulatedBroker) -> None:
     """A request that is refused before the log is consulted gets no log start offset, as in Kafka."""
     make(simulated, "t")
     good = bytes(build_batch([(b"k", b"v")], simulated.now_ms()))
@@ -251,7 +251,7 @@ def test_log_start_offset_in_the_response_comes_from_the_log(simulated: Simulate
     assert (refused.error_code, refused.log_start_offset) == (Code.INVALID_RECORD, 0)
 
 
-def test_topic_without_partitions_is_left_out_of_the_response(simulated: SimulatedBroker) -> None:
+def test_produce_response_omits_a_topic_without_partitions(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     assert run(handled(simulated, request("t", {}))).responses == []
 
@@ -268,7 +268,7 @@ def test_revalidated_batch_counts_once_toward_the_decompression_limit(simulated:
     assert (answer.error_code, answer.base_offset) == (0, 0)
 
 
-def test_unchanged_config_causes_no_second_validation(simulated: SimulatedBroker) -> None:
+def test_batch_is_validated_once_when_the_topic_config_is_unchanged(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     raw = bytes(build_batch([(b"k", bytes(40 * MIB))], simulated.now_ms(), compression=ZSTD))
     before = simulated.broker.counters.inflated_bytes

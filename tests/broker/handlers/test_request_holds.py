@@ -99,7 +99,7 @@ def test_creating_and_deleting_many_topics_blocks_the_event_loop_briefly(broker:
     assert not broker.broker.cluster.state.topics
 
 
-def test_topic_with_many_partitions_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
+def test_requests_for_a_topic_with_many_partitions_block_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     most, limit = broker.meter.size(10_000), LOOP_HELD.with_lines(60_000)
 
     def made(n: int) -> tuple[Any, int]:
@@ -225,7 +225,7 @@ def test_fragmented_share_state_blocks_the_event_loop_briefly(broker: MeasuredBr
     check_best(broker.meter, LOOP_HELD, attempt)
 
 
-def test_slow_regular_expressions_block_the_event_loop_briefly(broker: MeasuredBroker) -> None:
+def test_slow_subscription_patterns_block_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     """The test measures the first heartbeat of the group's member, and the first heartbeat after a topic was created."""
     slow, count = "(a?){1000}", 40
     names = [f"{'a' * 245}{number}" for number in range(count)]
@@ -257,7 +257,7 @@ def test_slow_regular_expressions_block_the_event_loop_briefly(broker: MeasuredB
     assert {a.member_epoch for a in answers} == {epoch + 1}
 
 
-def test_assignment_for_many_members_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
+def test_assignment_for_many_group_members_blocks_the_event_loop_briefly(broker: MeasuredBroker) -> None:
     """Members join before the assignment interval has passed; then one heartbeat computes the target assignment for all of them."""
     members = partitions = broker.meter.size(1_000)
     with broker.connect() as client:

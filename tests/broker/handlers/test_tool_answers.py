@@ -46,7 +46,7 @@ def client(broker: SimulatedBroker) -> SimulatedClient:
 
 
 @pytest.mark.parametrize("unknown", range(5))
-def test_acls_are_reported_as_disabled_without_an_authorizer(client: SimulatedClient, unknown: int) -> None:
+def test_acl_requests_without_an_authorizer_get_security_disabled(client: SimulatedClient, unknown: int) -> None:
     """As in Apache Kafka, an unknown kind of filter closes the connection."""
     kinds = [1, 1, 1, 1, 1]
     kinds[unknown] = 0
@@ -71,7 +71,7 @@ def test_acls_are_reported_as_disabled_without_an_authorizer(client: SimulatedCl
     assert [r.error_code for r in created.results] == [Code.SECURITY_DISABLED] * 2
 
 
-def test_quorum_is_described_as_one_voter_without_lag(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_describe_quorum_lists_one_voter_without_lag(broker: SimulatedBroker, client: SimulatedClient) -> None:
     answer = client.call(DescribeQuorumRequest([TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(0)])]))
     (partition,) = answer.topics[0].partitions
     (voter,) = partition.current_voters
@@ -84,7 +84,7 @@ def test_quorum_is_described_as_one_voter_without_lag(broker: SimulatedBroker, c
 
 
 @pytest.mark.parametrize("asked", [[("a", 0)], [("__cluster_metadata", 1)], [("__cluster_metadata", 0), ("a", 0)]])
-def test_unknown_quorum_topics_are_refused(client: SimulatedClient, asked: list[tuple[str, int]]) -> None:
+def test_describe_quorum_refuses_other_topics(client: SimulatedClient, asked: list[tuple[str, int]]) -> None:
     answer = client.call(
         DescribeQuorumRequest([TopicData(topic_name=name, partitions=[PartitionData(index)]) for name, index in asked])
     )
@@ -152,7 +152,7 @@ def test_single_broker_answers_elect_leaders_with_election_not_needed(client: Si
         (-1, None, Code.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_reassignment_to_other_brokers_is_refused(
+def test_single_broker_refuses_partition_reassignment_to_other_brokers(
     client: SimulatedClient, index: int, replicas: list[int] | None, code: Code
 ) -> None:
     module = alter_partition_reassignments
@@ -197,7 +197,9 @@ def test_token_and_sasl_requests_are_refused_on_a_plaintext_listener(client: Sim
     assert client.call(SaslAuthenticateRequest(b"x")).error_code == Code.ILLEGAL_SASL_STATE
 
 
-def test_partition_without_a_local_replica_has_no_log_directory(client: SimulatedClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_describe_log_dirs_omits_partitions_without_a_local_replica(
+    client: SimulatedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Apache Kafka 4.4.0 returns REPLICA_NOT_AVAILABLE for compatibility, although the broker is neither leader nor follower."""
 
     def replica(_: Partitions, topic: str, index: int) -> Never:

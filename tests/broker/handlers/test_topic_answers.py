@@ -62,14 +62,14 @@ def deleted(client: SimulatedClient, *topics: tuple[str | None, bytes], version:
 
 
 @pytest.mark.parametrize("version", [1, 5, 6])
-def test_duplicate_topic_name_is_not_deleted(broker: SimulatedBroker, client: SimulatedClient, version: int) -> None:
+def test_delete_topics_refuses_a_duplicate_topic_name(broker: SimulatedBroker, client: SimulatedClient, version: int) -> None:
     message = "Duplicate topic name." if version >= 5 else None
     expected = [("a", Code.INVALID_REQUEST, message), ("b", 0, None)]
     assert deleted(client, ("a", NO_UUID), ("b", NO_UUID), ("a", NO_UUID), version=version) == expected
     assert set(broker.broker.cluster.state.topics) == {"a"}
 
 
-def test_duplicate_topic_id_is_not_deleted(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_delete_topics_refuses_a_duplicate_topic_id(broker: SimulatedBroker, client: SimulatedClient) -> None:
     topic_id = broker.broker.cluster.state.topics["a"].topic_id
     assert deleted(client, (None, topic_id), (None, topic_id)) == [(None, Code.INVALID_REQUEST, "Duplicate topic id.")]
     assert "a" in broker.broker.cluster.state.topics
@@ -82,13 +82,13 @@ def test_delete_topics_needs_either_a_name_or_an_id(client: SimulatedClient) -> 
     assert deleted(client, ("a", NO_ID)) == [both]
 
 
-def test_deletion_refusals_have_kafkas_messages(client: SimulatedClient) -> None:
+def test_delete_topics_errors_have_kafkas_messages(client: SimulatedClient) -> None:
     no_topic = ("none", Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     no_id = (None, Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
     assert deleted(client, ("none", NO_UUID), (None, NO_ID)) == [no_topic, no_id]
 
 
-def test_duplicate_topic_gets_no_new_partitions(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_create_partitions_refuses_a_duplicate_topic(broker: SimulatedBroker, client: SimulatedClient) -> None:
     asked = [CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in (("a", 2), ("b", 2), ("a", 3))]
     answers = client.call(CreatePartitionsRequest(topics=asked, timeout_ms=1000, validate_only=False)).results
     assert [(r.name, r.error_code) for r in answers] == [("a", Code.INVALID_REQUEST), ("b", 0)]
@@ -111,7 +111,7 @@ def test_describe_cluster_refuses_other_endpoint_types(client: SimulatedClient, 
 
 
 @pytest.mark.parametrize(("epoch", "expected"), [(-1, (-1, -1)), (0, (0, 0)), (1, (-1, -1))])
-def test_current_epoch_of_an_empty_partition_ends_at_the_log_end(
+def test_current_leader_epoch_of_an_empty_partition_ends_at_the_log_end_offset(
     client: SimulatedClient, epoch: int, expected: tuple[int, int]
 ) -> None:
     # A consumer treats an end offset of -1 as data loss: it resets its position, or fails if it has no reset policy.
@@ -145,7 +145,7 @@ def test_describe_producers_refuses_unknown_partitions(client: SimulatedClient) 
     ]
 
 
-def test_marker_without_partitions_is_left_out_of_the_response(client: SimulatedClient) -> None:
+def test_write_txn_markers_response_omits_a_marker_without_partitions(client: SimulatedClient) -> None:
     topics = [WritableTxnMarkerTopic(name="a", partition_indexes=[0])]
     markers = [
         WritableTxnMarker(producer_id=5, producer_epoch=0, transaction_result=True, topics=[]),
@@ -155,7 +155,7 @@ def test_marker_without_partitions_is_left_out_of_the_response(client: Simulated
     assert [marker.producer_id for marker in answer.markers] == [6]
 
 
-def test_verification_of_unknown_partitions_is_refused(client: SimulatedClient) -> None:
+def test_add_partitions_to_txn_refuses_to_verify_unknown_partitions(client: SimulatedClient) -> None:
     def verified(transactional_id: str, *topics: AddPartitionsToTxnTopic) -> list[int]:
         asked = AddPartitionsToTxnTransaction(
             transactional_id=transactional_id, producer_id=5, producer_epoch=0, verify_only=True, topics=list(topics)
@@ -169,7 +169,7 @@ def test_verification_of_unknown_partitions_is_refused(client: SimulatedClient) 
     assert verified("", there) == [Code.INVALID_REQUEST]
 
 
-def test_unknown_partition_is_reported_before_an_invalid_marker(client: SimulatedClient) -> None:
+def test_write_txn_markers_reports_an_unknown_partition_before_an_invalid_epoch(client: SimulatedClient) -> None:
     marker = WritableTxnMarker(
         producer_id=-1,
         producer_epoch=0,

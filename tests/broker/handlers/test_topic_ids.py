@@ -38,7 +38,7 @@ def asked(client: SimulatedClient, *topics: tuple[bytes, str | None], version: i
 
 
 @pytest.mark.parametrize("name", ["", None, "another", "t"])
-def test_name_next_to_a_topic_id_is_ignored(client: SimulatedClient, name: str | None) -> None:
+def test_topic_name_beside_a_topic_id_is_ignored(client: SimulatedClient, name: str | None) -> None:
     """Java's Admin sends an empty name with the id, and fails if the response is about a topic with the name ""."""
     known = topic_id(client)
     assert asked(client, (known, name), (known, name)) == [(0, "t", known)]
@@ -47,7 +47,7 @@ def test_name_next_to_a_topic_id_is_ignored(client: SimulatedClient, name: str |
 
 
 @pytest.mark.parametrize("version", [10, 11])
-def test_topic_ids_are_refused_in_older_versions(client: SimulatedClient, version: int) -> None:
+def test_topic_ids_in_older_metadata_versions_are_refused(client: SimulatedClient, version: int) -> None:
     known = topic_id(client)
     assert asked(client, (known, "t"), version=version)[0][0] == 42
     assert asked(client, (NO_UUID, None), version=version)[0][0] == 42

@@ -37,7 +37,7 @@ def test_fetch_session_epochs_must_be_consecutive() -> None:
         cache.resume(9, 1, 0)
 
 
-def test_incremental_fetch_updates_and_forgets_partitions() -> None:
+def test_incremental_fetch_adds_and_removes_partitions_of_its_session() -> None:
     session = sessions().open(named(A, B), 0)
     assert session is not None
     session.update([asked(A, 7)], [B])

@@ -55,17 +55,19 @@ class TestResponses:
         budget.note(client, size_bytes)
         return client
 
-    def test_client_does_not_wait_while_the_budget_has_room(self, budget: ResponseBudget) -> None:
+    def test_client_does_not_wait_while_the_memory_budget_has_room(self, budget: ResponseBudget) -> None:
         self.hold(budget, Client("slow"), LIMIT_BYTES - 1)
         assert not budget.is_used_up
 
-    def test_bytes_sent_to_the_client_are_released(self, budget: ResponseBudget) -> None:
+    def test_memory_budget_releases_bytes_sent_to_the_client(self, budget: ResponseBudget) -> None:
         slow = self.hold(budget, Client("slow"), LIMIT_BYTES)
         slow.unsent = 10
         assert not budget.is_used_up
         assert budget.used_bytes == 10
 
-    def test_largest_stalled_client_is_closed(self, env: SimulatedEnv, budget: ResponseBudget) -> None:
+    def test_stalled_client_with_most_pending_bytes_is_disconnected_at_the_memory_limit(
+        self, env: SimulatedEnv, budget: ResponseBudget
+    ) -> None:
         small = self.hold(budget, Client("small"), LIMIT_BYTES // 4)
         large = self.hold(budget, Client("large"), LIMIT_BYTES // 2)
         steady = self.hold(budget, Client("steady"), LIMIT_BYTES // 2)
@@ -80,12 +82,14 @@ class TestResponses:
         assert budget.closed_count == 1
         assert not budget.is_used_up
 
-    def test_stalled_client_stays_connected_while_no_other_waits(self, env: SimulatedEnv, budget: ResponseBudget) -> None:
+    def test_stalled_client_stays_connected_while_no_client_waits_for_memory(
+        self, env: SimulatedEnv, budget: ResponseBudget
+    ) -> None:
         slow = self.hold(budget, Client("slow"), 2 * LIMIT_BYTES)
         env.advance(10 * STALL_MS)
         assert not slow.closed
 
-    def test_removed_client_holds_no_bytes_and_does_not_wait(self, env: SimulatedEnv, budget: ResponseBudget) -> None:
+    def test_disconnected_client_uses_no_memory_budget_and_does_not_wait(self, env: SimulatedEnv, budget: ResponseBudget) -> None:
         slow, reader = self.hold(budget, Client("slow"), 2 * LIMIT_BYTES), Client("reader")
         assert budget.is_used_up
         budget.wait(reader.go_on)
@@ -94,7 +98,7 @@ class TestResponses:
         env.advance(10 * STALL_MS)
         assert (budget.used_bytes, reader.went_on, budget.waiting_count) == (0, 0, 0)
 
-    def test_bytes_read_for_responses_count_in_the_response_budget(self, budget: ResponseBudget) -> None:
+    def test_bytes_read_for_responses_count_in_the_response_memory_budget(self, budget: ResponseBudget) -> None:
         budget.read(LIMIT_BYTES)
         assert budget.left_bytes == 0
         assert budget.is_used_up
@@ -107,7 +111,7 @@ class TestRequests:
     def budget(self, env: SimulatedEnv) -> RequestBudget:
         return RequestBudget(env, LIMIT_BYTES, STALL_MS)
 
-    def test_first_waiting_client_may_exceed_the_budget(self, env: SimulatedEnv, budget: RequestBudget) -> None:
+    def test_first_client_that_waits_for_memory_may_exceed_the_budget(self, env: SimulatedEnv, budget: RequestBudget) -> None:
         holder, first, second = Client("holder"), Client("first"), Client("second")
         assert budget.ask(holder, LIMIT_BYTES)
         budget.charge(holder, LIMIT_BYTES)
@@ -126,7 +130,9 @@ class TestRequests:
         assert budget.ask(second, LIMIT_BYTES)
         assert budget.used_bytes == 2 * LIMIT_BYTES
 
-    def test_first_waiting_client_is_closed_after_a_deadline(self, env: SimulatedEnv, budget: RequestBudget) -> None:
+    def test_first_client_that_waits_for_memory_is_disconnected_after_a_deadline(
+        self, env: SimulatedEnv, budget: RequestBudget
+    ) -> None:
         holder, first, second = Client("holder"), Client("first"), Client("second")
         budget.charge(holder, LIMIT_BYTES)
         assert budget.ask(first, LIMIT_BYTES)
@@ -154,7 +160,9 @@ class TestRequests:
         assert (second.went_on, third.went_on) == (1, 1)
         assert budget.used_bytes == 2 * LIMIT_BYTES
 
-    def test_stalled_sender_is_closed_when_other_clients_wait(self, env: SimulatedEnv, budget: RequestBudget) -> None:
+    def test_client_that_stalls_in_a_request_is_disconnected_when_others_need_memory(
+        self, env: SimulatedEnv, budget: RequestBudget
+    ) -> None:
         stalled, first, second = Client("stalled"), Client("first"), Client("second")
         assert budget.ask(stalled, LIMIT_BYTES)
         env.advance(10 * STALL_MS)
@@ -166,7 +174,9 @@ class TestRequests:
         assert second.went_on == 1
         assert budget.ask(second, 10_000)
 
-    def test_slowly_sending_client_loses_the_first_place_in_the_queue(self, env: SimulatedEnv, budget: RequestBudget) -> None:
+    def test_slowly_sending_client_loses_the_first_place_in_the_memory_queue(
+        self, env: SimulatedEnv, budget: RequestBudget
+    ) -> None:
         holder, first, second = Client("holder"), Client("first"), Client("second")
         budget.charge(holder, LIMIT_BYTES)
         assert budget.ask(first, 10_000)

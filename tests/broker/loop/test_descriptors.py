@@ -15,7 +15,7 @@ from ottla.storage.real_filesystem import RealFilesystem
 
 
 @pytest.mark.parametrize("limit", [32, 64, 100, 256, 1024, 4096, 65_536, 1 << 20])
-def test_open_files_fit_into_the_descriptor_limit(limit: int) -> None:
+def test_number_of_open_log_files_fits_into_the_descriptor_limit(limit: int) -> None:
     shares = share_out(limit, 20_000)
     assert shares.files >= 8
     assert shares.connections >= 8
@@ -23,7 +23,7 @@ def test_open_files_fit_into_the_descriptor_limit(limit: int) -> None:
     assert limit - shares.files - shares.connections >= min(RESERVE, limit // 4)
 
 
-def test_configured_limit_bounds_open_files() -> None:
+def test_configured_limit_bounds_the_number_of_open_log_files() -> None:
     assert share_out(1 << 20, 100).files == 100
     broker = SimulatedBroker({"ottla.max.open.files": "77"}).start()
     assert broker.fs.max_open_files == 77
@@ -31,7 +31,7 @@ def test_configured_limit_bounds_open_files() -> None:
     broker.close()
 
 
-def test_oldest_open_file_is_closed_first(tmp_path: Path) -> None:
+def test_least_recently_used_log_file_is_closed_first(tmp_path: Path) -> None:
     fs = RealFilesystem(max_open_files=3)
     files = [fs.open(str(tmp_path / str(number))) for number in range(5)]
     for file in files:
@@ -46,7 +46,7 @@ def test_oldest_open_file_is_closed_first(tmp_path: Path) -> None:
     assert [file.size for file in files] == [2, 1, 2, 1, 1]
 
 
-def test_open_files_are_closed_when_descriptors_run_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_files_are_closed_when_file_descriptors_run_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fs = RealFilesystem()
     files = [fs.open(str(tmp_path / str(number))) for number in range(4)]
     for file in files:
@@ -72,7 +72,7 @@ def test_open_files_are_closed_when_descriptors_run_out(tmp_path: Path, monkeypa
     assert not isinstance(refused.value, Damaged), "descriptors may become free later, so the file is not damaged"
 
 
-def test_failed_open_leaks_no_descriptor(tmp_path: Path) -> None:
+def test_failed_open_of_a_log_file_leaks_no_descriptor(tmp_path: Path) -> None:
     fs = RealFilesystem()
     file = fs.open(str(tmp_path / "f"))
     file.append(b"xy")

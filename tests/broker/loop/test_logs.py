@@ -16,7 +16,7 @@ class Full(io.StringIO):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_log_stream_on_a_full_disk_loses_only_log_lines() -> None:
+def test_broker_continues_when_its_log_output_is_on_a_full_disk() -> None:
     stream = Unfailing(Full())
     assert stream.write("a line\n") == 7
     stream.flush()
@@ -25,7 +25,7 @@ def test_log_stream_on_a_full_disk_loses_only_log_lines() -> None:
     assert kept.getvalue() == "another\n"
 
 
-def test_log_line_and_newline_are_one_write() -> None:
+def test_log_line_and_its_newline_are_written_in_one_call() -> None:
     """Several processes share one stream, and separate writes of two processes may be interleaved."""
     writes: list[str] = []
 

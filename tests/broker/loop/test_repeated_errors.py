@@ -31,7 +31,7 @@ class Retried:
         return [(call.kwargs["reason"], call.kwargs.get("times")) for call in self.log.calls]
 
 
-def test_error_is_logged_once_and_counted_at_growing_intervals() -> None:
+def test_repeated_error_is_logged_once_and_counted_at_growing_intervals() -> None:
     retried = Retried()
     retried.fail(FIRST_INTERVAL_MS)
     assert retried.lines == [("refused", None)]
@@ -77,7 +77,7 @@ def test_error_that_reappears_after_a_long_time_is_logged_again() -> None:
     assert retried.lines[2:] == [("refused", None)]
 
 
-def test_error_after_a_sweep_without_errors_is_logged_again() -> None:
+def test_error_after_a_disk_sweep_without_errors_is_logged_again() -> None:
     retried = Retried()
 
     def one_round(*, fails: bool) -> None:
@@ -93,7 +93,7 @@ def test_error_after_a_sweep_without_errors_is_logged_again() -> None:
     assert retried.lines == [("refused", None)] * 2
 
 
-def test_interrupted_sweep_does_not_count_as_a_sweep_without_errors() -> None:
+def test_interrupted_disk_sweep_does_not_make_an_error_logged_again() -> None:
     retried = Retried()
 
     def steps() -> Iterator[None]:
@@ -108,7 +108,7 @@ def test_interrupted_sweep_does_not_count_as_a_sweep_without_errors() -> None:
     assert retried.lines == [("refused", None)]
 
 
-def test_errors_beyond_the_remembered_number_share_a_log_line() -> None:
+def test_errors_above_the_number_of_tracked_errors_share_a_log_line() -> None:
     """Two thousand groups fail. The first thousand get a log line each, the others share a line, and counts follow later."""
     retried = Retried()
     for _ in range(60):
@@ -120,7 +120,7 @@ def test_errors_beyond_the_remembered_number_share_a_log_line() -> None:
     assert len(later) <= 2 * (MAX_ERRORS + 1)
 
 
-def test_number_of_remembered_errors_is_bounded() -> None:
+def test_number_of_tracked_repeated_errors_is_bounded() -> None:
     retried = Retried()
     for number in range(2 * MAX_ERRORS):
         retried.errors.failed("not_read", f"reason {number}")

@@ -38,7 +38,7 @@ def env() -> Env:
     return Env()
 
 
-def test_concurrent_work_runs_in_alternate_steps(env: Env) -> None:
+def test_scheduler_alternates_steps_of_concurrent_work(env: Env) -> None:
     stepping, trace, ended = Stepping(env, pytest.fail), [], []
 
     async def work(name: str, steps: int) -> str:
@@ -87,7 +87,7 @@ def test_stopped_scheduler_starts_no_work(env: Env) -> None:
     assert trace == []
 
 
-def test_error_of_threaded_work_is_raised_in_the_work_and_then_reported(env: Env) -> None:
+def test_error_in_a_scheduler_thread_is_raised_in_the_waiting_work_and_reported(env: Env) -> None:
     stepping, failures = Stepping(env, pytest.fail), []
 
     async def work() -> None:
@@ -104,7 +104,7 @@ def test_error_of_threaded_work_is_raised_in_the_work_and_then_reported(env: Env
     assert [str(f) for f in failures] == ["no space"]
 
 
-def test_number_of_parallel_thread_jobs_is_limited(env: Env) -> None:
+def test_scheduler_limits_the_number_of_parallel_thread_jobs(env: Env) -> None:
     stepping, ended = Stepping(env, pytest.fail), []
 
     async def work(name: int) -> int:
@@ -161,7 +161,7 @@ def test_stopped_scheduler_closes_unfinished_work(env: Env, waits_for: str) -> N
     assert trace == ["closed"]
 
 
-def test_error_in_a_completion_callback_does_not_stop_other_work(env: Env) -> None:
+def test_error_in_a_completion_callback_does_not_stop_other_scheduled_work(env: Env) -> None:
     bugs: list[BaseException | None] = []
     stepping = Stepping(env, lambda: bugs.append(sys.exc_info()[1]))
     ended: list[object] = []
@@ -185,7 +185,7 @@ def test_error_in_a_completion_callback_does_not_stop_other_work(env: Env) -> No
 
 
 @pytest.mark.parametrize("outlives_client", [False, True])
-def test_parked_work_is_not_counted_as_running_and_may_outlive_its_client(env: Env, outlives_client: bool) -> None:
+def test_parked_request_does_not_count_as_running_work_of_the_scheduler(env: Env, outlives_client: bool) -> None:
     stepping, trace = Stepping(env, pytest.fail), list[str]()
     pause: Pause[None] = Pause(is_parked=True, outlives_client=outlives_client)
 
@@ -205,7 +205,7 @@ def test_parked_work_is_not_counted_as_running_and_may_outlive_its_client(env: E
     assert trace == (["went on", "ended"] if outlives_client else ["ended"])
 
 
-def test_error_while_parking_a_request_is_reported_as_a_bug_and_the_request_continues(env: Env) -> None:
+def test_error_while_parking_a_request_is_logged_as_bug_and_the_request_continues(env: Env) -> None:
     bugs, results = list[str](), list[str]()
     stepping, pause = Stepping(env, lambda: bugs.append("a bug")), Pause[str](is_parked=True)
 

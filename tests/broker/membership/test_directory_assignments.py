@@ -92,7 +92,7 @@ class World:
 
 
 @pytest.mark.parametrize("directory", [OLD, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY])
-def test_replicas_in_another_directory_are_assigned_in_one_request(directory: bytes) -> None:
+def test_replicas_found_in_another_directory_are_reported_in_one_request(directory: bytes) -> None:
     world = World(3, directory=directory)
     world.check(0, 1, 2)
     assert world.asked() == [[0, 1, 2]]
@@ -102,13 +102,13 @@ def test_replicas_in_another_directory_are_assigned_in_one_request(directory: by
     assert world.asked() == []
 
 
-def test_replica_in_its_recorded_directory_is_not_assigned() -> None:
+def test_replica_in_its_recorded_directory_is_not_reported_to_the_controller() -> None:
     world = World(directory=OWN)
     world.check(0)
     assert world.asked() == []
 
 
-def test_offline_replica_is_not_assigned() -> None:
+def test_offline_replica_is_not_reported_in_assign_replicas_to_dirs() -> None:
     """If an offline replica were assigned, the controller could elect it."""
     world = World()
     world.check(0, is_offline=True)
@@ -125,7 +125,7 @@ def test_replicas_are_not_assigned_below_the_required_metadata_version() -> None
     assert world.asked() == [[0]]
 
 
-def test_assignment_request_waits_for_the_registration() -> None:
+def test_directory_assignment_request_waits_for_the_broker_registration() -> None:
     world = World(is_registered=False)
     world.check(0)
     world.env.advance(1_000)
@@ -137,7 +137,7 @@ def test_assignment_request_waits_for_the_registration() -> None:
 
 
 @pytest.mark.parametrize("failure", [LOST, Code.STALE_BROKER_EPOCH, Code.NOT_CONTROLLER])
-def test_assignment_request_is_retried_until_it_is_acknowledged(failure: PeerFailure | Code) -> None:
+def test_directory_assignment_request_is_retried_until_it_is_acknowledged(failure: PeerFailure | Code) -> None:
     world = World(2)
     world.check(0, 1)
     waits: list[float] = []
@@ -161,7 +161,7 @@ def test_assignment_request_is_retried_until_it_is_acknowledged(failure: PeerFai
     assert world.asked() == []
 
 
-def test_only_failed_partitions_of_an_assignment_are_retried() -> None:
+def test_only_failed_partitions_of_a_directory_assignment_are_retried() -> None:
     world = World(3)
     world.check(0, 1, 2)
     assert world.asked() == [[0, 1, 2]]
@@ -170,7 +170,7 @@ def test_only_failed_partitions_of_an_assignment_are_retried() -> None:
     assert world.asked() == [[1]]
 
 
-def test_assignment_of_a_removed_replica_is_not_retried() -> None:
+def test_directory_assignment_of_a_removed_replica_is_not_retried() -> None:
     world = World(3)
     world.check(0, 1, 2)
     assert world.asked() == [[0, 1, 2]]
@@ -185,7 +185,7 @@ def test_assignment_of_a_removed_replica_is_not_retried() -> None:
     assert world.asked() == []
 
 
-def test_replicas_added_during_a_request_are_assigned_in_the_next_request() -> None:
+def test_replicas_added_during_an_assignment_request_are_in_the_next_request() -> None:
     world = World(2)
     world.check(0)
     assert world.asked() == [[0]]
@@ -195,7 +195,7 @@ def test_replicas_added_during_a_request_are_assigned_in_the_next_request() -> N
     assert world.asked() == [[1]], "replicas in flight are not repeated in the next request"
 
 
-def test_assignments_of_many_replicas_are_split_into_several_requests() -> None:
+def test_directory_assignments_of_many_replicas_need_several_requests() -> None:
     world = World(MAX_ASSIGNMENTS + 5)
     world.check(*range(MAX_ASSIGNMENTS + 5))
     assert [len(indexes) for indexes in world.asked()] == [MAX_ASSIGNMENTS]

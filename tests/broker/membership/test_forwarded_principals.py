@@ -50,7 +50,9 @@ def grant(member: Member, resource: str, operation: str) -> None:
     assert [result.error_code for result in results] == [Code.NONE]
 
 
-def test_controller_checks_the_clients_own_permissions(world: MemberWorld, member: Member, alice: SimulatedClient) -> None:
+def test_controller_checks_the_clients_permissions_for_a_forwarded_request(
+    world: MemberWorld, member: Member, alice: SimulatedClient
+) -> None:
     assert create(alice, "orders") == (Code.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     (denial,) = world.controller.authorizer.denials()
     assert (denial.principal, denial.operation, denial.resource) == ("User:alice", "CREATE", "orders")
@@ -60,7 +62,7 @@ def test_controller_checks_the_clients_own_permissions(world: MemberWorld, membe
     assert deleted.error_code == Code.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_broker_decides_by_the_acls_of_the_controller(world: MemberWorld, member: Member, alice: SimulatedClient) -> None:
+def test_broker_authorizes_by_acls_fetched_from_the_controller(world: MemberWorld, member: Member, alice: SimulatedClient) -> None:
     with member.connect() as admin:
         assert create(admin, "orders")[0] == Code.NONE
     request = ListOffsetsRequest(

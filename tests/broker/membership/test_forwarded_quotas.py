@@ -47,7 +47,7 @@ def is_muted(client: SimulatedClient) -> bool:
     return bool(client._connection._holds & Hold.THROTTLED)
 
 
-def test_controller_uses_the_clients_own_quota_and_the_broker_mutes_it(member: Member) -> None:
+def test_forwarded_request_uses_the_clients_quota_and_the_broker_mutes_the_client(member: Member) -> None:
     set_quota(member, "alice", "controller_mutation_rate", 1)
     with member.connect_as("alice") as alice, member.connect_as("bob") as bob:
         assert create(alice, "a", 20) == (Code.NONE, 0)

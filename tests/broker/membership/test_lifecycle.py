@@ -52,7 +52,7 @@ def beat(one: BrokerLifecycle, now_ms: float, *, offset: int = 10, **answer: boo
     return request
 
 
-def test_every_lifecycle_state_is_reached_and_the_last_is_final() -> None:
+def test_every_broker_lifecycle_state_is_reached_and_the_last_is_final() -> None:
     reached, left = {BrokerState.NOT_RUNNING}, [BrokerState.NOT_RUNNING]
     while left:
         new = FOLLOWING[left.pop()] - reached
@@ -64,11 +64,11 @@ def test_every_lifecycle_state_is_reached_and_the_last_is_final() -> None:
         check_transition(BrokerState.RUNNING, BrokerState.STARTING)
 
 
-def test_lifecycle_sends_no_request_before_its_start() -> None:
+def test_broker_lifecycle_sends_no_request_before_its_start() -> None:
     assert lifecycle().next_request(1e9, 0) is None
 
 
-def test_registration_has_the_identity_of_the_broker() -> None:
+def test_broker_registration_has_broker_id_cluster_id_and_incarnation_id() -> None:
     one = lifecycle()
     one.start(100)
     request = one.next_request(100, -1)
@@ -79,14 +79,14 @@ def test_registration_has_the_identity_of_the_broker() -> None:
     assert (request.log_dirs, request.previous_broker_epoch) == ([b"d" * 16], 5)
 
 
-def test_lifecycle_has_at_most_one_request_in_flight() -> None:
+def test_broker_lifecycle_has_at_most_one_request_in_flight() -> None:
     one = lifecycle()
     one.start(0)
     assert one.next_request(0, 0) is not None
     assert one.next_request(100_000, 0) is None
 
 
-def test_heartbeats_start_at_once_and_follow_the_interval() -> None:
+def test_broker_heartbeats_start_at_once_and_follow_the_interval() -> None:
     one = lifecycle()
     one.start(0)
     one.next_request(0, 0)
@@ -115,7 +115,7 @@ def test_caught_up_broker_enters_recovery_and_unfenced_broker_runs() -> None:
     assert not one.is_fenced
 
 
-def test_change_during_a_heartbeat_causes_the_next_heartbeat_at_once() -> None:
+def test_state_change_during_a_broker_heartbeat_sends_the_next_one_at_once() -> None:
     one = lifecycle()
     one.start(0)
     one.next_request(0, 0)
@@ -127,7 +127,7 @@ def test_change_during_a_heartbeat_causes_the_next_heartbeat_at_once() -> None:
     assert one.due_ms == 8
 
 
-def test_heartbeat_retry_delay_doubles_up_to_the_session_timeout() -> None:
+def test_retry_delay_of_broker_heartbeats_doubles_up_to_the_session_timeout() -> None:
     one = lifecycle()
     one.start(0)
     waits, now_ms = [], 0.0
@@ -146,7 +146,7 @@ def test_heartbeat_retry_delay_doubles_up_to_the_session_timeout() -> None:
     assert not one.is_registered
 
 
-def test_refused_heartbeat_does_not_change_the_lifecycle_state() -> None:
+def test_refused_heartbeat_does_not_change_the_broker_lifecycle_state() -> None:
     one = lifecycle(running=True)
     assert one.next_request(2_000, 0) is not None
     one.heard(BrokerHeartbeatResponse(error_code=Code.NOT_CONTROLLER, is_fenced=True), 2_000, 0.5)
@@ -193,7 +193,7 @@ def test_broker_without_leadership_stops_without_a_controlled_shutdown() -> None
     assert started.due_ms is None
 
 
-def test_second_shutdown_request_stops_at_once() -> None:
+def test_second_shutdown_request_stops_the_broker_at_once() -> None:
     one = lifecycle(running=True)
     one.begin_controlled_shutdown(0)
     one.begin_shutdown()

@@ -74,7 +74,7 @@ def metadata(client: SimulatedClient, name: str, *, may_create: bool) -> Any:
     return topic
 
 
-def test_broker_joins_serves_and_leaves(world: MemberWorld) -> None:
+def test_broker_registers_at_the_controller_serves_clients_and_shuts_down(world: MemberWorld) -> None:
     member = world.start(1)
     assert member.server.metadata.lifecycle.state is BrokerState.RUNNING  # type: ignore[attr-defined]
     registered = world.controller.cluster.state.registrations.brokers[1]
@@ -84,7 +84,7 @@ def test_broker_joins_serves_and_leaves(world: MemberWorld) -> None:
     assert world.controller.cluster.state.registrations.brokers[1].is_fenced
 
 
-def test_topic_created_by_the_controller_is_served(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
+def test_broker_serves_a_topic_created_by_the_controller(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
     result = created(client, "t", 3)
     assert (result.error_code, result.num_partitions, result.replication_factor) == (Code.NONE, 3, 1)
     world.sleep(50)
@@ -98,7 +98,7 @@ def test_topic_created_by_the_controller_is_served(world: MemberWorld, member: M
     assert list(member.server.partitions) == []
 
 
-def test_records_survive_a_restart(world: MemberWorld) -> None:
+def test_records_on_a_broker_of_a_cluster_survive_its_restart(world: MemberWorld) -> None:
     member = world.start(1)
     with member.connect() as client:
         topic_id = created(client, "t").topic_id
@@ -119,7 +119,7 @@ def test_killed_broker_rejoins_after_its_session_ends(world: MemberWorld) -> Non
     world.stop(world.start(1))
 
 
-def test_metadata_creates_a_topic_through_the_controller(world: MemberWorld, client: SimulatedClient) -> None:
+def test_metadata_request_creates_a_topic_through_the_controller(world: MemberWorld, client: SimulatedClient) -> None:
     assert described(client, "auto").error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
     world.sleep(50)
     topic = described(client, "auto")
@@ -204,7 +204,7 @@ def test_forwarded_request_times_out_without_a_response(world: MemberWorld) -> N
     world.start_controller()
 
 
-def test_stop_does_not_wait_for_a_lost_controller(world: MemberWorld) -> None:
+def test_broker_stop_does_not_wait_for_an_unreachable_controller(world: MemberWorld) -> None:
     member = world.start(1)
     world.run(world.controller.stop())
     began_ms = world.env.monotonic_ms()
@@ -242,7 +242,7 @@ def test_previous_broker_epoch_distinguishes_a_clean_stop_from_a_crash(world: Me
     world.stop(member)
 
 
-def test_start_that_waits_for_its_controller_can_be_cancelled(world: MemberWorld) -> None:
+def test_broker_start_that_waits_for_its_controller_can_be_cancelled(world: MemberWorld) -> None:
     world.run(world.controller.stop())
     world.format(1)
     server = BrokerServer(cast(Any, world.env), BrokerConfig(world.settings_of(1)))
@@ -262,14 +262,14 @@ def test_broker_of_a_cluster_refuses_reset_and_snapshot(world: MemberWorld, memb
     assert not world.fs.is_dir("/copy")
 
 
-def test_directory_without_cluster_id_is_refused(world: MemberWorld) -> None:
+def test_broker_of_a_cluster_refuses_a_directory_without_cluster_id(world: MemberWorld) -> None:
     world.fs.make_dir("/broker-5")
     world.format = lambda node_id: None  # type: ignore[method-assign]
     with pytest.raises(DirectoryError, match="belongs to no cluster yet"):
         world.start(5)
 
 
-def test_start_fails_without_a_controller(world: MemberWorld) -> None:
+def test_broker_start_fails_when_its_controller_is_unreachable(world: MemberWorld) -> None:
     world.run(world.controller.stop())
     with pytest.raises(ConfigError, match=r"did not catch up with the controller at .* within 30000 ms"):
         world.start(1)
@@ -296,7 +296,7 @@ def test_topic_is_created_soon_after_a_controller_change(
 
 
 @pytest.mark.parametrize(("key", "text"), [("bootstrap.servers", "a:1,b:2"), ("voters", "1@a:1,2@b:1"), ("voters", "")])
-def test_controller_setting_must_name_exactly_one_controller(key: str, text: str) -> None:
+def test_controller_quorum_voters_must_name_exactly_one_controller(key: str, text: str) -> None:
     world = MemberWorld({"controller.quorum.bootstrap.servers": "", f"controller.quorum.{key}": text})
     with pytest.raises(ConfigError, match="give one controller"):
         world.start(1)
@@ -355,7 +355,9 @@ def test_unregistered_broker_registers_again(world: MemberWorld, member: Member,
     assert produce(client, topic_id) == Code.NONE
 
 
-def test_unregistered_last_broker_leads_no_partition(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
+def test_partition_has_no_leader_after_its_last_broker_is_unregistered(
+    world: MemberWorld, member: Member, client: SimulatedClient
+) -> None:
     topic_id = created(client, "t").topic_id
     world.sleep(100)
     assert produce(client, topic_id) == Code.NONE
@@ -366,7 +368,7 @@ def test_unregistered_last_broker_leads_no_partition(world: MemberWorld, member:
     assert produce(client, topic_id) == Code.NONE
 
 
-def test_concurrent_stops_stop_the_broker_once(world: MemberWorld, member: Member) -> None:
+def test_concurrent_stop_calls_stop_the_broker_once(world: MemberWorld, member: Member) -> None:
     left = 0
     leave = member.server.metadata.leave
 

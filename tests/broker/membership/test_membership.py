@@ -240,7 +240,7 @@ def test_broker_registers_reads_the_metadata_and_is_unfenced_when_ready() -> Non
     assert world.changes[-1] == (BrokerState.RUNNING, False)
 
 
-def test_heartbeats_keep_their_interval_during_a_waiting_fetch() -> None:
+def test_broker_heartbeats_keep_their_interval_during_a_parked_metadata_fetch() -> None:
     world = MembershipWorld().run()
     before = len(world.controller.beats)
     world.advance(20_000)
@@ -295,7 +295,7 @@ def test_broker_with_leadership_stops_when_the_controller_allows_it() -> None:
     assert len(world.controller.beats) == beats
 
 
-def test_failed_heartbeat_does_not_end_a_controlled_shutdown() -> None:
+def test_failed_broker_heartbeat_does_not_end_a_controlled_shutdown() -> None:
     """The controller restarts during the shutdown, and the new controller still moves the leaderships."""
     world = MembershipWorld().run()
     world.controller.close()
@@ -309,7 +309,7 @@ def test_failed_heartbeat_does_not_end_a_controlled_shutdown() -> None:
     assert world.membership.lifecycle.may_stop
 
 
-def test_shutdown_does_not_wait_for_an_unreachable_controller() -> None:
+def test_broker_shutdown_does_not_wait_for_an_unreachable_controller() -> None:
     world = MembershipWorld().run()
     world.controller.close()
     world.membership.begin_controlled_shutdown()
@@ -318,7 +318,7 @@ def test_shutdown_does_not_wait_for_an_unreachable_controller() -> None:
     assert world.changes[-1][0] is BrokerState.SHUTTING_DOWN
 
 
-def test_lost_metadata_is_reported_once() -> None:
+def test_metadata_lost_by_the_controller_is_reported_once() -> None:
     """Committed and applied records cannot be rolled back, so the broker gives up."""
     world = MembershipWorld().run()
     world.controller.diverging = EpochEndOffset(epoch=LEADER_EPOCH, end_offset=1)
@@ -345,7 +345,7 @@ def test_stopped_membership_sends_no_requests() -> None:
     assert (len(world.controller.beats), len(world.controller.fetches)) == (beats, fetches)
 
 
-def test_non_contiguous_batches_are_fetched_again_after_a_delay() -> None:
+def test_non_contiguous_metadata_batches_are_fetched_again_after_a_delay() -> None:
     world = MembershipWorld()
     world.controller.records = batch(7, b"x")
     world.start()
@@ -387,7 +387,7 @@ def test_metadata_log_is_read_from_the_end_of_its_snapshot(size_bytes: int) -> N
 
 
 @pytest.mark.parametrize("harm", ["cut", "damaged", "another", "refused", "elsewhere", "large"])
-def test_failed_snapshot_fetch_changes_nothing_and_is_retried(harm: str) -> None:
+def test_failed_fetch_of_a_metadata_snapshot_changes_nothing_and_is_retried(harm: str) -> None:
     world = with_snapshot()
     whole = world.controller.snapshot_bytes
     world.controller.harm = harm
@@ -404,7 +404,7 @@ def test_failed_snapshot_fetch_changes_nothing_and_is_retried(harm: str) -> None
     assert world.applied == [b"x", b"y", b"z"]
 
 
-def test_broker_that_lags_behind_a_snapshot_does_not_start_again() -> None:
+def test_running_broker_behind_a_metadata_snapshot_does_not_load_it() -> None:
     world = MembershipWorld().run()
     before = list(world.applied)
     world.controller.snapshot = SnapshotId(end_offset=900, epoch=4)
@@ -413,7 +413,7 @@ def test_broker_that_lags_behind_a_snapshot_does_not_start_again() -> None:
     assert world.membership.replica.end_offset == 2
 
 
-def test_producer_ids_are_taken_from_the_controllers_block() -> None:
+def test_broker_takes_producer_ids_from_the_block_of_the_controller() -> None:
     world = MembershipWorld().run()
     ids = ProducerIds(ControllerProducerIds(world.membership.lifecycle, world.peer()))
     with pytest.raises(KafkaError) as waiting:
@@ -460,7 +460,7 @@ def test_producer_id_allocation_fails_without_a_controller() -> None:
         ids.new()
 
 
-def test_broker_of_another_cluster_gives_up_at_its_start() -> None:
+def test_broker_with_another_cluster_id_fails_to_start() -> None:
     world = MembershipWorld()
     world.controller.refuses = Code.INCONSISTENT_CLUSTER_ID
     world.start()

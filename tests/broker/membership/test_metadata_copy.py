@@ -67,7 +67,7 @@ FIRST, SECOND = batch(0, b"a", b"b"), batch(2, b"c", epoch=3)
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_start_resumes_from_the_metadata_copy_on_disk(copied: Copied, kill: bool) -> None:
+def test_broker_start_resumes_from_its_metadata_copy_on_disk(copied: Copied, kill: bool) -> None:
     copied.take(FIRST + SECOND, 3)
     assert copied.stored() == FIRST + SECOND
     copied.again(kill=kill)
@@ -78,7 +78,7 @@ def test_start_resumes_from_the_metadata_copy_on_disk(copied: Copied, kill: bool
     assert copied.stored() == FIRST + SECOND + batch(3, b"d", epoch=4)
 
 
-def test_uncommitted_records_of_the_copy_are_not_applied(copied: Copied) -> None:
+def test_uncommitted_records_of_the_metadata_copy_are_not_applied(copied: Copied) -> None:
     copied.take(FIRST + SECOND, 3)
     copied.again()
     copied.take(b"", -1)
@@ -89,7 +89,7 @@ def test_uncommitted_records_of_the_copy_are_not_applied(copied: Copied) -> None
     assert [value for _, value in copied.records] == [b"a", b"b", b"c", b"d"]
 
 
-def test_truncation_removes_uncommitted_batches_from_the_log_file(copied: Copied) -> None:
+def test_metadata_truncation_removes_uncommitted_batches_from_the_log_file(copied: Copied) -> None:
     copied.take(FIRST + SECOND, 2)
     copied.replica.truncate(2)
     assert copied.stored() == FIRST
@@ -99,7 +99,7 @@ def test_truncation_removes_uncommitted_batches_from_the_log_file(copied: Copied
     assert copied.stored() == FIRST + batch(2, b"x", epoch=4)
 
 
-def test_copy_without_committed_batches_is_emptied(copied: Copied) -> None:
+def test_metadata_copy_without_committed_batches_is_emptied(copied: Copied) -> None:
     copied.replica.append(FIRST)
     copied.replica.truncate(0)
     copied.take(batch(0, b"x", epoch=2), 1)
@@ -107,7 +107,7 @@ def test_copy_without_committed_batches_is_emptied(copied: Copied) -> None:
     assert (copied.replica.end_offset, copied.replica.last_epoch, copied.stored()) == (1, 2, batch(0, b"x", epoch=2))
 
 
-def test_copy_beyond_the_controllers_log_is_set_aside(copied: Copied) -> None:
+def test_metadata_copy_longer_than_the_controllers_log_is_set_aside(copied: Copied) -> None:
     copied.take(FIRST + SECOND, 3)
     copied.again()
     copied.replica.truncate(2)
@@ -120,14 +120,14 @@ def test_copy_beyond_the_controllers_log_is_set_aside(copied: Copied) -> None:
     assert copied.replica.end_offset == 3
 
 
-def test_copy_with_an_epoch_unknown_to_the_controller_is_set_aside(copied: Copied) -> None:
+def test_metadata_copy_with_an_epoch_unknown_to_the_controller_is_set_aside(copied: Copied) -> None:
     copied.take(FIRST + SECOND, 3)
     copied.again()
     copied.replica.truncate(60, 1)
     assert (copied.replica.end_offset, len(copied.aside)) == (0, 1)
 
 
-def test_copy_of_another_log_with_the_same_epochs_is_set_aside(copied: Copied) -> None:
+def test_metadata_copy_of_another_log_with_the_same_epochs_is_set_aside(copied: Copied) -> None:
     copied.take(FIRST, 2)
     copied.again()
     with pytest.raises(ReplicaRefused):
@@ -137,7 +137,7 @@ def test_copy_of_another_log_with_the_same_epochs_is_set_aside(copied: Copied) -
     assert [value for _, value in copied.records] == [b"w", b"x", b"y"]
 
 
-def test_records_applied_since_the_start_are_not_truncated(copied: Copied) -> None:
+def test_metadata_records_applied_since_the_start_are_not_truncated(copied: Copied) -> None:
     copied.take(FIRST, 2)
     copied.again()
     copied.take(b"", 2)
@@ -147,7 +147,7 @@ def test_records_applied_since_the_start_are_not_truncated(copied: Copied) -> No
     assert copied.aside == []
 
 
-def test_damaged_copy_is_set_aside_and_fetched_again(copied: Copied) -> None:
+def test_damaged_metadata_copy_is_set_aside_and_fetched_again(copied: Copied) -> None:
     copied.take(FIRST + SECOND, 3)
     assert copied.directory.close() == []
     path = f"/b/{DIRECTORY}/{0:020}.log"
@@ -176,7 +176,7 @@ def test_full_disk_does_not_block_metadata_updates(copied: Copied) -> None:
     assert copied.stored() == FIRST + SECOND
 
 
-def test_snapshot_replaces_the_copy(copied: Copied) -> None:
+def test_snapshot_of_the_controller_replaces_the_metadata_copy(copied: Copied) -> None:
     copied.take(FIRST, 2)
     copied.again()
     snapshot = batch(0, b"x", b"y")
@@ -194,7 +194,7 @@ def test_snapshot_replaces_the_copy(copied: Copied) -> None:
     assert copied.records == [(899, b"x"), (899, b"y"), (900, b"z")]
 
 
-def test_start_resumes_after_a_snapshot_without_batches(copied: Copied) -> None:
+def test_broker_start_resumes_from_a_metadata_snapshot_without_later_batches(copied: Copied) -> None:
     copied.replica.begin_with(batch(0, b"x"), 900, 5)
     copied.again(kill=True)
     assert (copied.replica.end_offset, copied.replica.last_epoch) == (900, 5)
@@ -235,7 +235,7 @@ def test_broker_starts_with_its_copy_of_the_controllers_log(kill: bool) -> None:
     assert world.bugs == 0
 
 
-def test_broker_keeps_its_copy_when_the_controller_lost_metadata() -> None:
+def test_broker_keeps_its_metadata_copy_when_the_controller_lost_metadata() -> None:
     world = MemberWorld()
     member = world.start(1)
     world.sleep(1_000)

@@ -37,7 +37,7 @@ def test_metadata_fetch_contains_broker_id_cluster_id_and_position(fetch: Metada
     assert (partition.fetch_offset, partition.last_fetched_epoch, partition.replica_directory_id) == (17, 3, b"d" * 16)
 
 
-def test_metadata_fetch_uses_the_leader_epoch_of_the_refusal(fetch: MetadataFetch) -> None:
+def test_metadata_fetch_repeats_with_the_leader_epoch_of_the_error_response(fetch: MetadataFetch) -> None:
     leader = LeaderIdAndEpoch(leader_id=3, leader_epoch=7)
     taken = fetch.take(answer(PartitionData(error_code=Code.FENCED_LEADER_EPOCH, current_leader=leader)))
     assert taken.step is Step.ASK_AGAIN
@@ -45,32 +45,32 @@ def test_metadata_fetch_uses_the_leader_epoch_of_the_refusal(fetch: MetadataFetc
 
 
 @pytest.mark.parametrize("code", [Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER])
-def test_metadata_fetch_waits_after_a_refusal_without_a_newer_epoch(fetch: MetadataFetch, code: Code) -> None:
+def test_metadata_fetch_waits_after_an_error_response_without_a_newer_epoch(fetch: MetadataFetch, code: Code) -> None:
     fetch.leader_epoch = 7
     older = LeaderIdAndEpoch(leader_id=3, leader_epoch=6)
     assert fetch.take(answer(PartitionData(error_code=code, current_leader=older))).step is Step.WAIT
     assert epoch(fetch) == 7
 
 
-def test_fetched_records_are_appended_and_the_high_watermark_never_decreases(fetch: MetadataFetch) -> None:
+def test_fetched_metadata_is_appended_and_the_high_watermark_never_decreases(fetch: MetadataFetch) -> None:
     taken = fetch.take(answer(PartitionData(high_watermark=5, records=b"batches")))
     assert taken == FetchOutcome(step=Step.APPEND, records=b"batches", high_watermark=5)
     assert fetch.take(answer(PartitionData(high_watermark=-1))).high_watermark == 5
     assert fetch.request(0, 0).topics[0].partitions[0].high_watermark == 5
 
 
-def test_newer_leader_epoch_in_a_response_with_records_is_used(fetch: MetadataFetch) -> None:
+def test_metadata_fetch_uses_a_newer_leader_epoch_of_a_response_with_records(fetch: MetadataFetch) -> None:
     taken = fetch.take(answer(PartitionData(records=b"x", current_leader=LeaderIdAndEpoch(leader_id=3, leader_epoch=9))))
     assert taken.step is Step.APPEND
     assert epoch(fetch) == 9
 
 
-def test_diverging_epoch_truncates_the_log(fetch: MetadataFetch) -> None:
+def test_diverging_epoch_in_a_metadata_fetch_truncates_the_log(fetch: MetadataFetch) -> None:
     taken = fetch.take(answer(PartitionData(diverging_epoch=EpochEndOffset(epoch=4, end_offset=30))))
     assert (taken.step, taken.end_offset, taken.epoch) == (Step.TRUNCATE, 30, 4)
 
 
-def test_snapshot_is_fetched_when_the_leaders_log_starts_after_the_fetch_offset(fetch: MetadataFetch) -> None:
+def test_metadata_snapshot_is_fetched_when_the_fetch_offset_was_deleted(fetch: MetadataFetch) -> None:
     taken = fetch.take(answer(PartitionData(snapshot_id=SnapshotId(end_offset=900, epoch=2))))
     assert (taken.step, taken.end_offset, taken.epoch) == (Step.SNAPSHOT, 900, 2)
 
@@ -85,7 +85,7 @@ def test_snapshot_is_fetched_when_the_leaders_log_starts_after_the_fetch_offset(
         answer(PartitionData(error_code=Code.UNKNOWN_SERVER_ERROR, records=b"x")),
     ],
 )
-def test_mismatched_fetch_response_appends_no_records(fetch: MetadataFetch, response: FetchResponse) -> None:
+def test_mismatched_metadata_fetch_response_appends_no_records(fetch: MetadataFetch, response: FetchResponse) -> None:
     taken = fetch.take(response)
     assert taken.step is Step.WAIT
     assert taken.reason

@@ -50,7 +50,7 @@ def test_metadata_batch_is_applied_as_a_whole(observer: Observer) -> None:
     assert observer.records == []
 
 
-def test_incomplete_batch_is_fetched_again(observer: Observer) -> None:
+def test_incomplete_metadata_batch_is_fetched_again(observer: Observer) -> None:
     whole, cut = batch(0, b"a"), batch(1, b"b")[:-1]
     observer.replica.append(whole + cut)
     assert observer.replica.end_offset == 1
@@ -90,7 +90,7 @@ def test_uncommitted_metadata_is_bounded(observer: Observer, monkeypatch: pytest
     observer.replica.append(batch(1, b"b"))
 
 
-def test_diverging_log_is_truncated_to_a_batch_boundary(observer: Observer) -> None:
+def test_diverging_metadata_log_is_truncated_to_a_batch_boundary(observer: Observer) -> None:
     replica = observer.replica
     replica.append(batch(0, b"a", epoch=1) + batch(1, b"b", b"c", epoch=2) + batch(3, b"d", epoch=3))
     replica.commit(1)
@@ -101,7 +101,7 @@ def test_diverging_log_is_truncated_to_a_batch_boundary(observer: Observer) -> N
     assert observer.records == [(0, b"a"), (1, b"x")]
 
 
-def test_committed_records_are_never_truncated(observer: Observer) -> None:
+def test_committed_metadata_records_are_never_truncated(observer: Observer) -> None:
     observer.replica.append(batch(0, b"a") + batch(1, b"b"))
     observer.replica.commit(2)
     with pytest.raises(MetadataLost, match="below 2 were committed"):
@@ -109,7 +109,7 @@ def test_committed_records_are_never_truncated(observer: Observer) -> None:
     assert observer.replica.end_offset == 2
 
 
-def test_batches_of_an_epoch_unknown_to_the_controller_are_truncated(observer: Observer) -> None:
+def test_metadata_batches_of_an_epoch_unknown_to_the_controller_are_truncated(observer: Observer) -> None:
     """The controller's log may have a larger end offset in an earlier epoch, so comparing offsets alone would truncate nothing."""
     observer.replica.append(batch(0, b"a", epoch=1) + batch(1, b"b", epoch=2))
     observer.replica.commit(1)

@@ -79,7 +79,7 @@ def test_broker_on_a_new_disk_leads_when_the_other_brokers_stopped(world: Member
     world.stop(members[3])
 
 
-def test_all_brokers_that_were_killed_lead_again_after_one_had_a_new_disk(world: MemberWorld) -> None:
+def test_killed_brokers_lead_again_although_one_has_a_new_disk(world: MemberWorld) -> None:
     members, topic_id = begin(world)
     lose(world, members, 3)
     world.replace_disk(3)

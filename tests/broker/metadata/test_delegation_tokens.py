@@ -20,7 +20,7 @@ def server(node: SimulatedBroker | SimulatedController) -> BrokerServer | Contro
 
 
 @pytest.mark.parametrize("kind", [SimulatedBroker, SimulatedController])
-def test_expired_tokens_are_removed_by_the_clock(kind: type[SimulatedBroker] | type[SimulatedController]) -> None:
+def test_expired_delegation_tokens_are_removed_as_time_passes(kind: type[SimulatedBroker] | type[SimulatedController]) -> None:
     node = kind(SETTINGS).start()
 
     def create(lifetime_ms: int) -> str:
@@ -42,7 +42,7 @@ def test_expired_tokens_are_removed_by_the_clock(kind: type[SimulatedBroker] | t
 
 
 @pytest.mark.parametrize("kind", [SimulatedBroker, SimulatedController])
-def test_expired_tokens_beyond_the_limit_of_one_sweep_are_removed_within_seconds(
+def test_more_expired_tokens_than_one_sweep_removes_are_removed_within_seconds(
     kind: type[SimulatedBroker] | type[SimulatedController], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delegation_tokens, "SWEPT_AT_ONCE", 2)

@@ -113,7 +113,7 @@ def test_graduate_and_adopt_keep_quotas_and_credentials(broker: SimulatedBroker)
     broker.start()
 
 
-def test_validated_or_refused_changes_have_no_effect(broker: SimulatedBroker) -> None:
+def test_validate_only_and_refused_quota_changes_have_no_effect(broker: SimulatedBroker) -> None:
     client = broker.connect()
     assert alter(client, ALICE, ("producer_byte_rate", 5.0), validate_only=True) == 0
     for entity, key, value in (
@@ -163,7 +163,7 @@ def test_describe_client_quotas_filters_by_entity(
     assert named == [entities[index] for index in matching]
 
 
-def test_stored_credential_follows_rfc_5802() -> None:
+def test_stored_scram_credential_follows_rfc_5802() -> None:
     """The StoredKey is the hash of the ClientKey. The salted password itself is not stored."""
     credentials, salted_password = ScramCredentials(), hashlib.pbkdf2_hmac("sha256", b"pencil", b"salt", 4096)
     (record,) = credentials.set("user", 1, b"salt", salted_password, 4096).records
@@ -175,7 +175,7 @@ def test_stored_credential_follows_rfc_5802() -> None:
     assert salted_password not in (record.value or b"")
 
 
-def test_number_of_quotas_and_users_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_stored_quotas_and_scram_users_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_quotas, "MAX_ENTITIES", 1)
     monkeypatch.setattr(scram_credentials, "MAX_USERS", 1)
     state = ClusterState(1)
@@ -192,7 +192,7 @@ def test_number_of_quotas_and_users_is_limited(monkeypatch: pytest.MonkeyPatch) 
         state.credentials.set("b", 1, b"", b"p", 4096)
 
 
-def test_lengths_of_names_and_passwords_are_limited() -> None:
+def test_lengths_of_user_names_and_passwords_are_limited() -> None:
     quotas, credentials = ClientQuotas(), ScramCredentials()
     for length, is_taken in ((1_000, True), (1_001, False)):
         for kind in ("user", "client-id"):

@@ -112,21 +112,21 @@ def test_partitions_of_other_brokers_are_not_created(broker: SimulatedBroker) ->
     assert refused.value.code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_leaderships_are_resigned_before_new_leaderships_begin(broker: SimulatedBroker) -> None:
+def test_metadata_change_resigns_leaderships_before_new_leaderships_begin(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OTHER, OWN))
     calls = Recorded(broker)
     change(broker, changed(0, leader=OWN), changed(1, leader=OTHER))
     assert calls.take() == [("follow", "t-1", OTHER), ("lead", "t-0", 4)]
 
 
-def test_in_sync_change_reaches_the_leader(broker: SimulatedBroker) -> None:
+def test_change_of_in_sync_replicas_reaches_the_leader(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OWN))
     calls = Recorded(broker)
     change(broker, changed(0, isr=[OWN]))
     assert calls.take() == [("lead", "t-0", 3)]
 
 
-def test_coordinators_are_elected_last(broker: SimulatedBroker) -> None:
+def test_metadata_change_elects_coordinators_after_all_partitions(broker: SimulatedBroker) -> None:
     calls = Recorded(broker)
     change(broker, *topic(OFFSETS_TOPIC, OFFSETS_ID, OWN, OTHER))
     assert calls.take() == [
@@ -154,7 +154,7 @@ def test_reassigned_replica_is_stopped_and_removed(broker: SimulatedBroker) -> N
     assert not broker.env.fs.is_dir(broker.broker.directory.directory_of(TOPIC, 0))
 
 
-def test_replicas_of_a_deleted_topic_are_stopped(broker: SimulatedBroker) -> None:
+def test_local_replicas_of_a_deleted_topic_are_stopped(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OWN, OTHER))
     calls = Recorded(broker)
     change(broker, *broker.broker.cluster.state.delete_topic(TOPIC).records)
@@ -162,7 +162,7 @@ def test_replicas_of_a_deleted_topic_are_stopped(broker: SimulatedBroker) -> Non
     assert list(broker.broker.partitions) == []
 
 
-def test_broker_registrations_are_applied_first(broker: SimulatedBroker) -> None:
+def test_metadata_change_applies_broker_registrations_first(broker: SimulatedBroker) -> None:
     calls = Recorded(broker)
     change(broker, *topic(TOPIC, TOPIC_ID, OTHER), registration(OTHER, fenced=True))
     assert calls.take() == [("brokers",), ("follow", "t-0", OTHER)]
@@ -210,9 +210,7 @@ def test_many_new_partitions_are_opened_in_the_background(broker: SimulatedBroke
     assert len(calls.take()) == 50
 
 
-def test_failure_with_one_partition_does_not_stop_the_rest_of_the_change(
-    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failure_of_one_partition_does_not_stop_a_metadata_change(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """A delta is applied only once, so a skipped change would be lost."""
     change(broker, *topic(TOPIC, TOPIC_ID, OTHER, OTHER, OTHER, OWN), *topic(OFFSETS_TOPIC, OFFSETS_ID, OTHER))
     calls = Recorded(broker)

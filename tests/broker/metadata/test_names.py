@@ -193,7 +193,7 @@ def test_directory_with_an_invalid_partition_name_is_ignored(broker: SimulatedBr
     assert broker.broker.partitions.get("t", 0).log.log_end_offset == 1
 
 
-def test_directory_of_a_partition_beyond_the_topic_is_set_aside(broker: SimulatedBroker) -> None:
+def test_directory_of_a_partition_number_beyond_the_topics_count_is_set_aside(broker: SimulatedBroker) -> None:
     with broker.connect() as client:
         created(client, "t")
     broker.stop()
@@ -236,7 +236,7 @@ def test_topic_names_differing_in_case_are_refused_on_case_insensitive_disks() -
     broker.close()
 
 
-def test_name_of_a_deleted_topic_may_be_used_again() -> None:
+def test_topic_with_the_name_of_a_deleted_topic_can_be_created() -> None:
     state = ClusterState(1)
     for name in ("a.b", "a_b"):
         for record in state.create_topic(name, name.encode().ljust(16), 1, {}).records:

@@ -20,7 +20,7 @@ class Controller:
         self.asked.append(then)
 
 
-def test_request_before_the_first_id_block_must_be_retried() -> None:
+def test_producer_id_request_before_the_first_block_gets_a_retriable_error() -> None:
     """The block is requested only once, however many callers need an id before it arrives."""
     controller = Controller()
     ids = ProducerIds(controller)
@@ -49,7 +49,7 @@ def test_refused_producer_id_block_is_requested_again() -> None:
     assert ids.new() == 0
 
 
-def test_next_block_is_requested_before_the_last_id_is_used() -> None:
+def test_next_producer_id_block_is_requested_before_the_last_id_is_used() -> None:
     controller = Controller()
     ids = ProducerIds(controller, ahead=2)
     ids.ask_ahead()

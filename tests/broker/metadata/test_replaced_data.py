@@ -119,7 +119,7 @@ def check_left(world: ServingWorld) -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize("durability", DURABILITIES)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_kill_at_any_disk_operation_leaves_old_or_new_data(operation: str, durability: str) -> None:
+def test_kill_during_reset_or_restore_leaves_old_or_new_data(operation: str, durability: str) -> None:
     run, new = OPERATIONS[operation]
     seen: list[State] = []
     for number in range(operations_of(operation, durability)):
@@ -146,7 +146,7 @@ def test_kill_at_any_disk_operation_leaves_old_or_new_data(operation: str, durab
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("operation", ["reset", "restore"])
-def test_power_cut_leaves_old_or_new_data(operation: str) -> None:
+def test_power_cut_during_reset_or_restore_leaves_old_or_new_data(operation: str) -> None:
     """With ``ottla.durability=power`` this holds for any set of unsynced writes that reach the disk."""
     run, new = OPERATIONS[operation]
     settings = {"ottla.durability": "power"}
@@ -175,7 +175,7 @@ def test_power_cut_leaves_old_or_new_data(operation: str) -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_refusal_of_any_disk_operation_leaves_a_broker_with_old_or_new_data(operation: str, code: int) -> None:
+def test_disk_error_during_reset_or_restore_leaves_old_or_new_data(operation: str, code: int) -> None:
     run, new = OPERATIONS[operation]
     outcomes = set()
     for number in range(operations_of(operation, "process")):
@@ -202,7 +202,7 @@ def test_refusal_of_any_disk_operation_leaves_a_broker_with_old_or_new_data(oper
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_disk_that_becomes_full_leaves_a_broker_with_old_or_new_data(operation: str) -> None:
+def test_disk_full_during_reset_or_restore_leaves_old_or_new_data(operation: str) -> None:
     run, new = OPERATIONS[operation]
     for number in range(operations_of(operation, "process")):
         world = begun()
@@ -238,7 +238,7 @@ def damage(world: ServingWorld) -> Iterator[tuple[str, bytes | None]]:
             yield path, bytes(flipped)
 
 
-def test_damaged_snapshot_is_refused_and_the_broker_continues() -> None:
+def test_damaged_data_snapshot_is_not_restored_and_the_broker_continues() -> None:
     world = begun()
     client = world.connect()
     for path, content in list(damage(world)):
@@ -278,7 +278,7 @@ def changed_manifest(world: ServingWorld, change: Callable[[dict[str, Any]], Non
         ({"files": {CLEAN_FILE: [0, 0], ".lock": [0, 0]}}, "is damaged"),
     ],
 )
-def test_snapshot_with_an_unusable_manifest_is_refused(change: dict[str, Any], reason: str) -> None:
+def test_data_snapshot_with_an_unusable_manifest_is_refused(change: dict[str, Any], reason: str) -> None:
     world = begun()
     changed_manifest(world, lambda manifest: manifest.update(change))
     with pytest.raises(DirectoryError, match=f"{SNAPSHOT} {reason}"):
@@ -287,7 +287,7 @@ def test_snapshot_with_an_unusable_manifest_is_refused(change: dict[str, Any], r
     world.close()
 
 
-def test_directory_without_manifest_is_refused() -> None:
+def test_restore_of_a_directory_without_manifest_is_refused() -> None:
     world = begun()
     world.fs.make_dir("/empty")
     for path in ("/empty", "/nowhere", NOTES):
@@ -297,7 +297,7 @@ def test_directory_without_manifest_is_refused() -> None:
     world.close()
 
 
-def test_restore_is_refused_if_the_broker_cannot_start_with_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restore_is_undone_if_the_broker_cannot_start_with_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     """The files are undamaged, so only the broker's start detects the problem."""
     world = begun()
     loads = iter((True, False))
@@ -316,7 +316,7 @@ def test_restore_is_refused_if_the_broker_cannot_start_with_the_snapshot(monkeyp
     world.close()
 
 
-def test_effects_of_a_reset_callback_are_undone_when_no_broker_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_effects_of_a_reset_callback_are_undone_when_the_new_broker_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     world = begun()
     called: list[str] = []
 
@@ -341,7 +341,7 @@ def test_effects_of_a_reset_callback_are_undone_when_no_broker_starts(monkeypatc
     world.close()
 
 
-def test_snapshot_of_another_cluster_keeps_the_cluster_id() -> None:
+def test_restore_of_another_clusters_snapshot_keeps_the_brokers_cluster_id() -> None:
     other = begun(seed=2)
     world = begun()
     for path, content in other.fs.files.items():
@@ -416,7 +416,7 @@ def test_stop_waits_for_a_running_reset_or_restore() -> None:
     again.close()
 
 
-def test_producer_loses_its_connection_in_a_reset() -> None:
+def test_producer_is_disconnected_by_a_reset() -> None:
     world = begun()
     client = world.connect()
     assert produce(client, 1, "old") == 3

@@ -148,7 +148,7 @@ def test_produce_to_another_brokers_partition_is_refused_with_its_leader(
     assert all(p.error_code == Code.NONE and p.current_leader is None for p in answer.responses[0].partition_responses[:-1])
 
 
-def test_unreachable_leader_has_no_node_endpoint(broker: SimulatedBroker) -> None:
+def test_error_response_has_no_node_endpoint_for_an_unreachable_leader(broker: SimulatedBroker) -> None:
     answer = produce(broker, 4)
     assert answer.responses[0].partition_responses[0].current_leader.leader_id == GONE
     assert answer.node_endpoints == []
@@ -171,7 +171,7 @@ def test_list_offsets_is_answered_only_by_the_leader(broker: SimulatedBroker) ->
     assert [p.error_code for p in answer.topics[0].partitions] == [Code.NONE, Code.NOT_LEADER_OR_FOLLOWER]
 
 
-def test_partition_of_another_broker_has_no_directory(broker: SimulatedBroker) -> None:
+def test_describe_log_dirs_omits_partitions_of_other_brokers(broker: SimulatedBroker) -> None:
     produce(broker, 0, 1)
     on_disk = {(name, index) for name, index in broker.broker.directory.partitions_on_disk() if name == TOPIC}
     assert on_disk == {(TOPIC, 0)}
@@ -201,12 +201,12 @@ def commit(broker: SimulatedBroker, group: str, partition: int) -> Code:
     return Code(answer.topics[0].partitions[0].error_code)
 
 
-def test_group_coordinator_commits_offsets_of_other_brokers_partitions(broker: SimulatedBroker) -> None:
+def test_group_coordinator_accepts_offset_commits_for_partitions_led_elsewhere(broker: SimulatedBroker) -> None:
     assert commit(broker, group_of(0), 1) == Code.NONE
     assert commit(broker, group_of(0), 77) == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_group_of_another_coordinator_is_refused(broker: SimulatedBroker) -> None:
+def test_request_for_a_group_of_another_coordinator_is_refused(broker: SimulatedBroker) -> None:
     assert commit(broker, group_of(1), 0) == Code.NOT_COORDINATOR
 
 

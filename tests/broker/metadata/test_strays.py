@@ -69,17 +69,17 @@ def test_stray_warning_names_directory_size_topic_id_and_restore_command(
     assert broker.broker.problems == []
 
 
-def test_other_clients_than_health_get_no_error_for_stray_directories(broker: SimulatedBroker) -> None:
+def test_only_the_health_check_reports_stray_directories_as_an_error(broker: SimulatedBroker) -> None:
     assert results(broker, "rdkafka") == [(Code.NONE, DATA_DIR)]
 
 
-def test_broker_and_client_use_the_same_names_for_strays() -> None:
+def test_broker_and_client_use_the_same_names_for_stray_directories() -> None:
     assert health_check.CLIENT_ID.decode() == HEALTH_CLIENT_ID
     assert options.CLIENT_ID == CLUSTER_CLIENT_ID
     assert health_check.STRAY == strays.PREFIX == LINE_PREFIX
 
 
-def test_restore_command_uses_another_name_when_the_topic_exists_again(broker: SimulatedBroker) -> None:
+def test_stray_restore_command_uses_another_name_when_the_topic_exists_again(broker: SimulatedBroker) -> None:
     make(broker, TOPIC)
     report = broker.broker.strays.summary().named[0]
     assert report.is_hidden
@@ -104,7 +104,7 @@ def test_metrics_count_stray_directories(broker: SimulatedBroker, fs: MemoryFile
     assert gauges(broker) == {"ottla_stray_directories": 2, "ottla_stray_directories_bytes": sizes}
 
 
-def test_directory_that_this_start_sets_aside_is_reported(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
+def test_directory_set_aside_by_the_current_start_is_reported(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
     broker.stop()
     write_partition_metadata(fs, f"{DATA_DIR}/ghost-7", bytes(range(16)))
     broker.start()
@@ -113,7 +113,7 @@ def test_directory_that_this_start_sets_aside_is_reported(broker: SimulatedBroke
     assert found.size_bytes == size_of(fs, found.directory.rpartition("/")[2])
 
 
-def test_size_of_a_directory_set_aside_while_running_is_reported(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
+def test_size_of_a_stray_directory_set_aside_while_running_is_reported(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
     write_partition_metadata(fs, f"{DATA_DIR}/late-0", bytes(range(16)))
     broker.broker.directory.set_aside("late", 0, "e" * 32)
     assert broker.broker.strays.summary().named[-1].size_bytes is None
@@ -122,7 +122,7 @@ def test_size_of_a_directory_set_aside_while_running_is_reported(broker: Simulat
     assert broker.broker.strays.summary().named[-1].size_bytes == size_of(fs, f"late-0.{'e' * 32}-stray")
 
 
-def test_only_the_first_stray_directories_are_named_and_the_rest_counted(fs: MemoryFilesystem, topic_id: str) -> None:
+def test_stray_report_names_the_first_directories_and_counts_the_rest(fs: MemoryFilesystem, topic_id: str) -> None:
     for index in range(CHECKED_AT_ONCE + 100):
         write_partition_metadata(fs, f"{DATA_DIR}/many-{index}.{'b' * 32}-stray", bytes(range(16)))
     broker = SimulatedBroker(fs=fs).start()
@@ -135,7 +135,7 @@ def test_only_the_first_stray_directories_are_named_and_the_rest_counted(fs: Mem
     assert broker.bugs == 0
 
 
-def test_stray_metadata_log_copy_suggests_to_rebuild_the_controller(fs: MemoryFilesystem, topic_id: str) -> None:
+def test_warning_for_a_stray_metadata_log_copy_suggests_to_rebuild_the_controller(fs: MemoryFilesystem, topic_id: str) -> None:
     name = f"{METADATA_TOPIC}-0.{'c' * 32}-stray"
     write_partition_metadata(fs, f"{DATA_DIR}/{name}", bytes(16))
     broker = SimulatedBroker(fs=fs).start()

@@ -53,7 +53,7 @@ def test_responses_are_sent_in_request_order(waits: list[bool], order: st.DataOb
     assert len(answers) == answers.waiting_bytes == 0
 
 
-def test_waiting_bytes_count_until_the_response_is_sent() -> None:
+def test_bytes_of_pending_responses_are_counted_until_they_are_sent() -> None:
     answers = Answers()
     first, second = answers.reserve(), answers.reserve()
     answers.wait(first, cast(Any, Parked([])), 100)
@@ -65,7 +65,7 @@ def test_waiting_bytes_count_until_the_response_is_sent() -> None:
     assert answers.waiting_bytes == 0
 
 
-def test_pending_responses_are_abandoned_with_the_connection() -> None:
+def test_pending_responses_are_dropped_when_the_connection_closes() -> None:
     answers, abandoned = Answers(), list[int]()
     for number in range(3):
         answers.wait(answers.reserve(), cast(Any, Parked(abandoned, number)), 1)

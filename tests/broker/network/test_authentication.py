@@ -128,7 +128,7 @@ def client(connect: Callable[..., SaslClient]) -> SaslClient:
     return connect()
 
 
-def test_authenticated_client_is_handled_as_its_principal(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
+def test_requests_of_an_authenticated_client_have_its_principal(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
     assert client.versions().error_code == Code.NONE
     assert client.handshake().mechanisms == ["PLAIN", "SCRAM-SHA-256"]
     assert client.authenticate().error_code == Code.NONE
@@ -164,7 +164,7 @@ def test_all_brokers_of_a_cluster_send_an_unknown_user_the_same_salt(connect: Ca
     assert salt() == alone
 
 
-def test_tokens_after_handshake_0_have_no_request_header(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
+def test_sasl_tokens_after_handshake_version_0_have_no_request_header(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
     client.handshake(version=0)
     client.send(struct.pack(">i", len(PLAIN)) + PLAIN)
     assert client.transport.answers()[client.read :] == [b""]
@@ -173,14 +173,16 @@ def test_tokens_after_handshake_0_have_no_request_header(client: SaslClient, pri
     assert [principal.name for principal in principals] == ["alice"]
 
 
-def test_refused_token_after_handshake_0_gets_no_response(client: SaslClient) -> None:
+def test_refused_sasl_token_after_handshake_version_0_gets_no_response(client: SaslClient) -> None:
     client.handshake(version=0)
     client.send(struct.pack(">i", 8) + b"\0alice\0x")
     client.scheduler.advance(DELAY_MS)
     assert client.transport.closed and client.transport.answers()[client.read :] == []
 
 
-def test_requests_after_the_last_token_are_handled_in_the_same_read(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
+def test_requests_received_with_the_last_sasl_token_are_handled_at_once(
+    client: SaslClient, principals: list[KafkaPrincipal]
+) -> None:
     beat = request_frame(HEARTBEAT, 4, 3, "c", HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
     handshake = request_frame(HANDSHAKE, 1, 1, "c", SaslHandshakeRequest(mechanism="PLAIN"))
     token = request_frame(AUTHENTICATE, 2, 2, "c", SaslAuthenticateRequest(auth_bytes=PLAIN))
@@ -190,7 +192,7 @@ def test_requests_after_the_last_token_are_handled_in_the_same_read(client: Sasl
 
 
 @pytest.mark.parametrize("token", [b"\0alice\0wrong", b"\0mallory\0hush"])
-def test_refused_client_is_answered_after_a_delay_and_disconnected(client: SaslClient, token: bytes) -> None:
+def test_failed_authentication_is_answered_after_a_delay_and_disconnected(client: SaslClient, token: bytes) -> None:
     client.handshake()
     assert client.authenticate(token) is None
     # The broker does not read a further attempt.
@@ -221,7 +223,7 @@ def test_quotas_apply_once_a_client_is_authenticated(connect: Callable[..., Sasl
 
 
 @pytest.mark.parametrize("key", sorted(set(APIS) - {HANDSHAKE, VERSIONS}))
-def test_other_request_before_authentication_is_disconnected(
+def test_client_that_sends_another_request_before_authentication_is_disconnected(
     client: SaslClient, principals: list[KafkaPrincipal], key: int
 ) -> None:
     """The request's header is enough to refuse it; its body is not decoded."""
@@ -229,7 +231,9 @@ def test_other_request_before_authentication_is_disconnected(
     assert client.transport.closed and client.transport.answers() == [] and principals == []
 
 
-def test_other_request_instead_of_a_token_is_an_illegal_state(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
+def test_other_request_instead_of_a_sasl_token_gets_illegal_sasl_state(
+    client: SaslClient, principals: list[KafkaPrincipal]
+) -> None:
     client.handshake()
     assert client.beat() is None
     assert client.delayed(HEARTBEAT, 4).error_code == Code.ILLEGAL_SASL_STATE
@@ -242,7 +246,7 @@ def test_second_api_versions_request_before_authentication_is_disconnected(clien
     assert client.transport.closed
 
 
-def test_frame_size_before_authentication_is_limited(client: SaslClient) -> None:
+def test_request_size_before_authentication_is_limited(client: SaslClient) -> None:
     client.send(struct.pack(">i", 524_288) + b"\0\x12")
     assert not client.transport.closed
     other = SaslClient(client.broker, {})
@@ -250,33 +254,33 @@ def test_frame_size_before_authentication_is_limited(client: SaslClient) -> None
     assert other.transport.closed
 
 
-def test_larger_frames_are_accepted_after_authentication(client: SaslClient) -> None:
+def test_larger_requests_are_accepted_after_authentication(client: SaslClient) -> None:
     client.handshake()
     client.authenticate()
     client.send(struct.pack(">i", 524_289) + b"\0\x0c")
     assert not client.transport.closed
 
 
-def test_frame_size_of_an_unauthenticated_client_allocates_little_memory(client: SaslClient) -> None:
+def test_declared_frame_size_before_authentication_allocates_little_memory(client: SaslClient) -> None:
     client.send(struct.pack(">i", 524_288) + bytes(100))
     assert len(client.connection.get_buffer(-1)) <= 1 << 12
 
 
 @pytest.mark.parametrize("raw", [b"GET / HTTP/1.0\r\n\r\n", b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + bytes(100), b"\0\0\0\0"])
-def test_client_that_does_not_speak_kafka_is_disconnected(client: SaslClient, raw: bytes) -> None:
+def test_client_that_sends_http_or_tls_to_a_sasl_listener_is_disconnected(client: SaslClient, raw: bytes) -> None:
     client.send(raw)
     assert client.transport.closed and client.transport.answers() == []
 
 
 @pytest.mark.parametrize("cut", range(1, 20))
-def test_malformed_request_is_disconnected(client: SaslClient, cut: int) -> None:
+def test_client_that_sends_a_malformed_request_before_authentication_is_disconnected(client: SaslClient, cut: int) -> None:
     whole = request_frame(HANDSHAKE, 1, 1, "c", SaslHandshakeRequest(mechanism="PLAIN"))[4:]
     client.send(struct.pack(">i", len(whole) - cut) + whole[:-cut])
     client.scheduler.advance(DELAY_MS)
     assert client.transport.closed
 
 
-def test_no_secret_is_logged(connect: Callable[..., SaslClient]) -> None:
+def test_failed_and_successful_authentications_log_no_secret(connect: Callable[..., SaslClient]) -> None:
     with capture_logs() as lines:
         for token in (PLAIN, b"\0alice\0hush2", b"hush", b"\0hush\0", b"\xffhush"):
             client = connect()
@@ -295,7 +299,7 @@ def sessions(connect: Callable[..., SaslClient]) -> Iterator[SaslClient]:
     yield client
 
 
-def test_request_after_the_end_of_the_session_is_disconnected(sessions: SaslClient) -> None:
+def test_client_that_sends_a_request_after_its_sasl_session_is_disconnected(sessions: SaslClient) -> None:
     sessions.scheduler.advance(SESSION_MS)
     assert sessions.beat().error_code == Code.NONE
     sessions.scheduler.advance(1)
@@ -334,20 +338,20 @@ def test_outcomes_of_authentications_are_counted_by_listener(connect: Callable[.
     assert connections.closed_by_listener == {"SASL_PLAINTEXT": 1}
 
 
-def test_client_may_authenticate_again_even_after_its_session(sessions: SaslClient) -> None:
+def test_client_may_reauthenticate_after_its_sasl_session_ended(sessions: SaslClient) -> None:
     sessions.scheduler.advance(SESSION_MS + 1)
     assert sessions.handshake().error_code == Code.NONE
     assert sessions.authenticate().session_lifetime_ms == SESSION_MS
     assert sessions.beat().error_code == Code.NONE
 
 
-def test_other_request_during_reauthentication_is_an_illegal_state(sessions: SaslClient) -> None:
+def test_other_request_during_reauthentication_gets_illegal_sasl_state(sessions: SaslClient) -> None:
     sessions.handshake()
     assert sessions.beat() is None
     assert sessions.delayed(HEARTBEAT, 4).error_code == Code.ILLEGAL_SASL_STATE
 
 
-def test_other_user_at_reauthentication_is_refused(sessions: SaslClient, principals: list[KafkaPrincipal]) -> None:
+def test_reauthentication_as_another_user_is_refused(sessions: SaslClient, principals: list[KafkaPrincipal]) -> None:
     sessions.handshake()
     assert sessions.authenticate(b"\0bob\0secret") is None
     message = sessions.delayed(AUTHENTICATE, 2).error_message
@@ -397,7 +401,7 @@ def test_delegation_token_at_reauthentication_applies_to_the_next_requests(
     assert {context.principal for context in contexts} == {alice}
 
 
-def test_second_handshake_without_sessions_is_an_illegal_state(client: SaslClient) -> None:
+def test_second_sasl_handshake_without_session_lifetime_gets_illegal_sasl_state(client: SaslClient) -> None:
     client.handshake()
     client.authenticate()
     assert client.handshake().error_code == Code.ILLEGAL_SASL_STATE
@@ -405,5 +409,5 @@ def test_second_handshake_without_sessions_is_an_illegal_state(client: SaslClien
     assert not client.transport.closed
 
 
-def test_api_keys_equal_those_of_the_message_schemas() -> None:
+def test_api_keys_of_the_authenticator_equal_those_of_the_message_schemas() -> None:
     assert [api(key).name for key in (HANDSHAKE, VERSIONS, AUTHENTICATE)] == ["SaslHandshake", "ApiVersions", "SaslAuthenticate"]

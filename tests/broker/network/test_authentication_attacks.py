@@ -94,7 +94,7 @@ def _again(client: SaslClient) -> None:
 
 
 @pytest.mark.parametrize("before", [_nothing, _during, _again], ids=["before", "during", "again"])
-def test_no_other_api_is_handled_without_authentication(world: World, before: Callable[[SaslClient], None]) -> None:
+def test_only_authentication_apis_are_handled_without_authentication(world: World, before: Callable[[SaslClient], None]) -> None:
     for key in OTHERS:
         for version in (0, APIS[key].max_version):
             client = world.connect(connections_max_reauth_ms=str(SESSION_MS))
@@ -132,7 +132,7 @@ def test_unauthenticated_clients_share_the_limit_of_unread_requests(world: World
     assert budget.closed_count
 
 
-def test_parked_request_is_answered_after_its_session_has_ended(world: World) -> None:
+def test_parked_request_is_answered_after_its_sasl_session_has_ended(world: World) -> None:
     """As in Kafka, the parked request's response is sent, and the next request is refused."""
     client = world.connect(connections_max_reauth_ms=str(SESSION_MS))
     client.handshake()
@@ -231,17 +231,17 @@ def play(world: World, inputs: int, seed: int) -> set[str]:
     return outcomes
 
 
-def test_fuzzed_conversations_are_never_authenticated(world: World) -> None:
+def test_fuzzed_sasl_conversations_are_never_authenticated(world: World) -> None:
     assert play(world, 300, seed=1) == {"closed", "open"}
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [2])
-def test_5000_fuzzed_conversations_are_never_authenticated(world: World, seed: int) -> None:
+def test_5000_fuzzed_sasl_conversations_are_never_authenticated(world: World, seed: int) -> None:
     play(world, 5_000, seed)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(10, 20))
-def test_50000_fuzzed_conversations_are_never_authenticated(world: World, seed: int) -> None:
+def test_50000_fuzzed_sasl_conversations_are_never_authenticated(world: World, seed: int) -> None:
     play(world, 5_000, seed)

@@ -19,7 +19,7 @@ from ottla.protocol.steps import Pause, next_turn
 from tests.broker.network.connected import HEARTBEAT, Transport, beats, declared, feed, limits, put, serve
 
 
-def test_frames_split_at_any_byte_are_read(monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]) -> None:
+def test_requests_split_at_any_byte_are_read(monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]) -> None:
     connection, transport = connected
     seen: list[int] = []
     serve(monkeypatch, lambda ports, request, context: seen.append(request.generation_id) or HeartbeatResponse())
@@ -30,7 +30,7 @@ def test_frames_split_at_any_byte_are_read(monkeypatch: pytest.MonkeyPatch, conn
 
 
 @pytest.mark.smoke
-def test_buffer_grows_for_large_frames_and_is_released(
+def test_receive_buffer_grows_for_large_requests_and_is_released(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]
 ) -> None:
     connection, _ = connected
@@ -48,7 +48,9 @@ def test_buffer_grows_for_large_frames_and_is_released(
     assert len(connection.get_buffer(-1)) == RECEIVE_BYTES
 
 
-def test_declared_frame_size_allocates_little(monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]) -> None:
+def test_declared_size_of_a_request_allocates_little_memory(
+    monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]
+) -> None:
     connection, _ = connected
     feed(connection, (49_000_000).to_bytes(4, "big") + bytes(1 << 16), iter(lambda: 1 << 20, None))
     assert len(connection.get_buffer(-1)) <= 1 << 20
@@ -68,7 +70,7 @@ def test_responses_are_sent_in_request_order(monkeypatch: pytest.MonkeyPatch, co
     assert [decode_response_frame(HEARTBEAT, 4, a) for a in transport.answers()] == [(i, HeartbeatResponse(i)) for i in range(4)]
 
 
-def test_bug_in_a_handler_is_logged_once_and_fails_one_request(
+def test_exception_in_a_handler_is_logged_once_and_fails_only_one_request(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected
@@ -86,7 +88,7 @@ def test_bug_in_a_handler_is_logged_once_and_fails_one_request(
     assert not transport.closed
 
 
-def test_bug_in_a_produce_without_a_response_closes_the_connection(
+def test_exception_in_a_produce_with_acks_0_closes_the_connection(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected
@@ -134,7 +136,7 @@ def test_connections_above_the_limit_are_refused(broker: Any, setting: int, desc
     assert [t.closed for t in transports] == [False, True]
 
 
-def test_local_connections_can_raise_a_limit_that_clients_have_reached(broker: Any) -> None:
+def test_connection_limit_can_be_raised_over_a_local_connection_when_reached(broker: Any) -> None:
     """The console sets max.connections through a local connection, which has no address."""
     broker.connections = Connections(broker.env, limits(max_connections=0, max_connections_per_ip=0), 1)
     remote, first, second = Transport(), Transport(), Transport()
@@ -161,7 +163,7 @@ def test_connection_limit_per_address_is_enforced(broker: Any) -> None:
         assert not again.closed
 
 
-def test_request_in_steps_is_answered_before_later_requests(
+def test_request_handled_in_steps_is_answered_before_later_requests(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected
@@ -191,7 +193,7 @@ def test_request_in_steps_is_answered_before_later_requests(
     assert [decode_response_frame(HEARTBEAT, 4, a) for a in transport.answers()] == [(i, HeartbeatResponse(i)) for i in range(3)]
 
 
-def test_bug_in_a_step_fails_one_request(
+def test_exception_in_a_request_step_fails_only_that_request(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected

@@ -51,7 +51,7 @@ def test_client_that_reads_no_responses_is_paused(
     assert len(seen) == 100, "all requests are handled after the client has read"
 
 
-def test_large_responses_wait_for_shared_memory(
+def test_large_responses_wait_for_the_shared_memory_budget(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected
@@ -164,7 +164,7 @@ def test_pending_response_of_a_disconnected_client_is_abandoned(
     assert abandoned == [0]
 
 
-def test_request_parked_after_its_steps_is_charged(
+def test_request_parked_after_its_steps_counts_in_the_memory_budget(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, _ = connected
@@ -185,7 +185,7 @@ def test_request_parked_after_its_steps_is_charged(
     assert broker.connections.request_budget.used_bytes == 0
 
 
-def test_unsent_small_responses_are_charged(
+def test_unsent_small_responses_count_in_the_memory_budget(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected
@@ -198,7 +198,7 @@ def test_unsent_small_responses_are_charged(
     assert not broker.connections.response_budget._holders
 
 
-def test_paused_connection_does_not_count_as_stalled(connected: tuple[Connection, Transport], broker: Any) -> None:
+def test_paused_connection_is_not_disconnected_as_stalled(connected: tuple[Connection, Transport], broker: Any) -> None:
     """The client reads no responses, so the broker stopped reading from it: the client cannot send the rest of its request."""
     connection, transport = connected
     budget = broker.connections.request_budget

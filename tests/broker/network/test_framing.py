@@ -33,7 +33,7 @@ def put(frames: Frames, data: bytes) -> int:
     takes=st.lists(st.integers(0, 3), min_size=1),
     keeps=st.lists(st.booleans(), min_size=1),
 )
-def test_connections_that_share_a_buffer_read_their_own_frames(
+def test_connections_that_share_a_receive_buffer_read_their_own_requests(
     payloads: list[bytes], pieces: list[int], takes: list[int], keeps: list[bool]
 ) -> None:
     """Chunks have any size, frames are read at any time, and another connection uses the shared buffer in between."""
@@ -65,7 +65,7 @@ def test_connections_that_share_a_buffer_read_their_own_frames(
     assert frames.own_bytes == 0
 
 
-def test_buffer_grows_with_the_bytes_received() -> None:
+def test_receive_buffer_grows_with_the_bytes_received() -> None:
     frames = Frames(ReceiveBuffers(), MAX_FRAME_BYTES)
     put(frames, (MAX_FRAME_BYTES).to_bytes(4, "big"))
     frames.settle()
@@ -78,7 +78,7 @@ def test_buffer_grows_with_the_bytes_received() -> None:
         assert frames.own_bytes <= max(GROWTH * arrived, OWN_START_BYTES)
 
 
-def test_buffer_is_released_when_all_frames_are_read() -> None:
+def test_receive_buffer_is_released_when_all_requests_are_read() -> None:
     buffers = ReceiveBuffers()
     frames = Frames(buffers, MAX_FRAME_BYTES)
     for _ in range(3):
@@ -92,7 +92,7 @@ def test_buffer_is_released_when_all_frames_are_read() -> None:
     assert sum(map(len, buffers._spares)) <= SPARES_BYTES
 
 
-def test_frame_that_was_put_back_is_returned_again() -> None:
+def test_request_returned_to_the_receive_buffer_is_read_again() -> None:
     frames = Frames(ReceiveBuffers(), MAX_FRAME_BYTES)
     put(frames, framed(b"one") + framed(b"two"))
     first = frames.next()
@@ -102,7 +102,7 @@ def test_frame_that_was_put_back_is_returned_again() -> None:
     assert [bytes(f) for f in (frames.next(), frames.next()) if f is not None] == [b"one", b"two"]
 
 
-def test_buffer_holds_received_bytes_when_memory_is_short() -> None:
+def test_receive_buffer_has_only_received_bytes_when_memory_is_short() -> None:
     frames = Frames(ReceiveBuffers(), MAX_FRAME_BYTES)
     put(frames, (1 << 20).to_bytes(4, "big") + bytes(50_000))
     frames.settle(may_grow=False)
@@ -111,7 +111,7 @@ def test_buffer_holds_received_bytes_when_memory_is_short() -> None:
 
 
 @pytest.mark.parametrize("size", [0, -1, MAX_FRAME_BYTES + 1, -(1 << 31)])
-def test_invalid_frame_sizes_are_refused(size: int) -> None:
+def test_invalid_request_sizes_are_refused(size: int) -> None:
     frames = Frames(ReceiveBuffers(), MAX_FRAME_BYTES)
     put(frames, size.to_bytes(4, "big", signed=True))
     with pytest.raises(FrameSizeError, match=str(size)):

@@ -42,7 +42,7 @@ def are_read(broker: Any, count: int, listener: str = "IN") -> list[bool]:
     return [not connect(broker, listener)[1].is_paused for _ in range(count)]
 
 
-def test_connection_beyond_the_rate_is_read_when_kafka_would_accept_it(broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_beyond_the_creation_rate_is_read_after_kafkas_delay(broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, lambda ports, request, context: HeartbeatResponse(request.generation_id))
     limited(broker, "IN", rate=1)
     assert all(are_read(broker, FREE))
@@ -63,7 +63,7 @@ def test_listener_may_have_a_lower_creation_rate_than_the_broker(broker: Any) ->
     assert all(are_read(broker, 50, "OUT"))
 
 
-def test_listener_of_brokers_is_not_limited_by_other_listeners(broker: Any) -> None:
+def test_inter_broker_listener_is_not_limited_by_connections_of_other_listeners(broker: Any) -> None:
     limited(broker, "IN", "OUT", protected="OUT", rate=1, listener__name__out__rate=1_000)
     assert are_read(broker, FREE + 1) == [True] * FREE + [False]
     assert all(are_read(broker, 50, "OUT"))
@@ -82,24 +82,24 @@ def test_connection_creation_rate_changes_while_the_broker_runs(broker: Any) -> 
 
 
 @pytest.mark.parametrize("text", ["-1", "many", ""])
-def test_creation_rate_that_is_not_a_number_is_refused(broker: Any, text: str) -> None:
+def test_connection_creation_rate_that_is_not_a_number_is_refused(broker: Any, text: str) -> None:
     dynamic = {f"listener.name.in.{RATE}": text}
     with pytest.raises(ConfigError, match=r"max\.connection\.creation\.rate"):
         limited(broker, "IN").check(dynamic, dynamic)
 
 
-def test_local_connections_are_not_limited(broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_connections_are_not_limited_by_the_creation_rate(broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     limited(broker, "IN", rate=0)
     monkeypatch.setattr(Transport, "get_extra_info", lambda self, name: None)
     assert all(are_read(broker, 50))
 
 
-def test_broker_without_a_creation_rate_measures_no_connections(broker: Any) -> None:
+def test_broker_without_a_connection_creation_rate_measures_no_connections(broker: Any) -> None:
     limited(broker, "IN", rate=2**31 - 1)
     assert broker.connections.of_listeners._limits is None
 
 
-def test_listener_may_have_fewer_connections_than_the_broker(broker: Any) -> None:
+def test_connection_limit_of_a_listener_may_be_below_that_of_the_broker(broker: Any) -> None:
     key = f"listener.name.in.{MAX_CONNECTIONS}"
     live_config = limited(broker, "IN", "OUT")
     live_config.set_dynamic({key: "2"}, [key])
@@ -111,7 +111,7 @@ def test_listener_may_have_fewer_connections_than_the_broker(broker: Any) -> Non
     assert not connect(broker)[1].closed
 
 
-def test_client_cannot_set_a_limit_of_a_listener_to_zero(broker: Any) -> None:
+def test_connection_limit_of_a_listener_cannot_be_set_to_zero(broker: Any) -> None:
     live_config = limited(broker, "IN")
     for name in LISTENER_LIMITS:
         dynamic = {f"listener.name.in.{name}": "0"}

@@ -48,9 +48,7 @@ def is_muted(client: SimulatedClient) -> bool:
     return bool(client._connection._holds & Hold.THROTTLED)
 
 
-def test_local_connections_are_not_limited_like_those_of_an_address(
-    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_local_connections_are_exempt_from_the_limit_per_address(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     alter(broker, "ip", connection_creation_rate=1)
     clients = [local_client(broker, monkeypatch) for _ in range(30)]
     assert all(client.call(VERSIONS).error_code == 0 for client in clients)
@@ -64,7 +62,9 @@ def test_local_connections_are_not_limited_like_those_of_an_address(
 
 
 @pytest.mark.parametrize("kind", ["user", "client-id"])
-def test_local_clients_have_no_quotas(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_local_connections_are_exempt_from_client_quotas(
+    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     alter(broker, kind, request_percentage=0.000001, producer_byte_rate=1, consumer_byte_rate=1, controller_mutation_rate=0.001)
     client = local_client(broker, monkeypatch)
     data = PartitionProduceData(index=0, records=batch(record(value=bytes(1_000))))

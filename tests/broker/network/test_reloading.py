@@ -76,7 +76,7 @@ def refused(act: Callable[[], None]) -> str:
     return str(caught.value)
 
 
-def test_new_certificate_is_loaded_and_the_original_returns_when_the_config_is_deleted(listener: Listener) -> None:
+def test_changed_key_store_config_is_loaded_and_the_original_again_when_it_is_deleted(listener: Listener) -> None:
     with capture_logs() as lines:
         listener.use(named(2, "a", "b"))
     assert [(line["event"], line["subject"]) for line in lines] == [("key_store_loaded", "CN=server")]
@@ -86,7 +86,7 @@ def test_new_certificate_is_loaded_and_the_original_returns_when_the_config_is_d
     assert listener.tls.settings != second
 
 
-def test_changed_file_is_loaded_when_the_same_config_is_set_again(listener: Listener) -> None:
+def test_changed_key_store_file_is_loaded_when_the_same_config_is_set_again(listener: Listener) -> None:
     data = named(2, "a", "b")
     listener.use(data)
     second = listener.tls.context
@@ -96,7 +96,7 @@ def test_changed_file_is_loaded_when_the_same_config_is_set_again(listener: List
     assert listener.tls.context is not second
 
 
-def test_other_configs_do_not_load_the_key_store(listener: Listener) -> None:
+def test_change_of_other_configs_does_not_load_the_key_store(listener: Listener) -> None:
     listener.store("first", b"")
     dynamic = {"log.cleaner.threads": "2", "listener.name.other.ssl.keystore.location": "/gone"}
     listener.live_config.set_dynamic(dynamic, dynamic)
@@ -140,13 +140,13 @@ def test_unusable_key_store_is_refused_and_the_previous_store_is_kept(listener: 
     assert listener.tls.context is listener.first
 
 
-def test_certificate_of_another_subject_is_refused_unless_a_setting_allows_it(listener: Listener, tmp_path: Path) -> None:
+def test_reloaded_certificate_of_another_subject_is_refused_unless_allowed(listener: Listener, tmp_path: Path) -> None:
     other = named(2, "a", "b", subject="other")
     assert "Keystore DistinguishedName does not match: existing=CN=server, new=CN=other" in refused(lambda: listener.use(other))
     Listener(tmp_path, ssl_allow_dn_changes="true").use(other)
 
 
-def test_certificate_that_lacks_names_is_refused_unless_a_setting_allows_it(listener: Listener, tmp_path: Path) -> None:
+def test_reloaded_certificate_that_lacks_names_is_refused_unless_allowed(listener: Listener, tmp_path: Path) -> None:
     listener.use(named(2, "a", "b", "c"))
     fewer = named(3, "a", "b")
     assert "Keystore SubjectAlternativeNames do not match" in refused(lambda: listener.use(fewer))

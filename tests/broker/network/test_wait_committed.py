@@ -45,7 +45,7 @@ def test_response_waits_until_its_own_write_is_committed() -> None:
     assert world.answers == ["written"]
 
 
-def test_response_waits_for_the_writes_it_has_read_and_not_for_later_writes() -> None:
+def test_response_waits_for_writes_it_depends_on_and_not_for_later_writes() -> None:
     world = CoordinatorPartitionWorld()
     world.write()
     world.handle(world.reading())
@@ -54,7 +54,7 @@ def test_response_waits_for_the_writes_it_has_read_and_not_for_later_writes() ->
     assert world.answers == ["read"]
 
 
-def test_response_without_dependencies_is_sent_at_once() -> None:
+def test_response_that_depends_on_no_write_is_sent_at_once() -> None:
     world = CoordinatorPartitionWorld()
 
     async def nothing() -> str:
@@ -105,7 +105,7 @@ def test_parked_request_answered_after_an_election_gets_not_coordinator() -> Non
 
 
 @pytest.mark.parametrize("is_elected_again", [False, True])
-def test_write_of_a_step_before_an_election_gets_not_coordinator(*, is_elected_again: bool) -> None:
+def test_request_that_wrote_before_an_election_gets_not_coordinator(*, is_elected_again: bool) -> None:
     world = CoordinatorPartitionWorld()
 
     async def in_two_steps() -> str:
@@ -125,7 +125,7 @@ def test_write_of_a_step_before_an_election_gets_not_coordinator(*, is_elected_a
     assert ended.value.value is Code.NOT_COORDINATOR
 
 
-def test_parked_request_is_cancelled_with_its_client() -> None:
+def test_parked_request_is_cancelled_when_its_client_disconnects() -> None:
     world, gone = CoordinatorPartitionWorld(), list[str]()
 
     async def waits() -> str:
@@ -140,7 +140,7 @@ def test_parked_request_is_cancelled_with_its_client() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_response_depends_on_the_writes_of_every_step(*, fails: bool) -> None:
+def test_response_waits_for_the_writes_of_every_step_of_its_request(*, fails: bool) -> None:
     world = CoordinatorPartitionWorld()
 
     async def in_three_steps() -> Any:
@@ -165,7 +165,7 @@ def test_response_depends_on_the_writes_of_every_step(*, fails: bool) -> None:
     assert ended.value.value == (Code.INVALID_REQUEST if fails else "written")
 
 
-def test_response_waits_for_its_write_although_its_step_also_resumes_another_request() -> None:
+def test_response_waits_for_its_write_although_another_request_is_resumed() -> None:
     """The leader's SyncGroup ends the pauses of the other members after its write."""
     world, assigned = CoordinatorPartitionWorld(), Pause[str](is_parked=True)
 

@@ -65,7 +65,7 @@ def test_responses_wait_for_the_sync_with_durability_power() -> None:
     assert not world.barrier.is_pending
 
 
-def test_failed_sync_reports_failure_to_responses_and_drops_effects(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_sync_fails_waiting_responses_and_drops_coordinator_effects(monkeypatch: pytest.MonkeyPatch) -> None:
     world = GateWorld()
     world.write()
 
@@ -82,13 +82,13 @@ def test_failed_sync_reports_failure_to_responses_and_drops_effects(monkeypatch:
     assert world.left == [False]
 
 
-def test_effect_that_waits_for_an_offset_after_the_log_end_raises() -> None:
+def test_coordinator_effect_that_waits_for_an_offset_after_the_log_end_raises() -> None:
     world = GateWorld()
     with pytest.raises(AssertionError, match="log end"):
         handled(world.barrier.once_certain(world.log, 1))
 
 
-def test_effects_wait_for_the_high_watermark() -> None:
+def test_coordinator_effects_wait_for_the_high_watermark() -> None:
     """Each effect waits for its own offset on a partition whose follower fetches one batch at a time."""
     world = GateWorld()
     barrier, left = Barrier(None), list[str]()
@@ -128,7 +128,7 @@ def test_effects_wait_for_the_high_watermark() -> None:
     assert world.log.high_watermark == 4
 
 
-def test_stopped_barrier_sends_no_response() -> None:
+def test_stopped_commit_barrier_sends_no_response() -> None:
     world = GateWorld()
     world.write()
     world.barrier.answer(world.left.append)

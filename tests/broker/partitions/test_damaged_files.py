@@ -147,7 +147,7 @@ READS: list[Callable[[SimulatedClient], int]] = [
 
 @pytest.mark.parametrize("read", READS, ids=["fetch", "fetch the end", "timestamp", "largest timestamp"])
 @pytest.mark.parametrize("harm", [cut, empty])
-def test_truncated_file_takes_the_partition_offline_on_read(
+def test_truncated_log_file_takes_the_partition_offline_on_read(
     broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], None], read: Callable[[SimulatedClient], int]
 ) -> None:
     harm(tmp_path / "bad-0" / FIRST)
@@ -159,7 +159,7 @@ def test_truncated_file_takes_the_partition_offline_on_read(
 
 
 @pytest.mark.parametrize("harm", [cut, empty, grow, remove, replace])
-def test_changed_file_takes_the_partition_offline_on_append(
+def test_changed_log_file_takes_the_partition_offline_on_append(
     broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
     harm(tmp_path / "bad-0" / FIRST)
@@ -196,7 +196,9 @@ def test_parked_fetch_is_answered_when_its_partition_goes_offline(
 
 
 @pytest.mark.parametrize("harm", [cut, grow, remove])
-def test_changed_file_is_noticed_when_it_is_reopened(broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], None]) -> None:
+def test_log_file_changed_by_another_program_is_detected_when_it_is_reopened(
+    broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
     """With few file descriptors, a log's file is closed between two appends and reopened."""
     assert isinstance(broker.fs, RealFilesystem)
     for file in list(broker.fs._open_files):
@@ -265,7 +267,7 @@ def test_broker_refuses_writes_after_its_data_directory_is_lost(
     broker.start()
 
 
-def test_background_work_continues_with_an_offline_partition(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_background_work_continues_while_a_partition_is_offline(broker: SimulatedBroker, tmp_path: Path) -> None:
     """Retention, compaction, checkpoints and the stop all work. The next start recovers the undamaged part."""
     cut(tmp_path / "bad-0" / FIRST)
     with broker.connect() as client:
@@ -314,7 +316,7 @@ WHAT = [FIRST, *NEIGHBOURS, "partition.metadata", "leader-epoch-checkpoint", "00
 @pytest.mark.parametrize("kill", [False, True])
 @pytest.mark.parametrize("harm", [link, pipe, directory, device])
 @pytest.mark.parametrize("name", WHAT)
-def test_irregular_file_takes_the_partition_offline(
+def test_log_path_that_is_no_regular_file_takes_the_partition_offline(
     broker: SimulatedBroker, tmp_path: Path, name: str, harm: Callable[[Path], None], kill: bool
 ) -> None:
     if kill:
@@ -355,7 +357,7 @@ def test_symlinked_partition_directory_is_offline(broker: SimulatedBroker, tmp_p
     assert broker.broker.partitions.get("bad", 0).log.log_end_offset == 30
 
 
-def test_symlink_created_before_the_first_append_is_refused(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_symlink_at_the_path_of_a_new_log_file_is_refused(broker: SimulatedBroker, tmp_path: Path) -> None:
     with broker.connect() as client:
         client.call(
             CreateTopicsRequest(topics=[CreatableTopic(name="late", num_partitions=1, replication_factor=1)], timeout_ms=1000), 7
@@ -396,7 +398,7 @@ def test_invalid_partition_metadata_takes_the_partition_offline(broker: Simulate
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
 @pytest.mark.parametrize("size", [1, 7, 12, 34, 1 << 42])
-def test_index_of_any_length_is_rebuilt(broker: SimulatedBroker, tmp_path: Path, suffix: str, size: int) -> None:
+def test_offset_index_truncated_to_any_length_is_rebuilt(broker: SimulatedBroker, tmp_path: Path, suffix: str, size: int) -> None:
     """The largest size is a sparse file of four terabytes, which does not fit into memory."""
     broker.stop()
     path = tmp_path / "bad-0" / FIRST.replace(".log", suffix)
@@ -407,7 +409,7 @@ def test_index_of_any_length_is_rebuilt(broker: SimulatedBroker, tmp_path: Path,
         assert fetched(client, "bad")[0] == produce(client, "bad") == 0
 
 
-def test_foreign_file_names_are_ignored(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_files_with_other_names_in_a_log_directory_are_ignored(broker: SimulatedBroker, tmp_path: Path) -> None:
     broker.stop()
     for name in ("9" * 20 + ".log", "\u0660.log", "5.log", "x.log.swap", "9" * 30 + ".snapshot", "\u00b2.snapshot", "notes.txt"):
         (tmp_path / "bad-0" / name).write_bytes(b"noise" * 100)
@@ -416,7 +418,7 @@ def test_foreign_file_names_are_ignored(broker: SimulatedBroker, tmp_path: Path)
         assert fetched(client, "bad")[0] == produce(client, "bad") == 0
 
 
-def test_offline_group_partition_does_not_report_missing_offsets(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_offset_fetch_from_an_offline_offsets_partition_is_an_error(broker: SimulatedBroker, tmp_path: Path) -> None:
     """A consumer whose group has no committed offsets would start again from the beginning or the end."""
     with broker.connect() as client:
         broker.with_coordinators()
@@ -441,7 +443,7 @@ def damage_a_header(path: Path, number: int) -> int:
     return at
 
 
-def test_damaged_header_does_not_end_a_replay_silently(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_coordinator_replay_reports_a_damaged_batch_header(broker: SimulatedBroker, tmp_path: Path) -> None:
     """If the replay ended at the damage, a group would get older offsets or none."""
     with broker.connect() as client:
         broker.with_coordinators()
@@ -463,7 +465,7 @@ def test_damaged_header_does_not_end_a_replay_silently(broker: SimulatedBroker, 
         assert produce(client, "good") == 0
 
 
-def test_broker_does_not_start_on_metadata_after_a_damaged_header(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_broker_does_not_start_on_metadata_with_a_damaged_batch_header(broker: SimulatedBroker, tmp_path: Path) -> None:
     """Topics recorded after the damage would be lost, and their directories would be treated as stray directories."""
     broker.broker.metadata.log.log.roll(START_MS)
     broker.with_coordinators()
@@ -517,7 +519,7 @@ def test_unreadable_meta_properties_prevent_the_start(broker: SimulatedBroker, t
 
 @pytest.mark.parametrize("name", [RECOVERY_POINTS, "replication-offset-checkpoint", "log-start-offset-checkpoint"])
 @pytest.mark.parametrize("raw", [b"0\n1\nbad 0 -5\n", b"0\n1\nbad 0 " + b"9" * 40 + b"\n", bytes(range(256)), b"\xb2\n\xb2\n"])
-def test_invalid_checkpoints_are_ignored(broker: SimulatedBroker, tmp_path: Path, name: str, raw: bytes) -> None:
+def test_invalid_checkpoint_files_are_ignored(broker: SimulatedBroker, tmp_path: Path, name: str, raw: bytes) -> None:
     broker.kill()
     (tmp_path / name).write_bytes(raw)
     broker.start()
@@ -525,7 +527,7 @@ def test_invalid_checkpoints_are_ignored(broker: SimulatedBroker, tmp_path: Path
     assert broker.broker.partitions.get("bad", 0).log.log_start_offset == 0
 
 
-def test_log_with_a_truncated_file_is_not_compacted(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_log_with_a_truncated_segment_is_not_compacted(broker: SimulatedBroker, tmp_path: Path) -> None:
     with broker.connect() as client:
         configs = [Config(name="cleanup.policy", value="compact"), Config(name="internal.segment.bytes", value="1500")]
         configs.append(Config(name="min.cleanable.dirty.ratio", value="0.01"))

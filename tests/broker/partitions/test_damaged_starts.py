@@ -92,7 +92,7 @@ def flip(raw: bytearray, number: int, field: int) -> None:
 
 @pytest.mark.parametrize(("number", "field"), PLACES)
 @pytest.mark.entry("STO-28")
-def test_damaged_metadata_prevents_the_start(broker: SimulatedBroker, number: int, field: int) -> None:
+def test_damaged_metadata_log_prevents_the_broker_start(broker: SimulatedBroker, number: int, field: int) -> None:
     """If the log were truncated at the damage, topics would be lost and producer ids would be allocated twice."""
     path, raw = log_of(broker, METADATA_TOPIC)
     whole = bytes(raw)
@@ -180,7 +180,7 @@ def log_files(broker: SimulatedBroker) -> list[tuple[str, bytearray]]:
 
 
 @pytest.mark.entry("STO-30")
-def test_producer_ids_found_in_logs_are_not_reused() -> None:
+def test_producer_ids_found_in_logs_are_not_allocated_again() -> None:
     """A power cut may lose the end of the metadata log, and with it the record of an allocated block of ids."""
     broker = SimulatedBroker(SETTINGS).start()
     told(broker, "topic t", "A = init x", "produce A t", "commit A")

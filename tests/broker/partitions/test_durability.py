@@ -71,7 +71,7 @@ def rounds(world: World) -> int:
 
 
 @pytest.mark.entry("STO-18")
-def test_response_waits_for_the_sync(world: World, fs: Slow) -> None:
+def test_produce_response_waits_for_the_sync_with_durability_power(world: World, fs: Slow) -> None:
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
     assert fs.synced[-1] == "/data/t-0/00000000000000000000.log"
@@ -80,7 +80,7 @@ def test_response_waits_for_the_sync(world: World, fs: Slow) -> None:
     assert rounds(world) == before, "a read does not wait for a sync"
 
 
-def test_data_decisions_markers_and_outcomes_are_synced_in_order(world: World, fs: Slow) -> None:
+def test_transaction_data_decision_markers_and_completion_are_synced_in_order(world: World, fs: Slow) -> None:
     for command in ("topic t", "A = init x", "produce A t", "offsets A g t=1"):
         perform(world, command)
     fs.synced.clear()
@@ -95,7 +95,7 @@ def test_data_decisions_markers_and_outcomes_are_synced_in_order(world: World, f
 
 
 @pytest.mark.parametrize(("command", "topic"), [("produce A t", "t"), ("offsets A g t=1", "__consumer_offsets")])
-def test_partition_addition_is_synced_before_the_first_batch_is_written(
+def test_addition_to_a_transaction_is_synced_before_the_first_batch_is_written(
     world: World, fs: Slow, monkeypatch: pytest.MonkeyPatch, command: str, topic: str
 ) -> None:
     """Without the sync, a restart that lost the first transaction's end could write its markers after the second transaction's
@@ -120,7 +120,7 @@ def test_partition_addition_is_synced_before_the_first_batch_is_written(
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
-def test_offsets_of_a_topic_deleted_during_the_sync_are_not_committed(world: World, is_made_again: bool) -> None:
+def test_offset_commit_for_a_topic_deleted_during_the_sync_is_refused(world: World, is_made_again: bool) -> None:
     """The offsets wait for the record that adds the group. A new topic with the same name must not get them."""
     for command in (*AFTER_VERSION_1, "commit_offsets g u=1"):
         perform(world, command)
@@ -150,7 +150,7 @@ def test_delete_records_syncs_the_log_start_offset_before_the_response(world: Wo
     assert fs.synced == ["/data/log-start-offset-checkpoint"]
 
 
-def test_one_group_commit_syncs_files_for_all_waiting_responses(world: World) -> None:
+def test_one_round_of_syncs_serves_all_waiting_responses(world: World) -> None:
     perform(world, "topic t")
     for name in "ABCDE":
         perform(world, f"{name} = init")
@@ -201,7 +201,7 @@ def test_batch_waits_for_the_sync_of_a_partition_addition_logged_before_a_kill(w
     assert any("__transaction_state" in path for path in fs.synced)
 
 
-def test_transaction_decided_while_the_broker_starts_gets_its_markers_once(world: World) -> None:
+def test_transaction_decided_during_the_start_gets_its_markers_once(world: World) -> None:
     """A starting broker sends markers for logged decisions once they are synced. Here a client ends the transaction before that."""
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
@@ -244,7 +244,7 @@ def test_sync_round_that_ends_after_the_stop_has_no_effect(world: World, fs: Slo
 
 
 @pytest.mark.entry("STO-20")
-def test_writes_are_refused_after_a_failed_sync(world: World, fs: Slow) -> None:
+def test_appends_are_refused_after_a_failed_sync(world: World, fs: Slow) -> None:
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
     fs.fails = True
@@ -269,7 +269,7 @@ def test_records_of_a_failed_sync_are_not_readable(world: World, fs: Slow) -> No
     assert perform(world, "read u uncommitted").startswith("a2"), "other partitions remain readable"
 
 
-def test_decompression_is_charged_once_for_a_batch_that_waits_for_verification(fs: Slow) -> None:
+def test_decompression_of_a_batch_that_waits_for_verification_counts_once(fs: Slow) -> None:
     broker = SimulatedBroker({"ottla.durability": "power", "ottla.request.inflated.max.bytes": "150000"}, fs=fs).start()
     world = World(broker, "ottla", "")
     for command in AFTER_VERSION_1:
@@ -279,7 +279,7 @@ def test_decompression_is_charged_once_for_a_batch_that_waits_for_verification(f
     broker.abandon()
 
 
-def test_file_is_synced_later_when_no_file_descriptor_is_free(world: World, fs: Slow) -> None:
+def test_sync_of_a_log_file_is_retried_when_no_file_descriptor_is_free(world: World, fs: Slow) -> None:
     """No fsync was attempted, so no data is lost: the response waits, and the log directory stays online."""
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
@@ -311,7 +311,7 @@ def test_topic_may_be_deleted_during_a_sync(world: World, fs: Slow, monkeypatch:
 
 
 @pytest.mark.entry("STO-20")
-def test_failed_background_sync_fails_the_directory(fs: Slow) -> None:
+def test_failed_background_sync_takes_the_data_directory_offline(fs: Slow) -> None:
     """With ``durability=process`` no response waits for the sync, and a later successful sync would hide the loss."""
     broker = SimulatedBroker({"log.flush.offset.checkpoint.interval.ms": "1000"}, fs=fs).start()
     world = World(broker, "ottla", "")
@@ -329,7 +329,7 @@ def test_failed_background_sync_fails_the_directory(fs: Slow) -> None:
     broker.abandon()
 
 
-def test_checkpoint_is_retried_when_no_file_descriptor_is_free(fs: Slow) -> None:
+def test_checkpoint_write_is_retried_when_no_file_descriptor_is_free(fs: Slow) -> None:
     broker = SimulatedBroker({"log.flush.offset.checkpoint.interval.ms": "1000"}, fs=fs).start()
     world = World(broker, "ottla", "")
     for command in ("topic t internal.segment.bytes=200", "A = init", "produce A t size=100", "produce A t size=100"):
@@ -358,7 +358,7 @@ def settled(fs: Slow, **settings: str) -> tuple[SimulatedBroker, World]:
 
 
 @pytest.mark.entry("STO-20")
-def test_failed_sync_before_compaction_fails_the_directory(fs: Slow) -> None:
+def test_failed_sync_before_compaction_takes_the_data_directory_offline(fs: Slow) -> None:
     """A second sync of the same files would succeed, because the kernel has dropped the pages that it could not write."""
     broker, world = settled(fs, log_cleaner_backoff_ms="1000")
     fs.fails = True
@@ -412,7 +412,7 @@ def test_sync_round_skips_or_retries_a_file_that_cannot_be_opened(world: World, 
     assert perform(world, "commit A") == "NONE p1 e1"
 
 
-def test_decision_completes_although_another_file_of_its_sync_round_is_damaged(world: World, fs: Slow) -> None:
+def test_transaction_completes_although_another_file_of_its_sync_round_is_damaged(world: World, fs: Slow) -> None:
     for command in ("topic t", "topic u", "A = init x", "B = init", "produce A t", "produce B u"):
         perform(world, command)
     broker = world.broker.broker  # type: ignore[attr-defined]
@@ -425,7 +425,7 @@ def test_decision_completes_although_another_file_of_its_sync_round_is_damaged(w
     assert not broker.barrier.group_commit.has_failed
 
 
-def test_group_commit_drops_a_deleted_log(world: World) -> None:
+def test_sync_round_skips_a_deleted_log(world: World) -> None:
     for command in ("topic t internal.segment.bytes=200", "A = init", *["produce A t size=100"] * 8):
         perform(world, command)
     broker = world.broker.broker  # type: ignore[attr-defined]

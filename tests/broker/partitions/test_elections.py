@@ -212,7 +212,7 @@ def test_transactional_ids_are_served_only_after_the_load(node: Node, world: Wor
     assert perform(world, "commit A").startswith("NONE")
 
 
-def test_coordinator_load_ends_when_the_broker_loses_the_partition(node: Node, world: World) -> None:
+def test_coordinator_load_is_cancelled_when_the_broker_loses_the_partition(node: Node, world: World) -> None:
     perform(world, "A = init x")
     node.lose(TRANSACTION_TOPIC)
     held = node.hold_loads(TRANSACTION_TOPIC)
@@ -244,7 +244,7 @@ def test_members_stay_in_their_group_while_the_coordinator_loads(node: Node, wor
 
 
 @pytest.mark.parametrize("is_loading", [True, False])
-def test_marker_is_retried_until_the_group_coordinator_serves(node: Node, world: World, is_loading: bool) -> None:
+def test_transaction_marker_is_retried_until_the_group_coordinator_has_loaded(node: Node, world: World, is_loading: bool) -> None:
     perform(world, "topic t")
     assert perform(world, "commit_offsets g t=5").startswith("NONE")
     node.lose(OFFSETS_TOPIC)
@@ -332,7 +332,7 @@ def test_reelected_coordinator_resends_markers_in_the_new_epoch(node: Node, disk
     assert perform(world, "describe x").startswith("CompleteCommit")
 
 
-def test_loaded_decision_sends_markers_after_it_is_committed(node: Node, disk: FaultyFilesystem, world: World) -> None:
+def test_markers_of_a_loaded_decision_are_sent_after_it_is_committed(node: Node, disk: FaultyFilesystem, world: World) -> None:
     """A Prepare record above the high watermark may still be lost, and the transaction would then be open again."""
     committed_without_markers(disk, world)
     log, data_log = node.server.partitions.get(TRANSACTION_TOPIC, 0).log, node.server.partitions.get("t", 0).log
@@ -349,7 +349,7 @@ def test_loaded_decision_sends_markers_after_it_is_committed(node: Node, disk: F
 
 @pytest.mark.parametrize("asks", ["init", "describe", "group"])
 @pytest.mark.parametrize("is_lost", [True, False])
-def test_uncommitted_decisions_are_not_acknowledged(node: Node, world: World, asks: str, is_lost: bool) -> None:
+def test_uncommitted_transaction_decisions_are_not_acknowledged(node: Node, world: World, asks: str, is_lost: bool) -> None:
     """Neither the client that wrote the decision nor a client that reads the state gets a response before the commit."""
     perform(world, "topic t")
     perform(world, "A = init x")
@@ -381,7 +381,7 @@ def test_uncommitted_decisions_are_not_acknowledged(node: Node, world: World, as
     client.close()
 
 
-def test_records_of_a_dropped_shard_are_not_appended(node: Node, world: World) -> None:
+def test_coordinator_that_lost_its_partition_appends_no_records(node: Node, world: World) -> None:
     """The old shard lacks records written while another broker led, so its results are refused even after a re-election."""
     perform(world, "A = init x")
     shard, runtime = node.server.transactions._shard("x")
@@ -422,7 +422,7 @@ def compacted(log: Log) -> None:
 
 
 @pytest.mark.parametrize("change", [None, rolled, compacted])
-def test_long_log_is_loaded_in_steps_and_again_when_files_change(change: Callable[[Log], None] | None) -> None:
+def test_long_coordinator_log_is_loaded_in_steps_and_again_when_files_change(change: Callable[[Log], None] | None) -> None:
     log, known, restarts = long_log(), dict[bytes | None, bytes | None](), list[int]()
 
     def start_over() -> None:
@@ -443,7 +443,7 @@ def test_long_log_is_loaded_in_steps_and_again_when_files_change(change: Callabl
     assert ended.value.value >= 1_500
 
 
-def test_log_that_goes_offline_during_the_load_fails_the_load() -> None:
+def test_coordinator_load_fails_when_its_log_goes_offline() -> None:
     log = long_log()
     steps = loading(log, {}).load_in_steps(Replaying(start_over=lambda: None))
     steps.send(None)
@@ -453,7 +453,7 @@ def test_log_that_goes_offline_during_the_load_fails_the_load() -> None:
     assert refused.value.code is Code.NOT_COORDINATOR
 
 
-def test_load_of_a_dropped_shard_stops_reading() -> None:
+def test_coordinator_load_stops_reading_when_its_partition_is_lost() -> None:
     log, known = long_log(), dict[bytes | None, bytes | None]()
     runtime = loading(log, known)
     steps = runtime.load_in_steps(Replaying(start_over=known.clear))

@@ -256,12 +256,12 @@ class Play:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(2))
-def test_random_histories_survive_the_failure_of_any_append(seed: int) -> None:
+def test_coordinator_state_equals_its_log_after_the_failure_of_any_append(seed: int) -> None:
     refuse_each(list(history(seed)))
 
 
 @pytest.mark.full
-def test_streams_group_history_survives_the_failure_of_any_append() -> None:
+def test_streams_group_state_equals_its_log_after_the_failure_of_any_append() -> None:
     refuse_each(STREAMS_HISTORY.strip().splitlines())
 
 

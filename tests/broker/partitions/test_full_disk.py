@@ -45,7 +45,7 @@ def directory_code(world: World) -> int:
 
 @pytest.mark.entry("RDC-08", "MRK-06")
 @pytest.mark.parametrize(("suffix", "how"), [(".txnindex", "abort"), (".log", "abort"), (".log", "commit")])
-def test_marker_is_retried_until_the_disk_accepts_it(
+def test_transaction_marker_is_retried_until_a_full_disk_accepts_it(
     broker: SimulatedBroker, disk: FaultyFilesystem, world: World, suffix: str, how: str
 ) -> None:
     for command in ("topic t", "A = init x", "produce A t"):
@@ -93,7 +93,7 @@ def test_duplicate_batch_is_acknowledged_on_a_full_disk(broker: SimulatedBroker,
     assert not broker.broker.disk.is_sound
 
 
-def test_duplicate_batch_counts_as_received_but_not_as_appended(broker: SimulatedBroker, world: World) -> None:
+def test_duplicate_batch_counts_as_received_but_not_as_appended_in_metrics(broker: SimulatedBroker, world: World) -> None:
     """As in ReplicaManager.appendRecordsToLeader, duplicates count toward received bytes and messages."""
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
@@ -105,7 +105,7 @@ def test_duplicate_batch_counts_as_received_but_not_as_appended(broker: Simulate
 
 
 @pytest.mark.entry("STO-21", "RDC-08")
-def test_start_on_a_full_disk_serves_stored_records(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
+def test_broker_started_on_a_full_disk_serves_stored_records(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
     for command in ("topic t", "A = init x", "produce A t", "abort A", "produce A t", "commit A", "produce A t"):
         perform(world, command)
     disk.refuse_everything()
@@ -122,7 +122,7 @@ def test_start_on_a_full_disk_serves_stored_records(broker: SimulatedBroker, dis
     assert perform(world, "read t") == "a2"
 
 
-def test_full_disk_and_recovery_are_logged_once_each(
+def test_full_disk_and_its_recovery_are_logged_once_each(
     broker: SimulatedBroker, disk: FaultyFilesystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: list[str] = []
@@ -180,7 +180,7 @@ def test_broker_tests_once_a_second_whether_a_full_disk_has_space(broker: Simula
     disk.refuse_nothing()
 
 
-def test_unremovable_files_are_reported_and_other_files_are_removed(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
+def test_files_that_cannot_be_removed_are_reported_and_others_are_removed(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
     directory = broker.broker.directory
     for name in "abc":
         disk.write_file(f"/data/{name}.deleted", b"x")

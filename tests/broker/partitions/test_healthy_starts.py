@@ -165,7 +165,7 @@ def test_compaction_gaps_without_a_recovery_point_are_not_reported_as_losses(kep
 
 
 @pytest.mark.entry("STO-12")
-def test_compaction_gaps_of_another_broker_are_adopted() -> None:
+def test_log_compacted_by_apache_kafka_is_adopted_with_its_offset_gaps() -> None:
     disk = FaultyFilesystem()
     compacted_once(disk)
     plan = plan_adoption(disk, "/data", ["t"], iter(lambda: random.Random(1).randbytes(16), None))
@@ -227,7 +227,7 @@ MADE_UP = [LARGEST_ALLOTTED_PRODUCER_ID + 1, 2**63 - 1]
 
 
 @pytest.mark.parametrize("producer_id", MADE_UP)
-def test_producer_ids_are_allocated_although_a_client_invented_a_producer_id(producer_id: int) -> None:
+def test_producer_id_invented_by_a_client_does_not_stop_id_allocation(producer_id: int) -> None:
     broker, world = started(MemoryFilesystem())
     perform(world, "topic t")
     perform(world, "A = init")

@@ -156,7 +156,7 @@ def test_replay_of_latest_records_gives_the_offsets_of_a_full_replay(log: Log) -
 
 
 @pytest.mark.parametrize("piece", [68, 200, 1 << 20])
-def test_superseded_records_are_skipped_for_any_read_size(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_superseded_coordinator_records_are_skipped_for_any_read_size(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.broker.partitions.latest_records.PIECE_BYTES", piece)
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig(segment_bytes=20_000))
     for at in range(1_000):
@@ -197,7 +197,7 @@ def single(record: LogRecord, producer_id: int = -1) -> bytearray:
     return build_batch(pairs, NOW_MS, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
 
 
-def test_tombstone_ends_pending_offsets_before_a_commit() -> None:
+def test_tombstone_removes_pending_transactional_offsets_before_a_commit() -> None:
     key = ("g", "t", 0)
     record = offset_record(key, CommittedOffset(1, -1, "", NOW_MS))
     log = log_of(single(record, producer_id=5), single(offset_tombstone(key)), single(record))
@@ -205,14 +205,14 @@ def test_tombstone_ends_pending_offsets_before_a_commit() -> None:
     assert of_groups(log, everything=False)[2] == {}  # type: ignore[index]
 
 
-def test_previous_record_is_used_when_the_newest_is_undecodable() -> None:
+def test_previous_coordinator_record_is_used_when_the_newest_is_undecodable() -> None:
     record = to_record(TxnMetadata("a", 7, 3, 1_000, TxnState.EMPTY, frozenset(), -1, NOW_MS), flexible=True)
     log = log_of(single(record), single(LogRecord(record.key, b"\0\1")))
     assert of_transactions(log, everything=False) == of_transactions(log, everything=True)
     assert list(of_transactions(log, everything=False)[0]) == ["a"]  # type: ignore[index]
 
 
-def test_previous_batch_is_used_when_the_newest_is_undecodable() -> None:
+def test_previous_coordinator_batch_is_used_when_the_newest_is_undecodable() -> None:
     record = to_record(TxnMetadata("a", 7, 3, 1_000, TxnState.EMPTY, frozenset(), -1, NOW_MS), flexible=True)
     broken = single(record)
     # The value's length field exceeds the batch.

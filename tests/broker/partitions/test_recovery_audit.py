@@ -48,19 +48,19 @@ def named(fs: MemoryFilesystem) -> set[tuple[str | None, str, int]]:
 COMMITTED = ("A = init whole", "produce A t n=2", "produce A t/1", "offsets A g t=1", "commit A")
 
 
-def test_audit_reports_no_lost_writes_after_a_kill() -> None:
+def test_recovery_audit_reports_no_lost_writes_after_a_kill() -> None:
     assert named(crashed(*COMMITTED, "B = init open", "produce B t", "C = init c", "produce C t/1", "abort C")) == set()
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_partition_with_a_lost_marker_is_reported(count: int) -> None:
+def test_recovery_audit_reports_a_partition_with_a_lost_marker(count: int) -> None:
     fs = crashed(*COMMITTED)
     cut(fs, "t-1", count)
     wanted = {("whole", "t", 1)} | ({(None, "t", 1)} if count == 1 else set())
     assert named(fs) == wanted
 
 
-def test_audit_reports_lost_transactional_offsets() -> None:
+def test_recovery_audit_reports_lost_transactional_offsets() -> None:
     fs = crashed(*COMMITTED)
     (topic,) = {p.split("/")[2] for p, raw in fs.files.items() if "__consumer_offsets" in p and p.endswith(".log") and raw}
     cut(fs, topic, 1)
@@ -76,14 +76,16 @@ def test_audit_reports_lost_transactional_offsets() -> None:
         (2, {("whole", "t", 0), ("whole", "t", 1)}),
     ],
 )
-def test_lost_decision_of_a_coordinator_is_found_in_the_partitions(records: int, wanted: set[tuple[str | None, str, int]]) -> None:
+def test_recovery_audit_finds_a_lost_decision_by_markers_in_partitions(
+    records: int, wanted: set[tuple[str | None, str, int]]
+) -> None:
     fs = crashed(*(c for c in COMMITTED if "offsets" not in c))
     (topic,) = {p.split("/")[2] for p, raw in fs.files.items() if "__transaction_state" in p and p.endswith(".log") and raw}
     cut(fs, topic, records)
     assert named(fs) == wanted
 
 
-def test_records_of_an_earlier_transaction_do_not_count_for_a_later_commit() -> None:
+def test_recovery_audit_counts_no_records_of_earlier_transactions() -> None:
     fs = crashed("A = init whole", "produce A t", "commit A", "produce A t", "commit A")
     cut(fs, "t-0", 3)
     (coordinator,) = {p.split("/")[2] for p, raw in fs.files.items() if "__transaction_state" in p and p.endswith(".log") and raw}
@@ -96,12 +98,12 @@ def test_records_of_an_earlier_transaction_do_not_count_for_a_later_commit() -> 
     broker.close()
 
 
-def test_recreated_topic_is_not_reported_as_lost() -> None:
+def test_recovery_audit_does_not_report_a_recreated_topic_as_lost() -> None:
     again = ("delete t", "wait 10", "topic t partitions=2", "N = init", "produce N t", "produce N t/1")
     assert named(crashed(*COMMITTED, *again)) == set()
 
 
-def test_start_after_a_clean_stop_skips_the_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_after_a_clean_stop_skips_the_recovery_audit(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> Callable[[], None]:
         raise AssertionError
 
@@ -113,7 +115,7 @@ def test_start_after_a_clean_stop_skips_the_audit(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("how", ["noise", "no file"])
-def test_log_damaged_after_a_clean_stop_is_offline_and_not_reported_as_lost(how: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_damaged_after_a_clean_stop_goes_offline_without_lost_writes(how: str, capsys: pytest.CaptureFixture[str]) -> None:
     fs = MemoryFilesystem()
     broker = SimulatedBroker({}, fs=fs).start()
     world = World(broker, "ottla", "")

@@ -75,7 +75,7 @@ def refusals(lines: list[Any]) -> list[str]:
     return [line["reason"] for line in lines if line["event"] == "peer_authentication_failed"]
 
 
-def test_requests_wait_until_the_peer_accepts_this_node(world: SecuredWorld) -> None:
+def test_requests_to_another_broker_wait_until_sasl_authentication_succeeds(world: SecuredWorld) -> None:
     world.ask()
     world.authenticate()
     assert world.keys() == [SASL_HANDSHAKE, SASL_AUTHENTICATE, METADATA]
@@ -87,7 +87,7 @@ def test_requests_wait_until_the_peer_accepts_this_node(world: SecuredWorld) -> 
     assert [answer.cluster_id for answer in world.answers] == ["c"]
 
 
-def test_wrong_password_is_logged_once_until_it_is_corrected(world: SecuredWorld) -> None:
+def test_wrong_inter_broker_password_is_logged_once_until_it_is_corrected(world: SecuredWorld) -> None:
     world.refuse()
     with capture_logs() as lines:
         for _ in range(5):
@@ -107,7 +107,7 @@ def test_wrong_password_is_logged_once_until_it_is_corrected(world: SecuredWorld
     assert world.is_in(PeerState.READY)
 
 
-def test_lasting_refusal_is_logged_again_with_its_count(world: SecuredWorld) -> None:
+def test_lasting_authentication_failure_between_brokers_is_logged_with_a_count(world: SecuredWorld) -> None:
     world.refuse()
     with capture_logs() as lines:
         for _ in range(10):
@@ -134,7 +134,7 @@ def test_log_names_a_peer_without_sasl(world: SecuredWorld) -> None:
     assert refusals(lines) == ["the peer supports no version of API 17 with which this node can authenticate"]
 
 
-def test_node_authenticates_again_before_its_session_ends(world: SecuredWorld) -> None:
+def test_broker_reauthenticates_to_its_peer_before_the_sasl_session_ends(world: SecuredWorld) -> None:
     world.verdict = SaslAuthenticateResponse(error_code=0, error_message=None, auth_bytes=b"", session_lifetime_ms=10_000)
     world.ask()
     world.authenticate()

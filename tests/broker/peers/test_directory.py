@@ -49,7 +49,7 @@ class BrokerPeersWorld(LoopWorld):
         brokers[broker_id] = msgspec.structs.replace(brokers[broker_id], is_fenced=is_fenced)
 
 
-def test_directory_opens_one_connection_per_purpose_to_the_inter_broker_listener() -> None:
+def test_broker_opens_one_connection_per_purpose_to_another_brokers_listener() -> None:
     world = BrokerPeersWorld()
     peer = world.peers.peer(OTHER, FETCH)
     assert peer is not None
@@ -59,7 +59,7 @@ def test_directory_opens_one_connection_per_purpose_to_the_inter_broker_listener
     assert world.peers.peer(OTHER) is world.peers.peer(OTHER, COORDINATOR)
 
 
-def test_directory_opens_no_connection_to_own_or_unknown_broker_id() -> None:
+def test_broker_opens_no_connection_to_its_own_or_an_unknown_broker_id() -> None:
     world = BrokerPeersWorld()
     assert world.peers.peer(OWN) is None
     assert world.peers.peer(3) is None
@@ -80,7 +80,7 @@ def test_fenced_broker_gets_no_requests_and_keeps_its_connection() -> None:
 
 
 @pytest.mark.parametrize("is_notified", [True, False])
-def test_broker_with_a_new_address_is_connected_there(is_notified: bool) -> None:
+def test_connection_to_a_broker_with_a_new_address_uses_the_new_address(is_notified: bool) -> None:
     world = BrokerPeersWorld()
     peer, answers = world.peers.peer(OTHER), list[Any]()
     assert peer is not None
@@ -97,7 +97,7 @@ def test_broker_with_a_new_address_is_connected_there(is_notified: bool) -> None
     assert moved.state is PeerState.IDLE
 
 
-def test_requests_to_an_earlier_incarnation_fail_at_once() -> None:
+def test_requests_to_an_earlier_incarnation_of_a_broker_fail_at_once() -> None:
     world = BrokerPeersWorld()
     peer, answers = world.peers.peer(OTHER), list[Any]()
     assert peer is not None
@@ -111,7 +111,7 @@ def test_requests_to_an_earlier_incarnation_fail_at_once() -> None:
     assert again is not peer
 
 
-def test_new_connection_replaces_a_closed_connection() -> None:
+def test_closed_connection_to_another_broker_is_replaced_by_a_new_one() -> None:
     world = BrokerPeersWorld()
     peer, other, answers = world.peers.peer(OTHER, FETCH), world.peers.peer(OTHER, COORDINATOR), list[Any]()
     assert peer is not None
@@ -133,7 +133,7 @@ def test_connections_to_unregistered_brokers_are_closed() -> None:
     assert peer.state is PeerState.CLOSED
 
 
-def test_closed_directory_opens_no_connections() -> None:
+def test_closed_peer_directory_opens_no_connections() -> None:
     world = BrokerPeersWorld()
     peers = [world.peers.peer(OTHER, purpose) for purpose in (FETCH, COORDINATOR)]
     world.peers.close()

@@ -46,7 +46,7 @@ def later(env: Any, seconds: float) -> None:
     env.scheduler.settle()
 
 
-def test_token_is_renewed_after_most_of_its_lifetime(issuer: Issuer) -> None:
+def test_oauth_token_is_renewed_after_most_of_its_lifetime(issuer: Issuer) -> None:
     env = simulated_env()
     made = NodeTokens(env, ENDPOINT)
     later(env, 79)
@@ -58,14 +58,14 @@ def test_token_is_renewed_after_most_of_its_lifetime(issuer: Issuer) -> None:
     assert (made.current().value.text, issuer.count) == ("token 2", 2)
 
 
-def test_start_without_a_token_fails(issuer: Issuer) -> None:
+def test_broker_start_fails_without_an_oauth_token_for_its_peers(issuer: Issuer) -> None:
     issuer.is_down = True
     with pytest.raises(ClientError, match="503"):
         NodeTokens(simulated_env(), ENDPOINT)
 
 
 @pytest.mark.parametrize(("lifetime_s", "used_s"), [(None, UNKNOWN_LIFETIME_S), (0.0, RETRY_S), (-5.0, RETRY_S)])
-def test_token_without_lifetime_is_not_requested_by_every_connection(
+def test_oauth_token_without_lifetime_is_reused_by_later_connections(
     issuer: Issuer, lifetime_s: float | None, used_s: float
 ) -> None:
     env, issuer.lifetime_s = simulated_env(), lifetime_s
@@ -79,7 +79,7 @@ def test_token_without_lifetime_is_not_requested_by_every_connection(
     assert (made.current().value.text, issuer.asked) == ("token 2", 2)
 
 
-def test_failed_renewal_is_logged_and_tried_again(issuer: Issuer) -> None:
+def test_failed_renewal_of_an_oauth_token_is_logged_and_retried(issuer: Issuer) -> None:
     env = simulated_env()
     made = NodeTokens(env, ENDPOINT)
     issuer.is_down = True

@@ -40,7 +40,7 @@ def begun(world: ClusterWorld, *indexes: int) -> object:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_markers_reach_both_brokers_before_the_client_is_answered(world: ClusterWorld, commit: bool) -> None:
+def test_transaction_markers_reach_both_brokers_before_end_txn_is_answered(world: ClusterWorld, commit: bool) -> None:
     producer = begun(world, 0, 1)
     assert not world.is_stable(0)
     assert not world.is_stable(1)
@@ -52,7 +52,7 @@ def test_markers_reach_both_brokers_before_the_client_is_answered(world: Cluster
     assert bool(aborted) is not commit
 
 
-def test_response_does_not_wait_for_a_silent_broker(world: ClusterWorld) -> None:
+def test_end_txn_response_does_not_wait_for_a_silent_broker(world: ClusterWorld) -> None:
     producer = begun(world, 0, 1)
     held = HeldPeer(world, ONE)
     began_ms = world.scheduler.now_ms
@@ -65,7 +65,7 @@ def test_response_does_not_wait_for_a_silent_broker(world: ClusterWorld) -> None
 
 
 @pytest.mark.parametrize("kind", [Failure.DISCONNECTED, Failure.TIMED_OUT, Failure.CLOSED])
-def test_unanswered_markers_are_sent_again(world: ClusterWorld, kind: Failure) -> None:
+def test_unanswered_transaction_markers_are_sent_again(world: ClusterWorld, kind: Failure) -> None:
     producer = begun(world, 1)
     held = HeldPeer(world, ONE)
     world.end(producer)
@@ -103,7 +103,7 @@ def test_refusal_of_markers_from_a_replaced_coordinator_is_logged_as_a_warning(w
     assert world.state() == "PrepareCommit", "markers were refused, so this coordinator does not complete the transaction"
 
 
-def test_unknown_error_code_does_not_block_the_client(world: ClusterWorld) -> None:
+def test_unknown_error_code_for_markers_does_not_block_end_txn(world: ClusterWorld) -> None:
     producer = begun(world, 0, 1)
     held = HeldPeer(world, ONE)
     world.end(producer)
@@ -111,7 +111,7 @@ def test_unknown_error_code_does_not_block_the_client(world: ClusterWorld) -> No
     assert not world.brokers[ONE].broker.transactions._completions._markers.is_sending("x")
 
 
-def test_markers_repeated_after_a_lost_response_are_harmless(world: ClusterWorld) -> None:
+def test_transaction_markers_repeated_after_a_lost_response_are_written_once(world: ClusterWorld) -> None:
     producer = begun(world, 1)
     held = HeldPeer(world, ONE)
     world.end(producer)
@@ -123,7 +123,7 @@ def test_markers_repeated_after_a_lost_response_are_harmless(world: ClusterWorld
     assert world.log(TWO, TOPIC, 1).log_end_offset == 3, "the log has the batch and two markers"
 
 
-def test_markers_follow_a_partition_whose_leader_moves(world: ClusterWorld) -> None:
+def test_transaction_markers_are_sent_to_the_new_leader_of_a_partition(world: ClusterWorld) -> None:
     producer = begun(world, 0, 1)
     held = HeldPeer(world, ONE)
     world.end(producer)
@@ -148,7 +148,7 @@ def test_markers_reach_the_new_leader_when_the_coordinator_learns_of_the_move(wo
     assert world.is_stable(1, leader=ONE)
 
 
-def test_partition_without_leader_is_not_treated_as_deleted(world: ClusterWorld) -> None:
+def test_transaction_markers_wait_until_a_leaderless_partition_has_a_leader(world: ClusterWorld) -> None:
     """Apache Kafka 4.3.1 treats such a partition as deleted: it completes the transaction and never writes the marker."""
     producer = begun(world, 1)
     world.elect(TOPIC, 1, -1)
@@ -182,7 +182,7 @@ def test_newly_elected_coordinator_completes_decided_transactions(world: Cluster
     assert log.log_end_offset == end_offset, "markers of the old coordinator are refused"
 
 
-def test_markers_for_one_broker_are_batched_while_a_request_is_in_flight(world: ClusterWorld) -> None:
+def test_transaction_markers_for_a_broker_are_batched_during_a_request(world: ClusterWorld) -> None:
     held = HeldPeer(world, ONE)
     held.is_holding = False
     producers = {}
@@ -201,7 +201,7 @@ def test_markers_for_one_broker_are_batched_while_a_request_is_in_flight(world: 
     assert all(m.state.label == "CompleteCommit" for m in transactions.shards()[0].ids.values())
 
 
-def test_number_of_queued_markers_is_bounded(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_queued_transaction_markers_is_bounded(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """Markers beyond the bound get REQUEST_TIMED_OUT, and the coordinator sends them again later."""
     monkeypatch.setattr(marker_transport, "MAX_WAITING_MARKERS", 1)
     transport = world.brokers[ONE].broker.transactions._completions._markers._transport
@@ -220,7 +220,9 @@ def test_number_of_queued_markers_is_bounded(world: ClusterWorld, monkeypatch: p
     held.let_go()
 
 
-def test_markers_are_sent_again_after_a_bug_in_the_connection(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transaction_markers_are_resent_after_an_exception_in_the_connection(
+    world: ClusterWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     producer = begun(world, 0, 1)
     held = HeldPeer(world, ONE)
     held.is_holding = False
@@ -247,7 +249,7 @@ def test_markers_are_sent_again_after_a_bug_in_the_connection(world: ClusterWorl
     assert world.is_stable(1)
 
 
-def test_other_markers_are_answered_when_a_callback_fails(world: ClusterWorld) -> None:
+def test_exception_in_a_marker_callback_does_not_affect_other_markers(world: ClusterWorld) -> None:
     transport = world.brokers[ONE].broker.transactions._completions._markers._transport
     held = HeldPeer(world, ONE)
     answers: list[int] = []

@@ -108,7 +108,7 @@ def world() -> Iterator[PeerWorld]:
     assert made.bugs == 0
 
 
-def test_newest_common_version_is_used(world: PeerWorld) -> None:
+def test_peer_connection_uses_the_newest_common_api_version(world: PeerWorld) -> None:
     world.ask()
     assert world.answers == []
     world.settle()
@@ -122,7 +122,7 @@ def test_newest_common_version_is_used(world: PeerWorld) -> None:
     assert world.peer.offered(LIST_GROUPS) is None
 
 
-def test_api_versions_is_retried_in_a_supported_version(world: PeerWorld) -> None:
+def test_peer_connection_retries_api_versions_in_a_supported_version(world: PeerWorld) -> None:
     world.ask()
     world.settle()
     assert [version for key, version, _ in world.host.accepted[0].requests if key == API_VERSIONS_KEY] == [5, 4]
@@ -131,7 +131,7 @@ def test_api_versions_is_retried_in_a_supported_version(world: PeerWorld) -> Non
     assert ottla.__version__ == SOFTWARE_VERSION
 
 
-def test_requests_share_one_connection_and_wait_for_api_versions(world: PeerWorld) -> None:
+def test_peer_requests_share_one_connection_and_wait_for_api_versions(world: PeerWorld) -> None:
     world.host.answers_greetings = False
     for _ in range(3):
         world.ask()
@@ -149,7 +149,7 @@ def test_requests_share_one_connection_and_wait_for_api_versions(world: PeerWorl
     assert [answer.controller_id for answer in world.answers] == [-3, -2, -1]
 
 
-def test_unsupported_version_fails_only_its_request(world: PeerWorld) -> None:
+def test_unsupported_api_version_of_a_peer_fails_only_its_request(world: PeerWorld) -> None:
     world.ask(ListGroupsRequest())
     world.ask(least_version=13)
     world.ask(most_version=5)
@@ -158,7 +158,7 @@ def test_unsupported_version_fails_only_its_request(world: PeerWorld) -> None:
     assert world.host.accepted[0].requests[-1][:2] == (METADATA, 5)
 
 
-def test_refused_connection_fails_requests_and_delays_the_next_attempt(world: PeerWorld) -> None:
+def test_refused_peer_connection_fails_requests_and_delays_the_next_attempt(world: PeerWorld) -> None:
     world.host.close()
     world.ask()
     world.ask()
@@ -185,7 +185,7 @@ def test_peer_without_requests_does_not_reconnect(world: PeerWorld) -> None:
     assert world.is_in(PeerState.IDLE)
 
 
-def test_lost_connection_fails_sent_requests_and_resends_queued_requests() -> None:
+def test_lost_peer_connection_fails_sent_requests_and_sends_queued_ones() -> None:
     world = PeerWorld(limits=PeerLimits(requests=RequestLimits(in_flight=1)))
     world.ask()
     world.ask()
@@ -200,7 +200,7 @@ def test_lost_connection_fails_sent_requests_and_resends_queued_requests() -> No
     assert world.answers[1].controller_id == 7
 
 
-def test_closed_idle_connection_reopens_at_once(world: PeerWorld) -> None:
+def test_closed_idle_peer_connection_is_reopened_by_the_next_request(world: PeerWorld) -> None:
     world.ask()
     world.settle()
     world.host.accepted[0].answer(MetadataResponse())
@@ -214,7 +214,7 @@ def test_closed_idle_connection_reopens_at_once(world: PeerWorld) -> None:
     assert world.failures == []
 
 
-def test_response_timeout_closes_the_connection(world: PeerWorld) -> None:
+def test_response_timeout_closes_the_peer_connection(world: PeerWorld) -> None:
     world.ask(timeout_ms=500)
     world.settle()
     world.ask(timeout_ms=5_000)
@@ -225,7 +225,7 @@ def test_response_timeout_closes_the_connection(world: PeerWorld) -> None:
     assert world.host.accepted[0].is_lost
 
 
-def test_earliest_deadline_expires_first_in_any_request_order(world: PeerWorld) -> None:
+def test_peer_request_with_the_earliest_deadline_expires_first(world: PeerWorld) -> None:
     world.host.answers_greetings = False
     world.ask(timeout_ms=5_000)
     world.ask(timeout_ms=100)
@@ -235,7 +235,7 @@ def test_earliest_deadline_expires_first_in_any_request_order(world: PeerWorld) 
     assert world.failures == [Failure.TIMED_OUT] * 2
 
 
-def test_connection_to_a_silent_host_times_out() -> None:
+def test_peer_connection_to_a_silent_host_times_out() -> None:
     world = PeerWorld(limits=PeerLimits(connect_ms=1_000))
     world.host.answers_greetings = False
     world.ask()
@@ -245,7 +245,7 @@ def test_connection_to_a_silent_host_times_out() -> None:
     assert world.host.accepted[0].is_lost
 
 
-def test_request_beyond_the_queue_limit_is_refused_at_once() -> None:
+def test_peer_request_beyond_the_queue_limit_is_refused_at_once() -> None:
     world = PeerWorld(limits=PeerLimits(requests=RequestLimits(waiting=2)))
     for _ in range(3):
         world.ask()
@@ -254,7 +254,7 @@ def test_request_beyond_the_queue_limit_is_refused_at_once() -> None:
     assert world.failures == [Failure.TOO_MANY]
 
 
-def test_requests_in_flight_are_bounded_by_bytes() -> None:
+def test_peer_requests_in_flight_are_bounded_by_bytes() -> None:
     world = PeerWorld(limits=PeerLimits(requests=RequestLimits(in_flight_bytes=1)))
     world.ask()
     world.ask()
@@ -281,7 +281,7 @@ def test_closed_peer_fails_queued_and_new_requests(world: PeerWorld) -> None:
     assert len(world.host.accepted) == 1
 
 
-def test_close_while_connecting_leaves_no_connection(world: PeerWorld) -> None:
+def test_peer_closed_while_connecting_leaves_no_connection(world: PeerWorld) -> None:
     world.ask()
     world.peer.close()
     world.settle()
@@ -294,7 +294,7 @@ def test_close_while_connecting_leaves_no_connection(world: PeerWorld) -> None:
     [{"correlation_id": 77}, {"version": 0}],
     ids=["an answer to nothing that was asked", "an answer in another version"],
 )
-def test_malformed_response_closes_the_connection(world: PeerWorld, how: dict[str, Any]) -> None:
+def test_malformed_response_closes_the_peer_connection(world: PeerWorld, how: dict[str, Any]) -> None:
     world.ask()
     world.settle()
     world.host.accepted[0].answer(MetadataResponse(), **how)
@@ -304,7 +304,7 @@ def test_malformed_response_closes_the_connection(world: PeerWorld, how: dict[st
     assert world.host.accepted[0].is_lost
 
 
-def test_oversized_response_closes_the_connection() -> None:
+def test_oversized_response_closes_the_peer_connection() -> None:
     world = PeerWorld(limits=PeerLimits(requests=RequestLimits(response_bytes=1_000)))
     world.ask()
     world.settle()
@@ -314,7 +314,7 @@ def test_oversized_response_closes_the_connection() -> None:
     assert "a frame has an invalid size of 1001 bytes" in world.answers[0].reason
 
 
-def test_refused_api_versions_increases_the_backoff(world: PeerWorld) -> None:
+def test_refused_api_versions_increases_the_reconnect_backoff_of_a_peer(world: PeerWorld) -> None:
     world.host.greeting_error = Code.INVALID_REQUEST
     attempts: list[int] = []
     for _ in range(4):
@@ -331,7 +331,7 @@ def test_refused_api_versions_increases_the_backoff(world: PeerWorld) -> None:
     assert world.failures == [Failure.DISCONNECTED] * 4
 
 
-def test_failing_callback_is_reported_and_affects_no_other_request() -> None:
+def test_failing_callback_of_a_peer_request_affects_no_other_request() -> None:
     world = PeerWorld()
 
     def fail(_: Any) -> None:
@@ -349,7 +349,7 @@ def test_failing_callback_is_reported_and_affects_no_other_request() -> None:
     assert world.failures == []
 
 
-def test_callback_may_send_requests_and_close() -> None:
+def test_callback_of_a_peer_request_may_send_requests_and_close_the_peer() -> None:
     world = PeerWorld()
 
     def again(_: Any) -> None:
@@ -364,7 +364,7 @@ def test_callback_may_send_requests_and_close() -> None:
     assert world.bugs == 0
 
 
-def test_peer_gets_responses_from_a_broker() -> None:
+def test_peer_connection_gets_responses_from_a_real_broker() -> None:
     broker = SimulatedBroker().start()
     answers: list[Any] = []
     peer = Peer(

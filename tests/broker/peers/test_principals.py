@@ -9,7 +9,7 @@ from ottla.protocol.errors import DecodeError
 from ottla.security.principal import ANONYMOUS, KafkaPrincipal
 
 
-def test_principal_is_encoded_like_in_kafka() -> None:
+def test_forwarded_principal_is_encoded_like_in_kafka() -> None:
     assert principal_bytes(ANONYMOUS) == b"\0\0" + b"\5User" + b"\12ANONYMOUS" + b"\0" + b"\0"
 
 
@@ -19,12 +19,12 @@ def test_encoded_principal_is_decoded_to_the_same_principal(principal: KafkaPrin
 
 
 @pytest.mark.parametrize("raw", [b"", b"p", b"\0\1" + principal_bytes(ANONYMOUS)[2:], principal_bytes(ANONYMOUS)[:9]])
-def test_malformed_principal_is_refused(raw: bytes) -> None:
+def test_malformed_encoded_principal_is_refused(raw: bytes) -> None:
     with pytest.raises(DecodeError):
         principal_of(raw)
 
 
-def test_token_authentication_is_sent_with_the_principal() -> None:
+def test_encoded_principal_says_whether_it_authenticated_by_token() -> None:
     raw = principal_bytes(KafkaPrincipal("User", "alice"), is_by_token=True)
     assert raw[-2:] == b"\1\0"
     assert principal_of(raw) == KafkaPrincipal("User", "alice")

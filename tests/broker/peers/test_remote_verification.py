@@ -56,7 +56,7 @@ def code_of(answer: Any) -> int:
 
 
 @pytest.mark.parametrize("version", [VERIFIED, ADDED])
-def test_only_the_first_batch_is_verified(world: ClusterWorld, version: int) -> None:
+def test_only_the_first_batch_of_a_transaction_is_verified_by_the_coordinator(world: ClusterWorld, version: int) -> None:
     producer, held = begun(world, version), HeldPeer(world, TWO)
     held.is_holding = False
     for _ in range(3):
@@ -69,7 +69,7 @@ def test_only_the_first_batch_is_verified(world: ClusterWorld, version: int) -> 
     assert world.is_stable(1)
 
 
-def test_batch_is_refused_when_its_partition_was_not_added(world: ClusterWorld) -> None:
+def test_transactional_batch_is_refused_when_its_partition_was_not_added(world: ClusterWorld) -> None:
     producer = world.init()
     assert world.produce(producer, 1, version=VERIFIED) == Code.TRANSACTION_ABORTABLE
     assert world.log(TWO, TOPIC, 1).log_end_offset == 0
@@ -77,7 +77,7 @@ def test_batch_is_refused_when_its_partition_was_not_added(world: ClusterWorld) 
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_unknown_error_code_refuses_the_batch(world: ClusterWorld, *, is_whole: bool) -> None:
+def test_unknown_error_code_of_a_verification_refuses_the_batch(world: ClusterWorld, *, is_whole: bool) -> None:
     producer, held = begun(world, ADDED), HeldPeer(world, TWO)
     client, batch = sent(world, producer, ADDED)
     world.scheduler.settle()
@@ -93,14 +93,14 @@ def test_unknown_error_code_refuses_the_batch(world: ClusterWorld, *, is_whole: 
     client.close()
 
 
-def test_producer_with_an_old_epoch_is_refused(world: ClusterWorld) -> None:
+def test_verification_refuses_a_producer_with_an_old_epoch(world: ClusterWorld) -> None:
     old = world.init()
     world.init()
     assert world.produce(old, 1) == Code.INVALID_PRODUCER_EPOCH
     assert world.log(TWO, TOPIC, 1).log_end_offset == 0
 
 
-def test_batch_during_completion_is_refused_as_concurrent(world: ClusterWorld) -> None:
+def test_transactional_batch_during_completion_gets_concurrent_transactions(world: ClusterWorld) -> None:
     producer = world.init()
     assert world.produce(producer, 1) == Code.NONE
     held = HeldPeer(world, ONE)
@@ -115,7 +115,7 @@ def test_batch_during_completion_is_refused_as_concurrent(world: ClusterWorld) -
 @pytest.mark.parametrize(
     ("version", "kind"), [(VERIFIED, Failure.DISCONNECTED), (ADDED, Failure.TIMED_OUT), (ADDED, Failure.CLOSED)]
 )
-def test_silent_coordinator_makes_the_client_retry(world: ClusterWorld, version: int, kind: Failure) -> None:
+def test_verification_by_a_silent_coordinator_gives_a_retriable_error(world: ClusterWorld, version: int, kind: Failure) -> None:
     producer, held = begun(world, version), HeldPeer(world, TWO)
     client, batch = sent(world, producer, version)
     held.is_holding = False
@@ -126,7 +126,7 @@ def test_silent_coordinator_makes_the_client_retry(world: ClusterWorld, version:
     client.close()
 
 
-def test_missing_coordinator_makes_the_client_retry(world: ClusterWorld) -> None:
+def test_verification_without_a_coordinator_gives_a_retriable_error(world: ClusterWorld) -> None:
     producer = world.init()
     world.elect(TRANSACTION_TOPIC, 0, -1)
     assert world.produce(producer, 1) == Code.NOT_ENOUGH_REPLICAS
@@ -134,7 +134,7 @@ def test_missing_coordinator_makes_the_client_retry(world: ClusterWorld) -> None
     assert world.produce(producer, 1) == Code.NONE
 
 
-def test_former_coordinator_makes_the_client_retry(world: ClusterWorld) -> None:
+def test_verification_by_a_former_coordinator_gives_a_retriable_error(world: ClusterWorld) -> None:
     producer = world.init()
     world.replicate(TRANSACTION_TOPIC, 0, ONE)
     world.elect(TRANSACTION_TOPIC, 0, TWO, ONE)
@@ -147,7 +147,7 @@ def test_former_coordinator_makes_the_client_retry(world: ClusterWorld) -> None:
 
 
 @pytest.mark.parametrize("version", [VERIFIED, ADDED])
-def test_batch_is_refused_when_its_transaction_ends_during_verification(world: ClusterWorld, version: int) -> None:
+def test_batch_whose_transaction_ends_during_verification_is_refused(world: ClusterWorld, version: int) -> None:
     """The verification was valid when it was sent, but the batch would be appended after the marker and never be committed."""
     producer, held = begun(world, version), HeldPeer(world, TWO)
     client, batch = sent(world, producer, version)
@@ -188,7 +188,7 @@ def test_verification_by_the_coordinator_is_valid_for_one_append(world: ClusterW
     assert len(held.sent) == 1
 
 
-def test_verifications_requested_during_a_request_are_sent_together(world: ClusterWorld) -> None:
+def test_verifications_waiting_for_a_response_are_sent_in_one_request(world: ClusterWorld) -> None:
     producers = [world.init(transactional_id=name) for name in "abcd"]
     held = HeldPeer(world, TWO)
     clients = []
@@ -229,7 +229,7 @@ def test_verification_request_covers_all_partitions_of_a_produce_request(world: 
     assert cast(Any, world.brokers[TWO].broker.verification)._answers == {}
 
 
-def test_verification_error_refuses_only_its_partition(world: ClusterWorld) -> None:
+def test_verification_error_of_a_partition_refuses_only_its_batch(world: ClusterWorld) -> None:
     for index in (0, 1):
         world.elect(TOPIC, index, TWO)
     producer, held = begun(world, ADDED), HeldPeer(world, TWO)
@@ -261,7 +261,7 @@ def test_batches_of_a_request_beyond_the_verification_bound_are_refused(
     assert codes == [Code.NONE] * room + [Code.NOT_ENOUGH_REPLICAS] * (2 - room)
 
 
-def test_local_coordinator_adds_all_partitions_with_one_record(world: ClusterWorld) -> None:
+def test_local_coordinator_adds_all_partitions_of_a_produce_with_one_record(world: ClusterWorld) -> None:
     world.elect(TOPIC, 1, ONE)
     producer = world.init()
     before = world.log(ONE, TRANSACTION_TOPIC, 0).log_end_offset
@@ -304,7 +304,7 @@ def commit(world: ClusterWorld, producer: Any, version: int, broker_id: int) -> 
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_offsets_of_a_remote_group_join_a_transaction(world: ClusterWorld, version: int) -> None:
+def test_offsets_of_a_remote_group_are_added_to_the_transaction(world: ClusterWorld, version: int) -> None:
     world.elect(OFFSETS_TOPIC, 0, TWO)
     producer = world.init()
     if version == 4:
@@ -318,7 +318,7 @@ def test_offsets_of_a_remote_group_join_a_transaction(world: ClusterWorld, versi
     assert groups.shard("g")[0].offset_count("g") == 1
 
 
-def test_unanswered_verification_makes_the_client_resend_offsets(world: ClusterWorld) -> None:
+def test_unanswered_verification_of_offsets_gives_a_retriable_error(world: ClusterWorld) -> None:
     world.elect(OFFSETS_TOPIC, 0, TWO)
     producer = world.init()
     world.change([world._registration(ONE, is_fenced=True)], TWO)

@@ -20,7 +20,7 @@ def sent(requests: Requests) -> int:
     return correlation_id
 
 
-def test_requests_are_sent_in_their_order_and_have_different_ids() -> None:
+def test_peer_requests_are_sent_in_order_with_different_correlation_ids() -> None:
     requests, given = Requests(RequestLimits()), [request() for _ in range(3)]
     assert all(requests.add(one) for one in given)
     ids = [sent(requests) for _ in given]
@@ -40,7 +40,7 @@ def test_correlation_ids_of_peer_requests_wrap_around() -> None:
 
 
 @pytest.mark.parametrize("wrong", [1, 7, -1])
-def test_out_of_order_response_is_refused_and_changes_nothing(wrong: int) -> None:
+def test_out_of_order_response_of_a_peer_is_refused_and_changes_nothing(wrong: int) -> None:
     requests = Requests(RequestLimits())
     requests.add(request())
     requests.add(request())
@@ -50,19 +50,19 @@ def test_out_of_order_response_is_refused_and_changes_nothing(wrong: int) -> Non
     assert len(requests) == 2
 
 
-def test_response_with_unknown_correlation_id_is_refused() -> None:
+def test_response_of_a_peer_with_unknown_correlation_id_is_refused() -> None:
     with pytest.raises(OutOfOrder, match="instead of none"):
         Requests(RequestLimits()).awaited(0)
 
 
-def test_number_of_queued_requests_is_limited() -> None:
+def test_number_of_queued_peer_requests_is_limited() -> None:
     requests = Requests(RequestLimits(waiting=2))
     assert [requests.add(request()) for _ in range(3)] == [True, True, False]
     sent(requests)
     assert requests.add(request())
 
 
-def test_number_of_requests_in_flight_is_limited() -> None:
+def test_number_of_peer_requests_in_flight_is_limited() -> None:
     requests = Requests(RequestLimits(in_flight=2))
     for _ in range(3):
         requests.add(request())
@@ -73,7 +73,7 @@ def test_number_of_requests_in_flight_is_limited() -> None:
     assert requests.next() is not None
 
 
-def test_bytes_in_flight_are_limited_except_for_a_single_request() -> None:
+def test_bytes_in_flight_to_a_peer_are_limited_except_for_a_single_request() -> None:
     requests = Requests(RequestLimits(in_flight_bytes=100))
     for size_bytes in (500, 1):
         requests.add(request(size_bytes=size_bytes))
@@ -83,7 +83,7 @@ def test_bytes_in_flight_are_limited_except_for_a_single_request() -> None:
     assert requests.next() is not None
 
 
-def test_next_deadline_is_the_earliest_of_queued_and_sent_requests() -> None:
+def test_next_deadline_of_a_peer_is_the_earliest_of_queued_and_sent_requests() -> None:
     requests = Requests(RequestLimits())
     late, early, later = request(30), request(10), request(50)
     for one in (late, early, later):

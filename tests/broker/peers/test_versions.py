@@ -26,7 +26,7 @@ def test_newest_common_api_version_is_chosen() -> None:
     assert offering((FETCH, 0, own.max_version - 2)).choose(FETCH) == own.max_version - 2
 
 
-def test_version_choice_respects_minimum_and_maximum() -> None:
+def test_choice_of_an_api_version_respects_minimum_and_maximum() -> None:
     versions = offering((FETCH, 4, 13))
     assert versions.choose(FETCH, most=12) == 12
     assert versions.choose(FETCH, least=13) == 13
@@ -35,7 +35,7 @@ def test_version_choice_respects_minimum_and_maximum() -> None:
 
 
 @pytest.mark.parametrize("offered", [(FETCH, 90, 99), (FETCH, 0, 2), (9_999, 0, 1)])
-def test_version_choice_without_a_common_version_returns_none(offered: tuple[int, int, int]) -> None:
+def test_choice_without_a_common_api_version_returns_none(offered: tuple[int, int, int]) -> None:
     versions = offering(offered)
     assert versions.choose(FETCH) is None
     assert versions.choose(9_999) is None
@@ -61,5 +61,5 @@ def test_api_versions_falls_back_to_version_0() -> None:
     assert greeting_after(ApiVersionsResponse(error_code=Code.UNSUPPORTED_VERSION)) == 0
 
 
-def test_request_type_determines_its_api_key() -> None:
+def test_type_of_a_peer_request_determines_its_api_key() -> None:
     assert (key_of(FetchRequest()), key_of(MetadataRequest())) == (1, 3)

@@ -86,7 +86,7 @@ async def turns(env: Env, peer: Peer, count: int) -> None:
 
 
 @pytest.mark.parametrize("make_env", [simulated_env, pytest.param(RealEnv, marks=pytest.mark.wire)])
-async def test_connected_peers_exchange_data_and_notice_the_close(make_env: type[Env]) -> None:
+async def test_connected_sockets_exchange_data_and_detect_the_close(make_env: type[Env]) -> None:
     env: Env = make_env()
     called: list[Peer] = []
 
@@ -130,7 +130,7 @@ async def test_cancelled_connection_attempt_calls_no_callback(make_env: type[Env
     assert not refused.is_over
 
 
-async def test_no_bytes_are_delivered_while_reading_is_paused() -> None:
+async def test_connection_delivers_no_bytes_while_reading_is_paused() -> None:
     env, called = simulated_env(), Peer()
     listening = await env.listen(HOST, 0, lambda: called)
     caller = (await dial(cast(Any, env), listening.port)).peer
@@ -157,7 +157,7 @@ def test_simulated_broker_answers_over_the_simulated_network() -> None:
     assert caller.is_lost
 
 
-async def test_invalid_port_is_reported_as_an_error() -> None:
+async def test_connection_to_an_invalid_port_is_reported_as_an_error() -> None:
     """A registration of another broker may contain an invalid port."""
     dialled = await dial(RealEnv(), 70_000)
     assert dialled.error is not None

@@ -45,7 +45,7 @@ def refused(disk: MemoryFilesystem) -> str:
     return str(refusal.value)
 
 
-def test_directory_graduated_in_place_is_refused(disk: MemoryFilesystem) -> None:
+def test_broker_refuses_a_directory_converted_in_place_for_apache_kafka(disk: MemoryFilesystem) -> None:
     assert refused(disk) == (
         f"{DATA_DIR} was handed over to Apache Kafka (ottla graduate --in-place): start Apache Kafka on it, or import its topics"
         " into"
@@ -53,7 +53,7 @@ def test_directory_graduated_in_place_is_refused(disk: MemoryFilesystem) -> None
     )
 
 
-def test_directory_used_by_apache_kafka_is_refused(disk: MemoryFilesystem) -> None:
+def test_broker_refuses_a_directory_that_apache_kafka_has_used(disk: MemoryFilesystem) -> None:
     disk.write_file(f"{DATA_DIR}/{METADATA_DIRECTORY}/{KRAFT_FILE}", b"{}")
     assert refused(disk) == (
         f"{DATA_DIR} was used by Apache Kafka: start Apache Kafka on it, or import its topics into another directory with"
@@ -61,7 +61,7 @@ def test_directory_used_by_apache_kafka_is_refused(disk: MemoryFilesystem) -> No
     )
 
 
-def test_directory_of_an_interrupted_hand_over_is_served(disk: MemoryFilesystem) -> None:
+def test_broker_serves_a_directory_whose_conversion_for_kafka_was_interrupted(disk: MemoryFilesystem) -> None:
     """The hand-over was interrupted before the metadata directory was moved away."""
     disk.rename(f"{DATA_DIR}.ottla-metadata", f"{DATA_DIR}/{METADATA_DIRECTORY}")
     broker = SimulatedBroker(fs=disk).start()

@@ -49,7 +49,7 @@ garbage."""
 
 
 @pytest.mark.smoke
-def test_start_imports_only_needed_modules(tmp_path: Path) -> None:
+def test_broker_start_imports_only_needed_modules(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SERVE, str(tmp_path / "data")]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     lines = done.stdout.splitlines()

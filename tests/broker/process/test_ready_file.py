@@ -65,7 +65,7 @@ def test_ready_file_of_a_killed_broker_is_removed(tmp_path: Path, text: str) -> 
     assert not path.exists()
 
 
-def test_broker_without_the_option_writes_no_ready_file(tmp_path: Path) -> None:
+def test_broker_without_the_ready_file_option_writes_none(tmp_path: Path) -> None:
     file = ReadyFile(None)
     file.check()
     file.write(READY)

@@ -32,7 +32,7 @@ def producer_id(client: SimulatedClient, transactional_id: str | None = None) ->
     return given
 
 
-def test_reset_removes_everything_except_the_cluster_id(world: ServingWorld) -> None:
+def test_broker_reset_removes_everything_except_the_cluster_id(world: ServingWorld) -> None:
     client = world.connect()
     make_topic(client, "t")
     produce(client, 3)
@@ -63,7 +63,7 @@ def test_work_of_the_previous_broker_does_not_continue_after_a_reset(world: Serv
     assert {path: bytes(content) for path, content in world.fs.files.items()} == before
 
 
-def test_snapshot_can_be_restored_repeatedly(world: ServingWorld) -> None:
+def test_data_snapshot_can_be_restored_repeatedly(world: ServingWorld) -> None:
     client = world.connect()
     make_topic(client, "t")
     produce(client, 3)
@@ -79,7 +79,7 @@ def test_snapshot_can_be_restored_repeatedly(world: ServingWorld) -> None:
     assert topics(world.connect()) == {"t"}
 
 
-def test_process_ends_when_no_broker_can_start(world: ServingWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_process_ends_when_no_broker_can_start_after_a_reset(world: ServingWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(LocalMetadataLog, "load", lambda _: 1 // 0)
         with pytest.raises(ZeroDivisionError):
@@ -90,7 +90,7 @@ def test_process_ends_when_no_broker_can_start(world: ServingWorld, monkeypatch:
         world.run(world.serving.reset())
 
 
-def test_reset_restores_log_levels(world: ServingWorld) -> None:
+def test_broker_reset_restores_log_levels(world: ServingWorld) -> None:
     LOG_LEVELS.begin_anew("ERROR")
     try:
         LOG_LEVELS.set("disk", "DEBUG")

@@ -22,7 +22,7 @@ def named(session: FetchSession, **offsets: int) -> tuple[list[int], list[int]]:
     return [p.partition for t in topics for p in t.partitions], [index for t in forgotten for index in t.partitions]
 
 
-def test_fetch_session_request_lists_only_changed_partitions() -> None:
+def test_follower_fetch_session_request_lists_only_changed_partitions() -> None:
     session = FetchSession()
     assert named(session, p0=0, p1=0) == ([0, 1], [])
     assert (session.session_id, session.epoch) == (0, 0)
@@ -36,7 +36,7 @@ def test_fetch_session_request_lists_only_changed_partitions() -> None:
     assert named(session, p1=0, p2=3) == ([2], [0])
 
 
-def test_fetch_without_a_session_lists_all_partitions() -> None:
+def test_follower_fetch_without_a_session_lists_all_partitions() -> None:
     session = FetchSession()
     for _ in range(2):
         assert named(session, p0=0, p1=0) == ([0, 1], [])
@@ -46,7 +46,7 @@ def test_fetch_without_a_session_lists_all_partitions() -> None:
 @pytest.mark.parametrize(
     ("code", "session_id"), [(Code.FETCH_SESSION_ID_NOT_FOUND, 0), (Code.INVALID_FETCH_SESSION_EPOCH, 7)], ids=str
 )
-def test_refused_fetch_session_is_started_again(code: Code, session_id: int) -> None:
+def test_follower_starts_a_refused_fetch_session_again(code: Code, session_id: int) -> None:
     session = FetchSession()
     named(session, p0=0)
     session.answered(FetchResponse(session_id=7))
@@ -57,7 +57,7 @@ def test_refused_fetch_session_is_started_again(code: Code, session_id: int) -> 
     assert named(session, p0=0) == ([0], [])
 
 
-def test_full_fetch_request_follows_a_lost_response() -> None:
+def test_follower_sends_a_full_fetch_request_after_a_lost_response() -> None:
     session = FetchSession()
     named(session, p0=0)
     session.answered(FetchResponse(session_id=7))

@@ -56,7 +56,7 @@ class FollowerWorld(LoopWorld):
         return [p.partition for topic in self.sent[request][0].topics for p in topic.partitions]
 
 
-def test_bug_in_a_partition_stops_fetching_only_that_partition() -> None:
+def test_exception_for_one_partition_stops_replication_of_only_that_partition() -> None:
     carried_out: list[int] = []
 
     def carry_out(partition: Partition, following: Following, action: Any) -> None:
@@ -73,7 +73,7 @@ def test_bug_in_a_partition_stops_fetching_only_that_partition() -> None:
     assert follower.named(1) == [1]
 
 
-def test_partition_whose_response_was_not_applied_is_fetched_again() -> None:
+def test_follower_fetches_a_partition_again_whose_response_was_not_applied() -> None:
     """A session's response omits unchanged fields, so a high watermark that the follower dropped would not be sent again."""
     follower = FollowerWorld(lambda *_: None, 1)
     follower.answer(0, session_id=9, high_watermark=0)
@@ -84,7 +84,7 @@ def test_partition_whose_response_was_not_applied_is_fetched_again() -> None:
     assert follower.named(2) == [0]
 
 
-def test_partition_is_fetched_again_after_a_response_without_offsets() -> None:
+def test_follower_fetches_again_after_a_response_without_offsets() -> None:
     follower = FollowerWorld(lambda partition, following, action: action, 1)
     follower.answer(0, error_code=Code.OFFSET_OUT_OF_RANGE, high_watermark=-1)
     assert follower.followings[0].state is FetchState.OUT_OF_RANGE

@@ -30,7 +30,7 @@ class Synced(MemoryFilesystem):
         self.synced.add(path)
 
 
-def test_every_written_segment_is_synced_before_the_next_fetch() -> None:
+def test_follower_syncs_every_written_segment_before_its_next_fetch() -> None:
     """The leader assumes that all records before the fetch offset are durable, so every segment must be synced."""
     fs = Synced()
     env = cast(Any, simulated_env(fs))

@@ -94,7 +94,7 @@ def test_read_model_omits_offsets_of_a_deleted_topic(viewed: ViewedWorld) -> Non
     assert [(one.topic, one.partition) for one in detail_of(viewed, "g").positions] == [("t", 0)]
 
 
-def test_end_offset_of_a_partition_without_a_local_replica_is_unknown(viewed: ViewedWorld) -> None:
+def test_read_model_has_no_end_offset_without_a_local_replica(viewed: ViewedWorld) -> None:
     viewed.do("commit_offsets g t=1 t/1=0")
     state = viewed.broker.cluster.state
     partitions = state.topics["t"].partitions
@@ -116,7 +116,7 @@ def test_end_offset_of_a_partition_without_a_local_replica_is_unknown(viewed: Vi
     viewed.broker.partitions._by_name["t", 1] = known
 
 
-def test_unknown_group_is_refused_without_creating_a_topic(viewed: ViewedWorld) -> None:
+def test_read_model_refuses_an_unknown_group_without_creating_a_topic(viewed: ViewedWorld) -> None:
     with pytest.raises(KafkaError, match="unknown group 'none'") as refused:
         detail_of(viewed, "none")
     assert refused.value.code is Code.GROUP_ID_NOT_FOUND

@@ -9,7 +9,7 @@ from ottla.broker.view.health import health
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 
 
-def test_health_state_has_its_fields_in_order() -> None:
+def test_health_state_fields_are_complete_and_ordered() -> None:
     simulated = SimulatedBroker().start()
     broker = simulated.broker
     shown = msgspec.json.decode(msgspec.json.encode(health(broker)))
