@@ -408,7 +408,7 @@ def test_every_broker_of_a_cluster_has_a_console() -> None:
             coordinated[other] = [row["group_id"] for row in shown["part"]["rows"]]
         assert sorted(coordinated[1] + coordinated[2]) == groups
         with opened(first, "group", name=coordinated[1][0]) as page:
-            assert page.next()[1]["error"] == f"broker 2 coordinates group '{coordinated[1][0]}'; its own console shows it"
+            assert page.next()[1]["error"] == f"broker 2 coordinates group '{coordinated[1][0]}'; see the console of that broker"
         cluster.kill(2)
         for page_name in ("overview", "groups", "transactions"):
             with opened(first, page_name) as page:

@@ -116,7 +116,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The request that is handled instead of the client's request; None for no change."""
     response: Any = None
     is_refused: bool = False
-    """Whether the request, or a part of it, gets an error. If the request has no response, its connection is closed."""
+    """Whether the request, or a part of it, gets an error. If it is a Produce with acks=0, its connection is closed instead."""
     complete: Callable[[Any], Any] | None = None
     """Changes the handler's response into the response that is sent."""
     on_effect: Callable[[], None] | None = None

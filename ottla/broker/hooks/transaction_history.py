@@ -1,4 +1,4 @@
-"""The port to a listener that records events of transactional ids which no log contains: requests, errors, fencings.
+"""The port to a listener that records events of transactional ids that are in no log: requests, errors, fencings.
 
 Kafka's APIs do not offer these events. The logs contain decisions that a client requested, written markers and completed
 transactions, so no events report them. Added partitions are in the logs as well, and are reported only if their client is not
@@ -74,8 +74,8 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 Ended: TypeAlias = tuple[int, Asker, str, int, int, int, bool, int, int]
 """An EndTxn: its time in ms since 1970, the client, the transactional id, producer id and epoch, the error code, whether it
-commits, and the producer id and epoch of the response. Every transaction has one, so only this tuple is stored, and the costlier
-`Happened` is built when it is read (`event_of_end`)."""
+commits, and the producer id and epoch of the response. Every transaction has an EndTxn, so only this tuple is stored;
+`event_of_end` builds the larger `Happened` from it on demand."""
 
 
 class TransactionListener(Protocol):

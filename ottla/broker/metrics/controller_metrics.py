@@ -16,7 +16,7 @@ def controller_metrics(report: ControllerReport) -> list[Metric]:
     brokers = report.state.registrations.brokers.values()
     fenced = sum(b.is_fenced for b in brokers)
     stopping = sum(b.is_in_controlled_shutdown and not b.is_fenced for b in brokers)
-    # The only broker of a cluster is not registered.
+    # A broker that is its own controller has no registration, but is active.
     active = 1 if report.state.is_alone else len(brokers) - fenced - stopping
     partitions = [p for topic in report.state.topics.values() for p in topic.partitions]
     offline = sum(not p.has_leader for p in partitions) + report.damaged_partitions
@@ -56,7 +56,7 @@ def _broker_metrics(report: ControllerReport) -> list[Metric]:
     """Kafka's TimedOutBrokerHeartbeatCount is omitted: it counts heartbeats that wait too long in a queue, which this controller
     lacks."""
     states = {b.broker_id: _state_of(b) for b in report.state.registrations.brokers.values()}
-    # A cluster of one broker has no registrations.
+    # A broker that is its own controller has no registration, but is active.
     states = states or dict.fromkeys(report.silence_ms, ACTIVE)
     name = "kafka_controller_kafkacontroller"
     state = GaugeMetricFamily(

@@ -11,7 +11,7 @@ from ottla.broker.limits.quota_managers import QuotaManagers
 from ottla.coordinator.quota.precedence import Sharing
 from ottla.coordinator.quota.sampled import Sampled
 
-THROTTLE_TIME = "Mean throttle time of throttled requests in the last minute, in ms; NaN without one"
+THROTTLE_TIME = "Mean throttle time of throttled requests in the last minute, in ms; NaN if no request was throttled"
 
 
 class ThrottledSensor(Protocol):

@@ -31,7 +31,7 @@ class Replicated(Protocol):
 
 
 class LogPosition(NamedTuple):
-    """The position in a coordinator's log up to which a response depends on it, and the leader epoch of the position."""
+    """The end of the records of a coordinator's log that a response depends on, and the leader epoch at that time."""
 
     leader_epoch: int
     end_offset: int
@@ -132,8 +132,8 @@ class Barrier:
     def _when_certain(self, then: OnDurable) -> None:
         """Call ``then`` with True after all data written so far is durable; with False if the disk has failed.
 
-        A round of syncs with a damaged file reports False, although all other files are synced, so ``then`` waits for another
-        round. If the waiting coordinator's own file is damaged, its partition is offline by then.
+        If one file is damaged, a round of syncs reports False for all files, so ``then`` waits for another round. If that file
+        belongs to the waiting coordinator, its partition is offline already.
         """
         commit = self.group_commit
         if commit is None:

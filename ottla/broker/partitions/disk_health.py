@@ -23,9 +23,9 @@ PROBE_MAX_BYTES = 1 << 20
 MAX_UNWRITTEN_LOGGED = 20
 """Maximum number of files that are logged one by one if the stopping broker cannot write them."""
 QUIET_MS = 60_000
-"""Time in ms without a failed write, after which a successful probe ends even failures that were not for lack of space."""
+"""After this time in ms without a failed write, a successful test write ends the failures, whatever their cause was."""
 _FOR_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
-"""Errors whose end a probe detects, because a probe needs space and a descriptor. A probe cannot test another file's size limit."""
+"""Errors for lack of space or descriptors: a successful test write shows that these errors have ended."""
 
 log = structlog.get_logger("disk")
 
@@ -33,8 +33,7 @@ log = structlog.get_logger("disk")
 class DiskHealth:
     """The state of one log directory. Logs the first failed write and the end of the failures.
 
-    The failures end when all affected partitions have written again, or when a probe, a file of the largest failed size, is
-    written.
+    The failures end when all affected partitions have written again, or after a test write of the largest failed size.
     """
 
     def __init__(self, env: Env, directory: str) -> None:
@@ -114,7 +113,7 @@ class DiskHealth:
         self.close()
 
     def close(self) -> None:
-        """Stop probing, because writes succeed again or the broker stops."""
+        """Stop the test writes, because writes succeed again or the broker stops."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

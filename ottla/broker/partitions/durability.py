@@ -71,7 +71,7 @@ class GroupCommit:
         # The files to sync, with their order (`_RANK`), and the directories in which new files were created.
         self._dirty: dict[str, int] = {}
         self._new_directories: set[str] = set()
-        # The newest segment file of each log whose directory entry is synced, or will be in the next round.
+        # By log, the newest segment file whose directory entry is synced, or will be synced in the next round.
         self._newest: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
         self._waiting: list[OnDurable] = []
         self._round: _Round | None = None

@@ -1,7 +1,7 @@
 """The kernel: the parts that nearly every other part of a broker or of a controller uses.
 
 `make_kernel` builds them from the bottom up. Any other part is built by its constructor or a ``make_*`` function from the kernel
-and the part's own arguments. Afterwards nothing sets its attributes from outside.
+and the part's own arguments. Afterwards only the part itself sets its attributes.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Reads a coordinator's log and skips most records that a later record of the same key replaces, so that a start decodes fewer.
+"""Reads a coordinator's log, and skips most records that a later record of the same key replaces, to shorten the broker's start.
 
-A coordinator's log has many records of one key. A start needs only the newest, which has the key's whole state, as compaction
-assumes. So a record is held back until a record of the same key replaces it, and may be returned after later records of other keys.
+A coordinator's log has many records of one key. Only the newest is needed: it has the key's whole state, as compaction assumes. So
+a record is held back until a record of the same key replaces it, and may be returned after later records of other keys.
 
 Coordinators usually write one record in each batch, uncompressed and with CreateTime. In such a batch a few bytes give the key's
-position, so the batch need not be decoded. All other batches (several records, compressed, of a transaction, a marker) and
-tombstones, which also end pending offsets of transactions, are not held back: they are returned after all held batches. So a replay
+position, so the batch need not be decoded. All other batches (several records, compressed, transactional, markers) and tombstones,
+which also end pending offsets of transactions, are not held back: before such a batch all held batches are returned. So a replay
 of the returned batches gives the same state as a replay of all batches, as long as every record can be decoded.
 """
 
@@ -31,13 +31,13 @@ _HEAD_BYTES = _HEAD.size
 _unpack_head = _HEAD.unpack_from
 _KEY_START = 66
 PIECE_BYTES = 256 << 10
-"""Number of bytes of a file that are read at a time. If each batch has only one record, searching them takes about 3 ms."""
+"""Number of bytes of a file that are read at a time. Searching that many bytes of one-record batches takes about 3 ms."""
 _NULL = 1
 """The length -1 as a zigzag varint: the length of a tombstone's value."""
 
 
 def latest_batches(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHeader, Buffer]]:
-    """The batches that a replay needs. ``kinds`` are the key versions of records that replace earlier records of the same key.
+    """The batches that must be replayed. ``kinds`` are the key versions of records that replace earlier records of the same key.
 
     Raises `Damaged` if any batch, even a skipped one, cannot be read, has a wrong CRC, or has an offset below the batch before it.
     """

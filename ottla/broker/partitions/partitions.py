@@ -132,7 +132,7 @@ class Partition:
             self._wake()
 
     def was_lost_since(self, leaderships_lost: int) -> bool:
-        """Whether this broker does not lead, or has lost the leadership since `Barrier.leaderships_lost` had this value."""
+        """Whether this broker does not lead, or lost the leadership after `Barrier.leaderships_lost` was ``leaderships_lost``."""
         return self._leader is None or self._lost > leaderships_lost
 
     def advance(self) -> None:
@@ -254,7 +254,7 @@ class Partition:
             self._on_written(self.log)
 
     def copied(self, high_watermark: int, log_start_offset: int, *, has_grown: bool) -> None:
-        """Apply the leader's response to a fetch: its high watermark and log start offset, and whether this log has grown."""
+        """Apply the high watermark and log start offset of the leader's fetch response, after its batches were appended."""
         if has_grown:
             self._written()
         self.commit(high_watermark)
@@ -335,7 +335,7 @@ class Partitions:
         return partition
 
     def disk_refused(self, partition_log: Log, error: OSError) -> None:
-        """Record that background work could not write to a log. The log may be the metadata log, which is not in `Partitions`."""
+        """Record a failed write of a background task to a log. The log may be the metadata log, which is not in `Partitions`."""
         disk_refused(self._disk, partition_log, error)
         partition = self.known(partition_log.topic, partition_log.partition)
         if partition is not None:
@@ -412,7 +412,7 @@ class Partitions:
 def leader_epoch_end(partition: Partition, epoch: int) -> EpochEnd:
     """The largest leader epoch at or below ``epoch``, and its end offset; (-1, -1) if the log has none.
 
-    Followers and clients find with it the offset at which their records diverge from this log (Partition.lastOffsetForLeaderEpoch).
+    Followers and clients use it to find the offset at which their logs diverge (Partition.lastOffsetForLeaderEpoch).
     """
     log = partition.log
     return EpochEnd(*log.epochs.end_offset_for(epoch, log.log_end_offset, log.leader_epoch))

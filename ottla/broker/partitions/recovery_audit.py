@@ -1,7 +1,8 @@
 """Finds, in the data that recovery reads, transactions that lost records or markers in a crash.
 
-Recovery reads the coordinators' logs and, of each partition, the batches after the last producer snapshot below the recovery point.
-So this audit hardly prolongs a start. Only `operations.directory_audit` finds losses in older batches.
+Recovery reads the coordinators' logs and, of each partition, the batches after the last producer snapshot below the recovery
+point. The audit reads nothing else, so it hardly prolongs a start. Only `operations.directory_audit` finds losses in older
+batches.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def find_torn_transactions(
         where = (partition_log.topic, partition_log.partition)
         history = read.get(where)
         if history is None:
-            # The starting broker has created this partition: it lost all its data, or never had any.
+            # The starting broker has created this partition's log, because it was lost or never existed.
             history = TransactionHistory(partition_log.producers, 0, is_contiguous=True)
         if partition_log.topic != TRANSACTION_TOPIC and not partition_log.is_offline:
             views[where] = PartitionView(history, born_ms.get(partition_log.topic))

@@ -48,10 +48,10 @@ def nothing() -> None:
 class Replaying(msgspec.Struct, frozen=True, kw_only=True):
     """Options of replaying a coordinator's log.
 
-    If a key's version is in ``replaced``, only the newest record of the key is replayed. If that record cannot be decoded, an
-    earlier record counts: ``start_over`` resets the state, and then every record is replayed. This also happens if files of the log
-    are replaced while it is read in steps. Without ``start_over`` every record is replayed. ``on_marker`` is called with the
-    producer id of each marker and whether the marker commits.
+    Of keys with a version in ``replaced`` only the newest record is replayed. If that record cannot be decoded, ``start_over``
+    resets the state, and then every record is replayed. This also happens if files of the log are replaced while it is read in
+    steps. Without ``start_over`` every record is replayed. ``on_marker`` is called with the producer id of each marker and whether
+    the marker commits.
     """
 
     on_marker: Callable[[int, bool], None] | None = None
@@ -137,7 +137,7 @@ class Runtime:
                 transactional=True,
             )
         response = self._carry_out(batch, result, producer_id)
-        # Offsets that are committed in a transaction wait for its marker, so the transaction must be open now.
+        # The transaction's marker will commit or drop these offsets, so the transaction must be open now.
         is_open = producer_id < 0 or producer_id in self.partition.log.producers.open_txns
         assert batch is None or is_open, f"{producer_id} has no open transaction"
         return response

@@ -2,7 +2,7 @@
 
 - `controller_main`: runs the controller of a cluster in this process until SIGTERM or SIGINT.
 - `main`: runs one broker in this process until SIGTERM or SIGINT.
-- `ready_file`: the file that holds the ready line while a broker answers requests (``--ready-file``).
+- `ready_file`: the file (``--ready-file``) that exists while a broker answers requests, with its addresses.
 - `running`: common code of all server processes: sets up the process, runs the event loop, and reports errors of the start.
 - `serving`: the current broker of a process, and its replacement by a new broker, so that tests get an empty broker without
   starting a process.

@@ -174,9 +174,8 @@ def run(
     """Serve until SIGTERM or SIGINT. Returns the exit code: 0 after a clean stop, 1 if the broker could not start.
 
     ``warnings`` maps settings without effect to the setting that was probably meant. ``first_topics`` and
-    ``first_users`` are created at the start. ``started_lines`` are printed after the ready line, for programs that wait for Kafka's
-    log lines (`ottla.container.image`).
-    ``node``: see `run_process`.
+    ``first_users`` are created at the start. ``started_lines`` are printed once the broker is ready, for programs that wait for
+    Kafka's log lines (`ottla.container.image`). ``node``: see `run_process`.
     """
     return run_process(
         lambda: _serve(config, features, ReadyFile(ready_file), first_topics, parts, started_lines, first_users),

@@ -1,4 +1,4 @@
-"""The file that holds the ready line while a broker answers requests (``--ready-file``)."""
+"""The file (``--ready-file``) that exists while a broker answers requests, with its addresses."""
 
 from __future__ import annotations
 

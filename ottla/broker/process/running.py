@@ -55,7 +55,7 @@ def run_process(
     ``serve --brokers``: it is added to log lines, and the reason of a failed start is written to stdout for the parent process.
     ``begin`` is called after logging is configured.
     """
-    # Imported objects live as long as the process. `gc.freeze` exempts them from collection, which `ottla.__main__` has disabled.
+    # Imported objects live as long as the process. `gc.freeze` exempts them from garbage collection, which is enabled only now.
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()

@@ -89,7 +89,8 @@ class SharedServer:
         self.kernel.config.parts.append(self.connections.of_listeners)
 
     def identify(self, cluster_id: str | None = None) -> DirectoryIdentity:
-        """Read the identity of the locked directory. A new directory gets an identity, with ``cluster_id`` unless it is None."""
+        """Read cluster id, node id and directory id of the locked directory. A new directory gets new ids, or the given
+        ``cluster_id``."""
         env, settings, path = self.kernel.env, self.kernel.config.settings, self.kernel.directory.path
         is_synced = settings.ottla_durability == POWER
         return identify(env.fs, path, settings.node_id, env.random_uuid, cluster_id, is_synced=is_synced)[0]

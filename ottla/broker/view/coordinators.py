@@ -23,7 +23,7 @@ class Ports(Protocol):
 
 
 class Listed(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """A list of groups or transactional ids. ``missing`` has a line for each part of the cluster whose rows are not included."""
+    """A list of groups or transactional ids. ``missing`` has a line for each broker whose groups or ids are not in the list."""
 
     rows: list[T]
     missing: list[str]
@@ -74,4 +74,4 @@ def shard_of(ports: Ports, topic: str, shards: Iterable[S], key: str, what: str)
         )
     if leader < 0:
         raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE, f"{what} has no coordinator at present: {topic}-{index} has no leader")
-    raise KafkaError(Code.NOT_COORDINATOR, f"broker {leader} coordinates {what}; its own console shows it")
+    raise KafkaError(Code.NOT_COORDINATOR, f"broker {leader} coordinates {what}; see the console of that broker")
