@@ -63,7 +63,7 @@ def decode(data: bytes, form: str = AUTO, registered: RegisteredValues | None = 
         return FORMS[form](data)
     except ImportError:
         return _hex(data, "CBOR needs cbor2; install it with pip install 'ottla[console]'")
-    except Exception as error:  # each library has exceptions of its own, and a hostile value must not end the page
+    except Exception as error:  # each decoder raises exceptions of its own, and a hostile value must not end the page
         return _hex(data, f"not {form}: {error}")
 
 
@@ -122,7 +122,7 @@ def _recognised(data: bytes) -> Decoded:
 def _tried(form: Callable[[bytes], Decoded], data: bytes) -> Decoded | None:
     try:
         return form(data)
-    except Exception:  # each library has exceptions of its own
+    except Exception:  # each decoder raises exceptions of its own
         return None
 
 
@@ -150,7 +150,7 @@ def _msgpack(data: bytes) -> Decoded:
 
 
 def _cbor(data: bytes) -> Decoded:
-    # Imported here, because cbor2 is optional.
+    # cbor2 is imported here, because it is optional.
     from cbor2 import CBORDecoder
 
     stream = BytesIO(data)

@@ -191,7 +191,7 @@ class OpenDownload:
     """The server-sent events of one download."""
 
     def __init__(self, page: OpenPage) -> None:
-        # Imported here, because most pages download nothing.
+        # `download` is imported here, because most pages download nothing.
         from ottla.console.download import download
 
         self._page = page

@@ -25,7 +25,7 @@ IDS_SHOWN = 1_000
 
 class SnapshotParameters(msgspec.Struct, forbid_unknown_fields=True):
     path: str
-    """The absolute path of the copy on the broker's machine."""
+    """The absolute path of the snapshot on the broker's machine."""
 
     def __post_init__(self) -> None:
         if not self.path.startswith("/") or "\0" in self.path:

@@ -107,7 +107,7 @@ class EventHistory:
         if len(unsorted) >= UNSORTED_EVENTS:
             self._sort()
 
-    # An alias of `keep`, because another call would cost time in each transaction.
+    # `ended` is an alias of `keep`, because a call in between would cost time in each transaction.
     ended = keep
 
     def taken(self, event: Happened) -> None:
@@ -227,5 +227,5 @@ def _shown_asker(asker: Asker) -> dict[str, Any]:
 
 
 if TYPE_CHECKING:
-    # Let mypy check the class against the protocol.
+    # mypy checks here that `EventHistory` implements `TransactionListener`.
     _PORT: type[TransactionListener] = EventHistory

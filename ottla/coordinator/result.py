@@ -42,8 +42,7 @@ class Result(msgspec.Struct, Generic[T]):
 
     1. Append ``records`` to the log.
     2. Replay ``records``.
-    3. Carry out ``effects`` in order, but send the responses of parked requests last, so that a client sees every other change
-       made.
+    3. Carry out ``effects`` in order, but send the responses of parked requests last, so that all other changes are made before.
     """
 
     response: T

@@ -55,7 +55,7 @@ class Watch:
                             self.note(name, metadata)
 
     def note(self, name: str, metadata: TxnMetadata) -> None:
-        """Compare the next state of a transactional id with the state before."""
+        """Compare the next state of a transactional id with its previous state."""
         before = self._last.get(name)
         if before is not None:
             self._compare(before, metadata)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 CLIENTS = {"confluent": ("confluent_kafka", "confluent-kafka"), "kafka-python": ("kafka", "kafka-python")}
-"""Module and package of each client library. The first installed one is used."""
+"""Module and package of each client library. The first installed library is used."""
 CLOSE_TIMEOUT_S = 10.0
 
 # An asynchronous fixture belongs to the plugin that runs the test. pytest-asyncio wants its own decorator; anyio does not.

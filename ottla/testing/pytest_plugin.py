@@ -54,7 +54,7 @@ _OPTIONS: dict[str, tuple[type, ...]] = {
     "consumer": (Mapping,),
 }
 _OF_ANY_BROKER = ("topic", "client", "producer", "consumer")
-"""Options that do not select a broker, so that tests with them also run against an existing one."""
+"""Options that do not select a broker, so that tests with them also run against an existing broker."""
 _OF_TOPICS = ("partitions", "replication_factor", "configs")
 _CLOCKS = (MACHINE, MANUAL)
 
@@ -390,7 +390,7 @@ def ottla_topic(request: pytest.FixtureRequest) -> Iterator[str]:
     handle.create_topic(name, **options)
     yield name
     if isinstance(handle, External):
-        # An existing broker outlives the test.
+        # Delete the topic, because an existing broker outlives the test.
         with suppress(Exception):
             handle.delete_topic(name)
 

@@ -18,7 +18,7 @@ MAX_LINES = 12
 """Maximum number of lines of the timeline. With pytest's lines for a test of usual length, a report has at most 40 lines."""
 MAX_LINE_CHARACTERS = 160
 MAX_FILE_EVENTS = 1_000
-"""Maximum number of newest events of each transactional id in the file."""
+"""Maximum number of newest events of each transactional id in the file about a failed test."""
 MAX_IDS_READ = 200
 _IN_LINES = frozenset({"event", "level", "timestamp"})
 _IN_TIMELINE = "producer_fenced "

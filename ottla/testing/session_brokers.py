@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-# Imported early to record the directory in which pytest was started, before a test changes the directory.
+# `python_path` is imported early to record the directory in which pytest was started, before a test changes it.
 import ottla.testing.python_path  # noqa: F401
 
 if TYPE_CHECKING:
@@ -100,7 +100,6 @@ class SessionBrokers:
         return broker
 
     def _shared(self, wanted: BrokerRequest, shared: Collection[object]) -> BrokerRequest | None:
-        """Return the request of a broker in ``shared`` that has the options of ``wanted``."""
         equal = {id(broker): request for request, broker in self.running.items() if replace(request, number=0) == wanted}
         return next((equal[id(broker)] for broker in shared if id(broker) in equal), None)
 
@@ -122,7 +121,7 @@ class SessionBrokers:
     def hold(self, wanted: BrokerRequest, *, is_fresh: bool, shared: Collection[object] = ()) -> Iterator[Broker]:
         """Yield a broker that is not closed during the block, for a higher-scoped fixture."""
         broker = self.get(wanted, is_fresh=is_fresh, shared=shared)
-        # The broker is the last in the dictionary, because `get` has moved it there.
+        # `get` has moved the broker to the end of the dictionary.
         request = next(reversed(self.running))
         self.held[request] += 1
         try:

@@ -208,7 +208,8 @@ class Connecting(msgspec.Struct, frozen=True):
         has_tls, has_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
         for name in given:
             if (name.startswith("ssl.") and not has_tls) or (name.startswith("sasl.") and not has_sasl):
-                # Java's client ignores options that the protocol does not use, but the user probably expects TLS or SASL.
+                # Unlike Java's client, refuse options of TLS or SASL that the protocol does not use: the user probably expects TLS
+                # or SASL.
                 raise ClientError(
                     f"{prefix}{name} is given, but {prefix}{PROTOCOL} is {protocol}, which does not use it: give"
                     f" {' or '.join(_protocols_for(name, protocol))}"

@@ -32,7 +32,7 @@ def too_large() -> FaultError:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text consists of at most `MAX_DIGITS` ASCII digits. `int` does not accept all other Unicode digits."""
+    """Whether a text consists of at most `MAX_DIGITS` ASCII digits. `int` rejects some other digits of Unicode."""
     return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
 
 

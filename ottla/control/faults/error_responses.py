@@ -289,7 +289,6 @@ def _key(topic: Any) -> tuple[Any, ...]:
 
 
 def _refused(answer: type[msgspec.Struct], index: int, code: int) -> Any:
-    """Return the response for one partition, with the error code and default values."""
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(answer):
         if field.name in INDEX_FIELDS:

@@ -171,5 +171,5 @@ class Faults:
 
 
 if TYPE_CHECKING:
-    # Let mypy check the class against the protocol.
+    # mypy checks here that `Faults` implements `Interception`.
     _PORT: type[Interception] = Faults

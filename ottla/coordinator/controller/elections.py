@@ -259,7 +259,7 @@ def _where(state: ClusterState, of: Callable[[PartitionRegistration], bool]) -> 
     for topic in state.topics.values():
         last, answer = None, False
         for index, partition in enumerate(topic.partitions):
-            # Adjacent equal partitions share one object: call ``of`` once for them.
+            # Adjacent equal partitions share one object: call the function ``of`` once for them.
             if partition is not last:
                 last, answer = partition, of(partition)
             if answer:

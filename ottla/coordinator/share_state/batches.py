@@ -62,7 +62,7 @@ def most_combined(before: int, after: int) -> int:
 
 def _swept(batches: list[StateBatch]) -> list[StateBatch]:
     swept: list[StateBatch] = []
-    # A heap of the batches that cover ``offset``: delivery count and state, both negative, and last offset. The winner is on top.
+    # A heap of the batches that cover ``offset``: delivery count and state, both negated, and last offset. The batch on top wins.
     covering: list[tuple[int, int, int]] = []
     offset = 0
     for batch, following in zip_longest(batches, islice(batches, 1, None)):

@@ -79,7 +79,7 @@ class InFlightBatch:
 
     @property
     def common_status(self) -> RecordStatus | None:
-        """The status of all records if it is the same, else None."""
+        """The status that all records have, or None if statuses differ."""
         return self._statuses[0] if len(self._statuses) == 1 else None
 
     def assign(self, first_offset: int, last_offset: int, status: RecordStatus) -> None:

@@ -41,7 +41,7 @@ class ShareChange(msgspec.Struct, frozen=True):
 
     write: StateWrite | None
     batches: list[InFlightBatch]
-    """The batches after the change."""
+    """The in-flight batches after the change."""
     revision: int
     """The revision of the share partition that the change is based on."""
     dead_letters: Sequence[DeadLetters] = ()

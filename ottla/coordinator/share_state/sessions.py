@@ -41,7 +41,7 @@ class ShareSession:
         self.key = key
         self.connection_id = connection_id
         self.epoch = next_epoch(INITIAL_EPOCH)
-        # False: the next response need not include the partition. The session's first response includes every partition anyway.
+        # False, because the session's first response includes every partition anyway.
         self.partitions = dict.fromkeys(partitions, False)
         self.resolved: set[SessionPartition] = set()
 

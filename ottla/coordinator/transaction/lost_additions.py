@@ -42,7 +42,8 @@ def open_identity(metadata: TxnMetadata) -> ProducerIdAndEpoch | None:
 
 
 def is_lost(metadata: TxnMetadata, where: TopicPartition, identity: ProducerIdAndEpoch, open_epoch: OpenEpoch) -> bool:
-    """Whether the open transaction with ``identity`` in partition ``where`` is this id's, but the id's metadata lack the partition.
+    """Whether the open transaction with ``identity`` in partition ``where`` belongs to this transactional id, whose metadata lack
+    the partition.
 
     The result is False while markers of a decided transaction are missing: the next transaction begins only after all of them are
     on the disk, unless a power cut lost more than ``ottla.durability=power`` allows.
@@ -60,7 +61,7 @@ def _has_pending_marker(prepared: TxnMetadata, where: TopicPartition, open_epoch
 def find_lost_additions(
     ids: Iterable[TxnMetadata], open_transactions: Mapping[TopicPartition, Mapping[int, int]]
 ) -> list[LostAddition]:
-    """Return the partitions to add again. ``open_transactions`` maps each partition to its producer ids and their epochs."""
+    """Return the partitions to add again. ``open_transactions`` maps partitions to producer ids and epochs of open transactions."""
 
     def open_epoch(where: TopicPartition, producer_id: int) -> int | None:
         return open_transactions.get(where, {}).get(producer_id)

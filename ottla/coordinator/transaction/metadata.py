@@ -74,7 +74,7 @@ def key_record(transactional_id: str) -> bytes:
 def to_record(metadata: TxnMetadata, *, flexible: bool) -> LogRecord:
     """Encode the record of a transactional id. ``flexible`` selects value version 1, used from transaction.version 1 on.
 
-    The result is a `TxnRecord` unless the record loses fields, as version 0 does.
+    The result is a `TxnRecord` unless the record omits fields, as version 0 does.
     """
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(metadata.partitions):

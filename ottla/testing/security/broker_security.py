@@ -68,7 +68,7 @@ class BrokerSecurity:
         self._authority: Any = None
         self._client_certificates: dict[str, Path] = {}
         if self.has_tls:
-            # Imported here, because only certificates need the package cryptography.
+            # `authority` is imported here, because only certificates need the package cryptography.
             from ottla.testing.security.authority import Authority
 
             self._authority = Authority("ottla tests")

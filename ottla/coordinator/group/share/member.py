@@ -17,7 +17,7 @@ class ShareGroupMember(msgspec.Struct, frozen=True):
     """
 
     instance_id: ClassVar[None] = None
-    """There are no static members (KIP-932)."""
+    """Share groups have no static members (KIP-932)."""
 
     member_id: str
     rack_id: str | None = None
