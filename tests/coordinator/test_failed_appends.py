@@ -190,7 +190,7 @@ class RandomGroupsWorld(GroupShardWorld):
 
 
 @pytest.mark.parametrize("seed", seeds(6, in_check=2))
-def test_group_coordinator_commands_survive_failed_appends(seed: int) -> None:
+def test_failed_appends_of_group_coordinator_commands_change_nothing(seed: int) -> None:
     world = RandomGroupsWorld(seed)
     for _ in range(STEPS):
         world.step()
@@ -201,7 +201,7 @@ def test_group_coordinator_commands_survive_failed_appends(seed: int) -> None:
 @pytest.mark.smoke
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("seed", seeds(3, in_check=1))
-def test_transaction_coordinator_commands_survive_failed_appends(seed: int, version: int) -> None:
+def test_failed_appends_of_transaction_coordinator_commands_change_nothing(seed: int, version: int) -> None:
     rng, world = random.Random(seed), TransactionWorld(version=version)
     shard, new_id = world.shard, world.new_producer_id
     known: dict[str, ProducerIdAndEpoch] = {}
@@ -248,7 +248,7 @@ def test_fenced_producer_stays_fenced_after_a_failed_append() -> None:
         world.init(first)
 
 
-def test_metadata_commands_survive_failed_appends() -> None:
+def test_failed_appends_of_metadata_commands_change_nothing() -> None:
     rng, world = random.Random(1), ControllerWorld()
     state = world.state
     for at in range(300):

@@ -16,7 +16,7 @@ from tests.coordinator.group_world import GROUP
 from tests.coordinator.transaction_world import ID, TransactionWorld
 
 
-def test_check_reports_a_producer_epoch_that_decreases() -> None:
+def test_invariant_check_reports_a_decreasing_producer_epoch() -> None:
     world = TransactionWorld()
     world.init()
     now = world.init()
@@ -26,7 +26,7 @@ def test_check_reports_a_producer_epoch_that_decreases() -> None:
     world.shard._result(None, TxnMetadata(ID, now.producer_id + 1, 0, 60_000, TxnState.EMPTY))
 
 
-def test_inconsistent_indexes_of_transactional_ids_are_detected() -> None:
+def test_invariant_check_reports_inconsistent_indexes_of_transactional_ids() -> None:
     world = TransactionWorld()
     world.add(world.init())
     check_transactions(world.shard)
@@ -39,7 +39,7 @@ def test_inconsistent_indexes_of_transactional_ids_are_detected() -> None:
         check_transactions(world.shard)
 
 
-def test_pending_offsets_without_an_open_transaction_are_detected() -> None:
+def test_invariant_check_reports_pending_offsets_without_an_open_transaction() -> None:
     world = ClassicGroupWorld()
     world.shard.offsets.put((GROUP, *T0), CommittedOffset(1, -1, "", 0), 7)
     check_groups(world.shard, {7: 0})
@@ -60,7 +60,7 @@ BREAKS: dict[str, Callable[[ClassicGroup], object]] = {
 
 
 @pytest.mark.parametrize("says", BREAKS)
-def test_broken_group_invariants_are_reported(says: str) -> None:
+def test_invariant_check_reports_broken_group_invariants(says: str) -> None:
     world = ClassicGroupWorld()
     stable(world)
     check_groups(world.shard, ())

@@ -71,14 +71,16 @@ searching = settings(phases=[Phase.explicit, Phase.reuse, Phase.generate], suppr
 @pytest.mark.heavy
 @settings(searching, max_examples=40)
 @histories
-def test_audit_reports_only_torn_transactions(set_up: str, commands: list[Step], data: st.DataObject) -> None:
+def test_audit_reports_only_incompletely_written_transactions(set_up: str, commands: list[Step], data: st.DataObject) -> None:
     check(set_up, commands, data)
 
 
 @pytest.mark.nightly
 @settings(searching, max_examples=400)
 @histories
-def test_audit_reports_only_torn_transactions_in_many_histories(set_up: str, commands: list[Step], data: st.DataObject) -> None:
+def test_audit_reports_only_incompletely_written_transactions_in_many_histories(
+    set_up: str, commands: list[Step], data: st.DataObject
+) -> None:
     check(set_up, commands, data)
 
 

@@ -272,7 +272,7 @@ ELSEWHERE = {
         "examples/spark-shop/tests/test_chaos.py::test_kills_of_driver_executor_and_broker_lose_and_duplicate_nothing"
     ),
     ("examples/spark-shop/README.md", "pip install pytest pyyaml"): (
-        "tests/spark/test_spark_shop.py::test_tests_of_spark_shop_pass"
+        "tests/spark/test_spark_shop.py::test_tests_of_the_spark_shop_example_pass"
     ),
     ("examples/README.md", "cd examples/go && go test ./..."): "tests/wire/test_examples.py::test_go_example_passes",
     ("docs/client-faults.md", "from ottla import recipes"): (

@@ -255,7 +255,7 @@ def test_slow_periodic_broker_task_never_runs_concurrently_with_itself(broker: S
 
 @pytest.mark.smoke
 @pytest.mark.entry("CRD-24")
-def test_transactions_past_their_timeout_are_counted(broker: SimulatedBroker, world: World) -> None:
+def test_metric_counts_transactions_past_their_timeout(broker: SimulatedBroker, world: World) -> None:
     from ottla.broker.metrics.exposition import collect
 
     def late() -> float:

@@ -84,7 +84,7 @@ def test_overridden_settle_is_called_while_simulated_time_advances() -> None:
     assert env.settled == 2
 
 
-def test_turn_of_the_simulated_event_loop_runs_no_calls_scheduled_during_it() -> None:
+def test_iteration_of_the_simulated_event_loop_runs_no_calls_scheduled_during_it() -> None:
     scheduler, called = Scheduler(0), list[int]()
 
     def again() -> None:

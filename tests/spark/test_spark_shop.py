@@ -44,7 +44,7 @@ def run_tests(directory: Path, *arguments: str) -> str:
 @pytest.mark.java
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", FILES)
-def test_tests_of_spark_shop_pass(name: str, tmp_path: Path) -> None:
+def test_tests_of_the_spark_shop_example_pass(name: str, tmp_path: Path) -> None:
     output = run_tests(tmp_path, "-m", "not chaos", f"tests/{name}")
     assert re.search(r"\d+ passed", output)
     assert "skipped" not in output

@@ -25,7 +25,7 @@ def test_ci_workflow_runs_every_row_of_the_version_table() -> None:
     }
 
 
-def test_pinned_row_of_the_version_table_is_installed() -> None:
+def test_pinned_spark_version_of_the_version_table_is_installed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     pinned = VERSIONS[PINNED]
     assert {pinned.pyspark, pinned.pandas} <= set(project["project"]["optional-dependencies"]["pipeline"])

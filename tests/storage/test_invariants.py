@@ -60,7 +60,7 @@ def test_repeated_transaction_marker_violates_no_log_invariant() -> None:
     assert log.log_end_offset == 4
 
 
-def test_check_reports_a_shrunk_log_end_or_a_log_start_above_the_high_watermark() -> None:
+def test_invariant_check_reports_a_decreased_log_end_or_log_start_above_high_watermark() -> None:
     log = opened()
     with pytest.raises(AssertionError, match="no new start"):
         log.delete_records(3)

@@ -37,7 +37,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RawClient]:
 
 
 @pytest.mark.parametrize("kind", ["broker", "topic"])
-def test_config_tables_equal_those_of_kafka(client: RawClient, kind: str, request: pytest.FixtureRequest) -> None:
+def test_described_broker_and_topic_configs_equal_those_of_kafka(
+    client: RawClient, kind: str, request: pytest.FixtureRequest
+) -> None:
     if kind == "topic":
         create(client, "described")
     asked = describe(B, "1") if kind == "broker" else describe(T, "described")

@@ -160,7 +160,7 @@ def read(bootstrap: str, topic: str, partitions: int, count: int) -> list[bytes]
     return values
 
 
-def test_ottla_and_kafka_replicate_from_each_other(neighbours: Neighbours) -> None:
+def test_ottla_and_kafka_brokers_replicate_from_each_other(neighbours: Neighbours) -> None:
     neighbours.create("both", 4)
     leaders = {p.leader for p in neighbours.partitions("both").values()}
     assert leaders == {KAFKA, OTTLA}
@@ -291,7 +291,7 @@ def write_all(producer: Producer, topic: str, text: str, *, commit: bool) -> lis
 
 
 @pytest.mark.parametrize("broker", [OTTLA, KAFKA], ids=["coordinated by ottla", "coordinated by Apache Kafka"])
-def test_transaction_spans_ottla_and_kafka(neighbours: Neighbours, broker: int) -> None:
+def test_transaction_spans_partitions_of_ottla_and_kafka_brokers(neighbours: Neighbours, broker: int) -> None:
     topic = f"spanned-{broker}"
     neighbours.create(topic, 4)
     assert {p.leader for p in neighbours.partitions(topic).values()} == {KAFKA, OTTLA}

@@ -106,7 +106,7 @@ def requests_hit(faults: Faults, count: int, request: Any = None) -> list[bool]:
     return [faults.intercept(asked(request or end())) is not None for _ in range(count)]
 
 
-def test_fault_hits_from_the_nth_match_for_the_given_times() -> None:
+def test_fault_with_nth_and_times_hits_that_many_requests_from_the_nth_match_on() -> None:
     faults = Faults()
     added = faults.add(Fault(api="EndTxn", nth=3, times=2, cut="before"))
     assert requests_hit(faults, 6) == [False, False, True, True, False, False]

@@ -24,6 +24,6 @@ def test_records_without_a_key_are_distributed_round_robin() -> None:
     assert partitions_for([], 3) == []
 
 
-def test_key_partitions_equal_those_of_kafka() -> None:
+def test_partitions_of_record_keys_equal_those_of_kafka() -> None:
     keys = [b"key-%d" % n for n in range(1_000)]
     assert partitions_for(keys, 7) == [(reference(k) & 0x7FFFFFFF) % 7 for k in keys]

@@ -115,7 +115,7 @@ def test_open_transaction_of_a_killed_stream_blocks_other_streams_until_its_time
     second.write()
 
 
-def test_unclaimed_open_transaction_blocks_a_new_stream(cluster: BrokerConnections) -> None:
+def test_open_transaction_of_an_unknown_stream_blocks_a_new_stream(cluster: BrokerConnections) -> None:
     plain = Stream(cluster, "e", "q1")
     plain.sink.start()
     plain.leave_open()
