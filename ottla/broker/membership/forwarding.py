@@ -108,7 +108,7 @@ class Forwarding:
         if code == Code.INVALID_REQUEST:
             raise RequestRefused("the controller cannot read the forwarded request")
         self._errors.failed("envelope_refused", reason, key=api.key, api=api.name)
-        # The client does not know the envelope, so other errors of the envelope become UNKNOWN_SERVER_ERROR
+        # The client does not know the envelope, so an envelope error that is not in ``known`` becomes UNKNOWN_SERVER_ERROR
         # (ForwardingManagerImpl).
         known = (Code.UNSUPPORTED_VERSION, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER)
         return api.failed(request, context.version, Code(code) if code in known else Code.UNKNOWN_SERVER_ERROR)

@@ -193,7 +193,7 @@ class JoinedMetadata:
             peer.reconnect(reason)
 
     def state_changed(self) -> None:
-        """End `_until` when the awaited state is reached, or can no longer be reached."""
+        """End the wait of `_until` when its state is reached, or can no longer be reached."""
         is_over = self.membership.is_of_another_cluster
         if self._awaited is not None and (is_over or self.lifecycle.state >= self._awaited[0]):
             self._give_up()
@@ -242,8 +242,7 @@ class JoinedMetadata:
         self.replicas.begin_housekeeping(repeat)
 
     async def serve(self) -> None:
-        """Ask the controller to unfence this broker, which now listens, and wait for that, at most
-        ``initial.broker.registration.timeout.ms``."""
+        """Ask the controller to unfence this broker, and wait at most ``initial.broker.registration.timeout.ms``."""
         self.membership.become_ready()
         self.producer_ids.ask_ahead()
         if not await self._until(BrokerState.RUNNING, self._timeout_ms):

@@ -24,7 +24,7 @@ from ottla.protocol.messages.broker_registration import BrokerRegistrationReques
 from ottla.protocol.remedies import name_of
 
 FETCH_TIMEOUT_MS = 2_000
-"""A fetch's connection is replaced this many ms after the fetch's maximum wait (controller.quorum.fetch.timeout.ms)."""
+"""If a fetch has no response this many ms after its maximum wait, the broker reconnects (controller.quorum.fetch.timeout.ms)."""
 FETCH_RETRY_MS = 100
 SNAPSHOT_TIMEOUT_MS = 10_000
 """Timeout of the request for one piece of a snapshot, in ms."""
@@ -127,7 +127,7 @@ class Membership:
                 self._beat_timer = self._env.call_later(max(0, ceil(lifecycle.due_ms - now_ms)), self._beat)
             return
         is_registration = isinstance(request, BrokerRegistrationRequest)
-        # Limit the request by the session timeout, because a later response finds the session ended.
+        # The request times out with the session, because a response after the end of the session is useless.
         self._heartbeats.send(
             request,
             lambda answer: self._answered(answer, is_registration=is_registration),
@@ -143,7 +143,7 @@ class Membership:
             lifecycle.failed(now_ms, chance)
             self._failed(answer.reason, is_logged=answer.kind is Failure.REFUSED)
             if lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN and lifecycle.is_left_alone(now_ms):
-                # No controller can move the leaderships, so there is nothing to wait for.
+                # No controller is reachable to move the leaderships, so do not wait.
                 lifecycle.begin_shutdown()
         elif is_registration:
             if self._refuses_cluster(answer.error_code):

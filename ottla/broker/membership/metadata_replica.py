@@ -67,7 +67,7 @@ class MetadataReplica:
             raw = bytes(records[pos : pos + header.size_bytes])
             if header.base_offset != end_offset:
                 if self._unread_end and self._copy is not None:
-                    # The copy belongs to another log. If both logs have used the same epochs, the controller finds no divergence.
+                    # The copy is of another log. The controller cannot detect this if both logs have the same leader epochs.
                     self._begin_anew(
                         f"the controller's log has a batch at offset {header.base_offset}, and this broker's copy ends at"
                         f" {end_offset}"
@@ -165,9 +165,8 @@ class MetadataReplica:
     def truncate(self, end_offset: int, epoch: int = MAX_EPOCH) -> None:
         """Drop the batches at and above ``end_offset``, and all batches of leader epochs above ``epoch``.
 
-        A copy that was found at the start, and not applied yet, is set aside instead, because it may be the only one if the
-        controller has lost a part of its log. The log is then read from its beginning. Raises `MetadataLost` if a committed batch
-        would be dropped.
+        If the copy found at the start is not applied yet, it is set aside instead, because it may have records that the controller
+        has lost. The log is then fetched from its beginning. Raises `MetadataLost` if a committed batch would be dropped.
         """
         if self._unread_end and self._copy is not None:
             self._begin_anew(
@@ -195,7 +194,7 @@ class MetadataReplica:
             self._copy.truncate(self.end_offset)
 
     def _begin_anew(self, reason: str) -> None:
-        """Set aside the copy, which was not applied yet, and read the log from its beginning."""
+        """Set aside the copy, which was not applied yet, and fetch the log from its beginning."""
         assert self._copy is not None
         self._copy.set_aside(reason)
         self._waiting.clear()

@@ -50,10 +50,7 @@ def _compacted(compression: str, segment_bytes: int) -> dict[str, str]:
 
 
 def _share_state_configs(settings: Settings) -> dict[str, str]:
-    """The topic is not compacted, because update records have only changes.
-
-    Update records are deleted once a snapshot replaces them.
-    """
+    """``__share_group_state`` is not compacted, because an update record has only changes; a later snapshot record replaces it."""
     return {
         "cleanup.policy": "delete",
         "compression.type": "producer",

@@ -112,9 +112,9 @@ class LocalPartitions:
         """The coordinators by internal topic, as passed to `begin`."""
         self.has_lost = False
         """Whether recovery has truncated a log. This may happen even in a directory with a clean shutdown file."""
-        # The transactions that recovery has read in each partition, in which torn transactions are searched.
+        # The transactions that recovery has read in each partition, to find those that lost records or markers.
         self._read: dict[TopicPartition, TransactionHistory] = {}
-        # The partitions to which the metadata will be applied in later steps, by topic id and number, in order.
+        # Topic id and number of the partitions to which the metadata will be applied in later steps, in this order.
         self._unsettled: dict[tuple[bytes, int], None] = {}
         self._is_settling = False
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
@@ -142,9 +142,9 @@ class LocalPartitions:
             for index, registration in enumerate(topic.partitions):
                 if self._is_replica(topic, registration):
                     where = (topic.name, index)
-                    # While a member of a cluster was down, its topic may have been deleted and recreated. Then the checkpoints
+                    # While a member of a cluster was down, a topic may have been deleted and recreated. Then the checkpoints
                     # describe the directory that was set aside, not the new topic. A broker without a cluster creates topics
-                    # itself: there a directory of another topic means damage, so the partition goes offline.
+                    # itself, so such a directory means damage, and the partition goes offline.
                     was_made_anew = where in set_aside and not self._state.is_alone
                     exists = where in on_disk or (not was_made_anew and self._directory.was_written(*where))
                     self._assign(self._open(topic, index, config, exists=exists), registration, moves)
@@ -209,7 +209,8 @@ class LocalPartitions:
     def _first(self, wanted: Sequence[tuple[Topic, int]]) -> Sequence[tuple[Topic, int]]:
         """Return the partitions to which the caller applies the change now. Further partitions are queued for later steps.
 
-        Until its step, a queued partition stays as it was before the change, but a request opens a new partition earlier.
+        A queued partition stays as it was before the change until its step. Only a new partition is opened earlier, if a request
+        needs it.
         """
         count, left = 0, WORK_AT_ONCE
         while count < len(wanted) and left > 0:

@@ -18,7 +18,7 @@ class ProducerIdBlocks(Protocol):
     """Allocates blocks of producer ids. Implemented for a controller in this broker and in another process."""
 
     def allocate_producer_ids(self, then: Callable[[range | KafkaError], None]) -> None:
-        """Call ``then`` with the producer ids of a new block, or with the error, possibly before returning."""
+        """Call ``then`` with the producer ids of a new block, or with an error, possibly before this method returns."""
         ...
 
 

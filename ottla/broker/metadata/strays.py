@@ -9,7 +9,7 @@ from ottla.storage.log_dir import LogDirectory
 
 
 class Strays:
-    """Measures the size of stray directories in steps: first of all existing directories, later of each new directory."""
+    """Measures the size of stray directories in steps: of existing directories when the broker starts, of new directories later."""
 
     __slots__ = ("_directory", "_state", "_stepping")
 
