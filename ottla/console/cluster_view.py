@@ -26,7 +26,8 @@ class ClusterView(Protocol):
     def health(self) -> Health: ...
 
     def reported_strays(self) -> list[Stray]:
-        """Return the stray directories that brokers of other processes report. `health` has those of this process's broker."""
+        """Return the stray directories that brokers of other processes report. `health` has the stray directories of this process's
+        broker."""
         ...
 
     def brokers(self) -> list[ViewedBroker]: ...

@@ -14,7 +14,8 @@ _TEXTS = {errno.ENOSPC: "No space left on device", errno.EIO: "Input/output erro
 class PowerCut(BaseException):
     """A crash during a disk operation. ``kept`` is the share of an append that still reaches the disk.
 
-    It is a BaseException, so that no ``except Exception`` of the broker catches it. `Disk` raises it again for later operations.
+    The class is a BaseException, so that no ``except Exception`` of the broker catches it. `Disk` raises it again for later
+    operations.
     """
 
     def __init__(self, kept: float = 0.0) -> None:

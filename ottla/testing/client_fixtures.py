@@ -127,6 +127,6 @@ async def ottla_aio_consumer(
 
 @pytest.fixture
 def _ottla_aio_config(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The settings of aiokafka. They are made outside of the event loop, because a broker may have to start."""
+    """The settings of aiokafka, created outside of the event loop, because a broker may have to start."""
     config: dict[str, Any] = _handle(request).client_config("aiokafka")
     return config

@@ -336,7 +336,7 @@ class Broker:
     def present_certificate(self, certificate: str) -> Self:
         """Restart the broker with another certificate: ``expired``, ``other-host``, ``untrusted``, or ``valid``.
 
-        The `Broker` object's own requests then fail, too. Raises ValueError for a broker without TLS.
+        Unless it is ``valid``, the `Broker` object's own requests then fail, too. Raises ValueError for a broker without TLS.
         """
         self._security.write_certificate(certificate)
         return self.restart()

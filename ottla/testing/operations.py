@@ -162,8 +162,7 @@ def expect(
     """Wait until a topic has these committed records and no others. Raises AssertionError with the difference.
 
     Expected bytes are compared with a record's bytes, text with its UTF-8, and all else with its JSON. With ``deserializer``,
-    expected values are compared with its results. A `Record` is also compared by those of key, headers, partition and timestamp
-    that it sets.
+    expected values are compared with its results. If a `Record` sets key, headers, partition or timestamp, these are compared, too.
 
     Fails at once if an unexpected record is there, and after ``timeout_s`` if a record is missing. Several records of a topic with
     several partitions have no common order: give ``in_any_order=True`` or a ``partition``.

@@ -38,7 +38,7 @@ def without_effect(brokers: BrokerConnections, kind: ConfigKind, name: str, keys
         return []
     if kind != ConfigKind.BROKER:
         return listed
-    # Like Apache Kafka, ottla accepts broker configs that it does not know. They have no effect either.
+    # Like Apache Kafka, ottla accepts broker configs that it does not know. They have no effect.
     unknown = (key for key in keys if not key.startswith(LISTENER_PREFIX) and known.get(key, UNKNOWN_TYPE) == UNKNOWN_TYPE)
     return sorted({*listed, *unknown})
 

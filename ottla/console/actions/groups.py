@@ -27,8 +27,8 @@ class ConfirmedOffset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class ResetGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Set the offsets of a group without members, in ``topics``, or wherever it has committed offsets.
 
-    ``offsets`` are the new offsets that the preview has shown. `run` sets these offsets, because the place ``to``, such as a time,
-    may have another offset meanwhile. Without ``offsets``, `run` looks up the place.
+    ``offsets`` are the new offsets that the preview has shown. `run` sets these offsets, because the position ``to``, such as a
+    time, may have another offset meanwhile. Without ``offsets``, `run` looks up the position.
     """
 
     group: Name

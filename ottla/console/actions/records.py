@@ -101,10 +101,10 @@ class Produce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Delete the records before a place, in one partition or in all.
+    """Delete the records before a position, in one partition or in all.
 
     ``offsets`` are the new log start offsets by partition that the preview has shown. `run` deletes up to these offsets, because
-    the place ``before``, such as a time, may have another offset meanwhile. Without ``offsets``, `run` looks up the place.
+    the position ``before``, such as a time, may have another offset meanwhile. Without ``offsets``, `run` looks up the position.
     """
 
     topic: Name
@@ -135,7 +135,7 @@ class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def _planned(self, brokers: BrokerConnections) -> list[tuple[int, int, int, int]]:
         """Return partition, log start offset, new log start offset and end of each partition in which records will be deleted.
 
-        A place after the log end becomes the log end. Raises `ClientError` if there is nothing to delete.
+        A position after the log end becomes the log end. Raises `ClientError` if there is nothing to delete.
         """
         indexes = brokers.partitions(self.topic) if self.partition is None else [self.partition]
         rows = planned_deletions(brokers, self.topic, indexes, self.before)

@@ -95,7 +95,7 @@ def _change(state: ClusterState, topic: Topic, asked: PartitionAsked) -> electio
 
 def _check(state: ClusterState, broker_id: int, before: PartitionRegistration, asked: PartitionAsked) -> None:
     """Raise the error of a change that the leader may not make. If the leader knows a higher epoch, a newer controller exists:
-    after NOT_CONTROLLER the leader looks for it."""
+    NOT_CONTROLLER makes the leader look for it."""
     isr = [broker for broker, _ in asked.isr]
     recovery = asked.leader_recovery_state
     if asked.leader_epoch > before.leader_epoch or asked.partition_epoch > before.partition_epoch:

@@ -1,7 +1,7 @@
 """A leader's view of the in-sync set, and the changes that it requests from the controller (KIP-497).
 
-While a change is pending, the maximal in-sync set counts (PartitionState.maximalIsr of Kafka): a joining replica already holds back
-the high watermark, and a leaving replica still does.
+While a change is pending, the maximal in-sync set applies (PartitionState.maximalIsr of Kafka): a joining replica already holds
+back the high watermark, and a leaving replica still does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ NEXT_STATES = {
 }
 
 GIVEN_UP = frozenset({Code.OPERATION_NOT_ATTEMPTED, Code.INELIGIBLE_REPLICA})
-"""Errors of AlterPartition after which the committed set counts again, because the controller cannot have made the change."""
+"""Errors of AlterPartition after which the committed in-sync set applies again, because the controller cannot have made the change.
+"""
 VIEW_IS_OLD = frozenset(
     {
         Code.UNKNOWN_TOPIC_OR_PARTITION,
@@ -41,7 +42,8 @@ VIEW_IS_OLD = frozenset(
         Code.NEW_LEADER_ELECTED,
     }
 )
-"""Errors of AlterPartition after which it is not retried. The maximal set still counts: the controller may have made the change."""
+"""Errors of AlterPartition after which it is not retried. The maximal in-sync set still applies: the controller may have made the
+change."""
 
 
 class IllegalIsrTransition(Exception):

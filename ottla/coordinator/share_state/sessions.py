@@ -31,8 +31,8 @@ class SessionPartition(NamedTuple):
 class ShareSession:
     """One session. ``partitions``, in reading order, map to whether the next response must include the partition.
 
-    ``resolved`` are partitions whose topic has existed (CachedSharePartition.topic). If the topic is deleted, their error is not
-    that of an unknown topic id.
+    ``resolved`` are partitions whose topic has existed (CachedSharePartition.topic). After a deletion their error is
+    UNKNOWN_TOPIC_OR_PARTITION, not UNKNOWN_TOPIC_ID.
     """
 
     __slots__ = ("connection_id", "epoch", "key", "partitions", "resolved")

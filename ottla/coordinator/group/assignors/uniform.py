@@ -32,7 +32,7 @@ def assign_uniformly(members: Mapping[str, AssignorMember], partition_counts: Ma
 def _assign_to_equals(members: Mapping[str, AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Assignment]:
     """Let each member keep its partitions up to its share.
 
-    Members below their share get the partitions without an owner, and then those that exceed another member's share.
+    Members below their share get the partitions without an owner, then partitions that exceed other members' shares.
     """
     member_ids = sorted(members)
     topic_ids = in_topic_order(members[member_ids[0]].subscribed)

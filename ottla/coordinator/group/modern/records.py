@@ -1,7 +1,7 @@
 """Records that consumer, streams and share groups have in common (GroupCoordinatorRecordHelpers of Kafka).
 
-Kafka has separate schemas for each protocol, but those of keys and of the target's epoch differ only in the record type, and those
-of target assignments are equal for consumer and share groups. So the schemas of consumer groups are used for all.
+Kafka has separate schemas for each protocol. Schemas of keys and of the target's epoch differ only in the record type; schemas of
+target assignments are equal for consumer and share groups. So ottla uses the schemas of consumer groups for all.
 """
 
 from __future__ import annotations
