@@ -140,7 +140,7 @@ OWN = (
         name="ottla.control.token",
         type="PASSWORD",
         default=None,
-        documentation="Token that clients of the control API send. Without a value the broker generates one for its ready line.",
+        documentation="Token that clients of the control API send. Without a value the broker generates and prints a token.",
     ),
     Definition(
         name="ottla.durability",
@@ -231,7 +231,7 @@ OWN = (
         default=None,
         documentation=(
             "Token that clients of the schema registry send as their password. Without a value a broker whose clients need"
-            " credentials generates one for its ready line, and other brokers have a registry without a token."
+            " credentials generates and prints a token; other brokers have a registry without a token."
         ),
     ),
 )

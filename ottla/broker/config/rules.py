@@ -13,8 +13,8 @@ _REPLICAS = re.compile(r"[0-9]+:[0-9]+")
 def broken(rule: str, name: str, value: object) -> str | None:
     """The reason for which a rule refuses a value, in the words of Kafka's validators; None if the value is allowed.
 
-    Rules: ``low..high`` a range; ``{a|b}`` one of these, ``ci{a|b}`` in any case; ``[a|b]`` a list of these, ``[]`` a list of
-    anything; ``!`` not empty.
+    Rules: ``low..high`` a range; ``{a|b}`` a or b, ``ci{a|b}`` the same in upper or lower case; ``[a|b]`` a list of a and b,
+    ``[]`` any list; ``!`` not empty.
     """
     named = _NAMED.get(rule)
     if named is not None:

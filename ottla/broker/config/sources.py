@@ -36,8 +36,8 @@ IMAGE_ONLY = {
 """Variables of Kafka's container images that are not settings. ``ottla serve`` handles the variables that create topics."""
 
 FOREIGN_PREFIXES = ("KAFKA_CONFLUENT_", "KAFKA_REST_", "KAFKA_SCHEMA_REGISTRY_", "KAFKA_ZOOKEEPER_")
-"""Prefixes of variables for other programs of these images, or for older Kafka versions. They are not reported as misspelt
-settings."""
+"""Prefixes of variables for other programs of Kafka's container images, or for older Kafka versions. They are not reported as
+misspelt settings."""
 
 MAX_FILE_BYTES = 1 << 20
 _LINE_END = re.compile(r"\r\n|\r|\n")

@@ -23,7 +23,7 @@ def validate(name: str, text: str) -> Value:
 
 
 def validate_all(overrides: Mapping[str, str], config: BrokerConfig) -> None:
-    """Check the complete new configs of a topic, also in combination (LogConfig.validate). Raises `ConfigError`."""
+    """Check the complete new configs of a topic, each and in combination (LogConfig.validate). Raises `ConfigError`."""
     values = {name: validate(name, text) for name, text in overrides.items()}
     if values.get("remote.storage.enable"):
         raise ConfigError(

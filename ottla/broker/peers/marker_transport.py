@@ -142,7 +142,7 @@ class LeaderTransport:
                 for topic in result.topics:
                     for partition in topic.partitions:
                         by_partition[topic.name, partition.partition_index] = partition.error_code
-        # ExitStack calls all callbacks, even if one raises an exception. It begins with the last, so `_send` is registered first.
+        # ExitStack calls all callbacks, even if one raises an exception. `_send` is registered first, so that it is called last.
         with ExitStack() as callbacks:
             callbacks.callback(self._send, broker_id)
             for part in reversed(parts):

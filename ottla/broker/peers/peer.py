@@ -126,8 +126,8 @@ class Peer:
     ) -> None:
         """Send a request of `protocol.messages`; ``then`` is called with the response or a `PeerFailure`.
 
-        The version is the newest that both sides support, from ``least_version`` to ``most_version``. The timeout includes the time
-        to connect.
+        The version is the newest that this node and the peer support, from ``least_version`` to ``most_version``. The timeout
+        includes the time to connect.
         """
         timeout_ms = self._limits.request_ms if timeout_ms is None else timeout_ms
         request = Request(
@@ -210,7 +210,7 @@ class Peer:
         self._lose(f"no connection within {self._limits.connect_ms:.0f} ms")
 
     def opened(self, channel: Channel) -> None:
-        """Implements `channel.ChannelOwner`."""
+        """Send ApiVersions as the first request of the connection."""
         self._attempt = None
         self._become(PeerState.GREETING)
         self._greet(newest_own(API_VERSIONS_KEY))
@@ -222,7 +222,7 @@ class Peer:
         self._channel.write(request_frame(API_VERSIONS_KEY, in_version, 0, self._client_id, greeting))
 
     def received(self, channel: Channel, frame: memoryview) -> None:
-        """Implements `channel.ChannelOwner`."""
+        """Process a response to ApiVersions, to SASL, or to another request."""
         try:
             if self.state is PeerState.GREETING:
                 self._greeted(channel, frame)
@@ -301,11 +301,11 @@ class Peer:
             self._send_waiting()
 
     def lost(self, channel: Channel, reason: str) -> None:
-        """Implements `channel.ChannelOwner`."""
+        """Handle the loss of the connection (`ChannelOwner.lost`)."""
         self._lose_by(channel.error, reason)
 
     def _lose_by(self, error: Exception | None, reason: str) -> None:
-        """Handle a lost connection. A TLS error that a certificate or a setting causes counts as a refusal."""
+        """Handle a lost connection. A TLS error that a certificate or a setting causes is `Failure.REFUSED`."""
         refusal = None
         if error is not None and self._security is not None:
             refusal = self._security.refusal(error, (self.host, self.port))

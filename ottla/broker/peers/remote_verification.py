@@ -57,7 +57,7 @@ class _Question(NamedTuple):
 
 
 class _Guard(msgspec.Struct, frozen=True, eq=False):
-    """State that must not change from a question to the append: the log, its leader epoch, and the producer's VerificationGuard."""
+    """State that must be the same at the question and at the append: the log, its leader epoch, and the producer's VerificationGuard."""
 
     log: Log
     leader_epoch: int
@@ -72,7 +72,7 @@ class _Asked(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Answer(msgspec.Struct, frozen=True, eq=False):
-    """A coordinator's unused answer. ``guard`` is None if this broker did not have the partition at the time of the question."""
+    """A coordinator's answer that no append has used yet. ``guard`` is None if this broker lacked the partition then."""
 
     guard: _Guard | None
     good_until_ms: float
@@ -209,7 +209,7 @@ class CoordinatorVerification:
         )
 
     def _keep(self, question: _Question, guard: _Guard | None, refusal: KafkaError | None) -> None:
-        """Store an answer for the caller's next `join`. Before that the caller repeats its checks: the state may have changed."""
+        """Store an answer for the caller's next `join`. The caller first repeats its checks, because the state may have changed."""
         if len(self._answers) >= ANSWERS_KEPT:
             del self._answers[next(iter(self._answers))]
         self._answers[question] = _Answer(guard, self._clock.monotonic_ms() + GOOD_FOR_MS, refusal)
@@ -238,7 +238,7 @@ class CoordinatorVerification:
         self._local.join(transactional_id, identity, partition, answered, implicit_add=implicit_add, has_waited=has_waited)
 
     def _send(self, broker_id: int) -> None:
-        """Send the waiting questions for a broker, unless a request to it is in flight. One request has each transaction once."""
+        """Send the waiting questions for a broker, unless a request to it is in flight."""
         waiting = self._waiting.get(broker_id)
         if not waiting or broker_id in self._under_way:
             return
@@ -297,7 +297,7 @@ class CoordinatorVerification:
 
 
 def _taken(waiting: list[_Asked]) -> tuple[list[_Asked], list[_Asked]]:
-    """Return the questions for the next request, and the rest. A request has each transaction once, to verify or add partitions."""
+    """Return the questions for the next request, which names each transaction once (to verify or to add partitions), and the rest."""
     purposes: dict[str, tuple[ProducerIdAndEpoch, bool]] = {}
     sent: list[_Asked] = []
     left: list[_Asked] = []

@@ -48,7 +48,7 @@ class Versions:
                 self._common[offered.api_key] = (low, high)
 
     def choose(self, key: int, least: int = 0, most: int | None = None) -> int | None:
-        """The newest version of an API that both sides support, from ``least`` to ``most``; None without a common version."""
+        """The newest version of an API, from ``least`` to ``most``, that this node and the peer support; None if there is none."""
         low, high = self._common.get(key, (0, -1))
         if most is not None:
             high = min(high, most)
