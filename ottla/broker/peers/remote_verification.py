@@ -57,7 +57,7 @@ class _Question(NamedTuple):
 
 
 class _Guard(msgspec.Struct, frozen=True, eq=False):
-    """State that must be the same at the question and at the append: the log, its leader epoch, and the producer's VerificationGuard."""
+    """State that must not change between question and append: the log, its leader epoch, and the producer's VerificationGuard."""
 
     log: Log
     leader_epoch: int
@@ -297,7 +297,7 @@ class CoordinatorVerification:
 
 
 def _taken(waiting: list[_Asked]) -> tuple[list[_Asked], list[_Asked]]:
-    """Return the questions for the next request, which names each transaction once (to verify or to add partitions), and the rest."""
+    """Return the questions for the next request, which names each transaction once (to verify or to add), and the rest."""
     purposes: dict[str, tuple[ProducerIdAndEpoch, bool]] = {}
     sent: list[_Asked] = []
     left: list[_Asked] = []
