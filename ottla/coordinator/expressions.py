@@ -49,7 +49,7 @@ def compiled(expression: str) -> Any:
     """Return google-re2's compiled expression. Raises `InvalidExpression`, also if google-re2 is not installed."""
     _check_size(expression)
     if not _is_installed():
-        raise InvalidExpression("expressions need google-re2: pip install google-re2")
+        raise InvalidExpression("regular expressions need google-re2: pip install google-re2")
     return _compiled(expression)
 
 

@@ -42,7 +42,7 @@ def message_indexes(payload: bytes) -> tuple[list[int], bytes]:
     """Return the indexes before a Protobuf value, and the value. Raises ValueError for malformed indexes."""
     count, at = _varint(payload, 0)
     if not 0 <= count <= MAX_INDEXES:
-        raise ValueError(f"{count} message indexes")
+        raise ValueError(f"{count} message indexes; at most {MAX_INDEXES} are allowed")
     indexes = []
     for _ in range(count):
         index, at = _varint(payload, at)

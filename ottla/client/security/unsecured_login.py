@@ -34,7 +34,7 @@ def unsecured_login(options: Mapping[str, str], now_s: Callable[[], float]) -> C
         claims[name] = _number(f"{OPTIONS}NumberClaim_{name}", value)
     principal = options.get(f"{OPTIONS}PrincipalClaimName", "").strip() or "sub"
     if not isinstance(claims.get(principal), str) or not claims[principal].strip():
-        raise ClientError(f"no name of this node is set; give {OPTIONS}StringClaim_{principal}")
+        raise ClientError(f"no principal name is set; give {OPTIONS}StringClaim_{principal}")
     lifetime_s = _number(f"{OPTIONS}LifetimeSeconds", options.get(f"{OPTIONS}LifetimeSeconds", str(LIFETIME_S)))
     extensions = of("Extension_")
 

@@ -144,7 +144,7 @@ class ClusterState:
         if topic.is_internal:
             # If partitions of a coordinator's topic are added, Kafka loses the state of each group or transactional id whose hash
             # then maps to another partition. ottla refuses the request instead (rule CRD-16, docs/rules.md).
-            raise KafkaError(Code.INVALID_REQUEST, f"the partition count of {name} cannot be changed, because ids are hashed by it")
+            raise KafkaError(Code.INVALID_REQUEST, f"the partition count of {name} cannot be changed: it maps ids to coordinators")
         if count == topic.partition_count:
             raise KafkaError(Code.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
         if count < topic.partition_count:

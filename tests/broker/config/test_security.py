@@ -288,7 +288,7 @@ def test_key_store_that_is_not_ascii_is_refused() -> None:
     ("given", "says"),
     [
         ({}, "sasl.mechanism.inter.broker.protocol: GSSAPI is not supported between nodes; give one of PLAIN"),
-        ({**TOKENS, TOKEN_JAAS: "a.B required;"}, "no name of this node is set; give unsecuredLoginStringClaim_sub"),
+        ({**TOKENS, TOKEN_JAAS: "a.B required;"}, "no principal name is set; give unsecuredLoginStringClaim_sub"),
         (
             {**TOKENS, TOKEN_JAAS: 'a.B required unsecuredLoginStringClaim_sub="a" unsecuredLoginLifetimeSeconds="x";'},
             "not a number",
