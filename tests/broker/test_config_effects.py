@@ -134,7 +134,7 @@ def test_broker_synonym_has_the_same_effect_as_the_topic_config() -> None:
             assert effect_of(BROKER_RESOURCE, synonym) is of_topic, synonym
 
 
-# responses and log lines about configs without effect
+# Tests of responses and log lines about configs without effect.
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The value of every broker setting reaches a decision: a setting that is read and then ignored is found in the source."""
+"""The broker's code uses the value of every setting: tests search the source for settings that are read and then ignored."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sources() -> Sources:
 
 
 def is_used(name: str) -> bool:
-    """Whether the value of a config reaches a decision, as an attribute or by its name as an argument."""
+    """Whether the code uses the value of a config, read as an attribute or by its name as an argument."""
     flow = sources()
     without_type = next((name.removeprefix(kind) for kind in GROUP_TYPES if name.startswith(kind)), name)
     reads = [*flow.loads.get(name.replace(".", "_"), []), *flow.calls.get(name, []), *flow.calls.get(without_type, [])]

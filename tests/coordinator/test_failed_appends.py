@@ -237,7 +237,7 @@ def test_failed_appends_of_transaction_coordinator_commands_change_nothing(seed:
 
 @pytest.mark.entry("INI-18")
 def test_fenced_producer_stays_fenced_after_a_failed_append() -> None:
-    """The InitProducerId after a failed append fences a producer with the previous epoch."""
+    """After a failed append, the next InitProducerId still fences the producer with the previous epoch."""
     world = TransactionWorld()
     first = world.init()
     # The record of this result is not appended. It would have stored the previous epoch, with which a producer may retry.

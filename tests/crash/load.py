@@ -1,4 +1,4 @@
-"""A workload of transactions on a disk that records all operations, with the trace length at each acknowledgement."""
+"""A workload of transactions on a disk that records its operations as a trace, with the trace length at each acknowledgement."""
 
 from __future__ import annotations
 

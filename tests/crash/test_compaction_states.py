@@ -49,7 +49,7 @@ def fill(log: Log, rng: random.Random, sequences: dict[int, int]) -> None:
 
 
 def compacted_trace(seed: int) -> tuple[TracingFilesystem, list[tuple[int, int, tuple[object, ...]]]]:
-    """Run several compaction passes on a traced disk.
+    """Run several compaction passes on a disk that records its operations.
 
     Returns the file system, and for each pass the trace lengths at its begin and end and the content of the log.
     """
@@ -82,7 +82,7 @@ def test_compaction_interrupted_by_a_crash_is_finished_or_undone(seed: int) -> N
             disk.apply(op)
             done += 1
             for name, image in disk.states(rng):
-                # Until the pass has synced the segments that it reads, a power cut may lose writes since the last pass.
+                # Until a compaction pass has synced the segments that it reads, a power cut may lose earlier unsynced writes.
                 if name != "kept" and not any(o.path.endswith(RECOVERY_POINTS) for o in fs.trace[begin : begin + at]):
                     continue
                 again = MemoryFilesystem({path: data for path, data in image.items() if not path.endswith(".lock")})

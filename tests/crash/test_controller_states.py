@@ -1,4 +1,4 @@
-"""Crash states of a controller's disk while topics are created: everything in responses before the crash still holds."""
+"""A controller that restarts on any state of its disk after a crash still has all topics and batches that its responses named."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BEFORE_SYNC, AFTER_ANSWER = "before the sync", "after the answer"
 
 @dataclass(slots=True)
 class Said:
-    """A fact in a response that was sent when the trace had the length ``count``: a topic, or batches of the metadata log."""
+    """A topic, or batches of the metadata log, that a response named when the trace had the length ``count``."""
 
     count: int
     topic: str = ""

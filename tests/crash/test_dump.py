@@ -85,6 +85,6 @@ def test_kafka_dump_log_accepts_every_file_of_a_crashed_broker(filesystems: obje
         said = kafka.tool("org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", files, cwd=tmp_path, check=False)
         bad = [line for line in said.splitlines() if any(word in line.lower() for word in COMPLAINTS)]
         assert not bad, bad[:10]
-        # The tool starts each file with -1 as the previous offset. Other gaps between offsets are left by compaction.
+        # DumpLogSegments reports a gap after offset -1 at the start of a file. All other gaps come from compaction.
         assert filesystems is after_compactions or not re.search(r"^\s+\d+ is followed by", said, re.MULTILINE)
         assert said.count("Dumping ") == len(paths[start : start + FILES_AT_ONCE])

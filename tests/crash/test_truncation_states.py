@@ -67,7 +67,7 @@ def test_log_truncation_is_recovered_after_a_crash_at_any_point(seed: int, anew:
             continue
         for name, image in disk.states(rng):
             if not is_synced and name != "kept":
-                # A power cut may lose any part of unsynced data. tests/storage/test_recovery.py covers its recovery.
+                # A power cut may lose any part of unsynced data. tests/storage/test_recovery.py covers recovery from this loss.
                 continue
             _, again = directory_on(MemoryFilesystem(image))
             assert again.offline_reason is None, (number, name)

@@ -107,7 +107,7 @@ class History:
         self._play(f"{'commit' if commit else 'abort'} {name} v={4 if transaction.version == 1 else 5}", transaction)
 
     def kill_before_complete(self, name: str, commit: bool) -> None:
-        """End a transaction and kill the broker after the markers, before the Complete record. The restart writes them again."""
+        """End a transaction and kill the broker between markers and Complete record. The restart writes the markers again."""
         transaction = self.open[name]
         self.end(name, commit)
         if transaction.outcome < 0:
@@ -232,8 +232,8 @@ class Left:
 class Oracle:
     """The losses that an audit must report and may report for a history, after the ends of some logs were removed.
 
-    Each loss is a tuple of kind, producer id, epoch and partition. Every audit must report ``read_by_all``. The audit of a whole
-    directory must report all of ``required``, since it also reads the older segments.
+    Each loss is a tuple of kind, producer id, epoch and partition. Every audit must report the losses in
+    ``read_by_all``. An audit of a whole directory must report all in ``required``, since it also reads older segments.
     """
 
     def __init__(self, history: History, fs: MemoryFilesystem) -> None:
@@ -364,7 +364,7 @@ class Oracle:
             if has_data:
                 self.required.add(("open", pid, -1, where))
         if has_data:
-            # The coordinator has lost the record of the producer epoch with which these batches were written.
+            # The coordinator has lost the record of the producer epoch that the partition's batches have.
             self.allowed.add(("ahead", pid, -1, where))
 
 

@@ -168,7 +168,7 @@ def test_recover_keeps_an_aborted_transaction_aborted_when_its_marker_is_discard
     if not clean:
         fs.unlink(f"{DIRECTORY}/{CLEAN_FILE}")
     if has_failed_start:
-        # Start once on the undamaged directory, which leaves the indexes unchanged.
+        # A start before the damage leaves the indexes unchanged.
         opened(fs)[0].close()
     damage(fs, path, "zeros", marker)
     given_up(fs)

@@ -25,7 +25,7 @@ from tests.operations.test_directory_audit import WHOLE, played
 LARGE_BYTES = 48 << 20
 BATCH_BYTES = 256 << 10
 BOUND_BYTES = 16 << 20
-"""Memory limit of an operation. The segment source needs most: chunks of 4 MiB, and 4 MiB of batches for an Arrow batch."""
+"""Memory limit of an operation. Spark's segment source needs most: chunks of 4 MiB, and 4 MiB of batches for an Arrow batch."""
 
 
 @pytest.fixture(scope="module")

@@ -192,9 +192,9 @@ def test_impossible_record_count_of_a_batch_is_refused_before_decoding(check: Ch
 
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 def test_many_invalid_records_are_reported_in_steps(codec: int) -> None:
-    """Building errors takes several times as long as accepting records, so the one-shot check leaves it to the streaming check.
+    """Building errors takes several times as long as accepting records, so a check in one call leaves it to a check in steps.
 
-    The one-shot check then does not count against the decompression limit.
+    Only the check in steps then counts against the decompression limit.
     """
     raw = packed([record(delta=i, key=None) for i in range(BLAMED_AT_ONCE + 1)], codec)
     header, allowance = read_header(raw), Allowance(LIMIT_BYTES)

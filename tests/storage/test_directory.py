@@ -143,7 +143,7 @@ def test_damaged_checkpoint_is_not_overwritten_with_an_empty_checkpoint(fs: Memo
 @pytest.mark.entry("STO-10")
 @pytest.mark.parametrize("is_settled_later", [False, True])
 def test_compacted_log_recognizes_the_last_five_batches_after_a_crash(fs: MemoryFilesystem, is_settled_later: bool) -> None:
-    """Compaction has kept one batch of the producer. The newest segments were rolled after the recovery point was written."""
+    """Compaction removed all but one of the producer's batches. The newest segments are not covered by the recovery point."""
     directory, log = opened(fs, COMPACTED)
     for sequence in range(7):
         write(log, ("key", f"v{sequence}"), pid=1, sequence=sequence)

@@ -1,4 +1,4 @@
-"""Each invariant check of a log detects a planted fault, either in a disabled check or directly in the log's state."""
+"""The invariant checks of a log report broken state, which tests cause by disabled validations or by changing the state."""
 
 from __future__ import annotations
 

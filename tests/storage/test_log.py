@@ -59,7 +59,7 @@ def test_log_read_returns_the_whole_first_batch_even_if_larger_than_max_bytes(lo
 
 
 def test_last_stable_offset_equals_that_of_a_model(logs: Logs) -> None:
-    """Interleaves random transactions, and compares the last stable offset and a committed read after each step."""
+    """Interleaves random transactions, and compares last stable offset and read_committed records with a model after each step."""
     rng = random.Random(7)
     log = logs.new()
     open_at: dict[int, int] = {}

@@ -61,7 +61,7 @@ def replace_and_undo(fs: Filesystem) -> None:
 
 
 def renames_of_directories_refused(fs: MemoryFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let renames of directories fail with EXDEV, as on an overlay file system for directories of the image."""
+    """Let renames of directories fail with EXDEV, as in a container for directories of its image."""
     rename = fs.rename
 
     def refusing(old: str, new: str) -> None:

@@ -86,7 +86,7 @@ def test_truncated_log_is_the_same_after_a_restart(seed: int) -> None:
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_producer_snapshot_of_truncated_batches_is_not_used(anew: bool) -> None:
-    """A truncation must delete later snapshots, or the next truncation at such an offset would restore stale producer state."""
+    """A truncation deletes later producer snapshots, or the next truncation to a snapshot's offset would restore stale state."""
     log = new()
     for sequence in range(8):
         put(log, 1, pid=1, epoch=0, sequence=sequence)

@@ -17,7 +17,7 @@ BASE_OFFSET = 100
 
 
 def sized(*sizes: int) -> list[bytearray]:
-    """Return batches of one record each, whose values have these sizes and whose offsets start at ``BASE_OFFSET``."""
+    """Return batches of one record each, with values of the given sizes and offsets from ``BASE_OFFSET`` on."""
     made = []
     for at, size in enumerate(sizes):
         batch = build_batch([(None, b"v" * size)], 1)

@@ -1,4 +1,4 @@
-"""The authorizer keeps the newest denials, with the rule that decided."""
+"""The authorizer records the newest denied requests, each with the ACL that decided."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_fencing_log_line_names_the_client_whose_transaction_was_open(simulated:
 
 
 class Holding:
-    """Holds markers back until the test releases them."""
+    """Holds transaction markers back until the test releases them."""
 
     def __init__(self, real: Any) -> None:
         self.real = real

@@ -185,7 +185,6 @@ def test_lost_partition_addition_is_repeated_after_a_second_power_cut(broker: Si
 
 
 def test_partitions_of_a_decided_transaction_are_not_added_to_the_next_transaction(broker: SimulatedBroker, world: World) -> None:
-    """The partitions of the decided transaction are not added to the next transaction."""
     perform(world, "produce A t")
     perform(world, "commit A")
     broker.kill()

@@ -1,4 +1,4 @@
-"""Markers whose sending hit a bug are sent again. Otherwise the transaction would stay in a Prepare state until a restart."""
+"""Transaction markers are sent again after an unexpected exception, so that no transaction stays in a Prepare state."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_throttled_consumer_gets_an_empty_response_that_uses_no_quota(broker: Si
     second = client.call(fetch(), 11)
     assert second.throttle_time_ms > 0 and second.responses == [] and second.session_id == 0
     broker.env.advance(second.throttle_time_ms)
-    # The response's bytes were not recorded, so the rate has fallen since.
+    # The bytes of the throttled response were not recorded, so the rate has fallen.
     third = client.call(fetch(), 11)
     assert third.throttle_time_ms < second.throttle_time_ms
     broker.env.advance(11_000)

@@ -39,7 +39,7 @@ def with_many(broker: SimulatedBroker, leader: int = OTHER) -> None:
 
 
 def turns(broker: SimulatedBroker, calls: Recorded) -> list[list[tuple[Any, ...]]]:
-    """Run the event loop until it is idle. Returns the recorded calls of each turn."""
+    """Run the event loop until it is idle. Returns the recorded calls of each iteration."""
     done = []
     while broker.env.scheduler.soon:
         broker.env.scheduler.turn()

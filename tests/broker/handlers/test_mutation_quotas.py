@@ -19,7 +19,7 @@ from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
 
 LARGE = 200
-"""A number of partitions that are placed in a worker thread."""
+"""A number of partitions so large that a worker thread places their replicas."""
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def broker() -> Iterator[SimulatedBroker]:
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the changes that were recorded, all by the event loop's thread."""
+    """Return the counts that the quota records. Fails if another thread than the event loop's records one."""
     counts: list[int] = []
     original = MutationQuota.record
 

@@ -56,11 +56,11 @@ class World:
         )
 
     def send(self, message: Any, then: Then) -> None:
-        """Implement `replication.in_sync_changes.Controller`."""
+        """Store a request until the test calls `answer`."""
         self.requests.append((message, then))
 
     def check(self, *indexes: int, is_offline: bool = False) -> None:
-        """Report to the assignments that the metadata of these partitions was applied."""
+        """Notify the broker's directory assignments that the metadata of these partitions was applied."""
         for index in indexes:
             log = SimpleNamespace(topic_id=TOPIC_ID, partition=index, is_offline=is_offline)
             self.assignments.check(cast(Any, SimpleNamespace(log=log)), self.state.topics["t"].partitions[index])

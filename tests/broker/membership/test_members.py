@@ -282,7 +282,7 @@ def test_topic_is_created_soon_after_a_controller_change(
 ) -> None:
     """The previous controller's machine failed without closing connections, so brokers still consider them open."""
     assert created(client, "before").error_code == 0
-    # A transport that counts as closed drops all data and does not report the end of the connection.
+    # A transport marked as closed drops all data and does not report the end of the connection.
     for connection in world.controller.connections._open:
         cast(Any, connection)._transport.is_closed = True
     world.run(world.controller.stop())
@@ -290,7 +290,7 @@ def test_topic_is_created_soon_after_a_controller_change(
     world.sleep(after_ms)
     began_ms = world.env.monotonic_ms()
     while created(client, "t").error_code != 0:
-        # A client retries like this after REQUEST_TIMED_OUT.
+        # Clients retry after REQUEST_TIMED_OUT.
         world.sleep(100)
     assert world.env.monotonic_ms() - began_ms < 4_000
 

@@ -202,7 +202,7 @@ class MembershipWorld(LoopWorld):
         self.lost.append(reason)
 
     def controller_replaced(self, reason: str) -> None:
-        """Implements `MembershipOwner`."""
+        """Do nothing: the tests do not use this event."""
 
     def state_changed(self) -> None:
         lifecycle = self.membership.lifecycle

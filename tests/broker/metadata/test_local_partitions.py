@@ -211,7 +211,7 @@ def test_many_new_partitions_are_opened_in_the_background(broker: SimulatedBroke
 
 
 def test_failure_of_one_partition_does_not_stop_a_metadata_change(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A delta is applied only once, so a skipped change would be lost."""
+    """A metadata delta is applied only once, so a skipped change would be lost."""
     change(broker, *topic(TOPIC, TOPIC_ID, OTHER, OTHER, OTHER, OWN), *topic(OFFSETS_TOPIC, OFFSETS_ID, OTHER))
     calls = Recorded(broker)
     lead, created = calls.lead, list[str]()

@@ -14,7 +14,7 @@ from tests.support.handling import Handling
 
 
 class CoordinatorPartitionWorld(FollowedPartitionWorld):
-    """A coordinator's partition with a follower, and the responses that have left."""
+    """A coordinator's partition with a follower, and the responses that were sent."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ def test_response_waits_for_the_writes_of_every_step_of_its_request(*, fails: bo
 
 
 def test_response_waits_for_its_write_although_another_request_is_resumed() -> None:
-    """The leader's SyncGroup ends the pauses of the other members after its write."""
+    """After its write, the leader's SyncGroup resumes the parked requests of the other members."""
     world, assigned = CoordinatorPartitionWorld(), Pause[str](is_parked=True)
 
     async def of_a_member() -> str:

@@ -285,7 +285,7 @@ def test_background_work_continues_while_a_partition_is_offline(broker: Simulate
     assert broker.broker.partitions.get("good", 0).log.log_end_offset == 25
 
 
-# files damaged before a start
+# Tests of files that are damaged before a start.
 
 
 def link(path: Path) -> None:
@@ -482,7 +482,7 @@ def test_broker_does_not_start_on_metadata_with_a_damaged_batch_header(broker: S
         assert produce(client, "good") == 0
 
 
-# problems of the whole log directory
+# Tests of problems of the whole log directory.
 
 
 @pytest.mark.parametrize("name", [META_FILE, CLEAN_FILE, RECOVERY_POINTS, ".lock", f"__cluster_metadata-0/{FIRST}"])

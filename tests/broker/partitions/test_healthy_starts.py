@@ -108,7 +108,7 @@ def test_interrupted_adoption_leaves_a_startable_directory(stale: bool) -> None:
         is_adopted = "t" in broker.broker.cluster.state.topics
         broker.abandon()
         if not is_adopted:
-            # The interrupted adoption was undone: the copied data is removed, so adopting again starts from an empty directory.
+            # The interrupted adoption was undone: the copied data is removed, so the next adoption starts with an empty directory.
             carry_out(state, "/data", plan, identity, NOW_MS, lambda *_: None)
             broker, _ = started(state, log_dirs="/data")
             assert broker.broker.partitions.get("t", 0).log.log_end_offset == 7
@@ -169,7 +169,7 @@ def test_log_compacted_by_apache_kafka_is_adopted_with_its_offset_gaps() -> None
     disk = FaultyFilesystem()
     compacted_once(disk)
     plan = plan_adoption(disk, "/data", ["t"], iter(lambda: random.Random(1).randbytes(16), None))
-    # The copied partitions come without cluster metadata, so nothing shows that the topic was compacted.
+    # Adoption copies partitions without cluster metadata, so nothing shows that the topic was compacted.
     plan.configs["t"].clear()
     carry_out(disk, "/target", plan, DirectoryIdentity("cluster", 1, "directory"), NOW_MS, lambda *_: None)
     for _ in range(2):

@@ -215,7 +215,7 @@ def test_previous_coordinator_record_is_used_when_the_newest_is_undecodable() ->
 def test_previous_coordinator_batch_is_used_when_the_newest_is_undecodable() -> None:
     record = to_record(TxnMetadata("a", 7, 3, 1_000, TxnState.EMPTY, frozenset(), -1, NOW_MS), flexible=True)
     broken = single(record)
-    # The value's length field exceeds the batch.
+    # The record's value length exceeds the batch.
     broken[66 + 5] = 0x7E
     renew_crc(broken)
     log = log_of(single(record), broken)

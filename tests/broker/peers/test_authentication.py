@@ -1,4 +1,4 @@
-"""A node that authenticates at its peers by SASL, in a simulated world: refusals with one log line each, and expiring sessions."""
+"""A broker authenticates to its peers by SASL: each refusal is logged once, and sessions expire."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_broker_reauthenticates_to_its_peer_before_the_sasl_session_ends(world: 
     world.ask()
     world.authenticate()
     world.env.advance(8_600)
-    # This node re-authenticates when the response that it awaits has arrived.
+    # The broker re-authenticates after the response to its request in flight.
     world.ask()
     world.settle()
     assert world.keys().count(SASL_HANDSHAKE) == 1

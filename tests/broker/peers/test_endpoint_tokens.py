@@ -1,4 +1,4 @@
-"""A node's tokens from an OAuth endpoint: the first is requested at the start, later tokens in a worker thread."""
+"""A broker's tokens from an OAuth endpoint: the first is requested at the start, later tokens in a worker thread."""
 
 from __future__ import annotations
 

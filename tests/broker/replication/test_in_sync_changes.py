@@ -56,7 +56,7 @@ class LeaderWorld(LoopWorld):
         self.partition.lead(leader, lambda change: self.changes.ask(self.partition, change))
 
     def send(self, message: Any, then: Callable[[Any], None]) -> None:
-        """Implements `replication.in_sync_changes.Controller`."""
+        """Store a request to the controller with its callback."""
         self.sent.append((message, then))
 
     def shrink(self) -> None:

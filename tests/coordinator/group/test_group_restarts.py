@@ -19,8 +19,8 @@ from tests.coordinator.streams.world import Application, StreamsGroupWorld
 def compacted(log: Sequence[LogRecord], last: int) -> list[LogRecord]:
     """Return the latest record of each key, with records of the key type ``last`` after all others.
 
-    Compaction keeps the latest record of a key at its offset. If a member changes its metadata, the metadata record follows the
-    record of its assignment.
+    Compaction keeps the latest record of a key at its offset. If a member changed its metadata, the metadata record then follows
+    the record of its assignment.
     """
     latest = {record.key: record for record in log}
     return sorted(latest.values(), key=lambda record: int.from_bytes((record.key or b"")[:2], "big") == last)

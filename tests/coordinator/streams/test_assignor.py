@@ -78,14 +78,14 @@ def test_tasks_of_a_new_streams_group_are_balanced(members: Members, topology: T
     assert all(max(counts) - min(counts) <= 1 for counts in by_process.values())
     loads = {process: sum(counts) / len(counts) for process, counts in by_process.items()}
     for counts in by_process.values():
-        # No process can have more load than another, except by its last task.
+        # Without its last task, no process would have more load than another.
         before_the_last = (sum(counts) - 1) / len(counts)
         assert before_the_last <= min(loads.values()), loads
 
 
 @given(groups, topologies, st.integers(0, 2))
 def test_active_tasks_do_not_move_in_a_settled_streams_group(members: Members, topology: Topologies, standbys: int) -> None:
-    """Assigning a settled group again moves no active task if the counts of the members differ by at most one."""
+    """Assigning a settled group again moves no active task if the task counts of members differ by at most one."""
     settled_members = settled(members, assign(members, topology, standbys))
     for _ in range(3):
         again = assign(settled_members, topology, standbys)

@@ -163,7 +163,7 @@ class StreamsHistoryWorld(StreamsGroupWorld):
 
 
 def check_group(group: StreamsGroup) -> None:
-    """Check that no active task has two members and no process has a task twice, and that the holders match the members."""
+    """Check that no active task has two members, no process has a task twice, and the group's indexes match its members."""
     active: Counter[tuple[str, int]] = Counter()
     holders: dict[tuple[str, str, int], str] = {}
     for member in group.members.values():

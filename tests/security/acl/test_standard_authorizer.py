@@ -69,7 +69,7 @@ def test_acl_wildcards_for_resource_principal_and_host_match_all() -> None:
 
 
 def test_wildcard_acl_resource_is_not_a_prefix() -> None:
-    # StandardAuthorizerData takes "*" for a literal name that is a prefix of the resource's name, and skips it.
+    # As in Kafka's StandardAuthorizerData, an ACL for all topics ("*") does not apply to a topic whose name begins with "*".
     assert not decides([acl("*", "READ")], "READ", "*any")
     assert decides([acl("*", "READ")], "READ", "*")
 

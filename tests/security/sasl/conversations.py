@@ -26,7 +26,7 @@ def credential(mechanism: str, password: str, iterations: int = 4_096) -> Stored
 
 
 class ScramClient:
-    """The client's side of SCRAM. ``extensions`` follow the nonce of the first message."""
+    """A SCRAM client. ``extensions`` follow the nonce of the first message."""
 
     def __init__(self, mechanism: str, user: str, password: str, *, header: str = "n,,", extensions: str = "") -> None:
         self.digest, self.password, self.header = HASHES[mechanism], password, header
