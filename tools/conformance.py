@@ -127,7 +127,7 @@ def document(board: Board) -> str:
         "# Conformance",
         "",
         "Results of the tests of the [rules](rules.md) in the last run of `make conformance`: cases that passed, of all that were",
-        f"run. A transcript is a list of requests with the responses that {TARGETS['kafka']} gave. It is run against ottla",
+        f"run. A transcript is a list of requests with the responses that {TARGETS['kafka']} gave. Transcripts run against ottla",
         "twice: in one process without sockets and with a simulated clock, and as a server. Cases that look inside ottla or use",
         "stock clients are not run against Kafka. A section without figures had no cases in that run. The transcripts are run",
         "against Apache Kafka 4.3.1 too: where its response differs, the transcript has both responses, and `since:` names what",
