@@ -32,7 +32,7 @@ class Reconfigurable(Protocol):
         ...
 
     def use(self, config: BrokerConfig) -> None:
-        """Use a new configuration. If it cannot be used, log the error and keep the previous one."""
+        """Use a new configuration. If that fails, log the error and keep the previous configuration."""
         ...
 
 

@@ -111,7 +111,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The rate at which the bytes of the request arrive and the bytes of its response are sent."""
     on_begin: Callable[[], None] | None = None
     takes_effect: bool = True
-    """Whether the request is handled. If not, ``response`` is sent; None for no response."""
+    """Whether the request is handled. If not, ``response`` is sent, unless it is None."""
     request: Any = None
     """The request that is handled instead of the client's request; None for no change."""
     response: Any = None

@@ -110,7 +110,7 @@ class BrokerLifecycle:
             self.begin_shutdown()
 
     def begin_shutdown(self) -> None:
-        """Stop sending, without a controlled shutdown."""
+        """Stop sending heartbeats, without a controlled shutdown."""
         if self.state is BrokerState.NOT_RUNNING:
             return
         if self.state is not BrokerState.SHUTTING_DOWN:

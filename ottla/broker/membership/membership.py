@@ -228,7 +228,7 @@ class Membership:
             self._fetch_later()
 
     def _carry_out(self, taken: FetchOutcome) -> bool:
-        """Carry out the outcome of a fetch; returns whether to fetch again immediately."""
+        """Process a fetch; returns whether to fetch again immediately."""
         if taken.step is Step.APPEND:
             self.replica.append(taken.records)
             self.replica.commit(taken.high_watermark)

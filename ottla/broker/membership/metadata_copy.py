@@ -45,7 +45,7 @@ class CopyEnv(Clock, Randomness, Protocol):
 
 
 class MetadataCopy:
-    """This broker's copy of the cluster's metadata log. A broker that starts opens its copy before it fetches from the controller.
+    """This broker's copy of the cluster's metadata log. A starting broker opens its copy before it fetches from the controller.
 
     ``end_offset`` and ``last_epoch`` are 0 for an empty copy.
     """

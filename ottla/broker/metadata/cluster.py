@@ -267,7 +267,7 @@ class ClusterCommands:
         return self._execute(self.state.tokens.expire(hmac, requester, period_ms, now_ms=now_ms))
 
     def sweep_tokens(self, now_ms: int) -> bool:
-        """Remove some expired delegation tokens; returns whether any are left. On `KafkaError` nothing has changed."""
+        """Remove some expired delegation tokens; returns whether others remain. On `KafkaError` nothing has changed."""
         result = self.state.tokens.sweep(now_ms)
         if not result.records:
             return False

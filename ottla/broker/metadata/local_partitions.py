@@ -209,8 +209,8 @@ class LocalPartitions:
     def _first(self, wanted: Sequence[tuple[Topic, int]]) -> Sequence[tuple[Topic, int]]:
         """Return the partitions to which the caller applies the change now. Further partitions are queued for later steps.
 
-        A queued partition stays as it was before the change until its step. Only a new partition is opened earlier, if a request
-        needs it.
+        A queued partition stays as it was before the change until its step. A new partition is opened earlier if a request needs
+        it.
         """
         count, left = 0, WORK_AT_ONCE
         while count < len(wanted) and left > 0:

@@ -55,8 +55,7 @@ class OwnMetadata:
 
     async def load(self, features: Mapping[str, int], listener: MetadataListener) -> None:
         is_new = self.log.load()
-        # In a cluster, a member's copy of the metadata log has a topic id, and a controller process logs its registration. A
-        # broker that is its own controller has neither.
+        # In a cluster, a member's copy of the metadata log has a topic id, and a controller process logs its registration.
         if self._directory.topic_id_on_disk(METADATA_TOPIC, 0) is not None or self.state.registrations.controllers:
             raise DirectoryError(
                 f"{self._directory.path} belongs to a cluster of several brokers, whose metadata it shares;"

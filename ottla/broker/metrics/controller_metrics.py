@@ -56,7 +56,7 @@ def _broker_metrics(report: ControllerReport) -> list[Metric]:
     """Kafka's TimedOutBrokerHeartbeatCount is omitted: it counts heartbeats that wait too long in a queue, which this controller
     lacks."""
     states = {b.broker_id: _state_of(b) for b in report.state.registrations.brokers.values()}
-    # A broker that is its own controller has no registration, but is active.
+    # A broker that is its own controller has no registration.
     states = states or dict.fromkeys(report.silence_ms, ACTIVE)
     name = "kafka_controller_kafkacontroller"
     state = GaugeMetricFamily(

@@ -17,8 +17,8 @@ from ottla.protocol.steps import Pause
 from ottla.storage.log import Log
 
 MAX_ANSWERS_A_LOG = 100_000
-"""If this number of responses and effects waits for a log's high watermark, no further
-response may wait. Effects of coordinators always may."""
+"""If this number of responses and effects waits for a log's high watermark, no further response may wait.
+Effects of coordinators may always wait."""
 
 
 class Replicated(Protocol):

@@ -1,7 +1,7 @@
 """Finds, in the data that recovery reads, transactions that lost records or markers in a crash.
 
 Recovery reads the coordinators' logs and, of each partition, the batches after the last producer snapshot below the recovery
-point. The audit reads nothing else, so it hardly prolongs a start. Only `operations.directory_audit` finds losses in older
+point. The audit reads nothing else, so it is quick. Only `operations.directory_audit` finds losses in older
 batches.
 """
 

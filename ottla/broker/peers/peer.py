@@ -222,7 +222,7 @@ class Peer:
         self._channel.write(request_frame(API_VERSIONS_KEY, in_version, 0, self._client_id, greeting))
 
     def received(self, channel: Channel, frame: memoryview) -> None:
-        """Process a response to ApiVersions, to SASL, or to another request."""
+        """Process a response to ApiVersions, SASL, or another request."""
         try:
             if self.state is PeerState.GREETING:
                 self._greeted(channel, frame)
@@ -301,7 +301,7 @@ class Peer:
             self._send_waiting()
 
     def lost(self, channel: Channel, reason: str) -> None:
-        """Handle the loss of the connection (`ChannelOwner.lost`)."""
+        """Handle the loss of the connection."""
         self._lose_by(channel.error, reason)
 
     def _lose_by(self, error: Exception | None, reason: str) -> None:

@@ -102,7 +102,7 @@ class CoordinatorVerification:
         self._local = local
         self._waiting: dict[int, list[_Asked]] = {}
         self._under_way: set[int] = set()
-        # The unused answers, oldest first.
+        # The answers that no append has used yet, oldest first.
         self._answers: dict[_Question, _Answer] = {}
 
     def join(

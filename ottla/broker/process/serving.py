@@ -119,7 +119,7 @@ class Serving:
             refused: Exception | None = None
             try:
                 take_snapshot(fs, self.directory, target, self.broker.settings.node_id, is_synced=self._is_synced)
-            except Exception as error:  # Whatever the error is, a broker must serve again.
+            except Exception as error:  # After any error a broker must serve again.
                 refused = error
             await self._start_or_end(inherited)
         if refused is not None:

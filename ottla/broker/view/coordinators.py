@@ -53,8 +53,8 @@ def elsewhere(state: ClusterState, topic: str, what: str) -> list[str]:
 def shard_of(ports: Ports, topic: str, shards: Iterable[S], key: str, what: str) -> S | None:
     """Return the shard of a group or transactional id, or None if its log is empty, or its topic does not exist.
 
-    ``what`` names the id in errors. Raises NOT_COORDINATOR for another broker's id, COORDINATOR_NOT_AVAILABLE if its partition has
-    no leader, and COORDINATOR_LOAD_IN_PROGRESS while this broker does not serve that partition.
+    ``what`` names the id in errors. Raises NOT_COORDINATOR if another broker coordinates the id, COORDINATOR_NOT_AVAILABLE if its
+    partition has no leader, and COORDINATOR_LOAD_IN_PROGRESS while this broker does not serve that partition.
     """
     state = ports.cluster.state
     known = state.topics.get(topic)

@@ -69,8 +69,8 @@ class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
-    """The lag of a group: the sum of its known lags, the number of owned partitions without a committed offset, and the number of
-    partitions whose end this broker does not know."""
+    """The lag of a group: the sum of its known lags, the number of members' partitions without a committed offset, and the
+    number of partitions whose end this broker does not know."""
 
     group_id: str
     lag: int
