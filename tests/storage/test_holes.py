@@ -272,7 +272,7 @@ def test_log_that_grows_during_a_scan_is_not_reported_as_damaged(memory: Logs) -
     assert scanned == [0]
 
 
-def test_stored_damage_of_a_segment_keeps_no_traceback_frames(memory: Logs) -> None:
+def test_stored_exception_of_a_damaged_segment_keeps_no_traceback_frames(memory: Logs) -> None:
     """Raising a stored exception would add frames to its traceback, and these frames keep a response's records in memory."""
     segment = written(memory).segments[1]
     _, offset = damage(memory, segment, "zeros")

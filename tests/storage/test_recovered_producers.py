@@ -109,7 +109,7 @@ def test_producer_state_snapshot_has_a_bounded_number_of_recent_producers(logs: 
 
 
 def test_last_entry_of_a_producer_in_a_producer_state_snapshot_wins(logs: Logs) -> None:
-    """If a snapshot has several entries for a producer id, the last entry is used, as in Apache Kafka."""
+    """As in Apache Kafka, the last entry of a producer in the snapshot is used."""
     log = logs.new()
     for sequence in range(3):
         put(log, pid=1, epoch=0, sequence=sequence, transactional=True)

@@ -136,7 +136,7 @@ def test_kafka_python_admin_client_describes_quorum_reassignments_and_scram_user
         admin.close()
 
 
-def test_confluent_admin_client_gets_the_same_answers(broker: Broker) -> None:
+def test_confluent_admin_client_gets_kafkas_answers_for_acls_elections_and_scram_users(broker: Broker) -> None:
     from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition
     from confluent_kafka.admin import (
         AclBinding,

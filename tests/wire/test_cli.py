@@ -220,7 +220,7 @@ def said_on_a_terminal(*arguments: str) -> tuple[int, str]:
     return process.pid, said
 
 
-def test_serve_on_a_terminal_prints_address_and_how_to_stop(tmp_path: Path) -> None:
+def test_serve_command_on_a_terminal_prints_the_address_and_how_to_stop(tmp_path: Path) -> None:
     pid, said = said_on_a_terminal("--data-dir", str(tmp_path / "data"))
     assert re.match(r"ottla listens at 127\.0\.0\.1:\d+\r\n", said)
     assert f"its data is in {tmp_path / 'data'}\r\n" in said
@@ -228,7 +228,7 @@ def test_serve_on_a_terminal_prints_address_and_how_to_stop(tmp_path: Path) -> N
     assert "{" not in said
 
 
-def test_serve_on_a_terminal_prints_how_to_control_it(tmp_path: Path) -> None:
+def test_serve_command_on_a_terminal_prints_the_control_api_address(tmp_path: Path) -> None:
     _, said = said_on_a_terminal("--data-dir", str(tmp_path / "data"), "--control-port", "0")
     assert re.search(r"its control API is at http://127\.0\.0\.1:\d+, with the token [\w-]{22}\r\n", said)
 

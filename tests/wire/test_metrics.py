@@ -58,7 +58,7 @@ def test_metrics_can_be_requested_with_any_host_name(broker: Broker) -> None:
     assert scrape(broker, request) is not None
 
 
-def test_control_api_serves_the_same_metrics(broker: Broker) -> None:
+def test_control_api_serves_the_metrics_of_the_metrics_port(broker: Broker) -> None:
     """A client with the control API's token can read metrics there, so that Prometheus needs no second port."""
     control_api = broker.ready["control"]
     with pytest.raises(urllib.error.HTTPError, match="401"):

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent.parent
 ROUNDS = int(os.environ.get("ROUNDS", "30"))
 
 
-def test_demo_passes_its_own_audit() -> None:
+def test_demo_command_proves_exactly_once_for_all_purchases() -> None:
     command = [sys.executable, "-m", "ottla", "demo", "--port", str(kafka.free_port()), "--purchases", "4000", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -54,7 +54,9 @@ def values(controller: SimulatedController) -> dict[str, float]:
     return names
 
 
-def test_expired_session_is_logged_with_the_resulting_elections(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_expired_broker_session_is_logged_with_the_resulting_elections(
+    controller: SimulatedController, brokers: list[Broker]
+) -> None:
     create(controller, [1, 2, 3], [2, 1, 3])
     with capture_logs() as lines:
         silence(controller, *brokers[1:])
@@ -71,7 +73,7 @@ def test_expired_session_is_logged_with_the_resulting_elections(controller: Simu
     assert values(controller)["ottla_controller_expired_sessions_total"] == 1
 
 
-def test_state_and_last_heartbeat_of_each_broker_are_measured(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_metrics_show_state_and_last_heartbeat_of_each_broker(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, [3, 2])
     assert not brokers[2].beat(want_shut_down=True).should_shut_down, "broker 3 leads a partition"
     controller.sleep(SESSION_MS / 3)

@@ -70,7 +70,7 @@ def test_metadata_fetch_with_an_older_high_watermark_is_answered_at_once(control
     assert controller.env.steady_ms() - began_ms < 100
 
 
-def test_restarted_controller_leads_in_a_newer_epoch(controller: SimulatedController) -> None:
+def test_restarted_controller_has_a_newer_leader_epoch(controller: SimulatedController) -> None:
     broker = Broker(controller, 1).join()
     controller.restart(kill=True)
     broker.client = controller.connect()
@@ -94,7 +94,7 @@ def test_broker_that_fetched_lost_metadata_gets_the_diverging_epoch(controller: 
     assert broker.fetch(fetch_offset=end_offset, last_fetched_epoch=1).diverging_epoch is None
 
 
-def test_describe_quorum_lists_observers(controller: SimulatedController) -> None:
+def test_describe_quorum_lists_brokers_as_observers(controller: SimulatedController) -> None:
     broker = Broker(controller, 7)
     broker.catch_up()
     asked = TopicData(topic_name="__cluster_metadata", partitions=[QuorumPartition(partition_index=0)])

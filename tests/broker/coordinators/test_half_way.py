@@ -253,7 +253,7 @@ def test_broker_stop_reports_files_that_could_not_be_written(broker: SimulatedBr
 
 
 @pytest.mark.smoke
-def test_housekeeping_resumes_after_the_disk_refused_writes(broker: SimulatedBroker, fs: Stubborn) -> None:
+def test_periodic_work_resumes_after_the_disk_refused_writes(broker: SimulatedBroker, fs: Stubborn) -> None:
     fs.refuses = ("checkpoint", "/t-")
     with broker.connect() as client, capture_logs() as lines:
         assert altered(client, TOPIC, "t", "retention.ms", "1") == 0

@@ -321,7 +321,7 @@ def test_share_fetch_skips_deleted_records(broker: SimulatedBroker, client: Simu
     assert a.acquire() == [(4, 5, 1)]
 
 
-def test_deleted_topic_ends_a_waiting_share_fetch(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_parked_share_fetch_is_answered_when_its_topic_is_deleted(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     produce(client, 3)
     a.acquire()
@@ -335,7 +335,7 @@ def test_deleted_topic_ends_a_waiting_share_fetch(broker: SimulatedBroker, clien
     assert topic_id != a.topic_id
 
 
-def test_share_session_epochs_are_checked(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_request_with_a_wrong_session_epoch_is_refused(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a", partitions=(0, 1)).joined()
     assert a.fetch(share_session_epoch=3).error_code == Code.SHARE_SESSION_NOT_FOUND
     assert a.fetch(((0, 0, ACCEPT),)).error_code == Code.INVALID_REQUEST, "the session has acquired no records yet"

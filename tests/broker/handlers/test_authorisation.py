@@ -125,7 +125,7 @@ def test_acls_survive_a_restart(broker: SimulatedBroker, client: SimulatedClient
         assert codes_of(again.call(produce(OPEN), 12)) == {OPEN: 0}
 
 
-def test_invalid_acl_is_refused_with_kafkas_words(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_invalid_acl_is_refused_with_kafkas_message(broker: SimulatedBroker, client: SimulatedClient) -> None:
     grant(broker, may("CLUSTER", CLUSTER, "ALTER"))
     base = may("TOPIC", OPEN, "READ")
     request = CreateAclsRequest(creations=[creation(base, principal="alice"), creation(base, resource_name=""), creation(base)])

@@ -321,7 +321,6 @@ def test_offset_commit_and_delete_responses_have_refused_partitions_first(client
 
 
 def test_list_config_resources_lists_only_groups_with_configs(client: SimulatedClient) -> None:
-    """Kafka lists only groups that have configs."""
     assert commit(client, "g") == 0
     assert client.call(ListConfigResourcesRequest([32]), 1).config_resources == []
     assert {r.resource_type for r in client.call(ListConfigResourcesRequest(), 1).config_resources} == {2, 4, 8}

@@ -60,7 +60,7 @@ def test_large_metadata_change_is_applied_in_steps(broker: SimulatedBroker) -> N
     assert all(partition.is_led for partition in broker.broker.partitions)
 
 
-def test_many_small_topics_are_opened_in_steps(broker: SimulatedBroker) -> None:
+def test_metadata_change_opens_many_small_topics_in_steps(broker: SimulatedBroker) -> None:
     calls = Recorded(broker)
     change(broker, *[record for n in range(MANY) for record in topic(f"t{n}", n.to_bytes(16), OWN)])
     assert len(calls.take()) <= WORK_AT_ONCE // OPEN_WORK + 1

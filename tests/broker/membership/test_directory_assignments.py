@@ -115,7 +115,7 @@ def test_offline_replica_is_not_reported_in_assign_replicas_to_dirs() -> None:
     assert world.asked() == []
 
 
-def test_replicas_are_not_assigned_below_the_required_metadata_version() -> None:
+def test_replica_directories_are_not_reported_below_the_required_metadata_version() -> None:
     world = World()
     world.state.features["metadata.version"] = DIRECTORY_ASSIGNMENT - 1
     world.check(0)

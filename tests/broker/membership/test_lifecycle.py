@@ -101,7 +101,7 @@ def test_broker_heartbeats_start_at_once_and_follow_the_interval() -> None:
     assert one.due_ms == 2_017
 
 
-def test_caught_up_broker_enters_recovery_and_unfenced_broker_runs() -> None:
+def test_broker_state_is_recovery_once_caught_up_and_running_once_unfenced() -> None:
     one = lifecycle()
     one.start(0)
     one.next_request(0, 0)

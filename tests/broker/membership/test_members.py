@@ -152,7 +152,9 @@ def alter(client: SimulatedClient, *resources: tuple[int, str, str, str]) -> lis
     return [(r.error_code, r.resource_type, r.error_message) for r in response.responses]
 
 
-def test_configs_set_by_the_controller_take_effect(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
+def test_configs_in_the_controllers_metadata_take_effect_on_the_broker(
+    world: MemberWorld, member: Member, client: SimulatedClient
+) -> None:
     created(client, "t")
     world.sleep(50)
     assert [code for code, _, _ in alter(client, (2, "t", "retention.ms", "77"), (4, "", "max.connections", "50"))] == [0, 0]
@@ -187,7 +189,7 @@ def test_broker_itself_checks_the_configs_of_its_listeners(world: MemberWorld, m
     assert member.server.settings.max_connections == 50
 
 
-def test_log_levels_apply_to_this_broker_only(member: Member, client: SimulatedClient) -> None:
+def test_log_levels_apply_only_to_the_broker_that_gets_the_request(member: Member, client: SimulatedClient) -> None:
     answers = alter(client, (8, "1", "root", "WARN"), (2, "none", "retention.ms", "1"))
     assert [(code, kind) for code, kind, _ in answers] == [(Code.NONE, 8), (Code.UNKNOWN_TOPIC_OR_PARTITION, 2)]
     assert member.server.log_levels.of("root") == "WARN"
@@ -213,7 +215,7 @@ def test_broker_stop_does_not_wait_for_an_unreachable_controller(world: MemberWo
     world.start_controller()
 
 
-def test_start_on_a_new_directory_is_not_reported_as_a_crash(world: MemberWorld) -> None:
+def test_broker_start_on_a_new_directory_is_not_reported_as_a_crash(world: MemberWorld) -> None:
     member = world.start(1)
     assert member.server.directory.unreadable == []
     assert member.server._last_stop == "none"

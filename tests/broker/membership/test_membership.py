@@ -337,7 +337,7 @@ def test_broker_that_was_never_unfenced_stops_without_a_controlled_shutdown() ->
     assert world.changes[-1][0] is BrokerState.SHUTTING_DOWN
 
 
-def test_stopped_membership_sends_no_requests() -> None:
+def test_stopped_broker_sends_no_requests_to_the_controller() -> None:
     world = MembershipWorld().run()
     world.membership.stop()
     beats, fetches = len(world.controller.beats), len(world.controller.fetches)

@@ -81,7 +81,7 @@ def test_records_that_do_not_continue_the_metadata_log_are_refused(observer: Obs
     assert observer.records == [(0, b"a")]
 
 
-def test_uncommitted_metadata_is_bounded(observer: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncommitted_metadata_in_memory_is_bounded(observer: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata_replica, "MAX_WAITING_BYTES", 150)
     observer.replica.append(batch(0, b"a"))
     with pytest.raises(ReplicaRefused, match="not committed"):

@@ -356,7 +356,7 @@ def test_restore_of_another_clusters_snapshot_keeps_the_brokers_cluster_id() -> 
     world.close()
 
 
-def test_snapshot_over_an_existing_path_is_refused() -> None:
+def test_data_snapshot_to_an_existing_path_is_refused() -> None:
     world = begun()
     client = world.connect()
     world.fs.write_file("/file", b"")
@@ -371,7 +371,7 @@ def test_snapshot_over_an_existing_path_is_refused() -> None:
     world.close()
 
 
-def test_snapshot_of_data_that_could_not_be_written_is_refused() -> None:
+def test_data_snapshot_of_data_that_could_not_be_written_is_refused() -> None:
     world = begun()
     fs = files(world)
     fs.begin(lambda number, kind, path: path == f"{DATA_DIR}/{CLEAN_FILE}")
@@ -399,7 +399,7 @@ def test_concurrent_resets_and_restores_run_one_after_another() -> None:
     world.close()
 
 
-def test_stop_waits_for_a_running_reset_or_restore() -> None:
+def test_broker_stop_waits_for_a_running_reset_or_restore() -> None:
     world = begun()
 
     async def all_at_once() -> None:
@@ -427,7 +427,7 @@ def test_producer_is_disconnected_by_a_reset() -> None:
     world.close()
 
 
-def test_directory_stays_locked_during_a_reset_or_restore() -> None:
+def test_data_directory_stays_locked_during_a_reset_or_restore() -> None:
     world = begun()
     locks = []
     fs = files(world)

@@ -240,7 +240,7 @@ def test_other_request_instead_of_a_sasl_token_gets_illegal_sasl_state(
     assert principals == []
 
 
-def test_second_api_versions_request_before_authentication_is_disconnected(client: SaslClient) -> None:
+def test_client_that_sends_api_versions_twice_before_authentication_is_disconnected(client: SaslClient) -> None:
     client.versions()
     assert client.versions() is None
     assert client.transport.closed

@@ -103,7 +103,7 @@ def test_change_of_other_configs_does_not_load_the_key_store(listener: Listener)
     assert listener.tls.context is listener.first
 
 
-def test_other_configs_may_change_while_the_loaded_key_store_is_missing(listener: Listener, tmp_path: Path) -> None:
+def test_other_configs_can_be_changed_while_the_key_store_file_is_missing(listener: Listener, tmp_path: Path) -> None:
     listener.use(named(2, "a", "b"))
     second = listener.tls.context
     (tmp_path / "second").unlink()

@@ -193,7 +193,7 @@ def marker_code(node: Node, request: WriteTxnMarkersRequest) -> Code:
     return Code(node.call(request, 1).markers[0].topics[0].partitions[0].error_code)
 
 
-def test_transactional_ids_are_served_only_after_the_load(node: Node, world: World) -> None:
+def test_transactional_ids_are_served_only_after_their_coordinator_has_loaded(node: Node, world: World) -> None:
     for command in ("topic t", "A = init x", "produce A t", "B = init y"):
         perform(world, command)
     node.lose(TRANSACTION_TOPIC)

@@ -169,7 +169,7 @@ def test_superseded_coordinator_records_are_skipped_for_any_read_size(piece: int
 
 
 @pytest.mark.entry("STO-28")
-def test_segment_with_offsets_outside_its_range_is_damaged() -> None:
+def test_segment_with_offsets_outside_its_range_is_reported_as_damaged() -> None:
     """Only the file name shows where the first segment must begin, and its content is replaced with an older segment's content."""
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig(segment_bytes=2_000))
     while len(log.segments) < 4:

@@ -169,7 +169,7 @@ def test_no_api_is_intercepted_without_faults() -> None:
     assert not faults.watched_points and not len(faults)
 
 
-def test_added_fault_calls_back_and_can_be_inspected() -> None:
+def test_added_fault_calls_its_hit_callbacks_and_is_found_by_id() -> None:
     faults, called = Faults(), list[int]()
     added = faults.add(Fault(api="EndTxn", transactional_id="checkout-*", drop_answer=True, times=2))
     added.on_hit.append(lambda one: called.append(one.hits))

@@ -180,5 +180,5 @@ def test_acl_records_of_other_controllers_are_replayed(state: ClusterState) -> N
         removed(2)
 
 
-def test_new_acl_index_is_empty() -> None:
+def test_acl_index_without_acls_matches_no_filter() -> None:
     assert Acls().matching(AclBindingFilter()) == []

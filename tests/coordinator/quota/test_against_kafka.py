@@ -29,7 +29,7 @@ DEFAULT = ""
 
 
 @pytest.mark.parametrize("form", SEEDS)
-def test_random_sequences_have_the_quota_results_of_kafka(form: str) -> None:
+def test_random_request_sequences_get_the_throttle_times_of_kafka(form: str) -> None:
     seed, count = SEEDS[form]
     rng = random.Random(seed)
     questions = [made_up(rng) for _ in range(count)]

@@ -176,7 +176,7 @@ def test_cold_share_state_snapshot_makes_older_records_unneeded() -> None:
     assert [r.records for r in world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)] == [[]]
 
 
-def test_share_partition_with_a_future_write_time_is_cold() -> None:
+def test_share_partition_with_a_future_write_time_gets_a_cold_snapshot() -> None:
     """The wall clock was set back after the write. If the partition were not cold, the log below its snapshot would be kept until
     the write time."""
     world = ShareStateWorld()

@@ -107,7 +107,6 @@ def test_leaving_streams_member_moves_no_task_of_other_members(members: Members,
 
 
 def test_standby_task_with_the_highest_offset_becomes_active() -> None:
-    """If an active task has no member, the standby with the highest task offset becomes active."""
     members = {
         "a": TaskMember("p"),
         "b": TaskMember("q", standby={"0": frozenset({0})}, task_offsets={"0": {0: 10}}),
@@ -133,7 +132,7 @@ def test_streams_task_assignment_does_not_depend_on_member_order() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers())))
-def test_java_queue_pops_the_lowest_priority_first(elements: list[tuple[int, int]]) -> None:
+def test_model_of_javas_priority_queue_pops_the_lowest_priority_first(elements: list[tuple[int, int]]) -> None:
     queue: JavaQueue[tuple[int, int]] = JavaQueue()
     for element in elements:
         queue.push(element[0], element)
@@ -142,6 +141,6 @@ def test_java_queue_pops_the_lowest_priority_first(elements: list[tuple[int, int
     assert sorted(taken) == sorted(elements)
 
 
-def test_hash_order_equals_java_hash_map_order() -> None:
+def test_computed_hash_order_equals_the_order_of_a_java_hash_map() -> None:
     """A Java HashMap iterates by hash slot. The hash of "10" is 1567, which falls into the last of 16 slots."""
     assert hash_order(["10", "2", "1", "0", "9"]) == ["0", "1", "2", "9", "10"]

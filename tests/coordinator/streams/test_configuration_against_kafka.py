@@ -51,6 +51,5 @@ def test_streams_topology_configurations_equal_those_of_kafka(tenth: int) -> Non
 
 
 def test_recorded_streams_topologies_cover_each_status_and_an_error() -> None:
-    """Kafka's recorded results include a successful configuration, each status code and an error."""
     answers = [answer for _, answer in questions.read("configure")]
     assert {answer.get("status", "error") for answer in answers} == {None, 1, 2, 3, "error"}

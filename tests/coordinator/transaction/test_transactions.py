@@ -140,8 +140,8 @@ def arranged(state: str, version: int = 2) -> tuple[TransactionWorld, ProducerId
 
 # Measured on Apache Kafka 4.3.1 with transaction versions 1 and 2. With the stored epoch s, each row has the error codes of four
 # commits with the epochs s-2 to s+1, then of four aborts. A pair means success, and has the returned epoch relative to s.
-# There are two differences. Kafka up to 4.4.0 also answers 48 to a commit at s-1 after an abort (KAFKA-20785). For a commit at s
-# without an open transaction, Kafka always answers 48, and ottla only from the second request on.
+# There are two differences. Kafka up to 4.4.0 also answers INVALID_TXN_STATE (48) to a commit at s-1 after an abort (KAFKA-20785).
+# For a commit at s without an open transaction, Kafka always answers 48, and ottla only from the second request on.
 OK_BUMP, OK_SAME = (0, 1), (0, 0)
 V5 = {
     "Empty": [90, 90, 51, 90, 90, 90, OK_BUMP, 90],
@@ -359,7 +359,7 @@ def test_key_of_a_transaction_record_is_an_encoded_transaction_log_key() -> None
         assert key_record(transactional_id) == encode_record(transaction_log_key, TransactionLogKey(transactional_id), 0)
 
 
-def test_replay_of_a_typed_transaction_record_equals_replay_of_its_bytes() -> None:
+def test_replay_of_a_transaction_record_object_equals_replay_of_its_bytes() -> None:
     metadata = TxnMetadata("é", 5, 3, 60_000, TxnState.PREPARE_COMMIT, frozenset({P0, P1}), 10, 20, 5, 77, -1, 2, last_epoch=2)
     typed, decoded = (TransactionWorld().shard for _ in range(2))
     record = to_record(metadata, flexible=True)
@@ -369,7 +369,7 @@ def test_replay_of_a_typed_transaction_record_equals_replay_of_its_bytes() -> No
     assert typed.ids == decoded.ids == {"é": metadata.logged()}
 
 
-def test_transaction_record_of_version_0_is_not_typed_because_it_loses_fields() -> None:
+def test_transaction_record_of_version_0_is_passed_as_bytes_because_it_loses_fields() -> None:
     assert not isinstance(to_record(TxnMetadata("é", 5, 3, 60_000, TxnState.EMPTY), flexible=False), TxnRecord)
 
 

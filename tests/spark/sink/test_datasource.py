@@ -85,7 +85,7 @@ def copying(spark: Any, broker: Broker, tmp_path: Path) -> Copying:
     return Copying(spark, broker, tmp_path)
 
 
-def test_committed_records_are_copied_once_across_restarts(copying: Copying, broker: Broker, tmp_path: Path) -> None:
+def test_ottla_format_copies_committed_records_once_across_restarts(copying: Copying, broker: Broker, tmp_path: Path) -> None:
     fill(broker, 0, 1_000)
     fill(broker, 5_000, 10, commit=False)
     copying.run()

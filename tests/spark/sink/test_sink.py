@@ -165,7 +165,7 @@ def test_sink_writes_to_added_partitions(spark: Any, numbers: Numbers) -> None:
     assert sum(partitions.values()) == 200
 
 
-def test_sink_totals_are_correct_after_a_repeated_batch(numbers: Numbers) -> None:
+def test_sink_writes_correct_counts_when_spark_computes_a_committed_batch_again(numbers: Numbers) -> None:
     """Spark updates its state by computing a batch, so a batch that is already committed is computed again."""
 
     def counted(frame: Any) -> Any:
