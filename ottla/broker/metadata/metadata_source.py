@@ -21,7 +21,7 @@ Repeat = Callable[[str, Callable[[Settings], int], Callable[[], Steps[None] | No
 
 
 class MetadataSource(Protocol):
-    """The cluster's metadata, with the broker's parts that follow it."""
+    """The cluster's metadata, and the parts of the broker that apply its changes."""
 
     state: ClusterState
     local_partitions: LocalPartitions

@@ -23,7 +23,7 @@ OnDurable = Callable[[bool], None]
 
 
 _RANK = {OFFSETS_TOPIC: 1, TRANSACTION_TOPIC: 2}
-"""The order in which a round syncs logs, by topic; 0 for others.
+"""The order in which a round syncs logs, by topic; 0 for other topics.
 
 A transaction's records and offsets must be synced before its Prepare record.
 """

@@ -1,6 +1,6 @@
 """The kernel: the parts that nearly every other part of a broker or of a controller uses.
 
-`make_kernel` builds them from the bottom up. Any other part is built by its constructor or a ``make_*`` function from the kernel
+`make_kernel` builds these parts. Any other part is built by its constructor or a ``make_*`` function from the kernel
 and the part's own arguments. Afterwards only the part itself sets its attributes.
 """
 

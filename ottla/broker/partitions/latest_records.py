@@ -45,7 +45,7 @@ def latest_batches(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHead
 
 
 def latest_by_piece(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHeader, Buffer] | None]:
-    """Like `latest_batches`, but also yields None after each part of `PIECE_BYTES` of a file, so that the reader can pause."""
+    """Like `latest_batches`, but also yields None after each `PIECE_BYTES` of a file, so that the reader can pause."""
     held: dict[bytes, bytes] = {}
     for released in _released(log, kinds, held):
         if released is None:

@@ -46,11 +46,11 @@ class Partition:
 
     The leader determines the high watermark; without other replicas it is the log end offset. A follower gets it from its leader.
 
-    ``appended_bytes`` counts the bytes of data batches that consumers may read right after the append. With other replicas it does
-    not grow, because consumers wait for the high watermark. ``fetchable_bytes`` counts the bytes that followers may fetch.
-    ``reveals`` counts the events that may make any amount of earlier data visible to consumers: markers, and moves of the high
-    watermark. ``bytes_in`` and ``messages_in`` count the client batches that got an offset, including retries of a stored batch, as
-    Kafka's BytesInPerSec and MessagesInPerSec (ReplicaManager.appendRecordsToLeader).
+    ``appended_bytes`` counts the bytes of data batches that consumers may read right after the append. If there are other
+    replicas, it does not grow, because consumers wait for the high watermark. ``fetchable_bytes`` counts the bytes that followers
+    may fetch. ``reveals`` counts the events that may make any amount of earlier data visible to consumers: markers, and moves of
+    the high watermark. ``bytes_in`` and ``messages_in`` count the client batches that got an offset, including retries of a stored
+    batch, as Kafka's BytesInPerSec and MessagesInPerSec (ReplicaManager.appendRecordsToLeader).
     """
 
     __slots__ = (

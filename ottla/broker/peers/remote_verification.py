@@ -72,7 +72,7 @@ class _Asked(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Answer(msgspec.Struct, frozen=True, eq=False):
-    """A coordinator's answer that no append has used yet. ``guard`` is None if this broker lacked the partition then."""
+    """A coordinator's answer that no append has used yet. ``guard`` is None if this broker had no replica when it asked."""
 
     guard: _Guard | None
     good_until_ms: float

@@ -41,8 +41,6 @@ log = structlog.get_logger("replication")
 
 
 class FollowingBroker(Protocol):
-    """The broker that fetches."""
-
     broker_id: int
 
     @property

@@ -48,8 +48,8 @@ class GroupListing(msgspec.Struct, frozen=True, kw_only=True):
 class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
     """A group's position in a partition. As in Kafka's tools, ``lag`` counts offsets up to the high watermark, including markers.
 
-    ``committed`` and ``lag`` are None without a committed offset. Only then ``start`` is set: to the log start offset, from which a
-    member with ``auto.offset.reset=earliest`` reads. ``end`` and ``lag`` are None if this broker has no replica of the partition.
+    Without a committed offset, ``committed`` and ``lag`` are None, and ``start`` is the log start offset, from which a member with
+    ``auto.offset.reset=earliest`` reads. ``end`` and ``lag`` are None if this broker has no replica of the partition.
     """
 
     topic: str

@@ -34,8 +34,6 @@ M = TypeVar("M")
 
 
 class _Known(Protocol):
-    """A member of any protocol."""
-
     @property
     def member_id(self) -> str: ...
 

@@ -91,8 +91,8 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """All partitions on this broker. ``held_count`` of them hold back read_committed consumers; ``held`` lists those whose
-    consumers miss most offsets."""
+    """All partitions on this broker. ``held_count`` of them hold back read_committed consumers; ``held`` lists the partitions
+    whose consumers miss most offsets."""
 
     size_bytes: int
     held_count: int
