@@ -71,18 +71,18 @@ class Cases:
 FEATURES: Mapping[str, tuple[Cases, ...]] = {
     "Records are read as they were written, with each compression type": (Cases("test_clients.py::test_produced"),),
     "Records of committed transactions are read, those of aborted and open ones are not": (
-        Cases("test_clients.py::test_committed"),
+        Cases("test_clients.py::test_read_committed"),
         Cases("test_clients.py::test_open"),
     ),
     "Zombies are fenced, abandoned transactions time out": (
         Cases("test_clients.py::test_zombie"),
         Cases("test_clients.py::test_abandoned"),
     ),
-    "The broker is stopped or killed during a transaction": (Cases("test_clients.py::test_restart"),),
+    "The broker is stopped or killed during a transaction": (Cases("test_clients.py::test_broker_restart"),),
     "Responses are lost: no record is duplicated, and transactions stay atomic": (Cases("test_retries.py"),),
-    "Groups of the classic protocol": (Cases("test_clients.py::test_group", kind="classic"),),
+    "Groups of the classic protocol": (Cases("test_clients.py::test_consumer_group", kind="classic"),),
     "Groups of KIP-848 (`group.protocol=consumer`)": (
-        Cases("test_clients.py::test_group", kind="consumer"),
+        Cases("test_clients.py::test_consumer_group", kind="consumer"),
         Cases("test_consumer_groups.py"),
     ),
     "Offsets are committed with the transaction": (Cases("test_clients.py::test_offsets"),),

@@ -46,7 +46,7 @@ def test_compatibility_page_is_up_to_date_with_the_tested_client_versions() -> N
 
 
 def test_compatibility_results_are_counted_by_client_and_feature() -> None:
-    group = "tests/wire/test_clients.py::test_group_shares"
+    group = "tests/wire/test_clients.py::test_consumer_group_shares"
     found = compatibility.results_of(
         {
             f"{group}[java-classic]": "passed",
