@@ -65,5 +65,5 @@ async def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _
             if not log.is_deleted:
                 on_refused(log, refused[log])
         elif log.truncations == truncations:
-            # After a truncation the offsets below the new recovery point may belong to new, unsynced batches.
+            # A truncated log keeps its recovery point: the offsets below the new point may belong to later, unsynced batches.
             log.recovery_point = max(log.recovery_point, point)

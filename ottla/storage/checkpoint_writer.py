@@ -70,7 +70,7 @@ class CheckpointWriter:
 
     def write_recovery_points(self, last_stop: LastStop) -> None:
         # An offline log keeps its recovery point, so that the next start still reports damage below that point, also after a crash.
-        # A 0 is written only if the checkpoint had a 0 before: the 0 means that compaction may have left gaps in the log
+        # A recovery point 0 is written only if the checkpoint had 0 before: 0 means that compaction may have left gaps in the log
         # (`LastStop.recovery_points`).
         known = last_stop.recovery_points
         points = {

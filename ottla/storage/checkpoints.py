@@ -126,7 +126,7 @@ class LeaderEpochs:
         """Return the largest known epoch at or below ``epoch``, and the epoch's end offset (LeaderEpochFileCache.endOffsetFor).
 
         An epoch below the first known epoch ends where the first known epoch starts. Returns (-1, -1) for an epoch above the
-        latest. ``current_epoch`` is the current leader epoch, which without a batch begins at the log end.
+        latest. The current leader epoch ``current_epoch`` begins at the log end if it has no batch.
         """
         latest = max(self.latest, current_epoch)
         if epoch == NO_EPOCH or epoch > latest:

@@ -45,7 +45,7 @@ class LogConfig(msgspec.Struct, frozen=True):
 
     @property
     def is_deleted(self) -> bool:
-        """Whether retention deletes old segments. A topic with an empty ``cleanup.policy`` is neither compacted nor deleted."""
+        """Whether retention deletes old segments. With an empty ``cleanup.policy`` segments are neither deleted nor compacted."""
         return "delete" in self.cleanup_policy
 
     @property

@@ -67,7 +67,7 @@ def _checked(log: Log, records: memoryview, leader_epoch: int) -> list[tuple[int
 def _append(log: Log, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
     timestamp_ms = header.max_timestamp_ms
     if header.last_offset - log.log_end_offset > MAX_RELATIVE_OFFSET:
-        # A segment that begins at the log end cannot contain the batch: its last offset is 2^31 or more above the log end.
+        # The batch's last offset is 2^31 or more above the log end, so no segment that begins there can contain the batch.
         raise UnexpectedOffset(f"{log.name}: offset {header.base_offset} is too far after {log.log_end_offset} for a segment")
     segment = log.segment_for(len(batch), header.last_offset, timestamp_ms, now_ms)
     if header.leader_epoch > log.epochs.latest:

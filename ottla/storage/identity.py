@@ -82,7 +82,7 @@ def check_not_kafkas(fs: Filesystem, path: str) -> None:
 
 
 def check_not_a_clusters(fs: Filesystem, path: str) -> None:
-    """Raise `DirectoryError` for a directory of a whole cluster, whose nodes' directories have names like partitions."""
+    """Raise `DirectoryError` for the directory of a whole cluster: its nodes' directories would look like partitions."""
     try:
         is_clusters = fs.read_file(f"{path}/{CONTROLLER_DIRECTORY}/{META_FILE}") is not None
     except OSError:
@@ -136,7 +136,7 @@ def identify(
             raise DirectoryError(
                 f"{path} belongs to node {identity.node_id}, but node.id is {node_id}; give the directory of this node"
             )
-        # A directory that was only formatted has no metadata log.
+        # A directory without a metadata log was only formatted, and counts as new.
         return identity, not fs.list_dir(f"{path}/{METADATA_DIRECTORY}")
     cluster_id = cluster_id or uuid_text(new_uuid())
     identity = DirectoryIdentity(cluster_id, node_id, uuid_text(new_uuid()))

@@ -9,7 +9,7 @@ from ottla.storage.producer_state import ProducerState
 
 
 class Offsets(Protocol):
-    """The part of a `storage.log.Log` that is checked."""
+    """The part of a `storage.log.Log` that `check_log` reads."""
 
     name: str
     producers: ProducerState

@@ -31,7 +31,8 @@ def remove_clean_file(fs: Filesystem, directory: str) -> bytes | None:
     if content is None:
         return None
     fs.unlink(path)
-    # Sync the removal: if the file came back after a power cut, a start would report torn batches as damage to cleanly closed logs.
+    # Sync the removal: if the file came back after a power cut, a start would report incomplete batches as damage to cleanly closed
+    # logs.
     sync_names(fs, directory)
     return content
 
@@ -74,8 +75,8 @@ class LastStop:
         self.knows_recovery_points = True
         self.recovery_points: dict[TopicPartition, int] = {}
         """The offset up to which each log was synced. A log that has never been written has no entry. 0 means that the offset is
-        unknown, so that recovery treats no gap in the log as lost data. A start writes 0 if this checkpoint was lost, `ottla adopt`
-        for the logs of another broker, and a person to continue without a damaged part."""
+        unknown: recovery then treats no gap in the log as lost data. 0 is written by a start if this checkpoint was lost, by `ottla
+        adopt` for the logs of another broker, and by a person who gives up damaged records."""
         self.log_starts: dict[TopicPartition, int] = {}
         self.first_dirty: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
@@ -138,7 +139,8 @@ def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
     stop.broker_epoch = UNKNOWN_EPOCH if content is None else _epoch_in(content)
 
     def take(name: str, consequence: str, *, is_expected: bool = False) -> tuple[dict[TopicPartition, int], bool]:
-        """Return the entries of a checkpoint, and whether the file is sound. A missing file is sound unless ``is_expected``."""
+        """Return the entries of a checkpoint, and whether the file is sound. A missing file counts as sound unless
+        ``is_expected``."""
         raw = fs.read_file(f"{directory}/{name}")
         offsets = parse_offsets(raw)
         is_whole = offsets is not None or (raw is None and not is_expected)

@@ -348,8 +348,8 @@ class Log:
         """Replace the adjacent segments ``old`` with a cleaned segment that was synced (LocalLog.replaceSegments).
 
         The rename of the cleaned segment's log to ``*.swap`` commits the replacement: a start that finds such a file finishes the
-        replacement, and a crash before it leaves the old segments. Raises OSError if a rename fails. If that is the rename to
-        ``*.swap``, nothing has changed. Otherwise the cleaned segment is in service, and `renames` retries the remaining renames.
+        replacement, and a crash before the rename leaves the old segments. Raises OSError if a rename fails. If that is the rename
+        to ``*.swap``, nothing has changed. Otherwise the cleaned segment is in service, and `renames` retries the failed rename.
         """
         cleaned.rename(SWAP_SUFFIX)
         at = self.segments.index(old[0])

@@ -176,12 +176,12 @@ class LogDirectory:
             high_watermark=self._last_stop.high_watermarks.get(key, 0),
         )
         with suppress(OSError):
-            # These writes may fail, because a full disk must not keep a log out of service. The next start retries them.
+            # Ignore errors, because a full disk must not keep a log out of service. The next start writes these files again.
             if log.segments and topic_id is None and log.topic_id != NO_UUID:
                 write_partition_metadata(self.fs, log.directory, log.topic_id)
                 report.rebuilt.append(PARTITION_METADATA_FILE)
             if report.has_false_start:
-                # The checkpoint is corrected at once, because a start after a crash empties a log that ends before its log start.
+                # Correct the checkpoint now: a start after a crash would empty the log, which ends before the wrong log start.
                 del self._last_stop.log_starts[key]
                 write_offsets(self.fs, f"{self.path}/{LOG_STARTS}", self._last_stop.log_starts)
         return report
@@ -200,7 +200,7 @@ class LogDirectory:
         """
         earlier = self.logs.get((topic, partition))
         if earlier is not None:
-            # The earlier topic was deleted, but renaming its directory failed. If it fails again, `set_aside` below retries it.
+            # The earlier topic was deleted, but its directory could not be renamed. `set_aside` retries if that fails again.
             with suppress(OSError):
                 self.delete(earlier, topic_id.hex(), 0)
         log = Log(self.fs, self.directory_of(topic, partition), topic, partition, config, topic_id)
@@ -224,7 +224,7 @@ class LogDirectory:
         try:
             self._forget_deleted()
         except OSError:
-            # The checkpoints still have the deleted logs' offsets, so the new logs reject appends. The next start retries.
+            # The checkpoints still have the deleted logs' offsets, so the new logs reject appends until the next start.
             for log in self._misnamed:
                 log.is_failed = True
         self._misnamed.clear()
@@ -233,7 +233,7 @@ class LogDirectory:
         return read_partition_metadata(self.fs, self.directory_of(topic, partition))
 
     def delete(self, log: Log, unique: str, now_ms: int) -> None:
-        """Take a deleted log out of service and rename its directory, which is removed later. Ignores a missing directory.
+        """Take a deleted log out of service and rename its directory, which is removed later. A missing directory is no error.
 
         Raises OSError if the directory cannot be renamed. The log is out of service nevertheless, and the next start finds no topic
         with the directory's topic id and calls `set_aside`.
@@ -245,7 +245,7 @@ class LogDirectory:
         self._deleted.add(key)
         log.is_deleted = log.is_failed = True
         with suppress(OSError):
-            # The files are about to be removed, so an error while closing them does not matter.
+            # Ignore errors of closing, because the files are about to be removed.
             log.abandon()
         if not log.segments and not log.is_offline:
             return
@@ -300,7 +300,7 @@ class LogDirectory:
         self.checkpoints.write_high_watermarks(self._last_stop)
 
     def delete_records(self, log: Log, before_offset: int) -> str:
-        """Raise a log's start offset, first in the checkpoint, and return the checkpoint's path. An OSError changes nothing."""
+        """Raise a log's start offset, first in the checkpoint; returns the checkpoint's path. On OSError nothing has changed."""
         path = self.checkpoints.write_log_starts(self._last_stop, {(log.topic, log.partition): before_offset})
         log.delete_records(before_offset)
         return path
@@ -318,7 +318,7 @@ class LogDirectory:
             truncate_to(log, offset, now_ms)
 
     def truncate_fully_and_start_at(self, log: Log, offset: int, now_ms: int) -> None:
-        """Empty a follower's log and restart it at an offset. First lowers the recovery point's checkpoint. Raises OSError."""
+        """Empty a follower's log and restart it at an offset. First lowers the recovery point in the checkpoint. Raises OSError."""
         self._lower_recovery_point(log, 0)
         truncate_fully_and_start_at(log, offset, now_ms)
         # If the checkpoint kept the old log start, which may be above the new log end, a start would restart the log there.

@@ -29,10 +29,7 @@ def parse_directory_name(name: str) -> TopicPartition | None:
 
 
 def name_before_stray(name: str) -> str | None:
-    """The name that a directory had before `LogDirectory.set_aside` renamed it, which truncates long topic names.
-
-    None for other names.
-    """
+    """The name that a directory had before `LogDirectory.set_aside`, which truncates a long topic name; None for other names."""
     stray = _STRAY_NAME.fullmatch(name)
     return None if stray is None else stray[1]
 

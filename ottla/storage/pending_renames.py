@@ -26,7 +26,7 @@ class OwedRenames:
         return bool(self._retired)
 
     def add(self, segments: Iterable[Segment], suffix: str) -> None:
-        """Add renames that give these segments' files a suffix, which is empty for a segment in service."""
+        """Add renames of the segments' files to names with ``suffix``, which is empty for segments in service."""
         self._owed += [(segment, suffix) for segment in segments]
 
     def finish(self) -> None:

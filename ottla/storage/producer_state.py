@@ -116,7 +116,7 @@ class CompletedTxn(msgspec.Struct, gc=False, frozen=True):
 
 
 class Unverified(msgspec.Struct, gc=False, frozen=True):
-    """The lowest sequence of an epoch among a producer's batches that are not verified and appended yet (VerificationStateEntry).
+    """The epoch and lowest sequence of a producer's batches that are not verified and appended yet (VerificationStateEntry).
 
     ``implicit_add`` is the argument of `check_data` for the producer's first such batch, in any epoch (``supportsEpochBump``).
     """
@@ -174,7 +174,7 @@ class ProducerState:
     # checking and applying data batches
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
-        """The stored batch that ``header`` repeats; None if the batch is not a retry of one of the last five."""
+        """The stored batch that ``header`` repeats; None if the batch repeats none of the last five batches."""
         entry = self.entries.get(header.producer_id)
         if entry is None or entry.epoch != header.producer_epoch:
             return None
@@ -200,8 +200,8 @@ class ProducerState:
         """Raise `KafkaError` if a data batch may not be appended.
 
         The codes are INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, and INVALID_TXN_STATE for a batch outside a transaction.
-        ``implicit_add``: the batch was sent with transaction version 2, whose producers always begin at sequence 0. As in Kafka,
-        the version of a producer's first unverified batch counts instead, until a batch or marker is appended.
+        ``implicit_add``: the batch was sent with transaction version 2, whose producers always begin at sequence 0. As in Kafka, if
+        the producer has unverified batches, the version of the first of them counts instead.
         """
         self.check_epoch(header)
         entry = self.entries.get(header.producer_id)

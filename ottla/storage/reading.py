@@ -209,14 +209,15 @@ async def _first_in(
 
 
 def _check_there(log: Log) -> None:
-    """Raises UNKNOWN_TOPIC_OR_PARTITION if the topic was deleted between two steps, and KAFKA_STORAGE_ERROR."""
+    """Raises UNKNOWN_TOPIC_OR_PARTITION if the topic was deleted between two steps, and KAFKA_STORAGE_ERROR if the log went
+    offline."""
     if log.is_deleted:
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
     log.check_online()
 
 
 def _stands(log: Log, segment: Segment) -> bool:
-    """Whether the log still has a segment. If so, the segment's files may be read. Raises the errors of `_check_there`."""
+    """Whether the segment is still in the log, so that its files may be read. Raises the errors of `_check_there`."""
     _check_there(log)
     return bool(log.segments) and log.segments[log.segment_at(segment.base_offset)] is segment
 
@@ -251,7 +252,7 @@ async def _first_at(
         raise
     except KafkaError as error:
         raise KafkaError(Code.CORRUPT_MESSAGE, error.message) from error
-    except Exception as error:  # aiokafka's C codec raises many exception types
+    except Exception as error:  # catch all: aiokafka's C codec raises many exception types
         raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
 
 
@@ -313,7 +314,7 @@ def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
         try:
             records = read_records(batch)
         except KafkaError:
-            # Unlike the C codec, `RecordStream` can read header keys that are not UTF-8. It reports any other fault.
+            # Try again with `RecordStream`: it can read header keys that are not UTF-8, and reports any other fault.
             pass
         else:
             yield from records
@@ -339,7 +340,7 @@ async def next_decoded(stream: RecordStream, header: BatchHeader, max_record_byt
         elif not count and stream.large_bytes:
             records, count = (await _whole(stream)), 1
         return [Record(r.offset, r.timestamp, r.key, r.value) for r in (await _decoded(header, records, count))]
-    except Exception as error:  # aiokafka's C codec raises many exception types
+    except Exception as error:  # catch all: aiokafka's C codec raises many exception types
         raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
 
 

@@ -32,7 +32,7 @@ def _sync(fd: int) -> None:
         try:
             fcntl.fcntl(fd, _FULL_SYNC)
         except OSError as error:
-            # Network file systems, for example, do not support F_FULLFSYNC.
+            # Use fsync on file systems without F_FULLFSYNC, such as network file systems.
             if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
                 raise
         else:
@@ -106,7 +106,7 @@ class RealFile:
         return data
 
     def has_length(self, size: int) -> bool:
-        """Whether ``size`` is the right length. A file with a surplus (`take_back`) may be longer than ``self.size``."""
+        """Whether a file of ``size`` bytes has the right length: ``self.size``, or more if it has a surplus (`take_back`)."""
         return size >= self.size if self._has_surplus else size == self.size
 
     def check(self) -> None:

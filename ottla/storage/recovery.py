@@ -1,7 +1,7 @@
-"""Opens a log: after a clean stop from its index files, after a crash by reading every batch that may be torn (LogLoader).
+"""Opens a log: after a clean stop from its index files, after a crash by reading every batch that may be incomplete (LogLoader).
 
-The recovery point is the offset up to which the log was synced. A crash cannot tear a batch below the recovery point, so damage
-there was done later. The batches after such damage were acknowledged, so nothing is truncated: `Damaged` takes the partition
+The recovery point is the offset up to which the log was synced. A crash cannot damage a batch below the recovery point, so damage
+there has another cause. The batches after such damage were acknowledged, so nothing is truncated: `Damaged` takes the partition
 offline. Damage above the recovery point may come from a crash, and the log is truncated there, as by Apache Kafka. A clean stop
 moves the recovery point to the log end.
 """
@@ -221,7 +221,7 @@ def _load_segments(
         elif history is None:
             history = history_up_to(log, segment.base_offset, now_ms)
         report.segments_recovered += 1
-        # The last segment is never compacted, so no batch in it has offsets on both sides of the recovery point.
+        # The last segment is never compacted, so a batch in it with offsets on both sides of the recovery point is damaged.
         on_batch = None if history is None else partial(take, log, segment, history)
         sound = segment.recover(log.config.index_interval_bytes, recovery_point if is_last else 0, on_batch)
         reason = sound.reason

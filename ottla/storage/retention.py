@@ -26,7 +26,7 @@ def delete_old(log: Log, now_ms: int, at_most: int) -> list[str]:
             try:
                 log.roll(now_ms)
             except OSError:
-                # A full disk may have no room for a new segment. Remove the other segments nevertheless, to free space.
+                # If a full disk has no room for a new segment, remove the other segments nevertheless, to free space.
                 gone -= 1
     if gone == 0:
         return []

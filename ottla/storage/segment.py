@@ -153,7 +153,7 @@ class Segment:
         return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
 
     def flush_indexes(self) -> None:
-        """Write the indexes with the last time index entry that a closed segment has (onBecomeInactiveSegment).
+        """Write the indexes, including the last time index entry of a closed segment (onBecomeInactiveSegment).
 
         First cuts off surplus bytes of failed writes. Raises OSError, and may then be called again.
         """
@@ -286,7 +286,7 @@ class Segment:
 
         The offset index covers the end if the distance from its last entry to the last batch is at most ``index.interval.bytes``.
         If that setting has been lowered, entries may be further apart. So a distance below the smallest distance of two entries is
-        also sufficient. The time index covers the end if no batch after the last entry has a larger timestamp than this entry.
+        also sufficient. The time index covers the end if no batch after its last entry has a larger timestamp than that entry.
         """
         position = self.offset_index.lookup(self.base_offset + MAX_RELATIVE_OFFSET)
         self._bytes_since_index = self.log.size - position

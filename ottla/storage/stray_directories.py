@@ -1,7 +1,8 @@
 """Stray directories, which a broker renamed to ``NAME.ID-stray`` because their topic does not exist.
 
 The broker never reads or removes them, so an operator has to be informed of them. A start finds them in the log directory, and
-`LogDirectory.set_aside` adds new stray directories. Stray directories do not change, so the size of each is computed once.
+`LogDirectory.set_aside` adds new stray directories. The size of each stray directory is computed once, because stray directories do
+not change.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ CHECKED_AT_ONCE = 500
 
 
 class StrayDirectory(msgspec.Struct, frozen=True, kw_only=True):
-    """A stray directory and its former partition.
+    """A stray directory, and the partition to which it belonged.
 
     ``topic`` is cut off after 200 characters. ``topic_id`` is None if the directory has none. ``size_bytes`` is None until the
     directory is measured, and if it cannot be read.
@@ -78,7 +79,7 @@ class StrayDirectories:
         self._on_found: Callable[[], None] | None = None
 
     def watch(self, on_found: Callable[[], None]) -> None:
-        """Call ``on_found`` after each new stray directory, which `measure` then measures."""
+        """Set the callback for new stray directories, which has them measured (`measure`)."""
         self._on_found = on_found
 
     def note(self, name: str) -> None:

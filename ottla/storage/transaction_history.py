@@ -47,8 +47,8 @@ class TransactionHistory:
     def __init__(self, producers: ProducerState, start_offset: int, *, is_contiguous: bool, read_ms: int = 0) -> None:
         """``is_contiguous``: ``producers`` includes the effect of every batch before ``start_offset``.
 
-        ``read_ms`` is the time of reading, from which the age of idempotent producers counts. Needed only if ``producers`` is used
-        afterwards.
+        ``read_ms`` is the time of reading, from which the age of idempotent producers counts. It is needed only if ``producers`` is
+        used afterwards.
         """
         self.producers = producers
         self._read_ms = read_ms

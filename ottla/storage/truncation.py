@@ -52,7 +52,7 @@ def truncate_to(log: Log, offset: int, now_ms: int) -> None:
         doomed, log.segments = log.segments[at + 1 :], log.segments[: at + 1]
         _remove(log, doomed)
         position, _ = log.segments[at].cut_at(offset)
-        # Readers compare segment objects after a pause. The copy shows that the batches have changed.
+        # After a pause, readers check that the segment is the same object. A copy shows them that its batches have changed.
         log.segments[at] = copy(log.segments[at])
         log.segments[at].truncate(position, end, now_ms)
         _end_at(log, end, now_ms)
@@ -82,8 +82,7 @@ def truncate_fully_and_start_at(log: Log, offset: int, now_ms: int) -> None:
 
 
 def _forget_behind(log: Log, end: int) -> None:
-    """Remove the producer snapshots above the new end before the batches: new batches at these offsets would make the snapshots
-    wrong."""
+    """Remove the producer snapshots above the new end, before the batches: later batches would make these snapshots wrong."""
     drop_snapshots(log, end)
     log.high_watermark = min(log.high_watermark, end)
 

@@ -152,7 +152,8 @@ def batches(
 
 
 def headers(file: File, base_offset: int, position: int, window_bytes: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield position and header of each batch of a segment from a file position. Reads windows, and skips large batches.
+    """Yield position and header of each batch of a segment from a file position. Reads the file in windows, and skips the records
+    of large batches.
 
     Raises `DamagedBatch` for bytes that are not a batch, as far as its header shows. The loop ends: each iteration reads at least
     one header.
@@ -175,7 +176,7 @@ def headers(file: File, base_offset: int, position: int, window_bytes: int) -> I
 
 
 class SoundBatches:
-    """The batches of a segment's file up to the first that is not sound: torn, with a wrong CRC, or out of order.
+    """The batches of a segment's file up to the first that is not sound: incomplete, with a wrong CRC, or out of order.
 
     Iterate once. Afterwards ``end`` is the file position after the last sound batch, and ``next_offset`` the offset after it.
     ``reason`` describes the fault of the batch at ``end``; None if there is no whole batch. ``damaged_offset`` is the lowest offset
@@ -270,8 +271,8 @@ class WholeBatches(NamedTuple):
 def whole_batches_behind(file: File, position: int, offset: int) -> WholeBatches:
     """Count the whole batches at or above ``offset`` in a file from a position. Any bytes may be between the batches.
 
-    A write that a crash tore is the last write to its file. So whole batches after damaged bytes mean that the bytes were damaged
-    later, or that a power cut lost bytes in the middle of the file. In both cases the lost batches had been acknowledged.
+    A crash can leave only the last write to a file incomplete. So whole batches after damaged bytes mean that the bytes were
+    damaged later, or that a power cut lost bytes in the middle of the file. In both cases the lost batches had been acknowledged.
     """
     count = size_bytes = 0
     for _, header in whole_batches(file, position, offset):
