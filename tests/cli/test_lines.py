@@ -122,7 +122,7 @@ def test_commands_read_the_bootstrap_address_from_the_environment(
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help(capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_every_cli_command_has_help(capsys: pytest.CaptureFixture[str], name: str) -> None:
     assert main([name, "--help"]) == 0
     assert capsys.readouterr().out.startswith(f"Usage: ottla {name}")
 
@@ -145,7 +145,7 @@ def test_shell_completion_lists_options(capsys: pytest.CaptureFixture[str], monk
     assert capsys.readouterr().out.split() == ["plain,describe", "plain,delete"]
 
 
-def test_help_imports_no_command() -> None:
+def test_cli_help_imports_no_command_module() -> None:
     """``ottla --help`` must start fast, so it imports neither the client nor the broker nor the table library."""
     script = "import sys; from ottla.cli import main; main(['--help']); print(*sys.modules, sep=chr(10))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)

@@ -376,7 +376,7 @@ def test_busy_transactional_id_evicts_only_its_own_history_events() -> None:
     assert (len(busy.events), busy.forgotten, busy.events[0]["time_ms"]) == (EVENTS_OF_ONE_ID, 7, 7)
 
 
-def test_history_lists_ids_with_the_newest_events_first() -> None:
+def test_history_lists_transactional_ids_with_the_newest_events_first() -> None:
     history = EventHistory()
     for at, name in enumerate(["a", "b", "c", "a"]):
         history.happened(happened(name, time_ms=at, error=Code.PRODUCER_FENCED))

@@ -194,7 +194,7 @@ def test_pipeline_demo_with_a_bootstrap_address_is_refused(capsys: pytest.Captur
     assert refused(capsys, "demo", "--bootstrap", "127.0.0.1:9092").startswith("2 ottla pipeline demo: no such option")
 
 
-def test_state_store_is_memory_or_rocksdb(capsys: pytest.CaptureFixture[str]) -> None:
+def test_state_store_option_of_pipeline_jobs_is_memory_or_rocksdb(capsys: pytest.CaptureFixture[str]) -> None:
     assert told("totals").state_store == "memory"
     assert told("totals", "--state-store", "rocksdb").state_store == "rocksdb"
     assert "2 ottla pipeline totals: --state-store: 'disk' is not one of" in refused(capsys, "totals", "--state-store", "disk")

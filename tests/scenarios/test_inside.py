@@ -323,7 +323,7 @@ def test_producer_sequence_check_and_append_are_atomic(broker: SimulatedBroker, 
         (Code.MESSAGE_TOO_LARGE, Code.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_coordinator_log_errors_are_mapped_for_clients(
+def test_append_errors_of_a_coordinator_log_become_coordinator_errors_for_clients(
     broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch, failure: Code, code: Code
 ) -> None:
     from ottla.broker.partitions.partitions import Partition

@@ -105,19 +105,19 @@ def seen() -> Observation:
     )
 
 
-def test_checker_reports_nothing_for_a_valid_transaction_history(history: History, seen: Observation) -> None:
+def test_history_checker_reports_nothing_for_a_valid_transaction_history(history: History, seen: Observation) -> None:
     assert check(history, seen) == []
     assert outcomes(history, seen) == {"committed": 3, "aborted": 2, "unknown, committed": 1}
 
 
-def test_checker_permits_that_a_transaction_with_an_unknown_commit_outcome_was_aborted(history: History, seen: Observation) -> None:
+def test_history_checker_permits_that_a_commit_with_an_unknown_outcome_was_aborted(history: History, seen: Observation) -> None:
     seen.committed[LEFT].pop()
     seen.stored[LEFT][-1].commit = False
     seen.offsets[GROUP][INPUT] = 2
     assert check(history, seen) == []
 
 
-def test_checker_permits_that_non_transactional_records_are_partly_present(history: History, seen: Observation) -> None:
+def test_history_checker_permits_that_non_transactional_records_are_partly_present(history: History, seen: Observation) -> None:
     """Unacknowledged records of an idempotent producer may be missing; acknowledged records must all be present."""
     alone = attempt("solo", 1, [TriedRecord(RIGHT, "s1"), TriedRecord(RIGHT, "s2")], ended="unknown", at_s=7)
     alone.is_transaction = False
@@ -132,7 +132,7 @@ def test_checker_permits_that_non_transactional_records_are_partly_present(histo
     assert check(history, seen) == ["lost: s2 for ('out', 1) of solo#1/1/1, whose commit was acknowledged"]
 
 
-def test_checker_does_not_report_deleted_records_as_lost(history: History, seen: Observation) -> None:
+def test_history_checker_does_not_report_deleted_records_as_lost(history: History, seen: Observation) -> None:
     """A record below the log start offset may be missing although it was acknowledged."""
     alone = attempt(
         "solo",
@@ -154,7 +154,7 @@ def test_checker_does_not_report_deleted_records_as_lost(history: History, seen:
     assert "lost: s1 for ('gone', 0) of solo#1/1/1, whose commit was acknowledged" in check(history, seen)
 
 
-def test_checker_decides_by_producer_epochs_which_session_fenced_the_other(history: History, seen: Observation) -> None:
+def test_history_checker_decides_by_producer_epochs_which_producer_was_fenced(history: History, seen: Observation) -> None:
     """Two InitProducerId responses may arrive in a different order than the coordinator assigned the epochs."""
     for session in history.sessions:
         session.identity = (session.initialised_s > 5, int(session.initialised_s * 10))
@@ -319,7 +319,7 @@ FAULTS: list[tuple[Plant, str, str]] = [
 
 
 @pytest.mark.parametrize(("plant", "rule", "finding"), FAULTS, ids=[plant.__name__ for plant, _, _ in FAULTS])
-def test_checker_reports_each_fault_planted_in_a_transaction_history(
+def test_history_checker_reports_each_fault_planted_in_a_transaction_history(
     history: History, seen: Observation, plant: Plant, rule: str, finding: str
 ) -> None:
     plant(history, seen)

@@ -101,7 +101,7 @@ def test_replicas_lead_and_follow_according_to_the_metadata(broker: SimulatedBro
     assert partitions.exists(TOPIC, 1)
 
 
-def test_partitions_of_other_brokers_are_not_created(broker: SimulatedBroker) -> None:
+def test_broker_creates_no_replicas_of_partitions_of_other_brokers(broker: SimulatedBroker) -> None:
     calls = Recorded(broker)
     change(broker, *topic(TOPIC, TOPIC_ID, OTHER, replicas=(OTHER,)))
     assert calls.take() == []
@@ -252,7 +252,7 @@ def test_failing_coordinator_does_not_stop_the_election_of_other_coordinators(br
     assert calls.take()[-2:] == [("elected", 0, 4), ("elected", 1, 4)]
 
 
-def test_number_of_under_replicated_partitions_is_counted(broker: SimulatedBroker) -> None:
+def test_metric_counts_under_replicated_partitions(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OWN, OTHER, OWN))
     leads = {index: broker.broker.partitions.replica(TOPIC, index) for index in (0, 2)}
     for index, in_sync in ((0, (OWN, OTHER)), (2, (OWN,))):

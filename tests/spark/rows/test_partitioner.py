@@ -28,7 +28,7 @@ def batch(rows: list[tuple[str | None, bytes | None, int | None]]) -> pa.RecordB
 
 @pytest.mark.smoke
 @given(ROWS)
-def test_row_is_written_to_its_partition_column_or_the_partition_of_its_key(
+def test_spark_row_is_written_to_its_partition_column_or_its_keys_partition(
     rows: list[tuple[str, bytes | None, int | None]],
 ) -> None:
     placed = with_places(batch(rows), COUNTS)
@@ -51,9 +51,7 @@ def test_row_is_written_to_its_partition_column_or_the_partition_of_its_key(
         (("b", None, -1), "topic 'b' has no partition -1: it has 5"),
     ],
 )
-def test_row_with_an_invalid_partition_is_reported_by_the_partitioner(
-    row: tuple[str | None, bytes | None, int | None], says: str
-) -> None:
+def test_spark_row_with_an_invalid_partition_is_reported(row: tuple[str | None, bytes | None, int | None], says: str) -> None:
     with pytest.raises(PipelineError, match=says):
         with_places(batch([("a", b"k", 0), row]), COUNTS)
 

@@ -78,7 +78,7 @@ def rows(spark: Any, given: list[tuple[str | None, bytes | None, int | None]]) -
     )
 
 
-def test_rows_are_partitioned_like_by_kafka_producers(spark: Any) -> None:
+def test_spark_rows_are_partitioned_like_by_kafka_producers(spark: Any) -> None:
     from ottla.spark.rows.spark_partitioner import placed
 
     frame = rows(spark, [(("a", "b")[n % 2], key, 1 if n % 10 == 0 else None) for n, key in enumerate(KEYS)])
@@ -96,7 +96,7 @@ def test_rows_are_partitioned_like_by_kafka_producers(spark: Any) -> None:
         (("a", None, -1), "topic 'a' has no partition -1"),
     ],
 )
-def test_rows_without_a_valid_partition_are_reported(
+def test_spark_rows_without_a_valid_partition_are_reported(
     spark: Any, row: tuple[Any, ...], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python assigns the partitions in this test. If the JVM does, the writing task refuses such rows (test_task_writer)."""

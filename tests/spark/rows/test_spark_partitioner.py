@@ -41,7 +41,7 @@ def test_spark_expression_and_python_partitioner_choose_the_same_partitions(spar
     assert len(by_jvm) == 500
 
 
-def test_row_for_an_unknown_topic_has_no_partition(spark: Any) -> None:
+def test_spark_row_for_an_unknown_topic_has_no_partition(spark: Any) -> None:
     rows = outgoing(spark.range(4).selectExpr(*ROWS), None)
     assert {(row.topic, row.partition) for row in placing.placed(rows, {"odd": 1}).where("key IS NOT NULL").collect()} == {
         ("even", None),

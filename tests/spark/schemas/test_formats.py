@@ -29,7 +29,7 @@ def rows(schema: str) -> st.SearchStrategy[dict[str, object]]:
 
 @pytest.mark.parametrize("schema", [PURCHASE, INVOICE, SHIPMENT, TOTAL])
 @given(data=st.data())
-def test_values_of_every_format_round_trip(schema: str, data: st.DataObject) -> None:
+def test_record_values_of_every_spark_format_round_trip(schema: str, data: st.DataObject) -> None:
     row = data.draw(rows(schema))
     assert json.loads(JSON.pack(row, schema)) == row
     packed = io.BytesIO(AVRO.pack(row, schema))

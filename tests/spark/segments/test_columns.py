@@ -68,7 +68,7 @@ def way(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(batch, min_size=1, max_size=5), st.randoms(use_true_random=False))
-def test_columns_decoded_from_a_batch_equal_its_records(batches: list[Any], rng: Any) -> None:
+def test_columns_decoded_from_a_segment_batch_equal_its_records(batches: list[Any], rng: Any) -> None:
     built_batches, at = [], 7
     for codec, is_append_time, rows in batches:
         built_batches.append(built(at, codec, rows, is_append_time=is_append_time))

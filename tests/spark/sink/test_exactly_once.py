@@ -318,7 +318,9 @@ def rows(batch: int, *, fail: bool = False) -> Iterator[Row]:
         raise ZeroDivisionError
 
 
-def test_driver_writer_writes_every_batch_once(driven: Callable[[], ExactlyOnce[DriverTransaction]], world: World) -> None:
+def test_spark_driver_that_writes_batches_itself_writes_each_once(
+    driven: Callable[[], ExactlyOnce[DriverTransaction]], world: World
+) -> None:
     sink = driven()
     assert sink.start() is None
     assert sink.write("q", 0, lambda me: me.write(rows(0), TOPICS), ends(0)).records == ROWS
@@ -338,7 +340,9 @@ def test_driver_writer_writes_every_batch_once(driven: Callable[[], ExactlyOnce[
     assert sum(count(world, "out")) == 4 * ROWS
 
 
-def test_driver_writer_behaves_like_task_writers(driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker) -> None:
+def test_spark_driver_counts_and_refuses_records_like_spark_tasks(
+    driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker
+) -> None:
     sink = driven()
     sink.start()
     report = sink.write("q", 0, lambda me: me.write([("out", b"k", b"v" * 10, [("h", b"xyz")], 1)], TOPICS), ends(0))
@@ -358,7 +362,7 @@ def test_driver_writer_behaves_like_task_writers(driven: Callable[[], ExactlyOnc
         assert "gone" not in {topic.name for topic in cluster.topics()}
 
 
-def test_driver_writer_reads_the_limits_of_topics_that_it_has_not_written_before(
+def test_spark_driver_reads_limits_of_topics_that_it_has_not_written_before(
     driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker
 ) -> None:
     """Renewed progress, which writes no records, may precede the first batch."""

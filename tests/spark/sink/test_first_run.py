@@ -63,7 +63,7 @@ def test_frame_with_a_write_name_is_written_once_by_the_ottla_format(spark: Any,
     assert len(values(broker, "out")) == 200
 
 
-def test_frame_whose_task_fails_leaves_no_records(spark: Any, broker: Broker) -> None:
+def test_spark_frame_whose_task_fails_leaves_no_records(spark: Any, broker: Broker) -> None:
     from pyspark.sql import functions as f
 
     ottla.spark.register(spark)
@@ -78,7 +78,7 @@ def test_frame_whose_task_fails_leaves_no_records(spark: Any, broker: Broker) ->
     assert len(values(broker, "out")) == 100
 
 
-def test_several_sinks_write_one_batch_at_the_same_time(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_several_spark_sinks_write_one_batch_at_the_same_time(spark: Any, broker: Broker, tmp_path: Path) -> None:
     with KafkaClient(broker.bootstrap) as client:
         client.produce("in", [NewRecord(b"%03d" % n) for n in range(300)])
     common = {"kafka.bootstrap.servers": broker.bootstrap}

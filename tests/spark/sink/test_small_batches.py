@@ -36,7 +36,7 @@ def test_sink_recognizes_small_batches() -> None:
     assert not SmallBatches().is_small({t: 1}, lambda: {u: 0})
 
 
-def test_large_record_disables_writing_by_the_driver_for_a_while() -> None:
+def test_large_record_disables_writing_by_the_spark_driver_for_a_while() -> None:
     small = SmallBatches()
     ends = {("t", 0): 1}
     assert small.is_small(ends, lambda: ends)
@@ -45,7 +45,7 @@ def test_large_record_disables_writing_by_the_driver_for_a_while() -> None:
 
 
 @pytest.mark.parametrize("batches", [0, 1, 2])
-def test_driver_gathers_rows_of_small_batches_with_spark_3(batches: int) -> None:
+def test_spark_3_driver_gathers_rows_of_small_batches(batches: int) -> None:
     from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
     content = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
@@ -108,7 +108,7 @@ def records(count: int, size_bytes: int = 10, first: int = 0) -> list[NewRecord]
 class TestAStream:
     pytestmark = wire
 
-    def test_driver_writes_small_batches_from_the_first_batch(self, stream: Stream) -> None:
+    def test_spark_driver_writes_small_batches_from_the_first_batch(self, stream: Stream) -> None:
         metrics = stream.run(records(2 * BATCH_RECORDS))
         assert (metrics.batches, metrics.records, stream.gathered) == (2, 2 * BATCH_RECORDS, [True, True])
         stream.run(records(1, first=1_000))
@@ -137,7 +137,7 @@ class TestAStream:
         assert (metrics.batches, metrics.records, metrics.aborted) == (1, many * BATCH_RECORDS, 0)
         assert stream.gathered == [False]
 
-    def test_rows_that_the_driver_gathers_are_limited_in_bytes(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_rows_that_the_spark_driver_gathers_are_limited_in_bytes(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(small_batches, "MAX_BYTES", 1_000)
         stream.run(records(BATCH_RECORDS, 100))
         assert stream.gathered == [False]
