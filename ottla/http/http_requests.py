@@ -43,7 +43,7 @@ log = structlog.get_logger("http")
 
 
 def has_left(connection: socket) -> bool:
-    """Whether the other side has closed a connection. False if unread data has arrived."""
+    """Whether the client has closed a connection. False if unread data has arrived."""
     try:
         with DefaultSelector() as selector:
             selector.register(connection, EVENT_READ)
@@ -94,7 +94,7 @@ class HttpExchange:
         with suppress(_Disconnected):
             try:
                 request = self._next_event()
-                # If the client closes the connection without a request, h11 returns another event.
+                # h11 returns another event if the client closes the connection without a request.
                 if isinstance(request, h11.Request):
                     self._has_body = request.method != b"HEAD"
                     self._checked(self._environ(request, self._body()))

@@ -56,8 +56,8 @@ class BoundedHttpServer:
     """Serves ``app`` from `serve` until `close`. Connections accepted before `serve` wait until it runs.
 
     The constructor raises OSError or ValueError for an address that cannot be bound. A connection beyond ``max_connections`` waits
-    until another one ends, at most `MAX_WAIT_S`, and then gets the response 503. As many connections as ``max_connections`` may get
-    this response at the same time; further ones are closed.
+    until another connection ends, at most `MAX_WAIT_S`, and then gets the response 503. At most ``max_connections`` connections get
+    this response at the same time; further connections are closed.
 
     ``own_names`` are names of the broker, in lower case, that the Host header of a request may have besides addresses, see
     `host_header`; None accepts any name, for responses that any site may read. ``on_bug`` is called on a thread of the server for

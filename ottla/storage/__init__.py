@@ -5,7 +5,7 @@ The package only reads and writes files, through one `Filesystem`.
 - `background_sync`: syncs closed segments and moves recovery points, so that a start after a crash need not read those segments.
 - `checkpoint_writer`: writes the checkpoints of a log directory from its open logs.
 - `checkpoints`: small text files next to the logs: offset checkpoints, the leader epoch checkpoint, partition.metadata.
-- `log_cleaner`: compacts logs: chooses a log and the part to clean, and replaces segments with cleaned segments.
+- `log_cleaner`: compacts logs: chooses the log and the part to clean, and replaces segments.
 - `compaction_rules`: decides which records compaction keeps.
 - `config`: the settings of one log, with the names and defaults of Kafka's topic configs.
 - `filesystem`: the `Filesystem` and `File` protocols, through which this package accesses all files.

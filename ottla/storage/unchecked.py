@@ -15,7 +15,7 @@ CHECKED_PIECE_BYTES = 1 << 16
 
 
 class Unchecked:
-    """The unchecked bytes of a segment: all bytes below ``end``, except one range that was checked. Most reads extend this range."""
+    """The unchecked bytes of a segment: all bytes below ``end``, except one checked range, which most reads extend."""
 
     __slots__ = ("_checked_from", "_checked_to", "_next_offset", "end")
 

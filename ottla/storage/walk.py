@@ -155,8 +155,7 @@ def headers(file: File, base_offset: int, position: int, window_bytes: int) -> I
     """Yield position and header of each batch of a segment from a file position. Reads the file in windows, and skips the records
     of large batches.
 
-    Raises `DamagedBatch` for bytes that are not a batch, as far as its header shows. The loop ends: each iteration reads at least
-    one header.
+    Raises `DamagedBatch` for bytes that are not a batch, as far as the header shows.
     """
     end, next_offset = file.size, base_offset
     while position < end:

@@ -94,7 +94,7 @@ class ClientQuotaEnforcement:
         return managers
 
     def mutation_quota(self, client: QuotaClient, *, strict_from: int) -> RequestQuota:
-        """The quota of a request that creates or deletes partitions. It is strict from API version ``strict_from`` on."""
+        """The quota of a request that creates or deletes partitions. It is strict (KIP-599) from API version ``strict_from`` on."""
         if not self.entities or client.principal == INTERNAL:
             return UNLIMITED
         is_strict = client.version >= strict_from

@@ -50,7 +50,7 @@ class Clock(Protocol):
 
 class Randomness(Protocol):
     def random_uuid(self) -> bytes:
-        """A random UUID, as the function of this name returns."""
+        """A random UUID, as from this module's function `random_uuid`."""
         ...
 
 
@@ -314,7 +314,7 @@ class RealEnv:
 
 
 NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
-"""Errors of a machine without IPv6. Such a machine may still resolve host names to IPv6 addresses."""
+"""Errors of a machine without IPv6, which are ignored for a host name that also has an IPv4 address."""
 BACKLOG = 1024
 
 

@@ -73,7 +73,7 @@ class LogLevels:
 
 
 LOG_LEVELS = LogLevels()
-"""The log levels of this process. They exist once per process, like structlog's configuration."""
+"""The log levels of this process."""
 
 
 class NamedLogger:

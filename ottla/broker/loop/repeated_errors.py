@@ -102,7 +102,7 @@ class RepeatedErrors:
 
     @contextmanager
     def round(self, key: Hashable) -> Iterator[None]:
-        """Enclose an operation whose parts may call `failed` with ``key``. If none does, calls `succeeded` at the end."""
+        """Enclose an operation whose parts may call `failed` with ``key``. If no part does, `succeeded` is called at the end."""
         self._rounds[key] = False
         try:
             yield

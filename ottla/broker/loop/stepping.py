@@ -169,7 +169,7 @@ class Stepping:
             self.wait(work, step)
 
     def wait(self, work: Work[object], step: Step) -> None:
-        """Implements `Work.resume`."""
+        """Continue ``work`` when ``step`` has ended (`Work.resume`)."""
         if self._is_stopped or work.is_cancelled:
             work.steps.close()
             return
@@ -212,7 +212,7 @@ class Stepping:
             self._step(work)
 
     def cancel(self, work: Work[object]) -> None:
-        """Implements `Work.cancel`."""
+        """Close the coroutine of ``work`` (`Work.cancel`)."""
         if work.is_cancelled:
             return
         work.forget_callbacks()

@@ -15,7 +15,7 @@ from ottla.broker.network.listener import Endpoint, client_endpoints, parse_endp
 
 
 class Closing(asyncio.BufferedProtocol):
-    """Closes a connection that arrives before the server accepts requests. Its client retries."""
+    """Closes a connection that arrives before the server accepts requests. The client retries."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         cast(asyncio.Transport, transport).abort()

@@ -9,7 +9,7 @@ from ottla.protocol.primitives import Buffer
 
 
 class Parked(Protocol):
-    """A request that is parked (`broker.loop.stepping.Work`)."""
+    """A parked request that can be cancelled (`broker.loop.stepping.Work`)."""
 
     def cancel(self) -> None:
         """Drop the request, because its client has disconnected."""

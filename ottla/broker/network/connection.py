@@ -218,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
     def _make_way(self, began_ms: float) -> None:
         """Pause the connection if too many requests wait, or if its time slice or the limit of response bytes is used up.
 
-        Before the connection continues, the transport reports whether the client reads its responses.
+        During the pause the transport reports if the client does not read its responses.
         """
         if self._memory.too_much_waits():
             self._hold(Hold.WAITING)
@@ -374,10 +374,7 @@ class Connection(asyncio.BufferedProtocol):
             self._fill_when_durable(route, self._answers.reserve(), parts, barrier.lossy_rounds)
 
     def _fill_when_durable(self, route: Route, slot: Slot, parts: list[Buffer], lossy_rounds: int) -> None:
-        """Put a response into its slot once all writes that it depends on are synced. If they may be lost, close the connection.
-
-        ``lossy_rounds`` is the value of `Barrier.lossy_rounds` when the request began to be handled.
-        """
+        """Put a response into its slot once all writes that it depends on are synced. If they may be lost, close the connection."""
         barrier = self._ports.barrier
         if route.api.waits_for is WaitsFor.NOTHING:
             self._fill(slot, parts)

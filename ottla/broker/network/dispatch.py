@@ -29,10 +29,11 @@ ELEMENTS_AT_ONCE = 2_000
 """A request with more array elements than this is decoded, and its response encoded, in a worker thread."""
 LARGE_FRAME_BYTES = 1 << 20
 ELEMENTS_OF_LARGE_FRAMES = 64
-"""`ELEMENTS_AT_ONCE` for a frame larger than `LARGE_FRAME_BYTES`, because each element may have a string of 32,767 bytes. A Produce
-request with one large batch is decoded on the event loop: it has few elements, because its records are not decoded."""
+"""Replaces `ELEMENTS_AT_ONCE` for a frame larger than `LARGE_FRAME_BYTES`: each element may have a string of 32,767 bytes. A
+Produce request with one large batch is decoded on the event loop: it has few elements, because its records are not decoded."""
 COPIED_FRAME_BYTES = 8 << 20
-"""A frame with more bytes, unless it is a Produce request, is always decoded in a worker thread, because decoding copies its bytes.
+"""A frame with more bytes than this, unless it is a Produce request, is decoded in a worker thread, because decoding copies its
+bytes.
 """
 PRODUCE_KEY = 0
 UNMEASURED = -1
@@ -122,8 +123,8 @@ class Dispatching(Protocol):
 
 
 class Client(NamedTuple):
-    """The client of a dispatcher. ``throttle`` mutes it for some ms. It has no reference to the connection, so that a closed
-    connection can be freed."""
+    """The client of a dispatcher. ``throttle`` mutes the client for some ms. The tuple has no reference to the connection, so that
+    a closed connection can be freed."""
 
     peer: str
     connection_id: int
@@ -133,7 +134,7 @@ class Client(NamedTuple):
 
 
 class AuthenticatingClient(Protocol):
-    """A connection whose client authenticates."""
+    """The part of a connection that the authentication of its client uses."""
 
     connection_id: int
     peer: str
@@ -242,7 +243,8 @@ class Dispatcher:
         return decode_body(route.codec.decode_request, frame, route.body_at, version, may_trail=True, max_elements=at_once)
 
     def is_small(self, route: Route, frame: memoryview) -> bool:
-        """Whether a request of a bulky API has a small response (`Declared.is_small`). Raises `DecodeError`, `TooManyElements`."""
+        """Whether the response to a request is small, although its API may have large responses (`Declared.is_small`). Raises
+        `DecodeError`, `TooManyElements`."""
         is_small = route.api.is_small
         if is_small is None or len(frame) > SMALL_BYTES:
             return False

@@ -31,7 +31,7 @@ class Ports(Protocol):
 
 
 class InterceptedClient(Protocol):
-    """The connection that has sent the request."""
+    """The part of a client's connection that an intercepted request uses."""
 
     when_lost: Callable[[], None] | None
     """Called when the connection is closed."""

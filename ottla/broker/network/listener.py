@@ -136,7 +136,7 @@ class Accepted(Protocol):
 class ListenerLimits:
     """The connections and new connections per second that each listener may have. Implements `live_config.Reconfigurable`.
 
-    The limits are `LISTENER_LIMITS`, for the server and for its listeners.
+    The settings are `LISTENER_LIMITS`, for the whole server and for single listeners.
     """
 
     def __init__(self, clock: Clock, config: BrokerConfig, listeners: Collection[str], protected: str | None) -> None:

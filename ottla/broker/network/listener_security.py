@@ -26,7 +26,7 @@ class ListenerSecurity:
         protocols = {e.name: protocol_of(config.settings.listener_security_protocol_map, e.name) for e in endpoints}
         secured = {name: protocol for name, protocol in protocols.items() if protocol is not SecurityProtocol.PLAINTEXT}
         names = [endpoint.name for endpoint in endpoints]
-        # A local client gets the addresses of a plain listener, if there is one: it has no credentials for other brokers.
+        # Local clients have no credentials for other brokers: they get the addresses of a plain listener if there is one.
         self._local = Local(ports, next((name for name in names if name not in secured), names[0]))
         self.needs_credentials = names[0] in secured or bool(config.settings.authorizer_class_name)
         """Whether a client of the first listener needs credentials or ACLs."""

@@ -67,7 +67,7 @@ class SecuredListener:
             self._terms = SaslTerms(mechanisms=mechanisms, max_session_ms=sasl.max_session_ms)
         self._tls: ReloadedTls | None = None
         if protocol.has_tls:
-            # Password for the copy of the private key in memory. It is hexadecimal, because OpenSSL takes text.
+            # Password of the copies of the private key in memory and for OpenSSL. It is hexadecimal, because OpenSSL takes text.
             self._tls = ReloadedTls(config, name, protocol, self._secret.hex().encode(), ports.env.now_ms)
             ports.live_config.parts.append(self._tls)
 

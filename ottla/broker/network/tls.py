@@ -171,7 +171,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
         self._connection_of = connection_of
         self._is_lost = False
         self._early = bytearray()
-        # The buffer is a view, because asyncio's own TLS writes a second record into a slice of it.
+        # A view, because asyncio's own TLS writes a second record into a slice: a slice of a bytearray would be a copy.
         self._buffer = memoryview(bytearray(EARLY_BYTES))
         self._peer = ""
 
@@ -211,7 +211,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
             loop.call_soon(_feed, raw, data)
 
     def _drive(self, raw: asyncio.Transport, starting: Coroutine[Any, Any, asyncio.Transport | None]) -> None:
-        """Run the upgrade up to its next wait. A task would begin too late, and lose bytes that arrive earlier."""
+        """Run the upgrade up to its next wait. A task would begin too late, and lose bytes that arrive before."""
         try:
             waiter: asyncio.Future[Any] = starting.send(None)
         except StopIteration as ended:

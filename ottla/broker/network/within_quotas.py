@@ -51,7 +51,7 @@ async def within_quotas(
         # The handler of Fetch has already applied the quota, because a throttled client gets no data.
         wait_ms = response.throttle_time_ms
     elif api.key == SHARE_FETCH_KEY:
-        # The client of ShareFetch gets the acquired records even if it is throttled.
+        # As in Kafka, ShareFetch returns the acquired records even if the client is throttled.
         size_bytes = counted_bytes(api.codec, client.version, response)
         wait_ms = quotas.managers.share_fetched(user, client_id, size_bytes, use.used_ms())
     else:
