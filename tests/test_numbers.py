@@ -61,7 +61,7 @@ def test_limits_page_lists_the_default_of_each_setting() -> None:
     assert limits == {name: config.value(name) for name in limits}
 
 
-def test_ottla_version_is_equal_in_all_files() -> None:
+def test_supported_python_spark_and_kafka_versions_are_equal_in_all_files() -> None:
     oldest = PROJECT["requires-python"].removeprefix(">=")
     tested = re.findall(
         r'"(3\.\d+)"', re.findall(r"^\s+python: \[.*$", (ROOT / ".github/workflows/tests.yml").read_text(), re.MULTILINE)[0]

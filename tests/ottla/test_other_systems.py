@@ -69,7 +69,7 @@ def test_help_of_every_command_is_shown_on_windows(tmp_path: Path) -> None:
     assert all(code == 0 and out.startswith("Usage: ottla") and err == "" for code, out, err in results), results
 
 
-def test_broker_fixture_on_windows_fails_with_the_reason(tmp_path: Path) -> None:
+def test_broker_and_cluster_objects_on_windows_fail_with_the_reason(tmp_path: Path) -> None:
     for name in ("Broker", "Cluster"):
         done = run(WINDOWS, tmp_path, "-c", f"import ottla; ottla.{name}().start()")
         assert "this needs Linux, macOS or another POSIX system" in done.stderr.splitlines()[-1], done.stderr

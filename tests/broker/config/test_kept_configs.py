@@ -159,7 +159,7 @@ def test_number_of_groups_with_stored_configs_is_limited(broker: SimulatedBroker
 
 
 def test_client_metrics_patterns_are_checked_in_bounded_time(meter: Meter, broker: SimulatedBroker) -> None:
-    """Compiling these patterns with Python's `re` takes seconds; re2 compiles them in bounded time."""
+    """Compiling the test's patterns with Python's `re` takes seconds; re2 compiles them in bounded time."""
     client = broker.connect()
     slow = "client_id=(?i)" + "[\\x00-\U0010ffff]" * 20
     patterns = ",".join(slow + str(n) for n in range(MAX_PATTERNS))

@@ -27,7 +27,7 @@ def test_asyncio_loop_is_used_without_uvloop(monkeypatch: pytest.MonkeyPatch) ->
     assert loops == ["uvloop", "asyncio"]
 
 
-def test_installation_without_extras_compiles_subscription_patterns() -> None:
+def test_dependencies_without_extras_include_re2_for_subscription_patterns() -> None:
     """`group.protocol=consumer` includes regular expressions in subscriptions, so google-re2 is not an optional dependency."""
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     assert any(dependency.startswith("google-re2") for dependency in project["dependencies"])

@@ -234,7 +234,7 @@ CREDENTIALS = "sasl.oauthbearer.client.credentials"
 CLIENT = 'a.B required clientId="node" clientSecret="hush" scope="kafka";'
 
 
-def test_broker_accepts_unsecured_oauth_tokens_of_other_brokers() -> None:
+def test_unsecured_oauth_token_of_a_broker_is_accepted_by_other_brokers() -> None:
     jaas = (
         'a.B required unsecuredLoginStringClaim_sub="admin" unsecuredLoginListClaim_scope=",a,b" unsecuredLoginNumberClaim_n="7";'
     )

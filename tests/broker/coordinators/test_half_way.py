@@ -194,7 +194,7 @@ def altered(client: SimulatedClient, kind: int, name: str, key: str, value: str)
 
 
 def test_unusable_broker_config_is_refused_without_a_metadata_record(broker: SimulatedBroker) -> None:
-    """A broker could no longer start with this value in its metadata log."""
+    """A broker could no longer start with the unusable value in its metadata log."""
     key = "max.connections.per.ip.overrides"
     with broker.connect() as client:
         end = broker.broker.cluster.features_epoch

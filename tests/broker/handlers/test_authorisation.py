@@ -384,7 +384,9 @@ TRANSACTION_REQUESTS: list[Any] = [
 
 
 @pytest.mark.parametrize("request_of_id", TRANSACTION_REQUESTS, ids=lambda request: type(request).__name__)
-def test_end_txn_needs_write_on_the_transactional_id(broker: SimulatedBroker, client: SimulatedClient, request_of_id: Any) -> None:
+def test_end_txn_and_add_offsets_to_txn_need_write_on_the_transactional_id(
+    broker: SimulatedBroker, client: SimulatedClient, request_of_id: Any
+) -> None:
     assert client.call(request_of_id).error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     grant(broker, may("TRANSACTIONAL_ID", TID, "WRITE"))
     code = client.call(request_of_id).error_code

@@ -98,7 +98,7 @@ def test_config_documentation_is_included_on_request(client: SimulatedClient, ki
 
 
 def test_refused_config_change_writes_no_metadata_record(simulated: SimulatedBroker, client: SimulatedClient) -> None:
-    """Regression test: this value was logged before it was validated, and the broker could no longer start."""
+    """Regression test: an invalid value was logged before it was validated, and the broker could no longer start."""
     before = simulated.broker.cluster.features_epoch
     wrong = AlterableConfig(name="max.connections.per.ip.overrides", config_operation=SET, value="nonsense")
     answer = client.call(

@@ -61,7 +61,7 @@ def change(client: SimulatedClient, *changes: tuple[str, int, str | None], node:
     return code
 
 
-def test_describe_configs_lists_every_logger() -> None:
+def test_list_of_loggers_contains_every_logger_of_the_broker() -> None:
     folders = [Path(package.__path__[0]) for package in (ottla.broker, ottla.http)]
     texts = [path.read_text() for folder in folders for path in folder.rglob("*.py")]
     names = {name for text in texts for name in re.findall(r'get_logger\("(\w+)"\)', text)}

@@ -197,7 +197,7 @@ def test_token_and_sasl_requests_are_refused_on_a_plaintext_listener(client: Sim
     assert client.call(SaslAuthenticateRequest(b"x")).error_code == Code.ILLEGAL_SASL_STATE
 
 
-def test_describe_log_dirs_omits_partitions_without_a_local_replica(
+def test_alter_replica_log_dirs_without_a_local_replica_gets_replica_not_available(
     client: SimulatedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Apache Kafka 4.4.0 returns REPLICA_NOT_AVAILABLE for compatibility, although the broker is neither leader nor follower."""

@@ -169,7 +169,7 @@ def test_add_partitions_to_txn_refuses_to_verify_unknown_partitions(client: Simu
     assert verified("", there) == [Code.INVALID_REQUEST]
 
 
-def test_write_txn_markers_reports_an_unknown_partition_before_an_invalid_epoch(client: SimulatedClient) -> None:
+def test_write_txn_markers_reports_an_unknown_partition_before_an_invalid_producer_id(client: SimulatedClient) -> None:
     marker = WritableTxnMarker(
         producer_id=-1,
         producer_epoch=0,

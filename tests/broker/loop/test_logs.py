@@ -16,7 +16,7 @@ class Full(io.StringIO):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_broker_continues_when_its_log_output_is_on_a_full_disk() -> None:
+def test_writing_a_log_line_to_a_full_disk_raises_no_error() -> None:
     stream = Unfailing(Full())
     assert stream.write("a line\n") == 7
     stream.flush()

@@ -189,7 +189,7 @@ def test_broker_itself_checks_the_configs_of_its_listeners(world: MemberWorld, m
     assert member.server.settings.max_connections == 50
 
 
-def test_log_levels_apply_only_to_the_broker_that_gets_the_request(member: Member, client: SimulatedClient) -> None:
+def test_broker_changes_its_log_levels_without_forwarding_to_the_controller(member: Member, client: SimulatedClient) -> None:
     answers = alter(client, (8, "1", "root", "WARN"), (2, "none", "retention.ms", "1"))
     assert [(code, kind) for code, kind, _ in answers] == [(Code.NONE, 8), (Code.UNKNOWN_TOPIC_OR_PARTITION, 2)]
     assert member.server.log_levels.of("root") == "WARN"

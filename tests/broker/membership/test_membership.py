@@ -202,7 +202,7 @@ class MembershipWorld(LoopWorld):
         self.lost.append(reason)
 
     def controller_replaced(self, reason: str) -> None:
-        """Do nothing: the tests do not use this event."""
+        """Do nothing, because the tests replace no controller."""
 
     def state_changed(self) -> None:
         lifecycle = self.membership.lifecycle

@@ -123,7 +123,7 @@ def test_client_requests_cannot_change_the_metadata_topic(broker: SimulatedBroke
 
 
 def test_metadata_topic_created_by_an_earlier_version_is_removed(broker: SimulatedBroker) -> None:
-    """Clients' records in that topic are in the broker's own metadata log. All other topics must survive two restarts."""
+    """Clients of the earlier version wrote records into the broker's metadata log. All other topics must survive two restarts."""
     with broker.connect() as client:
         assert created(client, "kept") == 0
         produce(client, "kept")

@@ -171,7 +171,7 @@ def test_list_offsets_is_answered_only_by_the_leader(broker: SimulatedBroker) ->
     assert [p.error_code for p in answer.topics[0].partitions] == [Code.NONE, Code.NOT_LEADER_OR_FOLLOWER]
 
 
-def test_describe_log_dirs_omits_partitions_of_other_brokers(broker: SimulatedBroker) -> None:
+def test_broker_has_no_directories_for_partitions_of_other_brokers(broker: SimulatedBroker) -> None:
     produce(broker, 0, 1)
     on_disk = {(name, index) for name, index in broker.broker.directory.partitions_on_disk() if name == TOPIC}
     assert on_disk == {(TOPIC, 0)}

@@ -69,7 +69,7 @@ def test_stray_warning_names_directory_size_topic_id_and_restore_command(
     assert broker.broker.problems == []
 
 
-def test_only_the_health_check_reports_stray_directories_as_an_error(broker: SimulatedBroker) -> None:
+def test_describe_log_dirs_of_other_clients_than_health_has_no_error_for_strays(broker: SimulatedBroker) -> None:
     assert results(broker, "rdkafka") == [(Code.NONE, DATA_DIR)]
 
 

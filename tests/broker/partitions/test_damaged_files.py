@@ -398,7 +398,7 @@ def test_invalid_partition_metadata_takes_the_partition_offline(broker: Simulate
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
 @pytest.mark.parametrize("size", [1, 7, 12, 34, 1 << 42])
-def test_offset_index_truncated_to_any_length_is_rebuilt(broker: SimulatedBroker, tmp_path: Path, suffix: str, size: int) -> None:
+def test_index_file_resized_to_any_length_is_rebuilt(broker: SimulatedBroker, tmp_path: Path, suffix: str, size: int) -> None:
     """The largest size is a sparse file of four terabytes, which does not fit into memory."""
     broker.stop()
     path = tmp_path / "bad-0" / FIRST.replace(".log", suffix)

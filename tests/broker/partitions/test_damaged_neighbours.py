@@ -103,7 +103,7 @@ def is_needed(path: str) -> bool:
 @pytest.mark.heavy
 @pytest.mark.entry("STO-06", "STO-07", "STO-11", "STO-13")
 @pytest.mark.parametrize("harm", [empty, cut, pytest.param(flip, marks=pytest.mark.full), huge, garbage])
-def test_damaged_segment_file_never_changes_a_fetch_response(harm: Callable[[bytes, random.Random], bytes]) -> None:
+def test_damaged_file_beside_the_logs_never_changes_a_response(harm: Callable[[bytes, random.Random], bytes]) -> None:
     files, healthy = closed()
     for path in paths():
         for seed in range(12 if harm is flip else 2):
@@ -139,7 +139,7 @@ def check(fs: MemoryFilesystem, path: str, healthy: list[str], case: str, *, is_
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_wrong_offset_index_takes_the_partition_offline_until_it_is_removed(suffix: str) -> None:
+def test_wrong_index_file_takes_the_partition_offline_until_it_is_removed(suffix: str) -> None:
     files, healthy = closed()
     path = f"{DATA_DIR}/t-0/{0:020d}{suffix}"
     fs = MemoryFilesystem(files)

@@ -120,7 +120,7 @@ def test_addition_to_a_transaction_is_synced_before_the_first_batch_is_written(
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
-def test_offset_commit_for_a_topic_deleted_during_the_sync_is_refused(world: World, is_made_again: bool) -> None:
+def test_transactional_offsets_of_a_topic_deleted_during_the_sync_are_not_committed(world: World, is_made_again: bool) -> None:
     """The offsets wait for the record that adds the group. A new topic with the same name must not get them."""
     for command in (*AFTER_VERSION_1, "commit_offsets g u=1"):
         perform(world, command)
@@ -425,7 +425,7 @@ def test_transaction_completes_although_another_file_of_its_sync_round_is_damage
     assert not broker.barrier.group_commit.has_failed
 
 
-def test_sync_round_skips_a_deleted_log(world: World) -> None:
+def test_group_commit_forgets_a_deleted_log(world: World) -> None:
     for command in ("topic t internal.segment.bytes=200", "A = init", *["produce A t size=100"] * 8):
         perform(world, command)
     broker = world.broker.broker  # type: ignore[attr-defined]

@@ -165,7 +165,7 @@ def test_compaction_gaps_without_a_recovery_point_are_not_reported_as_losses(kep
 
 
 @pytest.mark.entry("STO-12")
-def test_log_compacted_by_apache_kafka_is_adopted_with_its_offset_gaps() -> None:
+def test_log_compacted_by_another_broker_is_adopted_with_its_offset_gaps() -> None:
     disk = FaultyFilesystem()
     compacted_once(disk)
     plan = plan_adoption(disk, "/data", ["t"], iter(lambda: random.Random(1).randbytes(16), None))

@@ -93,7 +93,7 @@ def refuse(held: HeldPeer, code: int) -> None:
     ],
 )
 def test_refusal_of_markers_from_a_replaced_coordinator_is_logged_as_a_warning(world: ClusterWorld, code: Code, level: str) -> None:
-    """With these codes another coordinator has completed the transaction, and the producer may have begun a new one."""
+    """Another coordinator has completed the transaction, and the producer may have begun a new one."""
     producer = begun(world, 0, 1)
     held = HeldPeer(world, ONE)
     world.end(producer)
@@ -103,7 +103,7 @@ def test_refusal_of_markers_from_a_replaced_coordinator_is_logged_as_a_warning(w
     assert world.state() == "PrepareCommit", "markers were refused, so this coordinator does not complete the transaction"
 
 
-def test_unknown_error_code_for_markers_does_not_block_end_txn(world: ClusterWorld) -> None:
+def test_unknown_error_code_in_a_marker_response_ends_the_sending_of_the_marker(world: ClusterWorld) -> None:
     producer = begun(world, 0, 1)
     held = HeldPeer(world, ONE)
     world.end(producer)
@@ -111,7 +111,7 @@ def test_unknown_error_code_for_markers_does_not_block_end_txn(world: ClusterWor
     assert not world.brokers[ONE].broker.transactions._completions._markers.is_sending("x")
 
 
-def test_transaction_markers_repeated_after_a_lost_response_are_written_once(world: ClusterWorld) -> None:
+def test_transaction_marker_repeated_after_a_lost_response_changes_no_outcome(world: ClusterWorld) -> None:
     producer = begun(world, 1)
     held = HeldPeer(world, ONE)
     world.end(producer)
@@ -149,7 +149,7 @@ def test_markers_reach_the_new_leader_when_the_coordinator_learns_of_the_move(wo
 
 
 def test_transaction_markers_wait_until_a_leaderless_partition_has_a_leader(world: ClusterWorld) -> None:
-    """Apache Kafka 4.3.1 treats such a partition as deleted: it completes the transaction and never writes the marker."""
+    """Apache Kafka 4.3.1 treats a leaderless partition as deleted: it completes the transaction and never writes the marker."""
     producer = begun(world, 1)
     world.elect(TOPIC, 1, -1)
     assert world.end(producer).error_code == Code.NONE
