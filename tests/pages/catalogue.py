@@ -245,7 +245,10 @@ ELSEWHERE = {
     ("docs/security.md", "ottla quota set --user alice --client-id app producer_byte_r"): (
         "tests/wire/test_prompt.py::test_quota_commands_set_list_and_remove_quotas"
     ),
-    ("docs/security.md", "listeners=SSL://0.0.0.0:9093"): "tests/broker/config/test_security.py::test_tls_keys_and_certificates_may_be_files",
+    (
+        "docs/security.md",
+        "listeners=SSL://0.0.0.0:9093",
+    ): "tests/broker/config/test_security.py::test_tls_keys_and_certificates_may_be_files",
     ("docs/security.md", "bootstrap.servers=broker.example:9093"): (
         "tests/wire/test_secured_commands.py::test_each_command_connects_by_every_security_protocol"
     ),
