@@ -18,7 +18,7 @@ from ottla.storage.txn_index import checksum_of
 
 
 class CheckpointWriter:
-    """Writes the checkpoints of ``logs``. Every method raises OSError."""
+    """Writes the checkpoints of ``logs``. Every method may raise OSError."""
 
     __slots__ = ("_fs", "_logs", "_path")
 
@@ -64,7 +64,7 @@ class CheckpointWriter:
     def _sync(self, paths: list[str]) -> None:
         for path in paths:
             sync_file(self._fs, path)
-        # Ignored, because some file systems cannot sync directories, and permissions may forbid opening a parent directory.
+        # Ignored, because a file system or its permissions may not allow syncing a directory.
         with suppress(SyncFailed):
             sync_dir(self._fs, self._path)
 

@@ -248,8 +248,7 @@ class ProducerState:
         return guard
 
     def is_verifying(self, producer_id: int, guard: object) -> bool:
-        """Whether the guard is valid: not removed as the oldest of too many, and no marker or batch of the producer was appended
-        since."""
+        """Whether the guard is valid: not removed because of `MAX_UNVERIFIED`, or by a marker or batch of the producer."""
         return self._verifying.get(producer_id) is guard
 
     def apply_data(self, header: BatchHeader, first_offset: int, last_offset: int, timestamp_ms: int, seen_ms: int) -> None:

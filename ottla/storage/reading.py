@@ -257,7 +257,7 @@ async def _first_at(
 
 
 async def _decoded(header: BatchHeader, records: bytes, count: int) -> list[DefaultRecord]:
-    """Decode ``count`` whole records of a batch, including records that have header keys that are not UTF-8."""
+    """Decode ``count`` whole records of a batch. Header keys need not be UTF-8."""
     try:
         return list(DefaultRecordBatch(plain(header, records, count)))
     except UnicodeDecodeError:
@@ -281,7 +281,7 @@ async def offset_of_max_timestamp(log: Log, bound: int) -> TimestampedOffset | N
     offsets, limit = range(best.base_offset, log.log_end_offset), log.end_of(log.segment_at(best.base_offset))
     found = await _first_in(log, best, best.max_timestamp_ms, offsets, limit, Pace(), also_deleted=True)
     if isinstance(found, int):
-        # The segment was deleted, replaced or truncated between two steps.
+        # The segment was deleted, replaced or truncated between two steps: search the log instead.
         found = await offset_for_timestamp(log, best.max_timestamp_ms, log.log_end_offset)
     return found if found is not None and found.offset < bound else None
 

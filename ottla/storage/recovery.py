@@ -308,7 +308,7 @@ def _recover_all(log: Log, report: RecoveryReport) -> list[int]:
 
 
 def _lost_behind(log: Log, at: int, sound: Recovered) -> str:
-    """Describe how much data is after the sound part of segment ``at``, for a person who may want to restore it."""
+    """Describe the data after the sound part of segment ``at``, which a person may want to restore."""
     size_bytes = log.segments[at].size_bytes - sound.size_bytes
     batches = whole_batches_behind(log.segments[at].log, sound.size_bytes, sound.damaged_offset).batch_count
     doomed = log.segments[at + 1 :]

@@ -1,8 +1,7 @@
 """Stray directories, which a broker renamed to ``NAME.ID-stray`` because their topic does not exist.
 
 The broker never reads or removes them, so an operator has to be informed of them. A start finds them in the log directory, and
-`LogDirectory.set_aside` adds new stray directories. The size of each stray directory is computed once, because stray directories do
-not change.
+`LogDirectory.set_aside` adds new stray directories. Each size is computed once, because stray directories do not change.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class StrayDirectories:
         self._on_found: Callable[[], None] | None = None
 
     def watch(self, on_found: Callable[[], None]) -> None:
-        """Set the callback for new stray directories, which has them measured (`measure`)."""
+        """Set the function that is called for each new stray directory, and runs `measure`."""
         self._on_found = on_found
 
     def note(self, name: str) -> None:

@@ -54,7 +54,7 @@ class TransactionHistory:
         self._read_ms = read_ms
         # Whether no offset was missing so far. Compaction and retention leave gaps.
         self.is_contiguous = is_contiguous
-        # The timestamp of the first marker after the last gap; None without such a marker.
+        # The timestamp of the first marker after the last gap in the offsets; None without such a marker.
         self.first_marker_ms: int | None = None
         self.first_batch_ms: int | None = None
         self._next_offset = start_offset

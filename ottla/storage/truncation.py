@@ -75,7 +75,7 @@ def truncate_fully_and_start_at(log: Log, offset: int, now_ms: int) -> None:
             log.epochs.refill(())
         if was_written:
             following = Segment(log.fs, log.directory, offset, now_ms)
-            # The next start reads the log end from the name of this file.
+            # Create the file now: the next start reads the log end from its name.
             following.log.append(b"")
             log.segments = [following]
         _end_at(log, offset, now_ms)

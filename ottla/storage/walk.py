@@ -101,8 +101,7 @@ def pieces(
 
     A damaged length may make a batch appear as long as the rest of the file. So ``may_read`` is called before a batch that is
     larger than a piece is read. With ``must_reach_end`` an incomplete batch raises `Damaged`, for callers that must not ignore the
-    bytes after it. The loop ends: each iteration passes a batch or reads more than the previous one, because a read returns all
-    requested bytes, or raises.
+    bytes after it. The loop ends, because each iteration passes a batch or reads more bytes than before.
     """
     end = file.size if end is None else end
     wanted, is_readable = max(piece_bytes, HEADER_BYTES), True

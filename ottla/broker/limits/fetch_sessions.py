@@ -59,7 +59,7 @@ class ConsumerFetchSession:
             self.partitions.pop(key, None)
 
     def served(self, key: PartitionKey) -> None:
-        """Move a partition to the end after its data was sent, so that a busy partition does not starve other partitions."""
+        """Move a partition to the end of the session, so that a busy partition does not starve other partitions."""
         requested = self.partitions.pop(key, None)
         if requested is not None:
             self.partitions[key] = requested

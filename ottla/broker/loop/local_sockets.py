@@ -48,7 +48,7 @@ def _bound(path: str) -> socket.socket:
             if stat.S_ISSOCK(file.lstat().st_mode):
                 file.unlink()
         bound.bind(path)
-        # Processes can connect only after the socket listens.
+        # Set the permissions before processes can connect.
         file.chmod(_USER_ONLY)
     except BaseException:
         bound.close()

@@ -59,7 +59,7 @@ class Ports(dispatch.Ports[S], Protocol[S]):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The protocol of one client's connection. ``secured``: how the client authenticates; None if it need not."""
+    """The asyncio protocol of one client's connection. ``secured``: how the client authenticates; None if it need not."""
 
     def __init__(self, ports: Ports[S], listener: str, secured: dispatch.Secured | None = None) -> None:
         self._secured = secured
@@ -229,7 +229,6 @@ class Connection(asyncio.BufferedProtocol):
             self._ports.stepping.run(self._next_turn(), failed=self._failed)
 
     async def _next_turn(self) -> None:
-        """Handle requests again. `Stepping` calls this after other work."""
         self._release(Hold.TURN)
 
     def _failed(self, error: Exception) -> None:
@@ -304,7 +303,7 @@ class Connection(asyncio.BufferedProtocol):
         request is parked.
 
         ``cost_bytes`` is the memory that the request needs while it is parked. The memory of a request that a worker thread has
-        decoded is added. ``lossy_rounds`` is the value of `Barrier.lossy_rounds` when the request began to be handled.
+        decoded is added. If `Barrier.lossy_rounds` has grown from ``lossy_rounds``, writes of the request may be lost.
         """
         slot, stepping = self._answers.reserve(), self._ports.stepping
         is_held = not (isinstance(step, Pause) and step.is_parked)

@@ -140,7 +140,7 @@ class ListenerLimits:
     """
 
     def __init__(self, clock: Clock, config: BrokerConfig, listeners: Collection[str], protected: str | None) -> None:
-        """``protected``: see `AcceptLimits`."""
+        """``protected``: the listener to which limits of the whole broker do not apply, or None."""
         self._clock = clock
         self._listeners, self._protected = listeners, protected
         self._limits: AcceptLimits | None = None

@@ -39,12 +39,12 @@ class ListenerSecurity:
             self._secured = {name: SecuredListener(ports, config, name, protocol, handshakes) for name, protocol in secured.items()}
 
     def connection(self, listener: str) -> asyncio.BufferedProtocol:
-        """The protocol of a new connection of a listener."""
+        """The asyncio protocol of a new connection of a listener."""
         secured = self._secured.get(listener)
         return Connection(self._ports, listener) if secured is None else secured.connection()
 
     def local_connection(self) -> asyncio.BufferedProtocol:
-        """The protocol of a new local connection (`loop.local_sockets`)."""
+        """The asyncio protocol of a new local connection (`loop.local_sockets`)."""
         return Connection(self._ports, self._local.listener, self._local)
 
 

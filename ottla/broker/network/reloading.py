@@ -27,7 +27,7 @@ class ReloadedTls:
     def __init__(
         self, config: BrokerConfig, listener: str, protocol: SecurityProtocol, secret: bytes, now_ms: Callable[[], int]
     ) -> None:
-        """``secret``: see `key_stores.from_store`. Raises `ConfigError`."""
+        """``secret`` encrypts the private key in memory. Raises `ConfigError`."""
         self._listener, self._protocol, self._secret = listener, protocol, secret
         self.reloads = reloadable_of(listener)
         self.settings = tls_settings(config, listener, protocol, secret)

@@ -1,8 +1,8 @@
 """Reports the responses to requests about transactional ids to a `TransactionListener`.
 
-The dispatcher gets a `reporter` once for each API of a connection, and calls it with each response. So requests that are not
-reported, such as all requests of a broker without a `TransactionListener`, need only one comparison. Every transaction has an
-EndTxn, so EndTxn is reported as a plain tuple (`Ended`), from which the listener builds an event only when the event is read.
+The dispatcher gets a `reporter` once for each API of a connection, and calls it with each response. So a request that is not
+reported needs only one comparison. Every transaction has an EndTxn, so EndTxn is reported as a plain tuple (`Ended`), from which
+the `TransactionListener` builds an event only when it is read.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class SecuredListener:
             self._terms = SaslTerms(mechanisms=mechanisms, max_session_ms=sasl.max_session_ms)
         self._tls: ReloadedTls | None = None
         if protocol.has_tls:
-            # Password of the copies of the private key in memory and for OpenSSL. It is hexadecimal, because OpenSSL takes text.
+            # Password that encrypts the private key; hexadecimal, because OpenSSL takes text.
             self._tls = ReloadedTls(config, name, protocol, self._secret.hex().encode(), ports.env.now_ms)
             ports.live_config.parts.append(self._tls)
 
@@ -139,7 +139,7 @@ class SecuredListener:
         return self.ports.interception is not None and self.ports.interception.fails_handshake(self.name, peer)
 
     def _after_handshake(self, transport: asyncio.Transport) -> asyncio.BufferedProtocol | None:
-        """The protocol of a connection after its handshake; None to refuse a client because of its certificate."""
+        """The asyncio protocol of a connection after its handshake; None to refuse a client because of its certificate."""
         if self._terms is not None:
             return Connection(self.ports, self.name, self)
         assert self._tls is not None
@@ -177,7 +177,7 @@ class Certified:
 
 
 class SaslClient:
-    """The client of one connection (`sasl_dispatch.SaslRequester`)."""
+    """The client of one SASL connection (`sasl_dispatch.SaslRequester`)."""
 
     __slots__ = ("_connection", "_limit", "_listener")
 

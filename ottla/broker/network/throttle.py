@@ -22,7 +22,7 @@ class Throttle:
         self._until_ms = 0
 
     def begin(self, for_ms: int) -> None:
-        """Mute the connection. If it is already muted because of another request, the later end of the two pauses counts."""
+        """Mute the connection. If another request has already muted it, the pause lasts until the later end."""
         if self._hold is _ignore:
             return
         until_ms = self._clock.steady_ms() + for_ms

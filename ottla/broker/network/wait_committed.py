@@ -67,7 +67,7 @@ def _noting_dependencies(
             handled.close()
             raise
         except Exception as error:
-            # The function that ran in a worker thread has failed.
+            # Pass on the error of a function that ran in a worker thread.
             failure = error
         if isinstance(step, Pause) and step.is_parked:
             # The response of a parked request may depend on all records that the logs have by now.
