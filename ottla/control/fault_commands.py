@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
+from ottla.broker.view.brokers import tls_listeners
 from ottla.control.command import Command, CommandRefused, ControlledBroker, NoParameters
+from ottla.control.faults.matching import is_like
 from ottla.control.faults.registry import AddedFault, Fault, FaultError, parse_faults
 
 MAX_WAIT_MS = 30_000
@@ -42,10 +44,21 @@ async def _all(controlled: ControlledBroker, _: NoParameters) -> Any:
 
 
 async def _add(controlled: ControlledBroker, faults: list[Fault]) -> Any:
+    _check_listeners(controlled, faults)
     try:
         return msgspec.to_builtins([added.view() for added in controlled.faults.add_all(faults)])
     except FaultError as error:
         raise CommandRefused(409, str(error)) from None
+
+
+def _check_listeners(controlled: ControlledBroker, faults: list[Fault]) -> None:
+    """Raise `CommandRefused` for a fault that would never fail a TLS handshake, because no listener can be added later."""
+    patterns = [fault.listener for fault in faults if fault.fail_handshake]
+    names = tls_listeners(controlled.broker) if patterns else []
+    for pattern in patterns:
+        if not any(is_like(name, pattern) for name in names):
+            known = f"the listeners with TLS are {', '.join(names)}" if names else "no listener has TLS"
+            raise CommandRefused(400, f"no TLS handshake can fail on {pattern or 'any listener'}: {known}")
 
 
 async def _clear(controlled: ControlledBroker, _: NoParameters) -> None:

@@ -8,9 +8,13 @@ import msgspec
 
 from ottla.addresses import joined_address
 from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.config.security_protocols import SecurityProtocol
 from ottla.broker.handlers.support.brokers import known_brokers
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.network.addresses import Addresses
+
+
+_WITH_TLS = frozenset({SecurityProtocol.SSL.value, SecurityProtocol.SASL_SSL.value})
 
 
 class Ports(Protocol):
@@ -34,3 +38,8 @@ def brokers(ports: Ports) -> list[ViewedBroker]:
         ViewedBroker(node_id=broker.node_id, address=joined_address((broker.host, broker.port)))
         for broker in known_brokers(ports, listener)
     ]
+
+
+def tls_listeners(ports: Ports) -> list[str]:
+    """Return the names of this broker's listeners with TLS."""
+    return [name for name, _, _, protocol in ports.addresses.all_advertised if protocol in _WITH_TLS]
