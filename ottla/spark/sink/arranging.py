@@ -10,7 +10,7 @@ from ottla.spark.cluster.client import cluster_client
 from ottla.spark.cluster.topics import partition_counts
 from ottla.spark.rows.rows import check_columns, outgoing
 from ottla.spark.sink.options import parse_options
-from ottla.spark.sink.session_setup import check_data_sources, is_connect
+from ottla.spark.sink.session_setup import check_data_sources, check_stream_on_connect, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,6 +28,8 @@ def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
     with contextlib.closing(cluster_client(parsed.connecting)) as cluster:
         counts = partition_counts(cluster, parsed.topics)
     if is_connect(frame.sparkSession):
+        if frame.isStreaming:
+            check_stream_on_connect(frame.sparkSession)
         return _on_connect(frame, parsed.topic, counts)
     return brought_together(outgoing(frame, parsed.topic), counts)
 

@@ -21,6 +21,8 @@ _ARCHIVE = "ottla_package.zip"
 
 _checked: set[str] = set()
 """The ids of applications whose workers were checked."""
+_installed: dict[str, bool] = {}
+"""Whether the workers have ottla installed, by the id of a session of Spark Connect whose workers were checked."""
 
 
 def register(spark: SparkSession) -> None:
@@ -63,12 +65,24 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def _send_artifact(spark: Any) -> None:
-    """Send the package to the server of Spark Connect and its workers, once in a session."""
-    if spark.session_id not in _checked:
-        check_workers(spark, tasks=1)
+    """Send the package to the server of Spark Connect and its workers, once in a session. Workers get it for batches only."""
+    if spark.session_id not in _installed:
+        # Check the workers first: afterwards the check would find the package that was sent.
+        is_installed = check_workers(spark, tasks=1)
         with tempfile.TemporaryDirectory() as folder:
             spark.addArtifacts(str(package_archive(Path(folder))), pyfile=True)
-        _checked.add(spark.session_id)
+        _installed[spark.session_id] = is_installed
+
+
+def check_stream_on_connect(spark: Any) -> None:
+    """Raise `PipelineError` if the workers of a server of Spark Connect have no ottla installed: their tasks of a stream could not
+    import it, because Spark Connect gives a session's packages only to the tasks of batches (Spark 4.0 to 4.3)."""
+    prepare_session(spark)
+    if not _installed[spark.session_id]:
+        raise PipelineError(
+            "Spark Connect sends no packages to the workers of a stream: run `python -m pip install ottla` with the Python of the"
+            " server's workers, or start the server with spark.executorEnv.PYTHONPATH set to a directory that contains ottla"
+        )
 
 
 def begins_stages_once(spark: SparkSession) -> bool:

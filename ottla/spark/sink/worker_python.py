@@ -36,20 +36,36 @@ def use_drivers_python(spark: SparkSession) -> None:
         context.pythonExec = sys.executable
 
 
-def check_workers(spark: SparkSession, *, tasks: int) -> None:
-    """Raise `PipelineError`, which says what to change, if workers have another version of Python than the driver, or lack a
-    package that tasks import. Runs a Spark job of a few ``tasks``."""
+def check_workers(spark: SparkSession, *, tasks: int) -> bool:
+    """Check the workers' Python by a Spark job of a few ``tasks``. Returns whether all workers can import ottla.
+
+    Raises `PipelineError`, which says what to change, if workers have another version of Python than the driver, or lack another
+    package that tasks import.
+    """
     from pyspark.sql import functions as f
 
     count = max(1, min(tasks, MAX_ASKED))
     numbers = spark.range(0, count, 1, count)
     try:
-        answers = numbers.select(f.udf(_asker(REQUIREMENTS), "string")("id").alias("lacks")).distinct().collect()
+        lacks, has_ottla = f.udf(_asker(REQUIREMENTS), "string")("id"), f.udf(_finder("ottla"), "boolean")("id")
+        answers = numbers.select(lacks.alias("lacks"), has_ottla.alias("has_ottla")).distinct().collect()
     except Exception as error:
         raise _explained(error) from error
     for answer in answers:
         if answer.lacks:
             raise PipelineError(answer.lacks)
+    return all(answer.has_ottla for answer in answers)
+
+
+def _finder(package: str) -> Callable[[int], bool]:
+    """Return a function that tells whether a worker can import a package. Spark pickles it by value, like that of `_asker`."""
+
+    def is_found(_: int) -> bool:
+        from importlib.util import find_spec
+
+        return find_spec(package) is not None
+
+    return is_found
 
 
 def _asker(requirements: Iterable[str]) -> Callable[[int], str]:

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.spark.errors import PipelineError
 from ottla.spark.sink import session_setup
-from ottla.spark.sink.session_setup import check_data_sources, prepare_session
+from ottla.spark.sink.session_setup import check_data_sources, check_stream_on_connect, prepare_session
 
 
 class Conf(dict[str, str]):
@@ -23,11 +23,13 @@ class Asked:
     def __init__(self, error: PipelineError | None = None) -> None:
         self.count = 0
         self.error = error
+        self.is_installed = True
 
-    def __call__(self, spark: Any, *, tasks: int) -> None:
+    def __call__(self, spark: Any, *, tasks: int) -> bool:
         self.count += 1
         if self.error is not None:
             raise self.error
+        return self.is_installed
 
 
 @pytest.fixture
@@ -35,6 +37,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     asked = Asked()
     monkeypatch.setattr(session_setup, "check_workers", asked)
     monkeypatch.setattr(session_setup, "_checked", set())
+    monkeypatch.setattr(session_setup, "_installed", {})
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     return asked
 
@@ -84,6 +87,18 @@ def test_ottla_package_is_sent_once_to_a_spark_connect_server(asked: Asked) -> N
         prepare_session(spark)
     assert sent == ["ottla_package.zip"]
     assert asked.count == 1
+
+
+def test_stream_on_spark_connect_is_refused_while_ottla_is_not_installed_on_the_workers(asked: Asked) -> None:
+    asked.is_installed = False
+    spark: Any = SimpleNamespace(conf=Conf(), session_id="s-1", addArtifacts=lambda path, *, pyfile: None)
+    for _ in range(2):
+        with pytest.raises(PipelineError, match="Spark Connect sends no packages to the workers of a stream: run `python -m pip"):
+            check_stream_on_connect(spark)
+    # The session has the package now, so a second job of the session would find it in its tasks.
+    assert asked.count == 1
+    asked.is_installed, spark.session_id = True, "s-2"
+    check_stream_on_connect(spark)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_sink_tasks_import_only_required_packages() -> None:
 @pytest.mark.full
 @pytest.mark.java
 def test_packages_of_spark_workers_are_listed_by_a_job(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_workers(spark, tasks=2)
+    assert check_workers(spark, tasks=2), "the tests' workers run the driver's interpreter, which has ottla"
     monkeypatch.setattr(worker_python, "REQUIREMENTS", ("msgspec", "no_such_package"))
     with pytest.raises(PipelineError, match="Spark's workers cannot import no_such_package"):
         check_workers(spark, tasks=2)
