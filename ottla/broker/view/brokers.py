@@ -13,7 +13,6 @@ from ottla.broker.handlers.support.brokers import known_brokers
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.network.addresses import Addresses
 
-
 _WITH_TLS = frozenset({SecurityProtocol.SSL.value, SecurityProtocol.SASL_SSL.value})
 
 
