@@ -38,6 +38,8 @@ SLOW_MS: Final = 3_000
 """Delay of the response to a write to one partition, so that a writing task is slow."""
 EXECUTOR_KILLS: Final = 2
 RUN_TIMEOUT_S: Final = 280.0
+HOSTS: Final = ("127.0.0.1", "127.0.0.2")
+"""Addresses of the workers of a cluster."""
 POLL_S: Final = 0.3
 NOT_RUN: Final = "–"
 
@@ -95,8 +97,8 @@ class Run:
     kills: int = 0
     workers: list[subprocess.Popen[str]] = field(default_factory=list)
 
-    def start(self, log: IO[str]) -> subprocess.Popen[str]:
-        """Start the stream in a process group of its own."""
+    def start(self, log: IO[str], *, forever: bool = False) -> subprocess.Popen[str]:
+        """Start the stream in a process group of its own. It ends when all records are copied, but not with ``forever``."""
         program: list[str | Path] = [self.python, ROOT / "tools" / "spark_round_trip.py"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
         environment |= {"PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -117,6 +119,8 @@ class Run:
             environment["PYSPARK_PYTHON"] = str(self.python)
         arguments = ["--bootstrap", self.bootstrap, "--checkpoint", str(self.folder / "checkpoint"), "--way", self.way]
         arguments += ["--packages", self.release.packages, "--ivy", str(_ivy()), "--master", self.master]
+        if forever:
+            arguments.append("--forever")
         return subprocess.Popen([*program, *arguments], stdout=log, stderr=log, text=True, env=environment, start_new_session=True)
 
     def _spark_home(self) -> Path:
@@ -127,37 +131,48 @@ class Run:
     def cluster(self, log: IO[str]) -> Iterator[None]:
         """Run a standalone master and two workers. The workers have different addresses, because Spark copies a slow task only to
         another host."""
-        port, home = free_port(), self._spark_home()
+        port = free_port()
         self.master = f"spark://127.0.0.1:{port}"
-        started: list[subprocess.Popen[str]] = []
-
-        def start(kind: str, host: str, *arguments: str) -> None:
-            environment = {**os.environ, "SPARK_LOCAL_IP": host, "SPARK_HOME": str(home), "PYTHONPATH": ""}
-            command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", host, "--webui-port", "0"]
-            started.append(
-                subprocess.Popen([*command, *arguments], stdout=log, stderr=log, text=True, env=environment, start_new_session=True)
-            )
-
+        master = self._start_of_cluster("master.Master", "127.0.0.1", log, "--port", str(port))
         try:
-            start("master.Master", "127.0.0.1", "--port", str(port))
-            for host in ("127.0.0.1", "127.0.0.2"):
-                work = str(self.folder / f"work-{host}")
-                start("worker.Worker", host, "--cores", "2", "--memory", "1g", "--work-dir", work, self.master)
-            self.workers = started[1:]
+            for host in HOSTS:
+                self.workers.append(self._start_worker(host, log))
             yield
         finally:
-            for process in started:
+            for process in (master, *self.workers):
                 end(process)
+
+    def restart_worker(self, number: int, log: IO[str]) -> None:
+        """Kill a worker and its executor, and start a new worker."""
+        end(self.workers[number])
+        self.workers[number] = self._start_worker(HOSTS[number], log)
+
+    def _start_worker(self, host: str, log: IO[str]) -> subprocess.Popen[str]:
+        work = str(self.folder / f"work-{host}")
+        return self._start_of_cluster("worker.Worker", host, log, "--cores", "2", "--memory", "1g", "--work-dir", work, self.master)
+
+    def _start_of_cluster(self, kind: str, host: str, log: IO[str], *arguments: str) -> subprocess.Popen[str]:
+        home = self._spark_home()
+        environment = {**os.environ, "SPARK_LOCAL_IP": host, "SPARK_HOME": str(home), "PYTHONPATH": ""}
+        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", host, "--webui-port", "0"]
+        return subprocess.Popen([*command, *arguments], stdout=log, stderr=log, text=True, env=environment, start_new_session=True)
 
     def executors(self) -> list[int]:
         """Return the process ids of the executors, which are children of the workers."""
-        parents = {worker.pid for worker in self.workers}
-        found = []
-        for entry in Path("/proc").iterdir():
-            with suppress(OSError):
-                if entry.name.isdigit() and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) in parents:
-                    found.append(int(entry.name))
-        return found
+        return _children_of({worker.pid for worker in self.workers})
+
+    def python_workers(self) -> list[int]:
+        """Return the process ids of the Python workers. The daemon of each executor forks them."""
+        return _children_of(set(_children_of(set(self.executors()))))
+
+
+def _children_of(parents: set[int]) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) in parents:
+                found.append(int(entry.name))
+    return found
 
 
 _ARCHIVE: Final = """

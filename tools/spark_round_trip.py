@@ -33,6 +33,7 @@ def main() -> None:
     for name in ("--bootstrap", "--checkpoint", "--way", "--packages", "--ivy"):
         parser.add_argument(name, required=True)
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--forever", action="store_true")
     given = parser.parse_args()
     import ottla.spark
 
@@ -54,7 +55,8 @@ def main() -> None:
         writer = ottla.spark.arranged(frame, options).writeStream.format("ottla").options(**options)
     else:
         writer = frame.writeStream.foreachBatch(ottla.spark.sink(options))
-    query = writer.option("checkpointLocation", given.checkpoint).trigger(availableNow=True).start()
+    trigger: dict[str, Any] = {"processingTime": "0 seconds"} if given.forever else {"availableNow": True}
+    query = writer.option("checkpointLocation", given.checkpoint).trigger(**trigger).start()
     query.awaitTermination()
     print("python of the driver", sys.version.split()[0], flush=True)
     spark.stop()
@@ -74,9 +76,20 @@ def _session(given: argparse.Namespace) -> Any:
     }
     if given.master.startswith("spark:"):
         settings |= {"spark.cores.max": str(2 * CLUSTER_CORES), "spark.executor.memory": "512m"}
+        if given.way in ("format", "connect"):
+            settings["spark.stage.maxConsecutiveAttempts"] = "1"
+        if given.way == "connect":
+            # Spark Connect sends no packages to the workers of a stream.
+            settings["spark.executorEnv.PYTHONPATH"] = str(Path(__file__).resolve().parent.parent)
     settings |= SETTINGS.get(given.way, {})
     builder = SparkSession.builder.appName("ottla-matrix")
-    builder = builder.remote(given.master) if given.way.startswith("connect") else builder.master(given.master)
+    if given.way.startswith("connect") and given.master.startswith("spark:"):
+        # PySpark starts a server of Spark Connect as the application of the cluster.
+        builder = builder.config("spark.api.mode", "connect").master(given.master)
+    elif given.way.startswith("connect"):
+        builder = builder.remote(given.master)
+    else:
+        builder = builder.master(given.master)
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

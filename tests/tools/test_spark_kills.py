@@ -1,0 +1,25 @@
+"""The plan and the records of a campaign that kills Spark's processes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from tools.spark_kills import LARGE_EVERY, VICTIMS, plan, record
+
+
+def test_plan_kills_each_kind_once_before_a_kind_is_repeated() -> None:
+    victims = plan(seed=3, kills=12)
+    assert len(victims) == 12
+    assert set(victims[:5]) == set(victims[5:10]) == set(VICTIMS)
+    assert victims == plan(seed=3, kills=12)
+    assert max(Counter(victims).values()) - min(Counter(victims).values()) <= 1
+
+
+def test_records_have_their_number_as_value_and_some_are_large() -> None:
+    records = [record(number) for number in range(2 * LARGE_EVERY)]
+    assert [int(one.value or b"") for one in records] == list(range(2 * LARGE_EVERY))
+    assert [number for number, one in enumerate(records) if len(one.value or b"") > 16 << 10] == [0, LARGE_EVERY]
