@@ -15,6 +15,7 @@
 - `kept_reads`: caches lists of all topics, groups or partitions, for a time in proportion to their length.
 - `message_filter`: builds the filter of the page ``messages`` from the fields of its form.
 - `messages`: the page ``messages``: the records of a topic's partitions, as readers of each isolation level see them.
+- `outcomes`: finds whether the transactions of shown records were committed or aborted, or are open.
 - `overview`: the page ``overview``: a summary of the broker or cluster.
 - `own_broker`: reads the state of the cluster from this process's broker.
 - `page_request`: the request of a console page: query parameters, and access to the broker.

@@ -11,6 +11,7 @@ from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
 from ottla.client.admin.places import time_ms
 from ottla.client.records.reading import ISOLATIONS, Isolation
 from ottla.console.message_filter import filter_of
+from ottla.console.outcomes import outcomes
 from ottla.console.page_request import MAX_DIGITS, Asked
 from ottla.console.search import Matches, Search
 from ottla.console.shown_record import formats_of, shown
@@ -136,6 +137,7 @@ def _read(asked: Asked, indexes: Sequence[int], count: int) -> dict[str, Any]:
     search = selected.search(asked, selected.ranges if cursor is None else selected.continued(selected.ranges, cursor))
     with asked.deadline.alone():
         found = search.run(MESSAGES_SHOWN)
+        ended = outcomes(asked.client().brokers, selected.topic, selected.isolation, found, selected.stable, asked.deadline.check)
     forms = formats_of(asked)
     following = ",".join(f"{index}:{at}" for index, at in search.next_bounds.items())
     return {
@@ -149,7 +151,13 @@ def _read(asked: Asked, indexes: Sequence[int], count: int) -> dict[str, Any]:
         "high_watermark": end[indexes[0]] if len(indexes) == 1 else None,
         "offsets": sum(end[index] - first[index] for index in indexes),
         "waiting": sum(end[index] - stable[index] for index in indexes),
-        "records": [shown(record, *forms, registered=asked.registered) for record in found],
+        "records": [
+            {
+                **shown(record, *forms, registered=asked.registered),
+                "outcome": ended.get((record.partition, record.offset)),
+            }
+            for record in found
+        ],
         "next": following or None,
         "searched": search.searched,
         "is_partial": search.is_spent,

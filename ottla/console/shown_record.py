@@ -11,6 +11,7 @@ from ottla.client.records.record import ConsumedRecord
 from ottla.console.actions.action import command_line
 from ottla.console.actions.produce_arguments import produce_arguments
 from ottla.console.decoding import AUTO, CHOICES, INSPECTED_BYTES, Decoded, RegisteredValues, decode, decode_internal, json_text
+from ottla.console.outcomes import outcomes
 from ottla.console.page_request import Asked
 from ottla.console.search import Search
 from ottla.control.command import CommandRefused
@@ -45,6 +46,7 @@ def record(asked: Asked) -> dict[str, Any]:
     identity = _log_identity(brokers, topic, index)
     first = list_offsets(brokers, topic, [index], EARLIEST)[index]
     end = list_offsets(brokers, topic, [index], LATEST)[index]
+    stable = list_offsets(brokers, topic, [index], LATEST, committed=True)
     if not first <= offset < end:
         raise CommandRefused(404, f"{topic}-{index} has no offset {offset:,}: it has {first:,} to {end - 1:,}")
 
@@ -60,6 +62,7 @@ def record(asked: Asked) -> dict[str, Any]:
         )
         with asked.deadline.alone():
             found = search.run(1)
+            ended = outcomes(brokers, topic, "all", found, stable, asked.deadline.check)
         if not found:
             reason = "; ".join(search.problems) or "compaction has removed it"
             raise CommandRefused(404, f"{topic}-{index} has no record at offset {offset:,}: {reason}")
@@ -67,14 +70,15 @@ def record(asked: Asked) -> dict[str, Any]:
         return {
             "topic": topic,
             **shown(found[0], *forms, most=RECORD_CHARACTERS_SHOWN, headers=RECORD_HEADERS_SHOWN, registered=asked.registered),
+            "outcome": ended.get((index, offset)),
             "log_start_offset": first,
             "high_watermark": end,
             "command": command,
             "command_problem": problem,
         }
 
-    # The cache key includes the log start offset, because retention may remove the record.
-    return asked.last_read.get((identity, first), read)
+    # Retention may remove the record, and its transaction may end.
+    return asked.last_read.get((identity, first, offset < stable[index]), read)
 
 
 def _log_identity(brokers: BrokerConnections, topic: str, index: int) -> tuple[bytes, int]:

@@ -143,7 +143,12 @@ def test_records_before_an_offset_are_deleted_in_the_browser(opened: Browser, co
     assert made.flush(TIMEOUT_S) == 0
     opened.show("topic?name=orders")
     dialog(opened, "delete-records")
-    choose(opened, "#act-place", "offset")
+    opened.wait_for_text("5 offsets will be deleted")
+    for place, missing in (("time", "give a date and a time"), ("offset", "give an offset")):
+        choose(opened, "#act-place", place)
+        opened.wait_for_text(missing)
+        assert opened.script(f"return document.querySelector('{CONFIRM}').disabled"), "an empty field selects no records"
+        assert "will be deleted" not in opened.script("return document.querySelector('#act').innerText")
     opened.write("#act-offset", "3")
     opened.wait_for_text("3 offsets will be deleted; this cannot be undone.")
     confirm(opened)

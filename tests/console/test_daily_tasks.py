@@ -77,7 +77,7 @@ class User:
 
 def look_at_newest_records(user: User) -> None:
     user.find("orders", "topic")
-    user.click("#live tbody a")
+    user.click("a[href^='#messages']")
     user.browser.wait("document.body.dataset.page === 'messages' && document.body.dataset.draws > 0")
 
 
@@ -103,7 +103,7 @@ def change_retention(user: User) -> None:
     user.write("#act-value", "60000")
     user.browser.wait(f"!document.querySelector('{CONFIRM}').disabled")
     user.click(CONFIRM)
-    user.browser.wait(text("Retention.ms of topic orders was set."))
+    user.browser.wait(text("Config retention.ms of topic orders was set."))
 
 
 def empty_topic(user: User) -> None:
@@ -117,13 +117,8 @@ def see_why_group_waits(user: User) -> None:
 
 
 def reset_group(user: User) -> None:
-    def prepare() -> None:
-        user.choose("#act-place", "time")
-        user.browser.script("document.querySelector('#act-time').value = '2020-01-01T00:00'")
-        user.browser.script("document.querySelector('#act-time').dispatchEvent(new Event('input', { bubbles: true }))")
-
     user.find("billing", "group")
-    user.act("reset-group", "offsets of group billing were set.", prepare=prepare)
+    user.act("reset-group", "offsets of group billing were set.", prepare=lambda: user.choose("#act-place", "day"))
 
 
 def abort_transaction(user: User) -> None:

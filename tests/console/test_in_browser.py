@@ -181,6 +181,18 @@ def test_records_are_shown_by_isolation_level_in_the_browser(shown: Browser) -> 
     assert "COMMIT marker" not in shown.script("return document.body.innerText")
 
 
+def test_outcome_of_the_transaction_of_each_record_is_shown_in_the_browser(shown: Browser) -> None:
+    shown.show("topic?name=orders")
+    shown.click("a[href^='#messages']")
+    shown.wait_for_text("in a committed transaction")
+    assert "in an aborted transaction" not in shown.script("return document.body.innerText")
+    shown.script("const s = document.getElementById('isolation'); s.value = 'all'; s.dispatchEvent(new Event('change'))")
+    for outcome in ("in a committed transaction", "in an aborted transaction"):
+        shown.wait_for_text(outcome)
+    shown.show("messages?topic=orders&partition=50&isolation=all")
+    shown.wait_for_text("in an open transaction")
+
+
 def test_selected_records_are_downloaded_in_the_browser(shown: Browser, tmp_path: Path) -> None:
     shown.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
     shown.show("messages?topic=orders&isolation=all")

@@ -169,6 +169,9 @@ def condition(text: str) -> Condition:
     negation, path, operator, wanted = found.groups("") if found is not None else ("", "", "", "")
     if not path or (wanted and not operator):
         raise BadArgument(f"{text!r} is not a condition; expected for example {EXAMPLES}")
+    if operator and path.endswith(" "):
+        # "value.status = paid": the blanks belong to neither the path nor the text. In "key= x" the blank belongs to the text.
+        path, wanted = path.rstrip(" "), wanted.strip(" ")
     first, _, rest = path.partition(".")
     field = first.partition("[")[0]
     if field not in {"key", "value", "header", ANY, *_NUMBERS}:

@@ -62,7 +62,8 @@ class SetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def run(self, brokers: BrokerConnections) -> Effects:
         set_configs(brokers, ConfigKind[self.kind.upper()], self.name, {self.key: self.value})
         change = "is at its default" if self.value is None else "was set"
-        return Effects(said=f"{self.key} of {self.kind} {self.name or DEFAULT_NAME} {change}", warning=self._warning(brokers))
+        said = f"config {self.key} of {self.kind} {self.name or DEFAULT_NAME} {change}"
+        return Effects(said=said, warning=self._warning(brokers))
 
 
 def _is_sensitive(brokers: BrokerConnections, key: str) -> bool:

@@ -49,7 +49,7 @@ def carried_out(
     try:
         action = msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
-        raise CommandRefused(400, f"{name}: {str(error)[:1].lower()}{str(error)[1:]}") from None
+        raise CommandRefused(400, _in_words(name, error)) from None
     except UnicodeDecodeError as error:
         raise CommandRefused(400, f"{name}: the parameters are not UTF-8: {error.reason}") from None
     if not _places.acquire(timeout=WAIT_S):
@@ -62,6 +62,13 @@ def carried_out(
     finally:
         _places.release()
     return _document(effects, of_cluster)
+
+
+def _in_words(name: str, error: msgspec.DecodeError) -> str:
+    """Return the message of a decoding error without types of Python. It begins with the wrong parameter, or with the action."""
+    message, _, path = str(error).partition(" - at `$.")
+    words = f"{message[:1].lower()}{message[1:]}".replace("`int`", "a whole number").replace("`str`", "a text")
+    return f"{path.rstrip('`') or name}: {words}"
 
 
 def _document(effects: Effects, of_cluster: Iterable[str]) -> dict[str, Any]:

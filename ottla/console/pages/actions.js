@@ -5,6 +5,8 @@ import { command } from "./control.js";
 import { isReadOnly } from "./mode.js";
 
 const PREVIEW_AFTER_MS = 200;
+// The effects while there is no preview of the current values.
+const NOTHING = { command: "", warning: "", columns: [], rows: [], more_rows: 0 };
 
 // Returns a button that opens an action's dialog, or null in a read-only console. An action has
 // - name: its name on the server; title and confirm: the texts of the dialog and of its confirming button;
@@ -22,6 +24,7 @@ export const acts = (...buttons) => (isReadOnly ? null : el("div", { class: "act
 function open(action) {
   const inputs = new Map((action.fields ?? []).map((field) => [field, input(field)]));
   const refused = el("p", { class: "wrong", role: "alert" });
+  const checking = el("span", { class: "note", hidden: true }, "checking the values");
   const warning = el("p", {});
   const preview = el("div", { class: "preview", tabindex: 0, role: "region", "aria-label": "what will change" });
   const code = el("code", {});
@@ -31,7 +34,7 @@ function open(action) {
   const rows = [...inputs].map(([field, made]) => el("div", { class: "field" }, el("label", { for: made.id }, field.label), el("div", {}, made, hint(field))));
   const form = el("form", { onsubmit: submit, oninput: changed },
     el("h2", { id: "act-title" }, action.title), rows, refused, warning, preview,
-    el("div", {}, el("span", { class: "note" }, "equivalent command"), shown), el("div", { class: "acts" }, cancel, confirm));
+    el("div", {}, el("span", { class: "note" }, "equivalent command"), shown), el("div", { class: "acts" }, checking, cancel, confirm));
   const dialog = el("dialog", { "aria-labelledby": "act-title", id: "act", onclose: closed }, form);
   const opener = nameOf(document.activeElement);
   let asked = 0;
@@ -53,6 +56,7 @@ function open(action) {
   function changed() {
     arrange();
     confirm.disabled = true;
+    checking.hidden = false;
     asked += 1;
     clearTimeout(timer);
     timer = setTimeout(ask, PREVIEW_AFTER_MS);
@@ -63,7 +67,8 @@ function open(action) {
   async function ask() {
     const mine = asked;
     if ([...inputs].some(([field, made]) => field.isRequired && made.value === "")) {
-      draw({ command: "", warning: "", columns: [], rows: [], more_rows: 0 });
+      checking.hidden = true;
+      draw(NOTHING);
       return;
     }
     try {
@@ -75,8 +80,12 @@ function open(action) {
       draw(effects);
       confirm.disabled = false;
     } catch (error) {
-      if (mine === asked) refused.textContent = error.message;
+      if (mine === asked) {
+        refused.textContent = error.message;
+        draw(NOTHING);
+      }
     }
+    if (mine === asked) checking.hidden = true;
   }
 
   function draw(effects) {
@@ -111,7 +120,7 @@ function open(action) {
 
   document.body.append(dialog);
   arrange();
-  draw({ command: "", warning: "", columns: [], rows: [], more_rows: 0 });
+  draw(NOTHING);
   dialog.showModal();
   if (!inputs.size) cancel.focus();
   ask();
@@ -144,14 +153,21 @@ async function copy(code) {
 
 export const numberOrNull = (text) => (text === "" ? null : Number(text));
 
-// `placeFields` returns the fields for a place in a topic, and `placeOf` their value. Times are in the browser's time zone.
-export const placeFields = (first) => [
-  { name: "place", label: "to", kind: "choice", options: { beginning: "the beginning", end: "the end", offset: "an offset", time: "a time" }, value: first },
-  { name: "offset", label: "offset", kind: "number", value: 0, when: (v) => v.place === "offset" },
-  { name: "time", label: "time", kind: "time", hint: "your local time", when: (v) => v.place === "time" },
+const DAY_MS = 86_400_000;
+
+// `placeFields` returns the fields for a place in a topic, and `placeOf` their value. `options` are the places with their texts, the
+// first of which is selected. Times are in the browser's time zone.
+export const placeFields = (label, options) => [
+  { name: "place", label, kind: "choice", options },
+  { name: "offset", label: "offset", kind: "number", when: (v) => v.place === "offset" },
+  { name: "time", label: "time", kind: "time", hint: `in the time zone ${Intl.DateTimeFormat().resolvedOptions().timeZone}`, when: (v) => v.place === "time" },
 ];
 
+// An empty field is an error: the offset 0 or the year 1970 would select other records than the user expects.
 export function placeOf(v) {
-  const number = { offset: () => Number(v.offset), time: () => (v.time ? new Date(v.time).getTime() : 0) }[v.place]?.() ?? 0;
+  if (v.place === "offset" && v.offset === "") throw new Error("give an offset");
+  if (v.place === "time" && v.time === "") throw new Error("give a date and a time");
+  if (v.place === "day") return { kind: "time", number: Date.now() - DAY_MS };
+  const number = { offset: () => Number(v.offset), time: () => new Date(v.time).getTime() }[v.place]?.() ?? 0;
   return { kind: v.place, number };
 }

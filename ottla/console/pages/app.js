@@ -210,7 +210,7 @@ onTokenOfOtherTab((token) => {
 
 // Shows the result of an action until the user goes to another page or carries out another action.
 function tell({ said, warning, page, parameters, goes }) {
-  const more = page && !goes ? link("show it", page, parameters) : "";
+  const more = page && !goes ? link(`show the ${page}`, page, parameters) : "";
   const text = el("span", {}, `${said[0].toUpperCase()}${said.slice(1)}. `, warning ? el("strong", {}, `${warning}. `) : "", more);
   notice.replaceChildren(text, el("button", { type: "button", onclick: hush }, "close"));
   notice.hidden = false;

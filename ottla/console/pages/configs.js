@@ -1,6 +1,8 @@
-import { el, link, table } from "./dom.js";
+import { duration, el, link, size, table } from "./dom.js";
 import { act } from "./actions.js";
 
+const DAY_MS = 86_400_000;
+const TYPES = { int: "a whole number", long: "a whole number", short: "a whole number", double: "a number", string: "a text", list: "a list, separated by commas" };
 const WHOSE = { topic: "topics", broker: "overview", group: "groups" };
 
 // The text that names of shown configs must contain. It also applies when new values are drawn.
@@ -26,8 +28,8 @@ export const configs = {
       kind === "broker" && name ? el("p", {}, link("dynamic configs of all brokers", "configs", { kind, name: "" })) : null,
       rows.length === 0 ? el("p", { class: "note" }, "no configs are set") : table(["config", "value", "default", "set by", "", "documentation"], shown.map((row) => ({
         kind: row.is_own ? "ongoing" : null,
-        cells: [el("code", { "data-config": row.name }, row.name), value(row, row.value), row.is_own ? value(row, row.default) : "",
-          row.is_own ? row.source : "", edits(kind, name, row), el("span", { class: "note doc" }, plain(row.documentation))],
+        cells: [el("code", { "data-config": row.name }, row.name), value(row, row.value), value(row, row.is_own ? row.default : row.value),
+          row.is_own ? row.source : "the default", edits(kind, name, row), el("span", { class: "note doc" }, plain(row.documentation))],
       })), "wide"),
       kind === "broker" && !name ? act("set another config", set(kind, name, null)) : null,
     ].filter(Boolean);
@@ -41,7 +43,21 @@ function narrow() {
   for (const each of document.querySelectorAll("[data-config]")) each.closest("tr").hidden = !each.dataset.config.includes(match);
 }
 
-const value = (row, text) => row.is_sensitive ? el("span", { class: "note" }, "hidden") : el("span", { class: "text" }, text ?? "");
+const value = (row, text) => row.is_sensitive ? el("span", { class: "note" }, "hidden")
+  : el("span", { class: "text" }, text ?? "", inUnits(row.name, text) ? el("span", { class: "note" }, ` (${inUnits(row.name, text)})`) : null);
+
+// A number of ms or bytes in larger units; null for other configs. Negative and the largest numbers mean no limit.
+function inUnits(name, text) {
+  if (!/^[0-9]{4,15}$/.test(text ?? "")) return null;
+  if (/[.]ms$/.test(name)) return Number(text) >= 2 * DAY_MS ? `${Number((Number(text) / DAY_MS).toFixed(1))} days` : duration(Number(text));
+  return /[.]bytes$/.test(name) ? size(Number(text)) : null;
+}
+
+// The unit that a config's name contains, and its type.
+function expected(row) {
+  const unit = /[.]ms$/.test(row.name) ? "a number of ms" : /[.]bytes$/.test(row.name) ? "a number of bytes" : TYPES[row.type] ?? row.type;
+  return [unit, plain(row.documentation)].filter(Boolean).join(": ");
+}
 
 function edits(kind, name, row) {
   if (row.is_read_only) return el("span", { class: "note" }, "set only at the broker's start");
@@ -50,7 +66,7 @@ function edits(kind, name, row) {
 
 function set(kind, name, row) {
   const key = { name: "key", label: "config", isRequired: true };
-  const field = { name: "value", label: "value", value: row?.is_sensitive ? "" : row?.value, hint: row ? [row.type, plain(row.documentation)].filter(Boolean).join(": ") : null };
+  const field = { name: "value", label: "value", value: row?.is_sensitive ? "" : row?.value, hint: row ? expected(row) : null };
   return {
     name: "set-config", title: row ? `Set ${row.name}` : "Set a config of all brokers", confirm: "Set",
     fields: row ? [row.type === "boolean" ? { ...field, kind: "choice", options: { true: "true", false: "false" } } : field] : [key, field],

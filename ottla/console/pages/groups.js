@@ -42,9 +42,11 @@ export const group = {
 
 const remove = (group) => ({ name: "delete-group", title: `Delete group ${group}`, confirm: "Delete", isDanger: true, goes: true, request: () => ({ group }) });
 
+const PLACES = { beginning: "the beginning", end: "the end", day: "24 hours ago", time: "a time", offset: "an offset" };
+
 const reset = (group) => ({
   name: "reset-group", title: `Reset the offsets of ${group}`, confirm: "Reset", isDanger: true,
-  fields: [...placeFields("beginning"), { name: "topics", label: "topics", hint: "TOPIC or TOPIC:PARTITION, separated by spaces; empty: all with a committed offset" }],
+  fields: [...placeFields("to", PLACES), { name: "topics", label: "topics", hint: "TOPIC or TOPIC:PARTITION, separated by spaces; empty: all with a committed offset" }],
   request: (v) => ({ group, to: placeOf(v), topics: v.topics.split(/\s+/).filter(Boolean).map(topicOrPartition) }),
 });
 

@@ -39,7 +39,7 @@ function form(p) {
     pause.setAttribute("aria-pressed", String(isPaused));
     document.dispatchEvent(new Event("selectionchange"));
   });
-  const all = [...texts, ["order", "order", choices.order], ["isolation", "as", choices.isolation], ["as_key", "keys as", choices.as_key],
+  const all = [...texts, ["order", "order", choices.order], ["isolation", "isolation", choices.isolation], ["as_key", "keys as", choices.as_key],
     ["as_value", "values as", choices.as_value]];
   const isMore = ([name]) => MORE.includes(name);
   const isOpen = matchMedia(WIDE).matches || MORE.some((name) => p[name]);
@@ -56,7 +56,7 @@ export const messages = {
   draw: (m, p) => [
     el("h1", {}, link(m.topic, "topic", { name: m.topic }), p.partition ? ` : ${p.partition}` : null),
     el("p", { class: "note" }, range(m)),
-    m.records.length === 0 ? el("p", { class: "note" }, "no matching records") : null,
+    m.records.length === 0 ? el("p", { class: "note" }, none(m)) : null,
     pages(m, p),
     m.is_partial ? el("p", { class: "note", id: "partial" }, `${number(m.searched)} offsets were searched; next continues the search`) : null,
     m.problems.map((problem) => el("p", { class: "note problem" }, problem)),
@@ -72,6 +72,9 @@ function range(m) {
   const read = m.read < m.partitions ? ` of the first ${number(m.read)} of ${number(m.partitions)} partitions` : ` in ${number(m.partitions)} partitions`;
   return `${number(m.offsets)} offsets${read}${waiting}`;
 }
+
+const none = (m) => m.isolation === "committed" && m.offsets > 0
+  ? "no matching records; aborted records and markers have offsets, and are shown as read_uncommitted" : "no matching records";
 
 function pages(m, p) {
   const { at, ...first } = p;

@@ -1,6 +1,6 @@
 import { numberOrNull } from "./actions.js";
 
-const IN = { none: "no transaction", committed: "a transaction that is committed", aborted: "a transaction that is aborted" };
+const OUTCOMES = { none: "none", committed: "one that is committed", aborted: "one that is aborted" };
 
 export const produce = (topic) => ({
   name: "produce", title: `Produce a record to ${topic}`, confirm: "Produce",
@@ -10,7 +10,7 @@ export const produce = (topic) => ({
     { name: "value", label: "value", kind: "long", when: (v) => !v.isTombstone },
     { name: "headers", label: "headers", kind: "long", rows: 2, hint: "one NAME=VALUE per line" },
     { name: "partition", label: "partition", kind: "number", hint: "empty: selected by the key" },
-    { name: "transaction", label: "in", kind: "choice", options: IN },
+    { name: "transaction", label: "transaction", kind: "choice", options: OUTCOMES },
     { name: "id", label: "transactional id", value: "ottla-console", when: (v) => v.transaction !== "none" },
   ],
   request: (v) => ({

@@ -59,5 +59,7 @@ export function headers(record) {
   return shown;
 }
 
+const OUTCOMES = { aborted: "an aborted", committed: "a committed", open: "an open" };
+
 export const producer = (record) =>
-  record.producer_id < 0 ? "" : `${record.producer_id} epoch ${record.producer_epoch}${record.is_transactional ? ", in a transaction" : ""}`;
+  record.producer_id < 0 ? "" : `${record.producer_id} epoch ${record.producer_epoch}${record.is_transactional ? `, in ${record.outcome ? `${OUTCOMES[record.outcome]} transaction` : "a transaction"}` : ""}`;

@@ -21,7 +21,7 @@ export const topic = {
   under: "topics",
   title: (p) => p.name,
   form: ({ name }) => el("div", {}, el("h1", {}, name), el("div", { class: "acts" },
-    link("configs", "configs", { kind: "topic", name }), act("produce a record", produce(name)), act("delete records", deleteRecords(name)),
+    link("records", "messages", { topic: name }), link("configs", "configs", { kind: "topic", name }), act("produce a record", produce(name)), act("delete records", deleteRecords(name)),
     act("add partitions", grow(name)), act("elect leaders", elect(name)), act("delete the topic", remove(name)))),
   draw: ({ name, part }, p) => [
     legend(),
@@ -56,11 +56,11 @@ const grow = (topic) => ({
 
 const remove = (topic) => ({ name: "delete-topic", title: `Delete topic ${topic}`, confirm: "Delete", isDanger: true, goes: true, request: () => ({ topic }) });
 
-const ONE_OR_ALL = { name: "partition", label: "partition", kind: "number", hint: "empty: all" };
+const ONE_OR_ALL = { name: "partition", label: "partition", kind: "number", hint: "empty: all partitions" };
 
 const deleteRecords = (topic) => ({
   name: "delete-records", title: `Delete records of ${topic}`, confirm: "Delete", isDanger: true,
-  fields: [{ ...placeFields("end")[0], label: "before" }, ...placeFields("end").slice(1), ONE_OR_ALL],
+  fields: [...placeFields("delete", { end: "all records", offset: "records before an offset", time: "records before a time" }), ONE_OR_ALL],
   request: (v) => ({ topic, before: placeOf(v), partition: numberOrNull(v.partition) }),
 });
 

@@ -31,6 +31,8 @@ def record(value: bytes | None = VALUE, key: bytes | None = b"order-7", control:
         "value~paid",
         "value!~refunded",
         "value.status=paid",
+        "value.status = paid",
+        "value.amount > 12",
         "value.status!=open",
         "value.amount>12",
         "value.amount<=12.5",
@@ -57,6 +59,11 @@ def record(value: bytes | None = VALUE, key: bytes | None = b"order-7", control:
 )
 def test_record_filter_selects_matching_records(text: str) -> None:
     assert condition(text)(record())
+
+
+def test_blank_after_an_operator_without_a_blank_before_it_belongs_to_the_text() -> None:
+    assert condition("key= x")(record(key=b" x"))
+    assert not condition("key= x")(record(key=b"x"))
 
 
 @pytest.mark.parametrize(
