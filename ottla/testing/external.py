@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ottla.control.argument_types import checks_argument_types
 from ottla.testing import operations
 from ottla.testing.async_operations import AsyncOperations
 from ottla.testing.cluster_queries import Questions
+
+_SET_BY_BROKER = frozenset({"acls", "clock", "faults", "ready"})
+"""Attributes that `ottla.Broker` sets in its constructor."""
 
 
 @checks_argument_types
@@ -20,6 +25,14 @@ class External:
 
     def __repr__(self) -> str:
         return f"<the broker at {self.bootstrap}>"
+
+    def __getattr__(self, name: str) -> Any:
+        """Skip the test that uses what only a broker of the plugin has, such as ``faults`` or ``kill``."""
+        from ottla.testing.handle import Broker
+
+        if name.startswith("_") or not (name in _SET_BY_BROKER or hasattr(Broker, name)):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        pytest.skip(f"ottla.{name} needs a broker that the tests start, but the tests run against {self.bootstrap}")
 
     # requests: see `ottla.testing.operations`
 

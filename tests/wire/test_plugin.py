@@ -280,10 +280,19 @@ def test_fresh_broker_is_not_available(ottla):
 @pytest.mark.ottla(clock="machine", fresh=False)
 def test_default_markers_accept_the_existing_broker(ottla):
     assert ottla.bootstrap
+
+@pytest.mark.parametrize("name", ["faults", "clock", "kill"])
+def test_attributes_of_own_brokers_skip(ottla, name):
+    getattr(ottla, name)
+
+def test_misspelt_attribute_fails(ottla):
+    with pytest.raises(AttributeError, match="no attribute 'fualts'"):
+        ottla.fualts
 """
     with Broker() as broker:
-        code, output = run(tmp_path, suite, OTTLA_BOOTSTRAP=broker.bootstrap)
-        assert (code, "2 passed, 1 skipped" in output) == (0, True), output
+        code, output = run(tmp_path, suite, "-rs", OTTLA_BOOTSTRAP=broker.bootstrap)
+        assert (code, "3 passed, 4 skipped" in output) == (0, True), output
+        assert f"ottla.faults needs a broker that the tests start, but the tests run against {broker.bootstrap}" in output
 
 
 ONE_A_WORKER = """
