@@ -137,7 +137,7 @@ def _read(asked: Asked, indexes: Sequence[int], count: int) -> dict[str, Any]:
     search = selected.search(asked, selected.ranges if cursor is None else selected.continued(selected.ranges, cursor))
     with asked.deadline.alone():
         found = search.run(MESSAGES_SHOWN)
-        ended = outcomes(asked.client().brokers, selected.topic, selected.isolation, found, selected.stable, asked.deadline.check)
+        ended = outcomes(asked.client().brokers, selected.topic, selected.isolation, found, stable, end, asked.deadline.check)
     forms = formats_of(asked)
     following = ",".join(f"{index}:{at}" for index, at in search.next_bounds.items())
     return {

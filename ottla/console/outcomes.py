@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from ottla.client.cluster import BrokerConnections
@@ -13,6 +13,9 @@ from ottla.console.search import Search
 Outcome = Literal["committed", "aborted", "open"]
 _OF_ISOLATION: Final[Mapping[Isolation, Outcome]] = {"committed": "committed", "aborted": "aborted"}
 """The outcome of all transactional records that a read of an isolation level returns."""
+_OF_MARKER: Final[Mapping[str, Outcome]] = {"COMMIT": "committed", "ABORT": "aborted"}
+MARKERS: Final = 1_000
+"""Maximum number of markers above the last stable offsets that are read for one page."""
 
 
 def outcomes(
@@ -21,33 +24,70 @@ def outcomes(
     isolation: Isolation,
     found: Sequence[ConsumedRecord],
     stable: Mapping[int, int],
+    end: Mapping[int, int],
     check: Callable[[], None],
 ) -> dict[tuple[int, int], Outcome]:
     """Return the outcome of the transaction of each transactional record in ``found``, by partition and offset.
 
-    ``stable`` has the last stable offset by partition, and ``check`` is that of `Search`. Records that were read as
-    ``all`` are looked for among the aborted records; a record is missing in the result if that search reaches a limit.
+    ``stable`` has the last stable offset and ``end`` the high watermark by partition; ``check`` is that of `Search`. If the search
+    for aborted records or markers reaches a limit, outcomes are missing in the result.
     """
     transactional = [record for record in found if record.transactional and record.control is None]
     if isolation in _OF_ISOLATION:
         return {(record.partition, record.offset): _OF_ISOLATION[isolation] for record in transactional}
-    decided = {(record.partition, record.offset) for record in transactional if record.offset < stable[record.partition]}
-    known: dict[tuple[int, int], Outcome] = {
-        (record.partition, record.offset): "open" for record in transactional if record.offset >= stable[record.partition]
-    }
-    if not decided:
-        return known
+    below = [record for record in transactional if record.offset < stable[record.partition]]
+    above = [record for record in transactional if record.offset >= stable[record.partition]]
+    return _below(brokers, topic, below, check) | _above(brokers, topic, above, end, check)
+
+
+def _below(
+    brokers: BrokerConnections, topic: str, records: Iterable[ConsumedRecord], check: Callable[[], None]
+) -> dict[tuple[int, int], Outcome]:
+    """Look for the records, which are below the last stable offset, among the aborted records."""
+    wanted = {(record.partition, record.offset) for record in records}
+    if not wanted:
+        return {}
     ranges: dict[int, tuple[int, int]] = {}
-    for partition, offset in decided:
+    for partition, offset in wanted:
         low, high = ranges.get(partition, (offset, offset + 1))
         ranges[partition] = (min(low, offset), max(high, offset + 1))
 
-    def is_decided(record: ConsumedRecord) -> bool:
-        return (record.partition, record.offset) in decided
+    def is_wanted(record: ConsumedRecord) -> bool:
+        return (record.partition, record.offset) in wanted
 
-    search = Search(brokers, topic, "aborted", ranges, newest_first=False, matches=is_decided, check=check)
-    aborted = {(record.partition, record.offset) for record in search.run(len(decided))}
-    known.update(dict.fromkeys(aborted, "aborted"))
+    search = Search(brokers, topic, "aborted", ranges, newest_first=False, matches=is_wanted, check=check)
+    known: dict[tuple[int, int], Outcome] = {(record.partition, record.offset): "aborted" for record in search.run(len(wanted))}
     if not search.is_spent and not search.problems:
-        known.update(dict.fromkeys(decided - aborted, "committed"))
+        known.update(dict.fromkeys(wanted - known.keys(), "committed"))
+    return known
+
+
+def _above(
+    brokers: BrokerConnections,
+    topic: str,
+    records: Sequence[ConsumedRecord],
+    end: Mapping[int, int],
+    check: Callable[[], None],
+) -> dict[tuple[int, int], Outcome]:
+    """Look for the markers of the records. They are above the last stable offset, which another transaction may hold back."""
+    if not records:
+        return {}
+    ranges: dict[int, tuple[int, int]] = {}
+    for record in records:
+        low, _ = ranges.get(record.partition, (record.offset, 0))
+        ranges[record.partition] = (min(low, record.offset), end[record.partition])
+    search = Search(
+        brokers, topic, "all", ranges, newest_first=False, matches=lambda record: record.control is not None, check=check
+    )
+    markers = search.run(MARKERS)
+    is_complete = len(markers) < MARKERS and not search.is_spent and not search.problems
+    known: dict[tuple[int, int], Outcome] = {}
+    for record in records:
+        its = [one for one in markers if one.partition == record.partition and one.producer_id == record.producer_id]
+        first = min((one for one in its if one.offset > record.offset), key=lambda one: one.offset, default=None)
+        outcome = _OF_MARKER.get(first.control or "") if first is not None else None
+        if outcome is not None:
+            known[record.partition, record.offset] = outcome
+        elif first is None and is_complete:
+            known[record.partition, record.offset] = "open"
     return known

@@ -62,7 +62,7 @@ def record(asked: Asked) -> dict[str, Any]:
         )
         with asked.deadline.alone():
             found = search.run(1)
-            ended = outcomes(brokers, topic, "all", found, stable, asked.deadline.check)
+            ended = outcomes(brokers, topic, "all", found, stable, {index: end}, asked.deadline.check)
         if not found:
             reason = "; ".join(search.problems) or "compaction has removed it"
             raise CommandRefused(404, f"{topic}-{index} has no record at offset {offset:,}: {reason}")
@@ -77,8 +77,8 @@ def record(asked: Asked) -> dict[str, Any]:
             "command_problem": problem,
         }
 
-    # Retention may remove the record, and its transaction may end.
-    return asked.last_read.get((identity, first, offset < stable[index]), read)
+    # Retention may remove the record. Its transaction may end, which moves the last stable offset or the end.
+    return asked.last_read.get((identity, first, None if offset < stable[index] else end), read)
 
 
 def _log_identity(brokers: BrokerConnections, topic: str, index: int) -> tuple[bytes, int]:
