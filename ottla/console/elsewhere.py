@@ -35,8 +35,11 @@ def console_server(
     of_cluster: Sequence[str] = (),
     registry: Registry | None = None,
 ) -> PageServer:
-    """Return the HTTP server of a cluster's console. ``of_cluster`` has the connection options, besides ``--bootstrap``, of the
-    ``ottla`` commands that pages show. ``registry`` is the schema registry. Raises OSError if the port cannot be bound."""
+    """Return the HTTP server of a cluster's console. Raises OSError if the port cannot be bound.
+
+    The pages show equivalent ``ottla`` commands; ``of_cluster`` has their connection options besides ``--bootstrap``. ``registry``
+    is the schema registry.
+    """
     kept = KeptReads()
     console = Console(
         partial(secured_client, connecting),

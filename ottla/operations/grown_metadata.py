@@ -67,9 +67,10 @@ def _grown(
 
 
 def replicas_of(number: int, broker_count: int, replication_factor: int) -> tuple[int, ...]:
-    """Return the replicas of the cluster's partition ``number``: broker 1, and the other brokers in equal shares.
+    """Return the replicas of a partition; ``number`` counts the partitions of all topics.
 
-    The first replica is the preferred leader. Brokers are preferred leaders in equal shares.
+    Broker 1, which has all data, is always a replica. The first replica is the preferred leader, and each broker is the preferred
+    leader of about the same number of partitions.
     """
     if replication_factor == 1:
         return (BROKER_ID,)

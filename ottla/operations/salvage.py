@@ -5,7 +5,8 @@ Discarding keeps every complete batch, also after the damage. An empty batch rep
 ottla, Apache Kafka and their clients can read on. The markers of aborted transactions are written again: without them a client
 would treat later records of the same producers as aborted.
 
-The indexes of a changed segment are removed. A starting broker rebuilds them, because only recovery knows the producers.
+The indexes of a changed segment are removed, and a starting broker rebuilds them: the transaction index needs the state of the
+producers, which only the recovery of a log computes.
 """
 
 from __future__ import annotations

@@ -181,7 +181,8 @@ class LogDirectory:
                 write_partition_metadata(self.fs, log.directory, log.topic_id)
                 report.rebuilt.append(PARTITION_METADATA_FILE)
             if report.has_false_start:
-                # Correct the checkpoint now: a start after a crash would empty the log, which ends before the wrong log start.
+                # The checkpoint has a log start offset after the end of the log. Correct it now: a start after a crash would
+                # empty the log.
                 del self._last_stop.log_starts[key]
                 write_offsets(self.fs, f"{self.path}/{LOG_STARTS}", self._last_stop.log_starts)
         return report

@@ -176,8 +176,7 @@ def _finish_swaps(fs: Filesystem, directory: str, now_ms: int) -> None:
                     fs.unlink(f"{directory}/{old}")
         swapped.rename("")
     for name in fs.list_dir(directory):
-        # `Segment.rename` renames the indexes first and the log last. A file that is still named *.swap here is an index whose log
-        # already has its final name.
+        # The loop above has given all log files their final names. A file that is still named *.swap is an index of such a log.
         if name.endswith(SWAP_SUFFIX):
             fs.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
 

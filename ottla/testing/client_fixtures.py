@@ -26,7 +26,7 @@ if find_spec("pytest_asyncio") is not None:
 
 
 def _options(request: pytest.FixtureRequest, name: str) -> dict[str, Any]:
-    """Return an option of the innermost marker that has it."""
+    """Return an option of the pytest marker ``ottla``. A test's own marker takes precedence over that of its class or module."""
     for marker in request.node.iter_markers("ottla"):
         if marker.kwargs.get(name) is not None:
             return dict(marker.kwargs[name])

@@ -237,7 +237,7 @@ class Round:
         self._report.findings += [f"{self._seed}: after a full disk, {line}" for line in late]
 
     def _end(self, kills: int) -> None:
-        """End the broker process, and record triggered faults and complaints in its log.
+        """End the broker process, and record the triggered faults and the errors in its log.
 
         ``kills`` is the number of kills to count if the process was still running.
         """

@@ -73,7 +73,7 @@ async def test_unexpected_error_in_the_control_api_of_a_controller_is_counted(
 ) -> None:
     controller.authorizer.denials = lambda: 1 / 0
     assert (await ask(opened))[0] == 500
-    # The server's thread schedules the count on this event loop shortly before or after it sends the response.
+    # The thread of the HTTP server counts the error by a callback on this event loop, shortly before or after it responds.
     await asyncio.to_thread(opened.close)
     await asyncio.sleep(0)
     assert controller.lifecycle.unexpected_errors == 1

@@ -119,7 +119,7 @@ def idempotent(teller: Teller) -> Story:
 
 
 def member(teller: Teller) -> Story:
-    """Yield a member of a classic group: join, sync, heartbeats, offset commits, leave."""
+    """Yield the requests of a member of a classic group: JoinGroup, SyncGroup, Heartbeat, OffsetCommit, LeaveGroup."""
     rng = teller.rng
     cast = teller.cast()
     me: Member = cast.member

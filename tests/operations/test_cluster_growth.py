@@ -42,7 +42,8 @@ COMMANDS = (
     "produce B t/1",
     "produce B compacted keyed",
 )
-"""Scenario commands whose data is grown into a cluster. The transaction of ``y`` remains open."""
+"""Scenario commands that write a single broker's data, which the tests convert into a cluster. The transaction of
+``y`` remains open."""
 
 
 @cache

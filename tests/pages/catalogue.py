@@ -210,7 +210,7 @@ ELSEWHERE = {
     (
         "docs/spark.md",
         "frames = ottla.spark.arranged(frame, options)",
-    ): f"{_FIRST_RUN}::test_frame_with_a_write_name_is_written_once_by_the_ottla_format",
+    ): f"{_FIRST_RUN}::test_frame_with_the_option_frame_name_is_written_once_by_the_ottla_format",
     ("docs/spark.md", "with ottla.spark.sinks("): f"{_FIRST_RUN}::test_several_spark_sinks_write_one_batch_at_the_same_time",
     ("docs/spark.md", 'source = {"kafka.bootstrap.servers": "broker:9092", "subscri'): (
         f"{_FIRST_RUN}::test_records_that_cannot_be_decoded_are_written_once_as_dead_letters"

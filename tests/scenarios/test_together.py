@@ -14,7 +14,7 @@ LONG_S = 10
 
 
 class Restarts:
-    """A broker that logs its restarts. Plays append their own events to the same log."""
+    """A broker that lists its restarts in ``log``. The scenarios of the tests append their own events to ``log``."""
 
     def __init__(self) -> None:
         self.log: list[str] = []

@@ -132,7 +132,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _spent_file(config: pytest.Config, name: str) -> Path:
-    """Return the file to which all processes of a run append the start and the duration of each test of the budget."""
+    """Return the file to which all test processes append the start and duration of each test that shares a time budget."""
     worker = getattr(config, "workerinput", None)
     run = worker["testrunuid"] if worker is not None else getattr(config, "budget_run", "")
     return Path(tempfile.gettempdir()) / f"ottla-budget-{run}-{name}"

@@ -269,7 +269,7 @@ def test_configs_have_the_ini_settings(ottla):
 
 def test_tests_run_against_an_existing_broker(tmp_path: Path) -> None:
     suite = """
-def test_existing_broker_has_only_the_topic(ottla, ottla_bootstrap, ottla_topic):
+def test_broker_of_ottla_bootstrap_has_only_the_topic_of_the_fixture(ottla, ottla_bootstrap, ottla_topic):
     produce(ottla_bootstrap, ottla_topic)
     assert topics(ottla.bootstrap) == {ottla_topic}
 

@@ -78,7 +78,7 @@ class TimedDecisions:
                 next_ms = decide()
                 self._errors.succeeded(name)
             except KafkaError as error:
-                # The log refused the decision's record, which is already logged as an error.
+                # The log refused the decision's record. The log itself has already reported this as an error.
                 self._errors.failed("controller_decision_delayed", str(error), key=name, decision=name)
                 next_ms = max(delay_ms, REFUSED_WAIT_MS)
             except Exception:

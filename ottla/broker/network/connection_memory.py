@@ -50,7 +50,8 @@ class ConnectionMemory:
     def settle(self, holder: BudgetHolder, *, is_held: bool) -> int:
         """Release the bytes of the handled requests, and keep the unread bytes in as little memory as possible.
 
-        Returns the `Hold` to set on the connection; 0 for none. ``is_held``: the connection already has a `Hold`.
+        Returns the `Hold`, the reason to read no further requests of the client; 0 for none. ``is_held``: the connection already
+        has a `Hold`.
         """
         frames = self._frames
         if not (frames.unread_bytes or frames.own_bytes or self.is_charged or len(self._answers)):

@@ -28,7 +28,7 @@ from ottla.protocol.topic_partition import TopicPartition
 GROUP_WORK = 5
 """Estimated time per group in a list, in units of 2 us."""
 POSITION_WORK = 4
-"""Estimated time per partition in which a group has a position, in units of 2 us."""
+"""Estimated processor time per partition in which a group has a committed offset, in units of 2 us."""
 
 
 class Ports(Protocol):

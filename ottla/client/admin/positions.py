@@ -44,8 +44,8 @@ class GroupPosition:
 
 @dataclass(slots=True, frozen=True)
 class Lag:
-    """Sums over a group's positions. ``known`` is the lag in partitions with a committed offset. ``uncommitted`` counts the other
-    partitions, ``from_earliest`` the offsets in them."""
+    """Sums over a group's positions. ``known`` is the lag in partitions with a committed offset. ``uncommitted`` is the number of
+    partitions without one, and ``from_earliest`` the number of offsets in those partitions."""
 
     known: int
     uncommitted: int

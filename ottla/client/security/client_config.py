@@ -330,7 +330,7 @@ def _sasl(given: Mapping[str, Any], prefix: str) -> Sasl:
         return Sasl(mechanism, token=_token(given, {} if module is None else module.options, prefix), prefix=prefix)
     for name in (ENDPOINT, FUNCTION):
         if name in given:
-            raise ClientError(f"{prefix}{name} is given, but {prefix}{MECHANISM} is {mechanism}: it needs {OAUTHBEARER}")
+            raise ClientError(f"{prefix}{name} needs {prefix}{MECHANISM}={OAUTHBEARER}, but {prefix}{MECHANISM} is {mechanism}")
     if module is None:
         username, password = given.get("sasl.username"), given.get("sasl.password")
     else:

@@ -37,8 +37,8 @@ PointName = Literal["before-prepare", "after-prepare", "between-markers", "befor
 WAYS = ("error", "answer", "cut", "drop_request", "drop_answer", "freeze", "hold", "kill", "refuse", "fail_handshake", "observe")
 """Fields that determine the outcome of a request. A fault has at most one of these fields, or both ``refuse`` and ``error``."""
 PACES = ("delay_ms", "delay_answer_ms", "throttle_ms", "bytes_per_second")
-"""Fields that slow down a request. A fault may have several of these fields, also with a field of `WAYS`. If no response is sent,
-``delay_answer_ms`` and ``throttle_ms`` are refused."""
+"""Fields that slow down a request. A fault may have several of these fields, also with a field that determines the outcome. If no
+response is sent, ``delay_answer_ms`` and ``throttle_ms`` are refused."""
 _OF_REQUESTS = ("version", "client_id", "group", "fields")
 _OF_CLIENTS = ("api", *_OF_REQUESTS, "topic", "partition", "transactional_id")
 """Conditions that exclude ``fail_handshake``, because a TLS handshake precedes all requests."""

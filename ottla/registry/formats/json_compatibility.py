@@ -62,7 +62,7 @@ class _Comparison:
     def reasons(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
         self._left -= 1
         if self._left < 0 or self._depth >= MAX_DEPTH:
-            raise TooComplex(f"at most {MAX_COMPARISONS:,} pairs, {MAX_DEPTH} inside each other, are allowed")
+            raise TooComplex(f"at most {MAX_COMPARISONS:,} pairs of subschemas can be compared, nested at most {MAX_DEPTH} deep")
         key = (reader.identity, writer.identity, reader.kind, writer.kind)
         if reader.identity and writer.identity:
             if key in self._active:

@@ -23,10 +23,11 @@ had planned, but Spark had not recorded."""
 
 
 def files_digest(text: str, before: str | None, read: Callable[[str], str | None]) -> str:
-    """Return a digest of the names of the files of a batch with the offsets ``text``; "" if no source reads files or the checkpoint
-    does not contain the names.
+    """Return a digest of the names of a batch's input files; "" if no source reads files or the checkpoint does not contain the
+    names.
 
-    ``before`` has the offsets of the previous batch. ``read`` returns a file of the checkpoint by its relative path, or None.
+    ``text`` has the offsets of the batch, ``before`` those of the previous batch.
+    ``read`` returns a file of the checkpoint by its relative path, or None.
     Raises `PipelineError`.
     """
     ends = _numbers(text)

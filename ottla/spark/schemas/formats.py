@@ -208,7 +208,7 @@ def _parsed(schema: str) -> Any:
 def _check_package() -> None:
     """Raise `PipelineError` if Spark was submitted without its Avro package.
 
-    Also limits the size of Avro texts in the driver's JVM, which runs the tasks of a local session.
+    Also limits the size of strings in Avro values in the driver's JVM, which runs the tasks of a local session.
     """
     import pyspark
     from py4j.java_gateway import JavaPackage

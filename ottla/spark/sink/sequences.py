@@ -78,7 +78,8 @@ class ServerAddress(msgspec.Struct, frozen=True):
 
 
 class _Request(msgspec.Struct):
-    """The wanted partitions, or the sequences to give back."""
+    """A task's request: for the next sequence numbers of the ``wanted`` partitions, or with the numbers that follow its last
+    batches."""
 
     wanted: list[TopicPartition] = []
     returned: list[tuple[TopicPartition, int]] = []

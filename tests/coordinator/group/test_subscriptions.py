@@ -115,7 +115,7 @@ def test_resolving_many_topics_and_slow_subscription_expressions_takes_many_step
     assert topics_of(["(a?){1000}"], [f"{'a' * 247}{number}" for number in range(10, 30)])[1] >= 10
 
 
-def test_resolved_subscription_includes_topics_created_during_its_steps() -> None:
+def test_subscription_that_is_resolved_in_steps_includes_topics_created_between_the_steps() -> None:
     topics, wanted = FakeTopics(dict.fromkeys(["a1", "b1"], 1)), ["a.*"]
     steps = expanded(lambda: wanted, topics)
     steps.send(None)()

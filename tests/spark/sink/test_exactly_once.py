@@ -365,7 +365,7 @@ def test_spark_driver_counts_and_refuses_records_like_spark_tasks(
 def test_spark_driver_reads_limits_of_topics_that_it_has_not_written_before(
     driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker
 ) -> None:
-    """Renewed progress, which writes no records, may precede the first batch."""
+    """The sink may renew its progress record, without other records, before the first batch."""
     broker.create_topic("small", partitions=1, configs={"max.message.bytes": "4000"})
     sink = driven()
     sink.start()

@@ -78,7 +78,7 @@ def stream(transaction: Coordinated) -> ExactlyOnce[int]:
     return stream
 
 
-def test_aborted_batch_leaves_the_stream_unchanged(stream: ExactlyOnce[int]) -> None:
+def test_aborted_batch_does_not_change_the_progress_of_the_stream(stream: ExactlyOnce[int]) -> None:
     with pytest.raises(ZeroDivisionError):
         stream.write("q", 0, failing(ZeroDivisionError()), ENDS)
     assert stream.is_settled

@@ -35,7 +35,7 @@ def values(broker: Broker, topic: str) -> list[bytes]:
     return sorted(record.value or b"" for record in broker.records(topic))
 
 
-def test_frame_with_a_write_name_is_written_once_by_the_ottla_format(spark: Any, broker: Broker) -> None:
+def test_frame_with_the_option_frame_name_is_written_once_by_the_ottla_format(spark: Any, broker: Broker) -> None:
     ottla.spark.register(spark)
     options = options_of(broker, topic="out")
     frame = spark.range(100).selectExpr("CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value")

@@ -183,7 +183,8 @@ def test_swallowed_sink_error_ends_the_stream_at_the_next_batch(stream: Stream) 
 
 
 def test_stream_continues_in_the_same_process_after_the_newer_checkpoint_is_restored(stream: Stream) -> None:
-    """The failed batch of the older checkpoint is committed, so its failure must not stop later batches."""
+    """A batch fails with the older checkpoint, but is already committed with the newer one, so its failure must not stop later
+    batches."""
     older, newer = stream.directory / "older", stream.directory / "newer"
     stream.add(2)
     stream.run(stream.sink())

@@ -206,7 +206,7 @@ class Story:
         return f"~{next((period_ms for period_ms in PERIODS_MS if period_ms - passed_ms <= left_ms <= period_ms), left_ms)}"
 
     def _described(self, seen: Any) -> str | None:
-        """Return a token of this case, or None for tokens of other cases."""
+        """Describe a delegation token from a response; None for a token that another transcript has created."""
         token = next((name for name, made in self._tokens.items() if made.hmac == seen.hmac), None)
         if token is None:
             return None
