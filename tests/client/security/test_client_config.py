@@ -130,7 +130,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "not a function": ({**OAUTH, "kafka.sasl.oauthbearer.token.function": "token"}, "as in my.module:function"),
     "no client": ({**OAUTH, ENDPOINT: "https://idp/token"}, "needs clientId and clientSecret"),
     "no url": ({**OAUTH, ENDPOINT: "file:///token"}, "must begin with https:// or http://"),
-    "token for scram": ({**SCRAM, "kafka.sasl.oauthbearer.token.function": "a:b"}, "it needs OAUTHBEARER"),
+    "token for scram": (
+        {**SCRAM, "kafka.sasl.oauthbearer.token.function": "a:b"},
+        "needs kafka.sasl.mechanism=OAUTHBEARER, but kafka.sasl.mechanism is SCRAM-SHA-512",
+    ),
     "store type": ({**IN_TLS, "kafka.ssl.truststore.type": "BKS"}, "kafka.ssl.truststore.type is 'BKS', but must be PEM or PKCS12"),
     "store's password": (
         {**IN_TLS, "kafka.ssl.truststore.password": "x", "kafka.ssl.truststore.type": "pem"},
