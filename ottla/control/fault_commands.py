@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from ottla.broker.view.brokers import tls_listeners
 from ottla.control.command import Command, CommandRefused, ControlledBroker, NoParameters
 from ottla.control.faults.matching import is_like
 from ottla.control.faults.registry import AddedFault, Fault, FaultError, parse_faults
@@ -54,7 +53,12 @@ async def _add(controlled: ControlledBroker, faults: list[Fault]) -> Any:
 def _check_listeners(controlled: ControlledBroker, faults: list[Fault]) -> None:
     """Raise `CommandRefused` for a fault that would never fail a TLS handshake, because no listener can be added later."""
     patterns = [fault.listener for fault in faults if fault.fail_handshake]
-    names = tls_listeners(controlled.broker) if patterns else []
+    if not patterns:
+        return
+    # Imported here, because few brokers have such a fault.
+    from ottla.broker.view.brokers import tls_listeners
+
+    names = tls_listeners(controlled.broker)
     for pattern in patterns:
         if not any(is_like(name, pattern) for name in names):
             known = f"the listeners with TLS are {', '.join(names)}" if names else "no listener has TLS"
