@@ -24,10 +24,9 @@ from typing import IO, Final
 
 from ottla import Broker
 from ottla.client import ClientError, KafkaClient, NewRecord
-from ottla.client.admin.offsets import LATEST, list_offsets
 from tools.kafka import cache_dir
 from tools.spark_environments import RELEASES, Failed, environment_of
-from tools.spark_matrix import LARGE_BYTES, Run, end
+from tools.spark_matrix import LARGE_BYTES, Run, end, refusal_of
 
 WAYS: Final = ("cluster", "format", "connect")
 DRIVER, WORKER, EXECUTOR, PYTHON, BROKER = VICTIMS = ("driver", "worker", "executor", "Python worker", "broker")
@@ -64,13 +63,16 @@ class Campaign:
         self._rng = random.Random(f"kills of {seed}")
         self._driver = run.start(log, forever=True)
         self._produced = 0
+        self._positions = dict.fromkeys(range(PARTITIONS), 0)
+        self._count = 0
         self.ended = 0
         """Number of drivers that ended by themselves, for example because the broker was down for too long."""
 
     def kill(self, victim: str) -> None:
-        """Wait for a committed batch and a random time, then kill the victim, and start again what does not start by itself."""
+        """Wait until a batch is committed, and a random time. Then kill the victim, and start what does not start by itself."""
+        before = self._copied()
         self._produce()
-        self._wait_for_commit()
+        self._wait_for_copies(before)
         time.sleep(self._rng.uniform(0, MAX_JITTER_S))
         if victim == DRIVER:
             end(self._driver)
@@ -81,13 +83,18 @@ class Campaign:
             time.sleep(self._rng.uniform(0, MAX_DOWN_S))
             self._broker.start()
         else:
-            self._kill_one(self._run.executors if victim == EXECUTOR else self._run.python_workers)
+            self._kill_one(victim, self._run.executors if victim == EXECUTOR else self._run.python_workers)
 
     def finish(self) -> Counter[int]:
-        """Wait until all records are copied, and end the stream. Returns how often each number is in the output."""
+        """Wait until all records are copied, also those of one more batch, and end the stream. Returns how often each number is in
+        the output.
+
+        The last batch shows that the driver has repeated what it repeats after the last kill.
+        """
+        self._produce()
         deadline = time.monotonic() + PROGRESS_S
         copied: Counter[int] = Counter()
-        while copied.total() < self._produced and time.monotonic() < deadline:
+        while len(copied) < self._produced and time.monotonic() < deadline:
             time.sleep(POLL_S)
             self._keep_alive()
             before = copied.total()
@@ -112,18 +119,22 @@ class Campaign:
             client.produce("in", [record(number) for number in numbers])
         self._produced = numbers.stop
 
-    def _wait_for_commit(self) -> None:
-        """Wait until the last stable offsets of the output have moved."""
-        before, deadline = self._stable_offsets(), time.monotonic() + PROGRESS_S
-        while self._stable_offsets() == before:
+    def _wait_for_copies(self, before: int) -> None:
+        """Wait until the output has more committed records than ``before``."""
+        deadline = time.monotonic() + PROGRESS_S
+        while self._copied() == before:
             if time.monotonic() > deadline:
                 raise Failed(f"no batch was committed within {PROGRESS_S:.0f} s")
             self._keep_alive()
             time.sleep(POLL_S)
 
-    def _stable_offsets(self) -> int:
+    def _copied(self) -> int:
+        """Return the number of committed records in the output."""
         with KafkaClient(self._broker.bootstrap) as client:
-            return sum(list_offsets(client.brokers, "out", range(PARTITIONS), LATEST, committed=True).values())
+            for copied in client.records("out", start=self._positions, max_records=MAX_RECORDS):
+                self._positions[copied.partition] = copied.offset + 1
+                self._count += 1
+        return self._count
 
     def _keep_alive(self) -> None:
         """Start the driver again if it has ended."""
@@ -131,7 +142,7 @@ class Campaign:
             self.ended += self._driver.returncode != -signal.SIGKILL
             self._driver = self._run.start(self._log, forever=True)
 
-    def _kill_one(self, running: Callable[[], list[int]]) -> None:
+    def _kill_one(self, victim: str, running: Callable[[], list[int]]) -> None:
         """Kill one of the running processes. Waits until there is one."""
         deadline = time.monotonic() + PROGRESS_S
         while True:
@@ -141,7 +152,7 @@ class Campaign:
                     os.kill(self._rng.choice(victims), signal.SIGKILL)
                     return
             if time.monotonic() > deadline:
-                raise Failed(f"there was nothing to kill within {PROGRESS_S:.0f} s")
+                raise Failed(f"there was no {victim} to kill within {PROGRESS_S:.0f} s")
             self._keep_alive()
             time.sleep(POLL_S)
 
@@ -154,15 +165,19 @@ def record(number: int) -> NewRecord:
 def run_campaign(version: str, way: str, seed: int, kills: int) -> None:
     """Run a campaign. Raises `Failed` if a record is lost or duplicated, a transaction stays open, or no batch is committed."""
     release = RELEASES[version]
+    if kills < 1:
+        raise Failed(f"{kills} kills prove nothing: give at least 1")
+    if (refusal := refusal_of(release, way)) is not None:
+        raise Failed(f"Spark {release.version} {refusal}, so it cannot write with {way!r}")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ottla-kills-", ignore_cleanup_errors=True)))
         broker = stack.enter_context(Broker(data_dir=folder / "data"))
         with KafkaClient(broker.bootstrap) as client:
             for topic in ("in", "out"):
                 client.create_topic(topic, PARTITIONS)
-        log_path = cache_dir() / "spark-matrix" / f"kills-{way}-{seed}.log"
-        log = stack.enter_context(log_path.open("w"))
         run = Run(release, way, environment_of(release), folder, broker.bootstrap)
+        log_path = cache_dir() / "spark-matrix" / f"{release.version}-kills-{way}-{seed}.log"
+        log = stack.enter_context(log_path.open("w"))
         stack.enter_context(run.cluster(log))
         campaign = Campaign(run, broker, log, seed)
         stack.callback(campaign.close)
@@ -174,7 +189,7 @@ def run_campaign(version: str, way: str, seed: int, kills: int) -> None:
             print(f"{time.monotonic() - began_s:6.0f} s: killed the {victim} ({killed.total()} of {kills})", flush=True)
         copied = campaign.finish()
         with KafkaClient(broker.bootstrap) as client:
-            still_open = [one.transactional_id for one in client.transactions(states=["Ongoing"])]
+            still_open = [one.transactional_id for one in client.transactions(states=["Ongoing", "PrepareCommit", "PrepareAbort"])]
     wrong = {number: copied[number] for number in range(campaign.produced) if copied[number] != 1}
     print(
         f"{way}, seed {seed}: {killed.total()} kills ({', '.join(f'{count} of the {victim}' for victim, count in killed.items())}),"

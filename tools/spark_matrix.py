@@ -115,7 +115,7 @@ class Run:
             environment["PYSPARK_PYTHON"] = str(other_patch(self.python, self.folder))
         if self.way == "minor":
             environment["PYSPARK_PYTHON"] = str(other_minor(self.folder))
-        if self.way in (*ON_CLUSTER, "connect", "connect-batch"):
+        if self.master.startswith("spark:") or self.way in ("connect", "connect-batch"):
             environment["PYSPARK_PYTHON"] = str(self.python)
         arguments = ["--bootstrap", self.bootstrap, "--checkpoint", str(self.folder / "checkpoint"), "--way", self.way]
         arguments += ["--packages", self.release.packages, "--ivy", str(_ivy()), "--master", self.master]

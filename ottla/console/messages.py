@@ -137,7 +137,9 @@ def _read(asked: Asked, indexes: Sequence[int], count: int) -> dict[str, Any]:
     search = selected.search(asked, selected.ranges if cursor is None else selected.continued(selected.ranges, cursor))
     with asked.deadline.alone():
         found = search.run(MESSAGES_SHOWN)
-        ended = outcomes(asked.client().brokers, selected.topic, selected.isolation, found, stable, end, asked.deadline.check)
+        found_outcomes = outcomes(
+            asked.client().brokers, selected.topic, selected.isolation, found, stable, end, asked.deadline.check
+        )
     forms = formats_of(asked)
     following = ",".join(f"{index}:{at}" for index, at in search.next_bounds.items())
     return {
@@ -154,7 +156,7 @@ def _read(asked: Asked, indexes: Sequence[int], count: int) -> dict[str, Any]:
         "records": [
             {
                 **shown(record, *forms, registered=asked.registered),
-                "outcome": ended.get((record.partition, record.offset)),
+                "outcome": found_outcomes.get((record.partition, record.offset)),
             }
             for record in found
         ],

@@ -29,8 +29,8 @@ def outcomes(
 ) -> dict[tuple[int, int], Outcome]:
     """Return the outcome of the transaction of each transactional record in ``found``, by partition and offset.
 
-    ``stable`` has the last stable offset and ``end`` the high watermark by partition; ``check`` is that of `Search`. If the search
-    for aborted records or markers reaches a limit, outcomes are missing in the result.
+    ``stable`` has the last stable offset and ``end`` the high watermark by partition. ``check`` raises an error if the page must
+    stop. If the search for aborted records or markers reaches a limit, outcomes are missing in the result.
     """
     transactional = [record for record in found if record.transactional and record.control is None]
     if isolation in _OF_ISOLATION:
@@ -77,14 +77,25 @@ def _above(
         low, _ = ranges.get(record.partition, (record.offset, 0))
         ranges[record.partition] = (min(low, record.offset), end[record.partition])
     search = Search(
-        brokers, topic, "all", ranges, newest_first=False, matches=lambda record: record.control is not None, check=check
+        brokers,
+        topic,
+        "all",
+        ranges,
+        newest_first=False,
+        matches=lambda record: record.control is not None,
+        check=check,
+        reads=lambda header: header.is_control,
     )
     markers = search.run(MARKERS)
     is_complete = len(markers) < MARKERS and not search.is_spent and not search.problems
     known: dict[tuple[int, int], Outcome] = {}
     for record in records:
-        its = [one for one in markers if one.partition == record.partition and one.producer_id == record.producer_id]
-        first = min((one for one in its if one.offset > record.offset), key=lambda one: one.offset, default=None)
+        later = [
+            marker
+            for marker in markers
+            if (marker.partition, marker.producer_id) == (record.partition, record.producer_id) and marker.offset > record.offset
+        ]
+        first = min(later, key=lambda marker: marker.offset, default=None)
         outcome = _OF_MARKER.get(first.control or "") if first is not None else None
         if outcome is not None:
             known[record.partition, record.offset] = outcome

@@ -35,6 +35,7 @@ BATCH_RECORDS: Final = 500_000
 """Maximum number of records of a batch that a search decodes: decoding half a million takes about a second."""
 
 Matches = Callable[[ConsumedRecord], bool]
+ReadsBatch = Callable[[BatchHeader], bool]
 
 
 class SearchedPartition:
@@ -79,9 +80,9 @@ class SearchedPartition:
         self._read_bytes = 0
         return self._chunk[0]
 
-    def take(self, topic: str, isolation: Isolation, data: PartitionData, at: int) -> int | None:
-        """Add the batches of a response to the chunk. ``at`` is the requested offset. Returns the offset to fetch next; None if the
-        chunk is complete."""
+    def take(self, topic: str, isolation: Isolation, data: PartitionData, at: int, reads: ReadsBatch | None) -> int | None:
+        """Add the batches of a response to the chunk, without those for which ``reads`` is false. ``at`` is the requested offset.
+        Returns the offset to fetch next; None if the chunk is complete."""
         low, high = self._chunk
         for batch, header, is_visible in classified(topic, data, isolation):
             if header.base_offset >= high:
@@ -91,7 +92,7 @@ class SearchedPartition:
             if header.next_offset <= at:
                 continue
             at = header.next_offset
-            if is_visible:
+            if is_visible and (reads is None or reads(header)):
                 self._batches.append((header, batch))
         self._read_bytes += len(data.records or b"")
         if at < high and self._read_bytes >= CHUNK_BYTES and self.newest_first and high - low > 1:
@@ -150,7 +151,8 @@ class Search:
     """One search in ``ranges``: the first offset of each partition, and the offset after the last.
 
     After `run`, ``problems`` names omitted batches, ``searched`` is the number of searched offsets, and ``next_bounds`` has the
-    position of each partition whose search is not complete. ``check`` raises an error if the page must stop.
+    position of each partition whose search is not complete. ``check`` raises an error if the page must stop. Batches for whose
+    header ``reads`` is false are not decoded.
     """
 
     def __init__(
@@ -163,8 +165,10 @@ class Search:
         newest_first: bool,
         matches: Matches,
         check: Callable[[], None],
+        reads: ReadsBatch | None = None,
     ) -> None:
         self._brokers = brokers
+        self._reads = reads
         self._topic = topic
         self._isolation: Isolation = isolation
         self._newest_first = newest_first
@@ -232,7 +236,7 @@ class Search:
                 size = len(data.records or b"")
                 self._fetched_bytes += size
                 has_data = has_data or size > 0
-                following = parts[index].take(self._topic, self._isolation, data, wanted[index])
+                following = parts[index].take(self._topic, self._isolation, data, wanted[index], self._reads)
                 if following is None:
                     del wanted[index]
                 else:

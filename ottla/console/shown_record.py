@@ -62,7 +62,7 @@ def record(asked: Asked) -> dict[str, Any]:
         )
         with asked.deadline.alone():
             found = search.run(1)
-            ended = outcomes(brokers, topic, "all", found, stable, {index: end}, asked.deadline.check)
+            found_outcomes = outcomes(brokers, topic, "all", found, stable, {index: end}, asked.deadline.check)
         if not found:
             reason = "; ".join(search.problems) or "compaction has removed it"
             raise CommandRefused(404, f"{topic}-{index} has no record at offset {offset:,}: {reason}")
@@ -70,14 +70,15 @@ def record(asked: Asked) -> dict[str, Any]:
         return {
             "topic": topic,
             **shown(found[0], *forms, most=RECORD_CHARACTERS_SHOWN, headers=RECORD_HEADERS_SHOWN, registered=asked.registered),
-            "outcome": ended.get((index, offset)),
+            "outcome": found_outcomes.get((index, offset)),
             "log_start_offset": first,
             "high_watermark": end,
             "command": command,
             "command_problem": problem,
         }
 
-    # Retention may remove the record. Its transaction may end, which moves the last stable offset or the end.
+    # Retention may remove the record. A record above the last stable offset is read again when the partition grows, because a
+    # marker may have ended its transaction.
     return asked.last_read.get((identity, first, None if offset < stable[index] else end), read)
 
 

@@ -24,6 +24,8 @@ HEADER_BYTES = HEADER.size
 LENGTH_OVERHEAD = 12
 """Size in bytes of base offset and batch length, which ``batch_length`` does not include."""
 MAGIC_AT = 16
+ATTRIBUTES_AT = 22
+"""Position of the byte of the attributes that has the bits below."""
 CRC_START = 21
 MIN_BATCH_LENGTH = HEADER_BYTES - LENGTH_OVERHEAD
 
@@ -113,11 +115,13 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
 
 
 def transactional_header(records: Buffer | None) -> BatchHeader | None:
-    """The header of a client's first batch if it is transactional. None for all other bytes, also for a batch of magic 0 or 1."""
-    if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
+    """The header of the first batch of a partition's records in a Produce request, if that batch is transactional.
+
+    None for all other bytes, also for a batch of magic 0 or 1.
+    """
+    if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2 or not records[ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
         return None
-    header = read_header(records)
-    return header if header.is_transactional else None
+    return read_header(records)
 
 
 def crc_is_valid(buf: Buffer, header: BatchHeader, pos: int = 0) -> bool:

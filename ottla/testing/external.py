@@ -30,7 +30,9 @@ class External:
         """Skip the test that uses what only a broker of the plugin has, such as ``faults`` or ``kill``."""
         from ottla.testing.handle import Broker
 
-        if name.startswith("_") or not (name in _SET_BY_BROKER or hasattr(Broker, name)):
+        # An attribute of this class is looked up here only if its property has raised AttributeError.
+        is_of_broker = name in _SET_BY_BROKER or hasattr(Broker, name)
+        if name.startswith("_") or not is_of_broker or hasattr(type(self), name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         pytest.skip(f"ottla.{name} needs a broker that the tests start, but the tests run against {self.bootstrap}")
 

@@ -37,6 +37,20 @@ def test_malformed_console_action_parameters_are_refused(name: str, body: bytes)
     error = refused(name, body)
     assert error.status == 400
     assert str(error).startswith((f"{name}: ", "topic: expected a text"))
+    assert "`int`" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"topic": 5}, "topic: expected a text, got a whole number"),
+        ({"topic": "t", "partitions": 0}, "partitions: expected a whole number >= 1"),
+        ({"topic": "t", "partitions": 1.5}, "partitions: expected a whole number or nothing, got a number"),
+        ({"topic": "t", "configs": []}, "configs: expected an object, got a list"),
+    ],
+)
+def test_wrong_parameter_of_a_console_action_is_named_without_types_of_python(parameters: dict[str, Any], message: str) -> None:
+    assert str(refused("create-topic", json.dumps(parameters).encode())) == message
 
 
 @pytest.mark.parametrize(

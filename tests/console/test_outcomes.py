@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
+from ottla.client.kafka_client import KafkaClient
+from ottla.console import search
+from ottla.console.outcomes import outcomes as outcomes_of
+from ottla.console.shown_record import record
 from tests.client.records.test_reading import OnePartition
-from tests.console.test_limits import page_of
+from tests.client.scripted import ScriptedCluster
+from tests.console.asking import asked_with
+from tests.console.test_limits import OneTopic, page_of
+from tests.support.consumed import consumed
 
 
 def outcomes(page: Any) -> dict[int, str]:
@@ -42,3 +49,19 @@ def test_outcome_that_the_search_does_not_reach_is_unknown(monkeypatch: pytest.M
 )
 def test_isolation_level_decides_the_outcome_of_its_records(isolation: str, known: dict[int, str]) -> None:
     assert outcomes(page_of(OnePartition(), isolation=isolation)) == known
+
+
+@pytest.mark.parametrize(("offset", "outcome"), [(1, "aborted"), (5, "committed"), (8, "open"), (0, None), (4, None)])
+def test_page_of_one_record_has_the_outcome_of_its_transaction(offset: int, outcome: str | None) -> None:
+    client = KafkaClient("kafka:9092", connect=ScriptedCluster(kafka=OnePartition().broker).connect)
+    asked = asked_with({"topic": "t", "partition": "0", "offset": str(offset)}, view=OneTopic(), client=client)
+    assert record(asked)["outcome"] == outcome
+
+
+def test_data_above_the_last_stable_offset_is_not_decoded_for_the_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[int] = []
+    monkeypatch.setattr(search, "decoded", lambda topic, index, batch, header, allowance: decoded.append(header.base_offset) or [])
+    above = [consumed(partition=0, offset=5, producer_id=7, transactional=True)]
+    client = KafkaClient("kafka:9092", connect=ScriptedCluster(kafka=OnePartition(stable=3).broker).connect)
+    outcomes_of(client.brokers, "t", "all", above, {0: 3}, {0: 9}, lambda: None)
+    assert decoded == [6, 7]

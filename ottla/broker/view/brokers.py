@@ -13,8 +13,6 @@ from ottla.broker.handlers.support.brokers import known_brokers
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.network.addresses import Addresses
 
-_WITH_TLS = frozenset({SecurityProtocol.SSL.value, SecurityProtocol.SASL_SSL.value})
-
 
 class Ports(Protocol):
     addresses: Addresses
@@ -41,4 +39,4 @@ def brokers(ports: Ports) -> list[ViewedBroker]:
 
 def tls_listeners(ports: Ports) -> list[str]:
     """Return the names of this broker's listeners with TLS."""
-    return [name for name, _, _, protocol in ports.addresses.all_advertised if protocol in _WITH_TLS]
+    return [name for name, _, _, protocol in ports.addresses.all_advertised if SecurityProtocol(protocol).has_tls]

@@ -1,9 +1,9 @@
 """Selects records by conditions such as ``key=order-7``, ``value.status!=paid``, ``header.trace`` and ``offset>=100``.
 
-A condition is a field, an operator and a text. A field alone holds for records that have the field; with ``!`` before the field,
-for records without the field. A path after ``key`` or ``value`` selects a member of a JSON document. A JSONPath may select several
-members: one matching member fulfils the condition, but excludes the record for ``!=`` and ``!~``. ``ottla consume --filter`` and
-the console's pages of records share this filter.
+A condition is a field, an operator and a text, with or without blanks around the operator. A field alone holds for records that
+have the field; with ``!`` before the field, for records without the field. A path after ``key`` or ``value`` selects a member of a
+JSON document. A JSONPath may select several members: one matching member fulfils the condition, but excludes the record for ``!=``
+and ``!~``. ``ottla consume --filter`` and the console's pages of records share this filter.
 """
 
 from __future__ import annotations
@@ -169,9 +169,8 @@ def condition(text: str) -> Condition:
     negation, path, operator, wanted = found.groups("") if found is not None else ("", "", "", "")
     if not path or (wanted and not operator):
         raise BadArgument(f"{text!r} is not a condition; expected for example {EXAMPLES}")
-    if operator and path.endswith(" "):
-        # "value.status = paid": the blanks belong to neither the path nor the text. In "key= x" the blank belongs to the text.
-        path, wanted = path.rstrip(" "), wanted.strip(" ")
+    # Blanks around the operator belong neither to the path nor to the text.
+    path, wanted = path.strip(" "), wanted.strip(" ")
     first, _, rest = path.partition(".")
     field = first.partition("[")[0]
     if field not in {"key", "value", "header", ANY, *_NUMBERS}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -35,6 +36,18 @@ MAX_AT_ONCE: Final = 4
 WAIT_S: Final = 5.0
 """Maximum time, in seconds, that an action waits for earlier actions."""
 
+_TYPE: Final = re.compile("`([a-z |]+)`")
+_TYPES: Final = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "null": "nothing",
+    "array": "a list",
+    "object": "an object",
+}
+"""Words for types in the errors of msgspec."""
+
 _places: Final = threading.BoundedSemaphore(MAX_AT_ONCE)
 
 
@@ -67,7 +80,8 @@ def carried_out(
 def _in_words(name: str, error: msgspec.DecodeError) -> str:
     """Return the message of a decoding error without types of Python. It begins with the wrong parameter, or with the action."""
     message, _, path = str(error).partition(" - at `$.")
-    words = f"{message[:1].lower()}{message[1:]}".replace("`int`", "a whole number").replace("`str`", "a text")
+    words = _TYPE.sub(lambda found: " or ".join(_TYPES.get(one, one) for one in found[1].split(" | ")), message)
+    words = f"{words[:1].lower()}{words[1:]}"
     return f"{path.rstrip('`') or name}: {words}"
 
 

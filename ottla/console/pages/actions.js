@@ -68,6 +68,7 @@ function open(action) {
     const mine = asked;
     if ([...inputs].some(([field, made]) => field.isRequired && made.value === "")) {
       checking.hidden = true;
+      refused.textContent = "";
       draw(NOTHING);
       return;
     }
@@ -151,9 +152,9 @@ async function copy(code) {
   }
 }
 
-export const numberOrNull = (text) => (text === "" ? null : Number(text));
+export const DAY_MS = 86_400_000;
 
-const DAY_MS = 86_400_000;
+export const numberOrNull = (text) => (text === "" ? null : Number(text));
 
 // `placeFields` returns the fields for a place in a topic, and `placeOf` their value. `options` are the places with their texts, the
 // first of which is selected. Times are in the browser's time zone.

@@ -1,8 +1,8 @@
 import { duration, el, link, size, table } from "./dom.js";
-import { act } from "./actions.js";
+import { DAY_MS, act } from "./actions.js";
 
-const DAY_MS = 86_400_000;
 const TYPES = { int: "a whole number", long: "a whole number", short: "a whole number", double: "a number", string: "a text", list: "a list, separated by commas" };
+const SOURCES = { default: "the default", static: "the broker's properties" };
 const WHOSE = { topic: "topics", broker: "overview", group: "groups" };
 
 // The text that names of shown configs must contain. It also applies when new values are drawn.
@@ -28,8 +28,7 @@ export const configs = {
       kind === "broker" && name ? el("p", {}, link("dynamic configs of all brokers", "configs", { kind, name: "" })) : null,
       rows.length === 0 ? el("p", { class: "note" }, "no configs are set") : table(["config", "value", "default", "set by", "", "documentation"], shown.map((row) => ({
         kind: row.is_own ? "ongoing" : null,
-        cells: [el("code", { "data-config": row.name }, row.name), value(row, row.value), value(row, row.is_own ? row.default : row.value),
-          row.is_own ? row.source : "the default", edits(kind, name, row), el("span", { class: "note doc" }, plain(row.documentation))],
+        cells: [el("code", { "data-config": row.name }, row.name), value(row, row.value), defaultOf(kind, row), SOURCES[row.source] ?? row.source, edits(kind, name, row), el("span", { class: "note doc" }, plain(row.documentation))],
       })), "wide"),
       kind === "broker" && !name ? act("set another config", set(kind, name, null)) : null,
     ].filter(Boolean);
@@ -45,6 +44,12 @@ function narrow() {
 
 const value = (row, text) => row.is_sensitive ? el("span", { class: "note" }, "hidden")
   : el("span", { class: "text" }, text ?? "", inUnits(row.name, text) ? el("span", { class: "note" }, ` (${inUnits(row.name, text)})`) : null);
+
+// The value that applies without the resource's own value. It is unknown for a value from the broker's properties.
+function defaultOf(kind, row) {
+  if (row.is_own) return value(row, row.default);
+  return kind === "broker" && row.source === "static" ? "" : value(row, row.value);
+}
 
 // A number of ms or bytes in larger units; null for other configs. Negative and the largest numbers mean no limit.
 function inUnits(name, text) {

@@ -74,7 +74,7 @@ function range(m) {
 }
 
 const none = (m) => m.isolation === "committed" && m.offsets > 0
-  ? "no matching records; aborted records and markers have offsets, and are shown as read_uncommitted" : "no matching records";
+  ? "no matching records; the isolation read_uncommitted shows aborted records and markers too" : "no matching records";
 
 function pages(m, p) {
   const { at, ...first } = p;

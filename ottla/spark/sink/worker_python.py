@@ -37,7 +37,7 @@ def use_drivers_python(spark: SparkSession) -> None:
 
 
 def check_workers(spark: SparkSession, *, tasks: int) -> bool:
-    """Check the workers' Python by a Spark job of a few ``tasks``. Returns whether all workers can import ottla.
+    """Check the workers' Python by a Spark job of a few ``tasks``. Returns whether ottla is installed where the tasks ran.
 
     Raises `PipelineError`, which says what to change, if workers have another version of Python than the driver, or lack another
     package that tasks import.
@@ -58,12 +58,14 @@ def check_workers(spark: SparkSession, *, tasks: int) -> bool:
 
 
 def _finder(package: str) -> Callable[[int], bool]:
-    """Return a function that tells whether a worker can import a package. Spark pickles it by value, like that of `_asker`."""
+    """Return a function that returns whether a package is installed for a worker. An archive that a session has sent does not
+    count. Spark pickles the function by value, like that of `_asker`."""
 
     def is_found(_: int) -> bool:
         from importlib.util import find_spec
 
-        return find_spec(package) is not None
+        spec = find_spec(package)
+        return spec is not None and ".zip/" not in (spec.origin or "")
 
     return is_found
 
