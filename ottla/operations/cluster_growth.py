@@ -139,7 +139,7 @@ def _state(fs: Filesystem, directory: str, identity: DirectoryIdentity) -> Clust
     """Return the broker's metadata. Raises `DirectoryError` if the metadata is damaged or that of a cluster."""
     state, _ = read_own_metadata(fs, directory, identity.node_id, read_known_ends(fs, directory))
     check_is_alone(state, directory)
-    # Only a copy of a cluster's metadata log has a topic id. The copy has it even before any broker has registered.
+    # A metadata log with a topic id is a copy that a broker has fetched from a controller, even if no broker is registered in it.
     is_copy = read_partition_metadata(fs, f"{directory}/{METADATA_DIRECTORY}") is not None
     if is_copy or state.registrations.controllers:
         raise DirectoryError(f"{directory} belongs to a node of a cluster; give the directory of a single broker")

@@ -301,7 +301,8 @@ def committed_from_the_first(history: History, seen: Observation) -> Iterator[st
 
 
 def deletions_hold(history: History, seen: Observation) -> Iterator[str]:
-    """Check that a log starts at 0 or an offset of a DeleteRecords request, and not below that of an acknowledged request."""
+    """Check the log start offset: it is 0 or an offset that a DeleteRecords request named, and no acknowledged request named a
+    higher offset."""
     asked: dict[TopicPartition, set[int]] = defaultdict(set)
     deleted: dict[TopicPartition, int] = {}
     for deletion in history.deletions:

@@ -344,7 +344,7 @@ class Oracle:
             if self._pids.get(transaction.transactional_id) == pid and (transaction.commits or transaction.version == 2):
                 if not is_behind:
                     self.required.add(lost)
-                # A start does not read older segments. It knows only the producer epoch of a marker there.
+                # A starting broker does not read older segments. Of a marker in an older segment it knows only the producer epoch.
                 if transaction.version == 1 and (marker or 0) < base_of(self._fs, where):
                     self._unread.add(lost)
         if earlier is not None and is_behind and has_data and self._is_left(where, earlier.markers.get(where)):

@@ -48,7 +48,7 @@ def scenario(tmp_path: Path) -> Callable[..., Scenario]:
         (('ask DeleteGroups {"groups_names":["~g"]}',), Company()),
     ],
 )
-def test_commands_of_scenarios_decide_which_may_run_together(
+def test_scenarios_may_run_together_depending_on_their_commands(
     scenario: Callable[..., Scenario], commands: tuple[str, ...], expected: Company
 ) -> None:
     assert company(scenario(*commands), {}) == expected

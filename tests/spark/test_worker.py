@@ -67,7 +67,7 @@ print(frozen > 1000, [f() for f in references])
     )
 
 
-def test_second_task_of_a_spark_worker_does_not_freeze_imports_again() -> None:
+def test_second_task_of_a_spark_worker_does_not_exclude_imported_modules_from_gc_again() -> None:
     assert (
         in_a_worker("""
 import gc

@@ -160,7 +160,7 @@ def test_paused_broker_can_be_stopped_and_killed() -> None:
         ask(broker.bootstrap, 10)
 
 
-def test_broker_objects_requests_trigger_only_faults_for_their_client_id(broker: Broker) -> None:
+def test_requests_of_a_broker_object_trigger_only_faults_for_its_client_id(broker: Broker) -> None:
     """Other faults do not affect the handle, so that a test can read records while its application gets errors."""
     produce(broker, "orders", b"1")
     with broker.faults.add(api="*", error="UNKNOWN_SERVER_ERROR", times=None) as fault:

@@ -160,7 +160,7 @@ def test_unclean_election_explains_the_lost_half_of_a_transaction_in_its_partiti
     assert all(line.startswith("lost: id#1/1/1/1") for line in lines) and lines
 
 
-def test_loss_checker_requires_an_unclean_election_after_a_lost_record_was_seen() -> None:
+def test_loss_checker_reports_a_lost_record_unless_an_unclean_election_followed_its_read() -> None:
     sightings = Sightings()
     sightings.values[BOTH[1][1]] = (B, 0, Identity(1, 3, 5))
     (line,) = findings(history_of(*BOTH), observation_of(BOTH[0]), sightings, Election(B, 2, 1, UNCLEAN))

@@ -209,7 +209,7 @@ def test_timeline_reports_offsets_and_records_beyond_its_read_limits() -> None:
     ]
 
 
-def test_transactional_id_missing_in_the_newest_offsets_is_not_reported_as_unknown() -> None:
+def test_transactional_id_outside_the_searched_offsets_is_not_reported_as_unknown() -> None:
     cluster = Cluster(transactions=3, records=5)
     assert newest_timeline(cluster.brokers(), "other", TimelineLimits(log_offsets=6, data_records=4)).events == []
     for limits in (TimelineLimits(), TimelineLimits(log_offsets=9)):

@@ -134,7 +134,7 @@ def questions() -> dict[str, Sequence[Question]]:
 
 @pytest.fixture(scope="module")
 def kafkas(questions: dict[str, Sequence[Question]]) -> dict[str, list[dict[str, Assignment]]]:
-    """Return Kafka's assignments for all questions, computed by one Java process."""
+    """Return Kafka's assignments for the input of each test case. One Java process computes them."""
     answers = iter(asked([question for of_a_kind in questions.values() for question in of_a_kind]))
     return {kind: [next(answers) for _ in of_a_kind] for kind, of_a_kind in questions.items()}
 
