@@ -30,7 +30,7 @@ from tests.support.waiting import wait_until
 from tests.wire.tokens.brokers import PASSWORDS, Addresses
 
 PERIODS_MS = (0, 2_000, 10_000, 30_000, 60_000, 86_400_000)
-"""The lifetimes in the transcript, in ms. A remaining time is shown as a lifetime if it is shorter by at most the test's duration."""
+"""The lifetimes in the transcript, in ms. A remaining time is shown as a lifetime if it is less by at most the test's duration."""
 ALLOW, LITERAL, ANY = 3, 3, 1
 
 
