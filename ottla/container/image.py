@@ -207,7 +207,7 @@ def _options(arguments: Sequence[str]) -> dict[str, str]:
             raise ContainerRefused(f"unknown option {name!r}; use {STORAGE_USAGE}")
         if name not in _FLAGS and not equals:
             if not remaining:
-                raise ContainerRefused(f"{name} has no value; use {STORAGE_USAGE}")
+                raise ContainerRefused(f"{name} needs a value; use {STORAGE_USAGE}")
             value = remaining.pop(0)
         options[name] = value
     return options

@@ -100,7 +100,7 @@ class _Call:
             elif name not in values:
                 raise NotSupported(f"{name} is not supported")
             elif not equals and not remaining:
-                raise NotSupported(f"{name} has no value")
+                raise NotSupported(f"{name} needs a value")
             else:
                 self.values.setdefault(name, []).append(value if equals else remaining.pop(0))
 

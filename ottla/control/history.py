@@ -26,7 +26,8 @@ bytes for each character."""
 MAX_BYTES = 6 << 20
 """Upper bound, in estimated bytes, on the stored events of all ids."""
 EVENT_BYTES, PARTITION_BYTES, ID_BYTES = 600, 400, 1_500
-"""Estimated sizes in bytes: of an event without its partitions, of a partition in an event, of an id without its text."""
+"""Estimated sizes in bytes: of an event without its partitions, of a partition in an event, and of the
+entry of a transactional id without the text of the id."""
 COORDINATORS_APIS = frozenset(("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"))
 """The requests that the transactional id's coordinator handles. TxnOffsetCommit is handled by the group's coordinator."""
 _PARTITIONS = attrgetter("partitions")

@@ -185,7 +185,8 @@ Filler = tuple[int, int, int | None]
 
 
 def _fillers(hole: Hole, known_end: int, aborted: list[AbortedTxn]) -> Iterator[Filler]:
-    """Yield the batches that replace a damaged range. No batch spans ``known_end``: it would count as damage."""
+    """Yield the batches that replace a damaged range. No batch has offsets on both sides of ``known_end``,
+    because recovery would take such a batch for damage."""
     at = hole.first_offset
     ends = {entry.last_offset: entry.producer_id for entry in aborted}
     stops = sorted({*ends, known_end, hole.next_offset})

@@ -40,7 +40,7 @@ def file_name(base_offset: int, suffix: str) -> str:
 
 
 def parse_file_name(name: str, suffix: str) -> int | None:
-    """The offset in a file's name; None for a name that `file_name` does not return for this suffix."""
+    """The offset in a file's name; None if the name is not an offset of 20 digits and this suffix."""
     parts = _FILE_NAME.fullmatch(name)
     if parts is None or parts[2] != suffix or int(parts[1]) > MAX_OFFSET:
         return None

@@ -92,7 +92,7 @@ class Hit:
 
 @dataclass(slots=True, frozen=True)
 class Write:
-    """A write that is about to happen. ``commit`` is as in `Hit`, and ``producer_id`` is set if a transaction is ending."""
+    """A write that is about to happen. ``commit`` and ``producer_id`` are set if the write is part of the end of a transaction."""
 
     kind: str
     commit: bool | None = None

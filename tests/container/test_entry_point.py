@@ -162,7 +162,7 @@ def test_kafka_storage_accepts_the_arguments_of_kafkas_image_scripts(tmp_path: P
         ([], "unknown arguments: (none)"),
         (["info"], "unknown arguments: info"),
         (["format"], "the cluster id is missing"),
-        (["format", "-t"], "-t has no value"),
+        (["format", "-t"], "-t needs a value"),
         (["format", "x"], "unknown option 'x'"),
         (["format", "-t", CLUSTER_ID, "--add-scram", "SCRAM-SHA-256=[name=a,password=b]"], "create users with --user"),
     ],

@@ -63,7 +63,7 @@ def test_commands_suggested_by_unsupported_kafka_tools_exist_in_ottla() -> None:
         ("kafka-topics --bootstrap-server x:1 --alter --topic t", "--alter is not supported; use ottla topic"),
         ("kafka-topics --bootstrap-server x:1", "give one of --list, --create and --describe; use ottla topic"),
         ("kafka-topics --list", "--bootstrap-server is missing; use ottla topic"),
-        ("kafka-topics --list --bootstrap-server", "--bootstrap-server has no value; use ottla topic"),
+        ("kafka-topics --list --bootstrap-server", "--bootstrap-server needs a value; use ottla topic"),
         ("kafka-topics --list --zookeeper zookeeper:2181", "--zookeeper is not supported; use ottla topic"),
         ("kafka-topics --bootstrap-server x:1 --create", "--topic is missing; use ottla topic"),
         ("kafka-topics.sh --bootstrap-server x:1 list", "'list' is not an option; use ottla topic"),

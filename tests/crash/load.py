@@ -46,8 +46,9 @@ class Transaction:
 class Generation:
     """One incarnation of the topic `REPLACED`, from its creation to its deletion.
 
-    All times are trace lengths: when the creation was requested and acknowledged, and when the deletion was requested. ``values``
-    are records with the time of the acknowledgement. ``starts`` are log start offsets with the times of request and response.
+    All times are positions in the trace of file operations: when the creation was requested and acknowledged, and when the deletion
+    was requested. ``values`` are records with the time of the acknowledgement. ``starts`` are log start offsets with the times of
+    request and response.
     """
 
     asked_at: int

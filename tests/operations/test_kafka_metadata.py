@@ -223,7 +223,7 @@ def test_adoption_reports_a_wrong_crc_in_the_kafka_metadata_log() -> None:
     assert planned(kafka.fs).notes == [f"{path}: 1 batches have a wrong CRC and were skipped"]
 
 
-def test_adoption_skips_kafka_topics_on_other_brokers() -> None:
+def test_adopting_a_kafka_directory_skips_topics_on_other_brokers() -> None:
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
     for name in "abcde":

@@ -371,4 +371,4 @@ NOT_RUN = {
 """Blocks that cannot be run in tests, with the reason. test_every_block.py checks that the commands in them exist."""
 
 GENERATED = {"docs/commands.md"}
-"""Pages that are generated from the code, including their blocks (tests/tools/test_pages.py)."""
+"""Pages that are generated from the code. Their code blocks need no entry here (tests/tools/test_pages.py)."""

@@ -240,7 +240,7 @@ def _telling(names: list[str], by_answer: dict[str, list[dict[str, str]]]) -> li
 
 
 def _boxes(names: list[str], cases: list[dict[str, str]]) -> list[Box]:
-    """Return the cases as products of values. Two products are joined while they differ in only one parameter."""
+    """Group the cases into sets of values by parameter. Two groups are merged as long as they differ in only one parameter."""
     boxes = [dict(key) for key in dict.fromkeys(tuple((n, frozenset({c[n]})) for n in names) for c in cases)]
     for _ in range(len(boxes)):
         pair = next(

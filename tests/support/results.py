@@ -48,7 +48,7 @@ def _entries(item: pytest.Item) -> list[str]:
 
 
 def _select_parts(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests whose first rule is in none of the parts that ``--parts`` names."""
+    """Keep only tests whose first rule (of docs/rules.md) is in one of the parts that ``--parts`` names."""
     letters = config.getoption("--parts")
     if letters:
         of_parts = {rule for section in rules.sections_of(letters) for rule in rules.by_section()[section]}

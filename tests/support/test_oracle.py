@@ -79,7 +79,7 @@ def test_failed_oracle_wait_reports_a_retriable_exception_as_last_value() -> Non
         oracle.wait_for("the broker is up", look, clock=Clock(), not_yet=Unreachable)
 
 
-def test_oracle_wait_ends_at_a_non_retriable_exception() -> None:
+def test_wait_for_apache_kafka_ends_at_a_non_retriable_exception() -> None:
     def look() -> None:
         raise Unreachable("no broker at 127.0.0.1:9092")
 

@@ -33,7 +33,7 @@ ORDERS = 3_000
 USER_TEST = """
 import broker, coordinator, pipeline, protocol, storage
 
-def test_packages_with_names_of_ottlas_folders_are_imported_next_to_the_wheel(ottla, ottla_topic, ottla_group):
+def test_packages_of_a_user_with_names_of_ottlas_folders_are_imported_if_the_wheel_is_installed(ottla, ottla_topic, ottla_group):
     assert {room.WHOSE for room in (broker, coordinator, pipeline, protocol, storage)} == {"the user's"}
     from kafka import KafkaConsumer, KafkaProducer
     producer = KafkaProducer(bootstrap_servers=ottla.bootstrap)

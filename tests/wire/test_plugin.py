@@ -460,7 +460,7 @@ def prepared(ottla_module):
     ottla_module.create_topic("prepared")
     return ottla_module
 
-def test_module_fixture_has_the_marked_broker(prepared, ottla):
+def test_module_fixture_has_the_broker_that_the_marker_of_its_module_selects(prepared, ottla):
     assert ottla is prepared
 
 @pytest.fixture(scope="module")

@@ -207,7 +207,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
         )
         self._drive(raw, starting)
         if data:
-            # Feed the bytes after the callback by which `start_tls` begins the TLS protocol.
+            # Pass the buffered bytes to the TLS protocol, after the callback by which `start_tls` begins the handshake has run.
             loop.call_soon(_feed, raw, data)
 
     def _drive(self, raw: asyncio.Transport, starting: Coroutine[Any, Any, asyncio.Transport | None]) -> None:

@@ -67,7 +67,7 @@ def _flush_held(held: dict[bytes, bytes]) -> Iterator[tuple[BatchHeader, Buffer]
 def _released(log: Log, kinds: Collection[int], held: dict[bytes, bytes]) -> Iterator[tuple[bytes, bool] | None]:
     """Store batches that may be replaced in ``held``; yield all other batches, and None after each `PIECE_BYTES` of a file.
 
-    Each batch comes with a flag: False means that the held batches must be yielded before this batch.
+    The flag of each batch is False if the held batches must be yielded before this batch.
     """
     next_offset = 0
     for segment in log.segments:

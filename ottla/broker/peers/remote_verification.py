@@ -209,7 +209,8 @@ class CoordinatorVerification:
         )
 
     def _keep(self, question: _Question, guard: _Guard | None, refusal: KafkaError | None) -> None:
-        """Store an answer for the caller's next `join`. The caller first repeats its checks, because the state may have changed."""
+        """Store the coordinator's answer. The caller repeats its checks, because the state may have changed, and then gets the
+        answer from its next `join`."""
         if len(self._answers) >= ANSWERS_KEPT:
             del self._answers[next(iter(self._answers))]
         self._answers[question] = _Answer(guard, self._clock.monotonic_ms() + GOOD_FOR_MS, refusal)

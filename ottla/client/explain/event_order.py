@@ -66,8 +66,7 @@ def in_order(log: Sequence[E], others: Iterable[Sequence[E]]) -> list[E]:
 def _places(log: Sequence[TimedEvent], times: Sequence[int], sequence: Sequence[TimedEvent]) -> Iterable[int]:
     """Return for each event of a sequence the index of the log event before which it belongs."""
     causing = _causing(log, times, sequence)
-    # An event that caused no record belongs after log events that are earlier in `STEPS`, but before the records that later events
-    # of the sequence caused.
+    # An event that caused no record belongs before the records that later events of the sequence caused.
     limits = list(accumulate(reversed(causing), lambda limit, at: limit if at is None else min(limit, at), initial=len(log)))[::-1]
     at = 0
     for event, caused, limit in zip(sequence, causing, limits[1:], strict=True):

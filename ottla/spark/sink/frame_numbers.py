@@ -14,8 +14,8 @@ _STREAM: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def check_no_stream(cluster: BrokerConnections, transactional_id: str) -> None:
-    """Raise `PipelineError` if a stream uses the transactional id. A stream without progress topic has its progress in the
-    group."""
+    """Raise `PipelineError` if a stream uses the transactional id. A stream without a progress topic stores its progress as
+    the committed offset of a consumer group."""
     mark = read_mark(cluster, group_of(transactional_id), is_stable=False)
     if mark is not None and _STREAM.fullmatch(mark.query):
         raise PipelineError(f"a stream uses {transactional_id!r}: give write_once another transactional.id")

@@ -62,7 +62,7 @@ class ViewedWorld:
 
 
 def steps_of(steps: Steps[object]) -> int:
-    """Read a value of the read model, and return the number of steps."""
+    """Read a value of the read model, and return in how many steps of the event loop it is read."""
     count = 1
     while True:
         try:

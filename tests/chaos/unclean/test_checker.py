@@ -62,7 +62,7 @@ def test_clean_leader_election_explains_no_loss() -> None:
     assert len(judged(log_of(0, 0, 0), log_of(0, 0, 2), Election(A, 2, 1, CLEAN))) == 1
 
 
-def test_unclean_election_explains_lost_batches_after_its_first_batch() -> None:
+def test_checker_accepts_lost_batches_only_after_the_first_offset_of_an_unclean_election() -> None:
     assert judged(log_of(0, 0, 0), log_of(0, 0, 2), Election(A, 2, 1, UNCLEAN)) == []
 
 
@@ -81,7 +81,7 @@ def test_loss_checker_reports_a_lost_batch_of_the_unclean_elections_own_epoch() 
     assert "at 2" in line
 
 
-def test_second_unclean_election_explains_batches_of_an_isolated_leader() -> None:
+def test_checker_accepts_lost_batches_of_an_isolated_leader_after_a_second_unclean_election() -> None:
     first, second = Election(A, 2, 1, UNCLEAN), Election(A, 4, 3, UNCLEAN)
     assert judged(log_of(0, 2, 2), log_of(0, 0, 0, 4), first, second) == []
     assert len(judged(log_of(0, 2, 2), log_of(0, 0, 0, 4), first)) == 2

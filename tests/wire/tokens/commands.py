@@ -35,7 +35,7 @@ ALLOW, LITERAL, ANY = 3, 3, 1
 
 
 class Story:
-    """One case: its connections and its tokens."""
+    """One test case: its connections and its delegation tokens."""
 
     def __init__(self, addresses: Addresses, passwords: Mapping[str, str] = PASSWORDS) -> None:
         self._began_ms = int(time.time() * 1_000)

@@ -94,7 +94,8 @@ def _holders_before(
 def _revoke(
     holders: dict[Partition, list[str]], held: dict[str, set[Partition]], shares: Mapping[str, int], members_each: int
 ) -> None:
-    """Revoke each partition from its members above their share, then from its first members until ``members_each`` remain."""
+    """Revoke each partition first from members that have more than their share of partitions, then from its first members
+    until it has ``members_each`` members."""
     for partition, member_ids in holders.items():
         keep = []
         for member_id in member_ids:

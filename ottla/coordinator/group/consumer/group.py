@@ -126,7 +126,8 @@ class ConsumerGroup(msgspec.Struct):
     def topics_with(
         self, old: ConsumerGroupMember, new: ConsumerGroupMember, regexes: Mapping[str, frozenset[str]]
     ) -> Iterable[str]:
-        """Return the members' subscribed topics once ``new`` has replaced ``old``, which has no topics if the member is new."""
+        """Return the topics that the members will have subscribed to when the member ``old`` becomes ``new``. For a new member,
+        ``old`` has no topics."""
         gone = {topic for topic in old.topic_names - new.topic_names if self.subscribers[topic] <= 1}
         return (self.subscribers.keys() - gone).union(new.topic_names, *regexes.values())
 
