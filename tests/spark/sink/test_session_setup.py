@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.spark.errors import PipelineError
-from ottla.spark.sink import session_setup
+from ottla.spark.sink import arranging, session_setup
 from ottla.spark.sink.session_setup import check_data_sources, check_stream_on_connect, prepare_session
 
 
@@ -99,6 +99,24 @@ def test_stream_on_spark_connect_is_refused_while_ottla_is_not_installed_on_the_
     assert asked.count == 1
     asked.is_installed, spark.session_id = True, "s-2"
     check_stream_on_connect(spark)
+
+
+@pytest.mark.parametrize("is_streaming", [True, False], ids=["stream", "batch"])
+def test_only_a_stream_on_spark_connect_needs_ottla_on_the_workers(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, is_streaming: bool
+) -> None:
+    asked.is_installed = False
+    monkeypatch.setattr(arranging, "cluster_client", lambda connecting: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(arranging, "partition_counts", lambda cluster, topics: {"out": 1})
+    monkeypatch.setattr(arranging, "_on_connect", lambda frame, topic, counts: "arranged")
+    spark: Any = SimpleNamespace(conf=Conf(), session_id="s-1", addArtifacts=lambda path, *, pyfile: None, dataSource=object())
+    frame: Any = SimpleNamespace(sparkSession=spark, isStreaming=is_streaming)
+    options = {"kafka.bootstrap.servers": "here:9092", "transactional.id": "t", "topic": "out"}
+    if is_streaming:
+        with pytest.raises(PipelineError, match="Spark Connect sends no packages to the workers of a stream"):
+            arranging.arranged(frame, options)
+    else:
+        assert arranging.arranged(frame, options) == "arranged"  # type: ignore[comparison-overlap]
 
 
 @pytest.mark.parametrize(
