@@ -37,7 +37,10 @@ def outcomes(
         return {(record.partition, record.offset): _OF_ISOLATION[isolation] for record in transactional}
     below = [record for record in transactional if record.offset < stable[record.partition]]
     above = [record for record in transactional if record.offset >= stable[record.partition]]
-    return _below(brokers, topic, below, check) | _above(brokers, topic, above, end, check)
+    # The last stable offset is the first offset of an open transaction.
+    first = {(record.partition, record.offset) for record in above if record.offset == stable[record.partition]}
+    known: dict[tuple[int, int], Outcome] = dict.fromkeys(first, "open")
+    return known | _below(brokers, topic, below, check) | _above(brokers, topic, above, end, check)
 
 
 def _below(

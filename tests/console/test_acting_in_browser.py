@@ -144,7 +144,7 @@ def test_records_before_an_offset_are_deleted_in_the_browser(opened: Browser, co
     opened.show("topic?name=orders")
     dialog(opened, "delete-records")
     opened.wait_for_text("5 offsets will be deleted")
-    for place, missing in (("time", "give a date and a time"), ("offset", "give an offset")):
+    for place, missing in (("time", "give a date and a time after 1970"), ("offset", "give an offset")):
         choose(opened, "#act-place", place)
         opened.wait_for_text(missing)
         assert opened.script(f"return document.querySelector('{CONFIRM}').disabled"), "an empty field selects no records"

@@ -41,7 +41,9 @@ def test_filtered_record_has_the_outcome_of_its_transaction() -> None:
 
 def test_outcome_that_the_search_does_not_reach_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.console.outcomes.MARKERS", 1)
-    assert outcomes(page_of(OnePartition(stable=3), isolation="all"))[8] is None
+    page = page_of(OnePartition(stable=3), isolation="all")
+    assert outcomes(page)[8] is None
+    assert outcomes(page_of(OnePartition(), isolation="all"))[8] == "open", "its offset is the last stable offset"
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,9 @@ def condition(text: str) -> Condition:
     if not path or (wanted and not operator):
         raise BadArgument(f"{text!r} is not a condition; expected for example {EXAMPLES}")
     # Blanks around the operator belong neither to the path nor to the text.
-    path, wanted = path.strip(" "), wanted.strip(" ")
+    path, wanted = path.strip(), wanted.strip()
+    if operator == "=" and wanted.startswith("="):
+        raise BadArgument(f"{text!r} has ==; give {path}={wanted[1:].strip()}, or {path}~^= for a text that begins with =")
     first, _, rest = path.partition(".")
     field = first.partition("[")[0]
     if field not in {"key", "value", "header", ANY, *_NUMBERS}:

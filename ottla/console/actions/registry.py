@@ -81,7 +81,8 @@ def _in_words(name: str, error: msgspec.DecodeError) -> str:
     """Return the message of a decoding error without types of Python. It begins with the wrong parameter, or with the action."""
     message, _, path = str(error).partition(" - at `$.")
     words = _TYPE.sub(lambda found: " or ".join(_TYPES.get(one, one) for one in found[1].split(" | ")), message)
-    words = f"{words[:1].lower()}{words[1:]}"
+    if not words[:2].isupper():
+        words = f"{words[:1].lower()}{words[1:]}"
     return f"{path.rstrip('`') or name}: {words}"
 
 

@@ -99,6 +99,7 @@ function open(action) {
 
   async function submit(event) {
     event.preventDefault();
+    const mine = asked;
     confirm.disabled = true;
     refused.textContent = "";
     try {
@@ -107,7 +108,8 @@ function open(action) {
       document.dispatchEvent(new CustomEvent("acted", { detail: { ...effects, goes: Boolean(action.goes) } }));
     } catch (error) {
       refused.textContent = error.message;
-      confirm.disabled = false;
+      // If the user has changed a value meanwhile, the preview of the new values enables the button.
+      if (mine === asked) confirm.disabled = false;
     }
   }
 
@@ -166,8 +168,8 @@ export const placeFields = (label, options) => [
 
 // An empty field is an error: the offset 0 or the year 1970 would select other records than the user expects.
 export function placeOf(v) {
-  if (v.place === "offset" && v.offset === "") throw new Error("give an offset");
-  if (v.place === "time" && v.time === "") throw new Error("give a date and a time");
+  if (v.place === "offset" && !/^[0-9]+$/.test(v.offset)) throw new Error("give an offset");
+  if (v.place === "time" && !(new Date(v.time).getTime() >= 0)) throw new Error("give a date and a time after 1970");
   if (v.place === "day") return { kind: "time", number: Date.now() - DAY_MS };
   const number = { offset: () => Number(v.offset), time: () => new Date(v.time).getTime() }[v.place]?.() ?? 0;
   return { kind: v.place, number };

@@ -61,7 +61,12 @@ def test_record_filter_selects_matching_records(text: str) -> None:
     assert condition(text)(record())
 
 
-@pytest.mark.parametrize("text", ["key=x", "key= x", "key =x", "key = x ", " key = x"])
+def test_double_equals_sign_in_a_filter_is_refused() -> None:
+    with pytest.raises(BadArgument, match=r"has ==; give value\.status=paid, or value\.status~"):
+        condition("value.status == paid")
+
+
+@pytest.mark.parametrize("text", ["key=x", "key= x", "key =x", "key = x ", " key = x", "key\t=\tx"])
 def test_blanks_around_an_operator_are_ignored(text: str) -> None:
     assert condition(text)(record(key=b"x"))
     assert not condition(text)(record(key=b" x"))
