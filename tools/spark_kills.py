@@ -26,7 +26,7 @@ from ottla import Broker
 from ottla.client import ClientError, KafkaClient, NewRecord
 from tools.kafka import cache_dir
 from tools.spark_environments import RELEASES, Failed, environment_of
-from tools.spark_matrix import LARGE_BYTES, Run, end, refusal_of
+from tools.spark_matrix import Run, end, numbered_record, refusal_of
 
 WAYS: Final = ("cluster", "format", "connect")
 DRIVER, WORKER, EXECUTOR, PYTHON, BROKER = VICTIMS = ("driver", "worker", "executor", "Python worker", "broker")
@@ -92,18 +92,11 @@ class Campaign:
         The last batch shows that the driver has repeated what it repeats after the last kill.
         """
         self._produce()
-        deadline = time.monotonic() + PROGRESS_S
-        copied: Counter[int] = Counter()
-        while len(copied) < self._produced and time.monotonic() < deadline:
-            time.sleep(POLL_S)
-            self._keep_alive()
-            before = copied.total()
-            with KafkaClient(self._broker.bootstrap) as client:
-                copied = Counter(int(record.value or b"") for record in client.records("out", max_records=MAX_RECORDS))
-            if copied.total() > before:
-                deadline = time.monotonic() + PROGRESS_S
+        while (before := self._copied()) < self._produced:
+            self._wait_for_copies(before)
         end(self._driver)
-        return copied
+        with KafkaClient(self._broker.bootstrap) as client:
+            return Counter(int(record.value or b"") for record in client.records("out", max_records=MAX_RECORDS))
 
     @property
     def produced(self) -> int:
@@ -159,7 +152,7 @@ class Campaign:
 
 def record(number: int) -> NewRecord:
     """Return a record whose value is a number; `LARGE_EVERY` says which ones are padded."""
-    return NewRecord((b"%d" % number).ljust(0 if number % LARGE_EVERY else LARGE_BYTES), key=b"k%d" % (number % 97))
+    return numbered_record(number, is_large=number % LARGE_EVERY == 0)
 
 
 def run_campaign(version: str, way: str, seed: int, kills: int) -> None:

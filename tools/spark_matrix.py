@@ -203,7 +203,7 @@ def run_cell(release: Release, way: str) -> tuple[str, int]:
         client = stack.enter_context(KafkaClient(broker.bootstrap))
         for topic in ("in", "out"):
             client.create_topic(topic, 4)
-        client.produce("in", [_record(n, is_large=way in BY_TASKS and n % LARGE_EVERY == 0) for n in range(RECORDS)])
+        client.produce("in", [numbered_record(n, is_large=way in BY_TASKS and n % LARGE_EVERY == 0) for n in range(RECORDS)])
         if way in SLOW:
             broker.faults.delay(answer_ms=SLOW_MS, api="Produce", topic="out", partition=0, times=None)
         log = stack.enter_context((folder / "log").open("w+"))
@@ -223,7 +223,8 @@ def run_cell(release: Release, way: str) -> tuple[str, int]:
         raise Failed(f"{failure}; see {kept}")
 
 
-def _record(number: int, *, is_large: bool) -> NewRecord:
+def numbered_record(number: int, *, is_large: bool) -> NewRecord:
+    """Return a record whose value is a number, padded to `LARGE_BYTES` if it is large."""
     return NewRecord((b"%d" % number).ljust(LARGE_BYTES if is_large else 0), key=b"k%d" % (number % 97))
 
 

@@ -50,15 +50,11 @@ def _below(
     wanted = {(record.partition, record.offset) for record in records}
     if not wanted:
         return {}
-    ranges: dict[int, tuple[int, int]] = {}
-    for partition, offset in wanted:
-        low, high = ranges.get(partition, (offset, offset + 1))
-        ranges[partition] = (min(low, offset), max(high, offset + 1))
 
     def is_wanted(record: ConsumedRecord) -> bool:
         return (record.partition, record.offset) in wanted
 
-    search = Search(brokers, topic, "aborted", ranges, newest_first=False, matches=is_wanted, check=check)
+    search = Search(brokers, topic, "aborted", _ranges(wanted), newest_first=False, matches=is_wanted, check=check)
     known: dict[tuple[int, int], Outcome] = {(record.partition, record.offset): "aborted" for record in search.run(len(wanted))}
     if not search.is_spent and not search.problems:
         known.update(dict.fromkeys(wanted - known.keys(), "committed"))
@@ -75,15 +71,12 @@ def _above(
     """Look for the markers of the records. They are above the last stable offset, which another transaction may hold back."""
     if not records:
         return {}
-    ranges: dict[int, tuple[int, int]] = {}
-    for record in records:
-        low, _ = ranges.get(record.partition, (record.offset, 0))
-        ranges[record.partition] = (min(low, record.offset), end[record.partition])
+    shown = _ranges((record.partition, record.offset) for record in records)
     search = Search(
         brokers,
         topic,
         "all",
-        ranges,
+        {partition: (low, end[partition]) for partition, (low, _) in shown.items()},
         newest_first=False,
         matches=lambda record: record.control is not None,
         check=check,
@@ -105,3 +98,12 @@ def _above(
         elif first is None and is_complete:
             known[record.partition, record.offset] = "open"
     return known
+
+
+def _ranges(places: Iterable[tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """Return for each partition the first offset in ``places``, and the offset after the last."""
+    ranges: dict[int, tuple[int, int]] = {}
+    for partition, offset in places:
+        low, high = ranges.get(partition, (offset, offset + 1))
+        ranges[partition] = (min(low, offset), max(high, offset + 1))
+    return ranges

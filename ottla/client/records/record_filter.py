@@ -169,10 +169,7 @@ def condition(text: str) -> Condition:
     negation, path, operator, wanted = found.groups("") if found is not None else ("", "", "", "")
     if not path or (wanted and not operator):
         raise BadArgument(f"{text!r} is not a condition; expected for example {EXAMPLES}")
-    # Blanks around the operator belong neither to the path nor to the text.
-    path, wanted = path.strip(), wanted.strip()
-    if operator == "=" and wanted.startswith("="):
-        raise BadArgument(f"{text!r} has ==; give {path}={wanted[1:].strip()}, or {path}~^= for a text that begins with =")
+    path, wanted = _without_blanks(text, path, operator, wanted)
     first, _, rest = path.partition(".")
     field = first.partition("[")[0]
     if field not in {"key", "value", "header", ANY, *_NUMBERS}:
@@ -190,6 +187,14 @@ def condition(text: str) -> Condition:
     return Condition(field=field, steps=steps, operator=operator, holds=_test(field, operator, wanted), is_negated=bool(negation))
 
 
+def _without_blanks(text: str, path: str, operator: str, wanted: str) -> tuple[str, str]:
+    """Return path and text of a condition without the blanks around the operator. Raises `BadArgument` for the operator ``==``."""
+    path, wanted = path.strip(), wanted.strip()
+    if operator == "=" and wanted.startswith("="):
+        raise BadArgument(f"{text!r} has ==; give {path}={wanted[1:].strip()}, or {path}~^= for a text that begins with =")
+    return path, wanted
+
+
 def _check_one_negation(text: str, negation: str, path: str, operator: str, wanted: str) -> None:
     if negation and operator:
         raise BadArgument(f"{text!r} has both ! and {operator}; give {path}!{operator[-1]}{wanted}, or !{path}")
@@ -197,6 +202,8 @@ def _check_one_negation(text: str, negation: str, path: str, operator: str, want
 
 def _json_path_condition(text: str, negation: str, field: str, rest: str) -> Condition:
     expression, operator, wanted = _split(rest)
+    path, wanted = _without_blanks(text, field + expression, operator, wanted)
+    expression = path.removeprefix(field)
     _check_one_negation(text, negation, field + expression, operator, wanted)
     try:
         from ottla.client.records.json_path import JsonPath
@@ -229,7 +236,7 @@ def _split(text: str) -> tuple[str, str, str]:
         elif char in ")]":
             depth -= 1
         elif depth == 0 and (found := _OPERATOR.match(text, at)):
-            return text[:at], found[0], text[found.end() :].strip()
+            return text[:at], found[0], text[found.end() :]
         at += 1
     return text, "", ""
 

@@ -168,9 +168,15 @@ export const placeFields = (label, options) => [
 
 // An empty field is an error: the offset 0 or the year 1970 would select other records than the user expects.
 export function placeOf(v) {
-  if (v.place === "offset" && !/^[0-9]+$/.test(v.offset)) throw new Error("give an offset");
-  if (v.place === "time" && !(new Date(v.time).getTime() >= 0)) throw new Error("give a date and a time after 1970");
   if (v.place === "day") return { kind: "time", number: Date.now() - DAY_MS };
-  const number = { offset: () => Number(v.offset), time: () => new Date(v.time).getTime() }[v.place]?.() ?? 0;
-  return { kind: v.place, number };
+  if (v.place === "offset") {
+    if (!/^[0-9]+$/.test(v.offset)) throw new Error("give an offset");
+    return { kind: "offset", number: Number(v.offset) };
+  }
+  if (v.place === "time") {
+    const number = new Date(v.time).getTime();
+    if (!(number >= 0)) throw new Error("give a date and a time after 1970");
+    return { kind: "time", number };
+  }
+  return { kind: v.place, number: 0 };
 }

@@ -28,7 +28,8 @@ export const configs = {
       kind === "broker" && name ? el("p", {}, link("dynamic configs of all brokers", "configs", { kind, name: "" })) : null,
       rows.length === 0 ? el("p", { class: "note" }, "no configs are set") : table(["config", "value", "default", "set by", "", "documentation"], shown.map((row) => ({
         kind: row.is_own ? "ongoing" : null,
-        cells: [el("code", { "data-config": row.name }, row.name), value(row, row.value), defaultOf(kind, row), SOURCES[row.source] ?? row.source, edits(kind, name, row), el("span", { class: "note doc" }, plain(row.documentation))],
+        cells: [el("code", { "data-config": row.name }, row.name), value(row, row.value), defaultOf(kind, row),
+          SOURCES[row.source] ?? row.source, edits(kind, name, row), el("span", { class: "note doc" }, plain(row.documentation))],
       })), "wide"),
       kind === "broker" && !name ? act("set another config", set(kind, name, null)) : null,
     ].filter(Boolean);
@@ -42,8 +43,11 @@ function narrow() {
   for (const each of document.querySelectorAll("[data-config]")) each.closest("tr").hidden = !each.dataset.config.includes(match);
 }
 
-const value = (row, text) => row.is_sensitive ? el("span", { class: "note" }, "hidden")
-  : el("span", { class: "text" }, text ?? "", inUnits(row.name, text) ? el("span", { class: "note" }, ` (${inUnits(row.name, text)})`) : null);
+function value(row, text) {
+  if (row.is_sensitive) return el("span", { class: "note" }, "hidden");
+  const larger = inUnits(row.name, text);
+  return el("span", { class: "text" }, text ?? "", larger ? el("span", { class: "note" }, ` (${larger})`) : null);
+}
 
 // The value that applies without the resource's own value. It is unknown for a value from the broker's properties.
 function defaultOf(kind, row) {

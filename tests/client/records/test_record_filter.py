@@ -64,6 +64,9 @@ def test_record_filter_selects_matching_records(text: str) -> None:
 def test_double_equals_sign_in_a_filter_is_refused() -> None:
     with pytest.raises(BadArgument, match=r"has ==; give value\.status=paid, or value\.status~"):
         condition("value.status == paid")
+    with pytest.raises(BadArgument, match=r"has ==; give value\$\.status=paid, or value\$\.status~"):
+        condition("value$.status == paid")
+    assert condition("value$.status = paid")(record())
 
 
 @pytest.mark.parametrize("text", ["key=x", "key= x", "key =x", "key = x ", " key = x", "key\t=\tx"])
