@@ -86,7 +86,8 @@ def test_truncated_log_is_the_same_after_a_restart(seed: int) -> None:
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_producer_snapshot_of_truncated_batches_is_not_used(anew: bool) -> None:
-    """A truncation deletes later producer snapshots, or the next truncation to a snapshot's offset would restore stale state."""
+    """A truncation must delete the producer snapshots above its offset. A later truncation would otherwise load such a snapshot,
+    whose batches no longer exist."""
     log = new()
     for sequence in range(8):
         put(log, 1, pid=1, epoch=0, sequence=sequence)

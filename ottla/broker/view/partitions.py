@@ -91,8 +91,8 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """All partitions on this broker. ``held_count`` of them hold back read_committed consumers; ``held`` lists the partitions
-    whose consumers miss most offsets."""
+    """The size of all partitions on this broker, and the partitions with records above the last stable offset, which
+    read_committed consumers do not get. ``held_count`` is their number; ``held`` has those with the most such offsets."""
 
     size_bytes: int
     held_count: int
