@@ -205,6 +205,10 @@ def test_invalid_produced_batches_are_refused_with_their_error_codes_and_not_sto
     for records, code in cases:
         assert produce(raw, topic, records) is code
     assert produce(raw, topic, good, acks=2) is Code.INVALID_REQUIRED_ACKS
+    transactional = bytes(build_batch([(b"k", b"v")], 1, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
+    # Kafka checks the transactional id before acks.
+    for acks in (-1, 2):
+        assert produce(raw, topic, transactional, acks=acks) is Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert produce(raw, "no-such-topic", good) is Code.UNKNOWN_TOPIC_OR_PARTITION
     assert end_offset(raw, topic) == 0
     assert produce(raw, topic, good) is Code.NONE

@@ -67,9 +67,9 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """One API of a server that gives its handlers the services ``S``.
 
     ``failed`` builds the response to a request that fails as a whole; None for a request that gets no response. ``authorisation``
-    lists the permissions that Kafka's authorizer checks; ``authorise`` and ``checks_itself`` determine where they are checked
-    (`request_authorizer.enforcing`). ``is_bulky``: the response may be far larger than the request, so the request waits while too
-    many bytes of responses are unsent, unless ``is_small`` returns that this response will be small.
+    lists the permissions that Kafka's authorizer checks; their fields, ``authorise`` and ``checks_itself`` determine where they
+    are checked (`request_authorizer.enforcing`). ``is_bulky``: the response may be far larger than the request, so the request
+    waits while too many bytes of responses are unsent, unless ``is_small`` returns that this response will be small.
     """
 
     key: int
@@ -80,11 +80,11 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     is_bulky: bool = False
     is_small: Callable[[S, Any, RequestContext], bool] | None = None
     authorise: Authorise | None = None
-    """Checks, before the handler is called, the permissions that every request of the API needs."""
+    """Checks permissions before the handler is called, where a field's name is not enough to tell what a request needs."""
     refused: Callable[[S, Any, RequestContext], Any] | None = None
     """Returns the broker's error response to a request; None if the broker may forward the request to a controller."""
     checks_itself: bool = False
-    """Whether the handler itself checks permissions, because its response has a result for each resource."""
+    """Whether only the handler checks permissions, because its response has a result for each resource."""
 
     @property
     def codec(self) -> Api:

@@ -1,8 +1,7 @@
 """The permissions that Kafka's authorizer checks before a request is handled.
 
 Each API declares its permissions. Permissions that every request of the API needs are checked before the handler is called
-(`request_authorizer.enforcing`). The handler checks permissions on single resources, because the response has a result for each
-resource.
+(`request_authorizer.enforcing`). The handler checks the others, usually because the response has a result for each resource.
 """
 
 from __future__ import annotations
@@ -20,16 +19,18 @@ class Authorisation(NamedTuple):
 
     operation: AclOperation
     resource_type: ResourceType
+    field: str = ""
+    """The request's field that names the resource, if every request needs the permission."""
 
 
 def authorisations(text: str) -> tuple[Authorisation, ...]:
-    """Parse all permissions that Kafka may check for requests of one API, such as ``"WRITE TRANSACTIONAL_ID, READ GROUP"``.
+    """Parse all permissions that Kafka may check for requests of one API, such as ``"READ GROUP group_id, READ TOPIC"``.
 
-    A request may need only some of them. Some are alternatives, such as CREATE on CLUSTER or on TOPIC. Raises KeyError for an
-    operation or resource type that Kafka does not have.
+    Every request needs those whose third word names a field. Of the others it may need only some, and some are alternatives,
+    such as CREATE on CLUSTER or on TOPIC. Raises KeyError for an operation or resource type that Kafka does not have.
     """
-    pairs = (pair.split() for pair in text.split(","))
-    return tuple(Authorisation(AclOperation[operation], ResourceType[resource]) for operation, resource in pairs)
+    permissions = (permission.split() for permission in text.split(","))
+    return tuple(Authorisation(AclOperation[operation], ResourceType[type_], *field) for operation, type_, *field in permissions)
 
 
 UNRESTRICTED: tuple[Authorisation, ...] = ()
@@ -79,16 +80,3 @@ def check(
     """Raise the resource type's error unless the client may perform the operation on the resource, by default the cluster."""
     if not authorizer.allows(client, operation, resource_type, name):
         raise denied(resource_type)
-
-
-def needs(text: str) -> Authorise:
-    """Parse the permissions that every request of an API needs, in the order in which they are checked, such as ``"WRITE
-    TRANSACTIONAL_ID transactional_id, READ GROUP group_id"``. The third word is the request's field that names the resource."""
-    triples = [part.split() for part in text.split(",")]
-    parsed = [(AclOperation[operation], ResourceType[resource], field) for operation, resource, field in triples]
-
-    def authorise(authorizer: RequestAuthorizer, request: Any, context: Any) -> None:
-        for operation, resource_type, field in parsed:
-            check(authorizer, context, operation, resource_type, getattr(request, field) or "")
-
-    return authorise

@@ -33,7 +33,7 @@ WITH_PLAIN_MESSAGE = frozenset({49, 55, 80, 81, 83, 84, 85, 86, 87})
 
 For all other such APIs Kafka uses AuthHelper.authorizeClusterOperation, which has its own message.
 """
-WITHOUT_MESSAGE = frozenset({48, 50, 68, 76, 78, 79, 88, 93})
+WITHOUT_MESSAGE = frozenset({0, 48, 50, 68, 76, 78, 79, 88, 93})
 """Keys of the APIs whose responses leave the field for the message empty if a permission is missing."""
 
 log = structlog.get_logger("authorizer")
@@ -117,12 +117,12 @@ def enforcing(authorizer: RequestAuthorizer) -> Callable[[Declared[Any]], Declar
     """Return a function that changes an API's declaration so that requests without a needed permission are refused before the
     handler.
 
-    Without ``authorise`` and ``checks_itself``, an API's only permission is checked if it is on the cluster; otherwise
-    CLUSTER_ACTION is required, which brokers and super users have.
+    The API's ``authorise`` checks the permissions, or otherwise each permission with a field is checked. Without both, an API's
+    only permission is checked if it is on the cluster; otherwise CLUSTER_ACTION is required, which brokers and super users have.
     """
 
     def change(api: Declared[Any]) -> Declared[Any]:
-        authorise = api.authorise
+        authorise = api.authorise or _field_checks(api)
         if authorise is None:
             if api.checks_itself or not api.authorisation:
                 return api
@@ -166,8 +166,20 @@ def _set_message(part: Any, error: KafkaError) -> None:
             _set_message(getattr(part, field), error)
 
 
+def _field_checks(api: Declared[Any]) -> Authorise | None:
+    permissions = [permission for permission in api.authorisation if permission.field]
+    if not permissions:
+        return None
+
+    def authorise(authorizer: RequestAuthorizer, request: Any, context: Any) -> None:
+        for operation, resource_type, field in permissions:
+            check(authorizer, context, operation, resource_type, getattr(request, field) or "")
+
+    return authorise
+
+
 def _cluster_check(api: Declared[Any]) -> Authorise:
-    operation, resource_type = api.authorisation[0]
+    operation, resource_type, _ = api.authorisation[0]
     if len(api.authorisation) > 1 or resource_type is not ResourceType.CLUSTER:
         operation = AclOperation.CLUSTER_ACTION
     if api.key in WITH_PLAIN_MESSAGE:

@@ -255,11 +255,23 @@ class Transactions:
     ) -> dict[TopicPartition, Code]:
         return self._shard(transactional_id)[0].verify_partitions(transactional_id, identity, partitions)
 
-    def end(self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int) -> ProducerIdAndEpoch:
+    async def end(
+        self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int
+    ) -> ProducerIdAndEpoch:
         """Commit or abort; returns the producer id and epoch for the client's next transaction.
 
-        Raises the errors of `TransactionShard.end_txn`, and `DecisionDelayed` if a test's fault delays the decision.
+        Raises the errors of `TransactionShard.end_txn`.
         """
+        while True:
+            try:
+                return self._end(transactional_id, identity, commit=commit, client_version=client_version)
+            except DecisionDelayed as delayed:
+                # A test's fault delays the decision. After the fault is removed, handle the command as if it had just arrived.
+                await delayed.latch.opened()
+                if self._lifecycle.is_stopping:
+                    raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from None
+
+    def _end(self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int) -> ProducerIdAndEpoch:
         shard, runtime = self._shard(transactional_id)
         result: Result[Ended] = shard.end_txn(
             transactional_id,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.handlers.support.common import fenced_code
@@ -46,6 +46,5 @@ API = Declaration(
     key=25,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("WRITE TRANSACTIONAL_ID, READ GROUP"),
-    authorise=needs("WRITE TRANSACTIONAL_ID transactional_id, READ GROUP group_id"),
+    authorisation=authorisations("WRITE TRANSACTIONAL_ID transactional_id, READ GROUP group_id"),
 )

@@ -189,5 +189,4 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("WRITE TRANSACTIONAL_ID, WRITE TOPIC, CLUSTER_ACTION CLUSTER"),
     authorise=_authorise,
-    checks_itself=True,
 )

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, denied, needs
+from ottla.broker.apis.authorisation import authorisations, denied
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import Refusals, ShareGroupStates
@@ -111,7 +111,5 @@ API = Declaration(
     key=91,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("READ GROUP, READ TOPIC"),
-    authorise=needs("READ GROUP group_id"),
-    checks_itself=True,
+    authorisation=authorisations("READ GROUP group_id, READ TOPIC"),
 )

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.common import check_described
@@ -109,7 +109,5 @@ API = Declaration(
     key=68,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("READ GROUP, DESCRIBE TOPIC"),
-    authorise=needs("READ GROUP group_id"),
-    checks_itself=True,
+    authorisation=authorisations("READ GROUP group_id, DESCRIBE TOPIC"),
 )

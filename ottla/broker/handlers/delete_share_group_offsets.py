@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, denied, needs
+from ottla.broker.apis.authorisation import authorisations, denied
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import ShareGroupStates
@@ -76,7 +76,5 @@ API = Declaration(
     key=92,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DELETE GROUP, READ TOPIC"),
-    authorise=needs("DELETE GROUP group_id"),
-    checks_itself=True,
+    authorisation=authorisations("DELETE GROUP group_id, READ TOPIC"),
 )

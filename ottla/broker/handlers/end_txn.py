@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext, WaitsFor
-from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.handlers.support.common import fenced_code
-from ottla.broker.hooks.interception import DecisionDelayed
-from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -26,12 +24,18 @@ TV2_FROM = 5
 
 class Ports(Protocol):
     transactions: Transactions
-    lifecycle: Lifecycle
 
 
 async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
     try:
-        identity = await _decide(ports, request, context)
+        if not request.transactional_id:
+            raise KafkaError(Code.INVALID_REQUEST)
+        following = await ports.transactions.end(
+            request.transactional_id,
+            ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+            commit=request.committed,
+            client_version=TV2 if context.version >= TV2_FROM else 0,
+        )
     except KafkaError as error:
         # The error depends on the state of the transactional id. Wait until this state is committed and durable.
         is_certain = await ports.transactions.once_state_committed(request.transactional_id)
@@ -41,26 +45,7 @@ async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) 
         # The decision may be lost, for example because another broker leads the coordinator's partition
         # (TransactionStateManager.appendTransactionToLog).
         return failed(request, context.version, Code.NOT_COORDINATOR)
-    return EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch)
-
-
-async def _decide(ports: Ports, request: EndTxnRequest, context: RequestContext) -> ProducerIdAndEpoch:
-    """Decide the outcome. Returns the producer id and epoch of the next transaction. Raises `KafkaError`."""
-    if not request.transactional_id:
-        raise KafkaError(Code.INVALID_REQUEST)
-    while True:
-        try:
-            return ports.transactions.end(
-                request.transactional_id,
-                ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
-                commit=request.committed,
-                client_version=TV2 if context.version >= TV2_FROM else 0,
-            )
-        except DecisionDelayed as delayed:
-            # A test's fault delays the decision. After the fault is removed, handle the request as if it had just arrived.
-            await delayed.latch.opened()
-            if ports.lifecycle.is_stopping:
-                raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from None
+    return EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=following.producer_id, producer_epoch=following.epoch)
 
 
 def failed(request: EndTxnRequest, version: int, code: Code) -> EndTxnResponse:
@@ -71,7 +56,6 @@ API = Declaration(
     key=26,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("WRITE TRANSACTIONAL_ID"),
+    authorisation=authorisations("WRITE TRANSACTIONAL_ID transactional_id"),
     waits_for=WaitsFor.NOTHING,
-    authorise=needs("WRITE TRANSACTIONAL_ID transactional_id"),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.loop.env import Clock
 from ottla.protocol.errors import Code, KafkaError
@@ -39,6 +39,4 @@ def failed(request: HeartbeatRequest, version: int, code: Code) -> HeartbeatResp
     return HeartbeatResponse(throttle_time_ms=0, error_code=code)
 
 
-API = Declaration(
-    key=12, handle=handle, failed=failed, authorisation=authorisations("READ GROUP"), authorise=needs("READ GROUP group_id")
-)
+API = Declaration(key=12, handle=handle, failed=failed, authorisation=authorisations("READ GROUP group_id"))

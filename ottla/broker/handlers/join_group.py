@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.loop.env import Clock
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest
@@ -89,6 +89,4 @@ def failed(request: JoinGroupRequest, version: int, code: Code) -> JoinGroupResp
     )
 
 
-API = Declaration(
-    key=11, handle=handle, failed=failed, authorisation=authorisations("READ GROUP"), authorise=needs("READ GROUP group_id")
-)
+API = Declaration(key=11, handle=handle, failed=failed, authorisation=authorisations("READ GROUP group_id"))

@@ -13,7 +13,7 @@ from collections.abc import Hashable
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.common import committed_topic, refused_first
@@ -150,7 +150,5 @@ API = Declaration(
     key=8,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("READ GROUP, READ TOPIC"),
-    authorise=needs("READ GROUP group_id"),
-    checks_itself=True,
+    authorisation=authorisations("READ GROUP group_id, READ TOPIC"),
 )

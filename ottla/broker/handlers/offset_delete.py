@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.common import refused_first
@@ -94,7 +94,5 @@ API = Declaration(
     key=47,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DELETE GROUP, READ TOPIC"),
-    authorise=needs("DELETE GROUP group_id"),
-    checks_itself=True,
+    authorisation=authorisations("DELETE GROUP group_id, READ TOPIC"),
 )

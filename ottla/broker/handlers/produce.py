@@ -20,21 +20,18 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext, RequestRefused, WaitsFor
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, check
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support import brokers, produce_append
 from ottla.broker.handlers.support.current_leaders import with_produce_endpoints
 from ottla.broker.handlers.support.produce_append import append_batches, wait_for_replicas
 from ottla.broker.handlers.support.produce_refusals import has_transactional_records
-from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.replication.leader import ACKS_ALL
-from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.errors import Code
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 
-class Ports(produce_append.Ports, brokers.Ports, Protocol):
-    cluster: ClusterCommands
+class Ports(produce_append.Ports, brokers.Ports, Protocol): ...
 
 
 async def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
@@ -42,11 +39,8 @@ async def handle(ports: Ports, request: ProduceRequest, context: RequestContext)
     if not request.acks:
         _close_if_refused(response)
         return None
-    # A single broker has no replicas to wait for, and no other leader to name in the response.
-    if ports.cluster.is_alone:
-        return response
-    if request.acks == ACKS_ALL:
-        # A batch that is lost, or not replicated in time, gets an error in the response.
+    if unreplicated.batches:
+        # With acks=all, a batch that is lost, or not replicated in time, gets an error in the response.
         await wait_for_replicas(ports, unreplicated, request.timeout_ms)
     return with_produce_endpoints(ports, context.listener, response)
 
@@ -76,11 +70,9 @@ def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse
 
 
 def _authorise(authorizer: RequestAuthorizer, request: ProduceRequest, context: RequestContext) -> None:
-    if not has_transactional_records(request):
-        return
-    name = request.transactional_id
-    if name is None or not authorizer.allows(context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
-        raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    # Transactional batches without a transactional id are refused by `append_batches`.
+    if request.transactional_id is not None and has_transactional_records(request):
+        check(authorizer, context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
 
 
 API = Declaration(
@@ -90,5 +82,4 @@ API = Declaration(
     authorisation=authorisations("WRITE TRANSACTIONAL_ID, WRITE TOPIC"),
     waits_for=WaitsFor.DURABILITY,
     authorise=_authorise,
-    checks_itself=True,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
@@ -81,7 +81,5 @@ API = Declaration(
     key=79,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("READ GROUP, READ TOPIC"),
-    authorise=needs("READ GROUP group_id"),
-    checks_itself=True,
+    authorisation=authorisations("READ GROUP group_id, READ TOPIC"),
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
@@ -392,8 +392,6 @@ API = Declaration(
     key=78,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("READ GROUP, READ TOPIC"),
+    authorisation=authorisations("READ GROUP group_id, READ TOPIC"),
     is_bulky=True,
-    authorise=needs("READ GROUP group_id"),
-    checks_itself=True,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import ShareGroupStates
@@ -71,7 +71,5 @@ API = Declaration(
     key=76,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("READ GROUP, DESCRIBE TOPIC"),
-    authorise=needs("READ GROUP group_id"),
-    checks_itself=True,
+    authorisation=authorisations("READ GROUP group_id, DESCRIBE TOPIC"),
 )

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
@@ -124,7 +124,5 @@ API = Declaration(
     key=88,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("READ GROUP, DESCRIBE TOPIC, CREATE CLUSTER, CREATE TOPIC"),
-    authorise=needs("READ GROUP group_id"),
-    checks_itself=True,
+    authorisation=authorisations("READ GROUP group_id, DESCRIBE TOPIC, CREATE CLUSTER, CREATE TOPIC"),
 )

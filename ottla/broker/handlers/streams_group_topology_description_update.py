@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorisation import authorisations
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateRequest,
@@ -34,6 +34,4 @@ def failed(
     return StreamsGroupTopologyDescriptionUpdateResponse(error_code=code)
 
 
-API = Declaration(
-    key=93, handle=handle, failed=failed, authorisation=authorisations("READ GROUP"), authorise=needs("READ GROUP group_id")
-)
+API = Declaration(key=93, handle=handle, failed=failed, authorisation=authorisations("READ GROUP group_id"))

@@ -13,7 +13,7 @@ from collections.abc import Hashable
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.verification import OFFSET_COMMIT_CODES, Verification, join_transaction
@@ -194,7 +194,5 @@ API = Declaration(
     key=28,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("WRITE TRANSACTIONAL_ID, READ GROUP, READ TOPIC"),
-    authorise=needs("WRITE TRANSACTIONAL_ID transactional_id, READ GROUP group_id"),
-    checks_itself=True,
+    authorisation=authorisations("WRITE TRANSACTIONAL_ID transactional_id, READ GROUP group_id, READ TOPIC"),
 )

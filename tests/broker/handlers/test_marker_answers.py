@@ -73,7 +73,7 @@ def test_end_txn_gets_not_coordinator_when_the_coordinator_loses_leadership() ->
     """TransactionStateManager maps the error of DelayedProduce on a former leader to NOT_COORDINATOR."""
 
     class Transactions:
-        def end(self, *_: Any, **__: Any) -> ProducerIdAndEpoch:
+        async def end(self, *_: Any, **__: Any) -> ProducerIdAndEpoch:
             return ProducerIdAndEpoch(1, 0)
 
         async def once_ended(self, transactional_id: str) -> bool:

@@ -23,6 +23,8 @@ def leader_for_fetch(error: KafkaError) -> fetch.LeaderIdAndEpoch | None:
 def with_produce_endpoints(ports: Ports, listener: str, response: produce.ProduceResponse) -> produce.ProduceResponse:
     """Add the addresses of the leaders that the partitions of a Produce response name."""
     named = [p.current_leader.leader_id for t in response.responses for p in t.partition_responses if p.current_leader is not None]
+    if not named:
+        return response
     response.node_endpoints = [
         produce.NodeEndpoint(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
         for broker in addresses_of(ports, listener, set(named))

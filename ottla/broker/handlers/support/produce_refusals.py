@@ -41,9 +41,7 @@ class Ports(Protocol):
 
 
 async def whole_refusal(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> Code:
-    """The error for all partitions of the request; NONE if the request may be handled."""
-    if request.acks not in ACKS:
-        return Code.INVALID_REQUIRED_ACKS
+    """The error for all partitions of the request; NONE if the request may be handled. Checks in Kafka's order."""
     producers = set()
     for topic in request.topic_data:
         for data in topic.partition_data:
@@ -55,7 +53,9 @@ async def whole_refusal(ports: Ports, context: RequestContext, request: ProduceR
                     producers.add(producer)
             if pace.spend(1):
                 await next_turn()
-    return Code.INVALID_PRODUCER_ID_MAPPING if len(producers) > 1 else Code.NONE
+    if len(producers) > 1:
+        return Code.INVALID_PRODUCER_ID_MAPPING
+    return Code.NONE if request.acks in ACKS else Code.INVALID_REQUIRED_ACKS
 
 
 def has_transactional_records(request: ProduceRequest) -> bool:
