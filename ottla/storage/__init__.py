@@ -2,14 +2,14 @@
 
 The package only reads and writes files, through one `Filesystem`.
 
-- `background_sync`: syncs closed segments and moves recovery points, so that a start after a crash need not read those segments.
+- `background_sync`: syncs closed segments and moves recovery points.
 - `checkpoint_writer`: writes the checkpoints of a log directory from its open logs.
 - `checkpoints`: small text files next to the logs: offset checkpoints, the leader epoch checkpoint, partition.metadata.
 - `log_cleaner`: compacts logs: chooses the log and the part to clean, and replaces segments.
 - `compaction_rules`: decides which records compaction keeps.
 - `config`: the settings of one log, with the names and defaults of Kafka's topic configs.
 - `filesystem`: the `Filesystem` and `File` protocols, through which this package accesses all files.
-- `following`: appends the batches that a follower has fetched, with the offsets and leader epochs that the leader gave them.
+- `following`: appends the batches that a follower has fetched.
 - `growth`: the progress of turning one broker's directory into that of a cluster (``ottla cluster grow``).
 - `identity`: the cluster and node that a log directory belongs to: meta.properties.
 - `indexes`: offset and time index of a segment.
@@ -29,11 +29,11 @@ The package only reads and writes files, through one `Filesystem`.
 - `replacement`: replaces all data in a data directory, so that a crash leaves either the old data or the new data.
 - `retention`: removes the segments of a log that are too old or exceed the log's size limit.
 - `segment`: one segment: ``.log`` with its indexes.
-- `snapshot`: producer snapshots (``.snapshot``): the producer state at an offset, so that a start need not read the whole log.
+- `snapshot`: producer snapshots (``.snapshot``): the producer state at an offset.
 - `stray_directories`: stray directories, which a broker renamed to ``NAME.ID-stray`` because their topic does not exist.
 - `transaction_history`: the transactions recorded in a log's batches: the producers' state and every marker.
-- `truncation`: truncates a follower's log to the offset up to which it agrees with its leader's (KIP-101, KIP-279).
-- `txn_index`: the aborted-transaction index of a segment (``.txnindex``): 34 bytes for each transaction, sorted by last offset.
+- `truncation`: truncates a follower's log to the offset up to which it agrees with its leader's log (KIP-101, KIP-279).
+- `txn_index`: the aborted-transaction index of a segment (``.txnindex``).
 - `unchecked`: checks the bytes of a segment that an earlier process wrote, when they are read for the first time.
-- `walk`: reads the batches of a segment's file in pieces, so that memory is bounded by one piece or the largest batch.
+- `walk`: reads the batches of a segment's file in pieces, in bounded memory.
 """

@@ -1,4 +1,4 @@
-"""Syncs closed segments and moves recovery points, so that a start after a crash need not read those segments."""
+"""Syncs closed segments and moves recovery points, so that a broker need not read those segments when it starts after a crash."""
 
 from __future__ import annotations
 
@@ -65,5 +65,6 @@ async def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _
             if not log.is_deleted:
                 on_refused(log, refused[log])
         elif log.truncations == truncations:
-            # A truncated log keeps its recovery point: the offsets below the new point may belong to later, unsynced batches.
+            # A log that was truncated since keeps its recovery point: offsets below ``point`` may now belong to other batches,
+            # which are not synced.
             log.recovery_point = max(log.recovery_point, point)

@@ -29,10 +29,9 @@ class CheckpointWriter:
 
     @property
     def paths(self) -> list[str]:
-        """The paths of the checkpoints from which a start reads offsets.
+        """The paths of the checkpoints from which a starting broker reads offsets.
 
-        Their entries have topic and partition, but no topic id. So a start would apply an entry left by a deleted log to a new log
-        of the same name.
+        Their entries have no topic id. So a starting broker would apply an entry of a deleted log to a new log of the same name.
         """
         return [f"{self._path}/{name}" for name in (RECOVERY_POINTS, LOG_STARTS, FIRST_DIRTY, HIGH_WATERMARKS)]
 
@@ -64,7 +63,7 @@ class CheckpointWriter:
     def _sync(self, paths: list[str]) -> None:
         for path in paths:
             sync_file(self._fs, path)
-        # Ignored, because a file system or its permissions may not allow syncing a directory.
+        # Ignore the error: a file system or its permissions may not allow syncing a directory.
         with suppress(SyncFailed):
             sync_dir(self._fs, self._path)
 
@@ -93,7 +92,7 @@ class CheckpointWriter:
             for key, log in self._logs.items()
             if log.segments and (start := max(log.log_start_offset, moved.get(key, 0))) > log.segments[0].base_offset
         }
-        # A log that could not be opened keeps the log start of the last stop: its deleted records must not come back.
+        # A log that could not be opened keeps its log start offset of the last stop: deleted records must stay deleted.
         known = last_stop.log_starts
         starts |= {key: known[key] for key, log in self._logs.items() if log.is_offline and not log.segments and key in known}
         return self._write(LOG_STARTS, starts)

@@ -26,7 +26,7 @@ from ottla.storage.txn_index import AbortedTxn
 ENTRY_OVERHEAD_BYTES = 200
 """Estimated memory of a `KeyMap` entry, besides the key's own bytes."""
 BATCH_WORK = 10
-"""Units of work (`Pace`) that a compaction pass counts for each batch, besides one unit for each record."""
+"""Units of work, of about two microseconds (`Pace`), that a compaction pass counts for each batch, besides one for each record."""
 
 
 class KeyMap:

@@ -34,7 +34,7 @@ def append_as_follower(log: Log, records: Buffer, leader_epoch: int, now_ms: int
         return 0
     if sound[0][1].base_offset < log.log_end_offset == log.log_start_offset <= sound[0][1].last_offset:
         # This empty log begins at the leader's log start offset, which is inside the fetched batch. So the log must begin at the
-        # batch.
+        # batch's base offset.
         truncate_fully_and_start_at(log, sound[0][1].base_offset, now_ms)
     expected = log.log_end_offset
     for _, header in sound:
@@ -67,7 +67,7 @@ def _checked(log: Log, records: memoryview, leader_epoch: int) -> list[tuple[int
 def _append(log: Log, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
     timestamp_ms = header.max_timestamp_ms
     if header.last_offset - log.log_end_offset > MAX_RELATIVE_OFFSET:
-        # The batch's last offset is 2^31 or more above the log end, so no segment that begins there can contain the batch.
+        # The batch's last offset is 2^31 or more above the log end, so no segment that begins at the log end can contain the batch.
         raise UnexpectedOffset(f"{log.name}: offset {header.base_offset} is too far after {log.log_end_offset} for a segment")
     segment = log.segment_for(len(batch), header.last_offset, timestamp_ms, now_ms)
     if header.leader_epoch > log.epochs.latest:

@@ -3,7 +3,7 @@
 The work is done in `GROWTH_DIRECTORY`, in the broker's directory. The name of the subdirectory that contains the nodes' directories
 records the progress:
 
-- ``partial``: the new directories are being written. The broker's data has not moved, and a start ignores the directory.
+- ``partial``: the new directories are being written. The broker's data has not moved, and a starting broker ignores the directory.
 - ``gathering``: the new directories are complete. The broker's data is being moved into the directory of broker 1.
 - ``placing``: the nodes' directories are complete. They are being moved into the broker's directory.
 

@@ -67,7 +67,7 @@ def check_not_kafkas(fs: Filesystem, path: str) -> None:
     try:
         names, beside = fs.list_dir(f"{path}/{METADATA_DIRECTORY}"), fs.list_dir(path)
     except OSError:
-        # The code that opens the directory next reports the error.
+        # Ignore the error: the code that opens the directory next reports it.
         return
     if KRAFT_FILE in names:
         reason = "was used by Apache Kafka"
@@ -86,7 +86,7 @@ def check_not_a_clusters(fs: Filesystem, path: str) -> None:
     try:
         is_clusters = fs.read_file(f"{path}/{CONTROLLER_DIRECTORY}/{META_FILE}") is not None
     except OSError:
-        # The code that opens the directory next reports the error.
+        # Ignore the error: the code that opens the directory next reports it.
         return
     if is_clusters:
         raise DirectoryError(f"{path} has the data of a cluster; start the cluster with --brokers, or give another --data-dir")

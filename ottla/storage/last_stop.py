@@ -31,8 +31,8 @@ def remove_clean_file(fs: Filesystem, directory: str) -> bytes | None:
     if content is None:
         return None
     fs.unlink(path)
-    # Sync the removal: if the file came back after a power cut, a start would report incomplete batches as damage to cleanly closed
-    # logs.
+    # Sync the removal: if the file came back after a power cut, a starting broker would report incomplete batches as damage to
+    # cleanly closed logs.
     sync_names(fs, directory)
     return content
 
@@ -49,7 +49,7 @@ def _epoch_in(content: bytes) -> int:
 
 
 class LastStop:
-    """The checkpoints as read by a start. `LogDirectory` later removes the entries of deleted logs (`forget_all_but`)."""
+    """The checkpoints as read by a starting broker. `LogDirectory` later removes the entries of deleted logs (`forget_all_but`)."""
 
     __slots__ = (
         "aborted",
@@ -68,15 +68,16 @@ class LastStop:
     def __init__(self) -> None:
         self.was_clean = True
         self.broker_epoch = UNKNOWN_EPOCH
-        """The epoch of the broker that has stopped cleanly here; -1 after a crash."""
+        """The epoch of the broker that has stopped cleanly in this directory; -1 after a crash."""
         # Whether a broker has run on the directory before.
         self.was_used = False
         # Whether the checkpoint of recovery points is neither damaged nor lost.
         self.knows_recovery_points = True
         self.recovery_points: dict[TopicPartition, int] = {}
         """The offset up to which each log was synced. A log that has never been written has no entry. 0 means that the offset is
-        unknown: recovery then treats no gap in the log as lost data. 0 is written by a start if this checkpoint was lost, by `ottla
-        adopt` for the logs of another broker, and by a person who gives up damaged records."""
+        unknown: recovery then treats no gap in the log as lost data. 0 is written by a starting broker if this checkpoint was lost,
+        by `ottla adopt` for the logs of another broker, and by a person who gives up damaged records.
+        """
         self.log_starts: dict[TopicPartition, int] = {}
         self.first_dirty: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
@@ -128,7 +129,7 @@ def _has_logs(fs: Filesystem, directory: str) -> bool:
 
 
 def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
-    """Read the checkpoints of the last stop, and prepare the directory for this run. Raises OSError.
+    """Read the checkpoints of the last stop, and prepare the directory for this start. Raises OSError.
 
     Removes the clean-shutdown file. Writes the checkpoint of recovery points into a directory that was never used.
     """

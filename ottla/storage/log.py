@@ -85,7 +85,7 @@ class Log:
         self.truncations = 0
         """Number of truncations. Work in steps compares the number before and after a pause, because a truncated log reuses
         offsets."""
-        # The reason that the log is neither read nor written until a start checks its files; None for a log in service.
+        # The reason that the log is neither read nor written until a starting broker checks its files; None for a log in service.
         self.offline_reason: str | None = None
         self.logged_damage: DamagedBatch | None = None
         """The newest `damage` about which the broker has written a log line."""
@@ -347,9 +347,10 @@ class Log:
     def replace(self, old: list[Segment], cleaned: Segment) -> None:
         """Replace the adjacent segments ``old`` with a cleaned segment that was synced (LocalLog.replaceSegments).
 
-        The rename of the cleaned segment's log to ``*.swap`` commits the replacement: a start that finds such a file finishes the
-        replacement, and a crash before the rename leaves the old segments. Raises OSError if a rename fails. If that is the rename
-        to ``*.swap``, nothing has changed. Otherwise the cleaned segment is in service, and `renames` retries the failed rename.
+        The rename of the cleaned segment's log to ``*.swap`` commits the replacement: a starting broker that finds such a file
+        finishes the replacement, and a crash before the rename leaves the old segments. Raises OSError if a rename fails. If that
+        is the rename to ``*.swap``, nothing has changed. Otherwise the cleaned segment is in service, and `renames` retries the
+        failed rename.
         """
         cleaned.rename(SWAP_SUFFIX)
         at = self.segments.index(old[0])
@@ -363,7 +364,7 @@ class Log:
     def closed_files_to_sync(self) -> tuple[list[str], int]:
         """Return the files of closed segments that may not be synced yet, and the recovery point after the caller has synced them.
 
-        Call `write_rebuilt` first, because a start trusts the files below the recovery point.
+        Call `write_rebuilt` first, because a starting broker trusts the files below the recovery point.
         """
         at = self.segment_at(self.recovery_point)
         done = self.segments[at:-1]
@@ -374,8 +375,8 @@ class Log:
     async def write_rebuilt(self) -> None:
         """Write the indexes and epochs that recovery rebuilt but could not write, for example because the disk was full.
 
-        Raises OSError, and may then be called again. A start trusts a segment below the recovery point as soon as the segment has a
-        time index. So the index of aborted transactions is synced before the time index is written.
+        Raises OSError, and may then be called again. A starting broker trusts a segment below the recovery point as soon as the
+        segment has a time index. So the index of aborted transactions is synced before the time index is written.
         """
         self.epochs.flush()
         for segment in [segment for segment in self.segments if segment.is_behind]:

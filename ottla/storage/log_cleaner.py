@@ -22,7 +22,7 @@ from ottla.storage.walk import MAX_RELATIVE_OFFSET
 T = TypeVar("T")
 
 DIRTINESS_WORK = 5
-"""Units of work (`Pace`) that are counted for computing one log's `dirtiness`."""
+"""Units of work, of about two microseconds (`Pace`), that are counted for computing one log's `dirtiness`."""
 
 
 class Interrupted(Exception):
@@ -146,7 +146,7 @@ async def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Cleaned:
 
 @types.coroutine
 def _guarded(log: Log, sources: list[Segment], steps: Steps[T]) -> Generator[Step, None, T]:
-    """Run ``steps`` as long as ``sources`` are segments of the log, else throw `Interrupted` into ``steps``."""
+    """Run the coroutine ``steps`` as long as ``sources`` are segments of the log, else throw `Interrupted` into it."""
     error: Exception | None = None
     while True:
         if error is None and (log.is_failed or log.is_offline or not _are_there(log, sources)):

@@ -181,8 +181,8 @@ class LogDirectory:
                 write_partition_metadata(self.fs, log.directory, log.topic_id)
                 report.rebuilt.append(PARTITION_METADATA_FILE)
             if report.has_false_start:
-                # The checkpoint has a log start offset after the end of the log. Correct it now: a start after a crash would
-                # empty the log.
+                # The checkpoint has a log start offset after the end of the log. Correct it now, because after a crash a starting
+                # broker would empty the log.
                 del self._last_stop.log_starts[key]
                 write_offsets(self.fs, f"{self.path}/{LOG_STARTS}", self._last_stop.log_starts)
         return report
@@ -201,7 +201,7 @@ class LogDirectory:
         """
         earlier = self.logs.get((topic, partition))
         if earlier is not None:
-            # The earlier topic was deleted, but its directory could not be renamed. `set_aside` retries if that fails again.
+            # The earlier topic was deleted, but its directory could not be renamed. Try again; `set_aside` retries later.
             with suppress(OSError):
                 self.delete(earlier, topic_id.hex(), 0)
         log = Log(self.fs, self.directory_of(topic, partition), topic, partition, config, topic_id)
@@ -216,7 +216,7 @@ class LogDirectory:
         return log
 
     def loaded(self) -> None:
-        """Allow checkpoints to be written. Call this after a start has opened all logs; before that, entries would be missing."""
+        """Allow checkpoints to be written. Call this after all logs are opened; before that, entries would be missing."""
         self._is_loaded = True
         if self._misnamed:
             self._forget_misnamed()
@@ -322,7 +322,8 @@ class LogDirectory:
         """Empty a follower's log and restart it at an offset. First lowers the recovery point in the checkpoint. Raises OSError."""
         self._lower_recovery_point(log, 0)
         truncate_fully_and_start_at(log, offset, now_ms)
-        # If the checkpoint kept the old log start, which may be above the new log end, a start would restart the log there.
+        # If the checkpoint kept the old log start offset, which may be above the new log end, the log would begin there after the
+        # next start.
         self.checkpoints.write_log_starts(self._last_stop)
 
     def _lower_recovery_point(self, log: Log, offset: int) -> None:

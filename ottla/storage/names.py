@@ -9,8 +9,9 @@ from ottla.protocol.topic_partition import MAX_PARTITION, TopicPartition
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 DELETED_NAME = re.compile(r".+-[0-9]+\.[0-9a-f]{32}" + DELETE_SUFFIX, re.ASCII)
-"""The name that `LogDirectory.delete` gives to the directory of a deleted partition, as Kafka does. A start removes only
-directories with such a name."""
+"""The name that `LogDirectory.delete` gives to the directory of a deleted partition, as Kafka does. A starting broker removes only
+directories with such a name.
+"""
 
 _STRAY_NAME = re.compile(r"(.+-[0-9]+)\.[0-9a-f]{32}" + STRAY_SUFFIX, re.ASCII)
 _SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)

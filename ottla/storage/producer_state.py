@@ -118,7 +118,7 @@ class CompletedTxn(msgspec.Struct, gc=False, frozen=True):
 class Unverified(msgspec.Struct, gc=False, frozen=True):
     """The epoch and lowest sequence of a producer's batches that are not verified and appended yet (VerificationStateEntry).
 
-    ``implicit_add`` is the argument of `check_data` for the producer's first such batch, in any epoch (``supportsEpochBump``).
+    ``implicit_add``: the first batch that was noted for the producer, in any epoch, was of transaction version 2.
     """
 
     epoch: int
@@ -142,7 +142,7 @@ class ProducerState:
         self.open_txns: dict[int, int] = {}
         # Unverified batches by producer id, in the order of each producer's first unverified batch.
         self._unverified: dict[int, Unverified] = {}
-        # The guards of `verifying` by producer id, oldest first.
+        # The guards that `verifying` has returned, by producer id, oldest first.
         self._verifying: dict[int, object] = {}
 
     def replace(self, entries: Iterable[ProducerEntry]) -> None:

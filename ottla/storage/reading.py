@@ -287,7 +287,7 @@ async def offset_of_max_timestamp(log: Log, bound: int) -> TimestampedOffset | N
 
 
 def all_batches(log: Log) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield header and bytes of every batch of a log, for a start that reads the log once and trusts it afterwards.
+    """Yield header and bytes of every batch of a log, for a starting broker that reads the log once and trusts it afterwards.
 
     Raises `Damaged` if a batch cannot be read, has a wrong CRC, or has an offset below the batch before it.
     """

@@ -1,6 +1,6 @@
 """Rebuilds state from a log's batches: producers, open transactions, transaction indexes and leader epochs.
 
-A start uses this after a crash, and a truncation for the part of the log that it keeps.
+Used by a broker that starts after a crash, and by a truncation for the remaining log.
 """
 
 from __future__ import annotations

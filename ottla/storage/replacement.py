@@ -4,9 +4,9 @@ The new data is built in a subdirectory, and then moved to its place by renames.
 contains the lock, and it may be a mount point or contain files of other programs. The next start completes or undoes an interrupted
 replacement (`finish_replacement`), according to the name of the directory that contains the new data:
 
-- ``incoming``: the old data is in the data directory or already in ``outgoing``. A start moves the old data back.
-- ``arriving``: all old data is in ``outgoing``. A start moves the rest of the new data into the data directory.
-- ``rejected``: the broker could not start on the new data. A start moves the new data out and the old data back.
+- ``incoming``: the old data is in the data directory or already in ``outgoing``. A starting broker moves the old data back.
+- ``arriving``: all old data is in ``outgoing``. A starting broker moves the rest of the new data into the data directory.
+- ``rejected``: the broker could not start on the new data. A restarted broker moves the new data out and the old data back.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Replacement:
         """
         fs, incoming = self._fs, f"{self._base}/incoming"
         if fs.is_dir(self._base):
-            # A start, or an earlier `complete`, could not remove this directory, whose data is no longer needed.
+            # An earlier attempt could not remove this directory, whose data is no longer needed.
             fs.remove_dir(self._base)
         try:
             fs.make_dir(incoming)

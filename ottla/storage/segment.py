@@ -304,7 +304,8 @@ class Segment:
         is an earlier log end offset. A batch with offsets on both sides of ``known_end`` is bad, although its CRC is right: the CRC
         does not cover offsets.
         """
-        # The time index is cleared first: if this start is killed, the next start again recovers a segment without time index.
+        # The time index is cleared first: if the broker is killed now, its next start recovers the segment again, because the time
+        # index is missing.
         self.time_index.clear()
         self.offset_index.clear()
         self.txn_index.clear()
@@ -350,7 +351,7 @@ class Segment:
     def _last_batch(self) -> tuple[int, BatchHeader] | None:
         return next(iter(deque(self.headers(self.offset_index.lookup(self.base_offset + MAX_RELATIVE_OFFSET)), maxlen=1)), None)
 
-    # truncation
+    # truncating the segment
 
     def cut_at(self, offset: int) -> tuple[int, int]:
         """Return the file position of the first batch with ``offset`` or a later offset, and the end offset before this batch.
@@ -367,7 +368,7 @@ class Segment:
     def truncate(self, position: int, end_offset: int, now_ms: int) -> None:
         """Cut the file at a batch, and remove the index entries at or above ``end_offset`` (LogSegment.truncateTo).
 
-        The indexes are truncated before the log: a start after a crash can rebuild missing entries, but a remaining entry would
+        The indexes are truncated before the log: recovery after a crash can rebuild missing entries, but a remaining entry would
         point into a later batch. After an OSError the next start must recover the segment.
         """
         self.time_index.truncate(end_offset)
@@ -386,7 +387,7 @@ class Segment:
         if not position:
             self.created_ms, self.first_timestamp_ms = now_ms, -1
 
-    # closing and renaming
+    # closing and renaming the files
 
     def files(self) -> list[File]:
         return [self.log, self.offset_index.file, self.time_index.file, self.txn_index.file]
@@ -403,7 +404,7 @@ class Segment:
     def rename(self, suffix: str) -> list[str]:
         """Give the files another suffix after their names; returns the new paths. A rename that failed half-way may be repeated.
 
-        A start recognises a segment by its ``.log`` file. So that file is renamed first on deletion, and otherwise last.
+        A starting broker recognises a segment by its ``.log`` file. So that file is renamed first on deletion, and otherwise last.
         """
         paths = []
         for file in self.files() if suffix == DELETED_SUFFIX else reversed(self.files()):

@@ -1,4 +1,4 @@
-"""Producer snapshots (``.snapshot``): the producer state at an offset, so that a start need not read the whole log.
+"""Producer snapshots (``.snapshot``): the producer state at an offset, so that a starting broker need not read the whole log.
 
 Apache Kafka writes one entry for each producer, with the producer's last batch. ottla also writes entries for the batches before
 the last, oldest first. A client may have five batches in flight, and after a broker's restart it retries all batches that were

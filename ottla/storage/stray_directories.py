@@ -1,7 +1,8 @@
 """Stray directories, which a broker renamed to ``NAME.ID-stray`` because their topic does not exist.
 
-The broker never reads or removes them, so an operator has to be informed of them. A start finds them in the log directory, and
-`LogDirectory.set_aside` adds new stray directories. Each size is computed once, because stray directories do not change.
+The broker never reads or removes them, so an operator has to be informed of them. A starting broker finds them in the log
+directory, and `LogDirectory.set_aside` adds new stray directories. Each size is computed once, because stray directories do not
+change.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class StrayDirectories:
         self._on_found = on_found
 
     def note(self, name: str) -> None:
-        """Add an entry of the log directory if its name is that of a stray directory."""
+        """Add a directory of the log directory if its name is that of a stray directory."""
         stray = unmeasured(self._directory, name)
         if stray is not None and name not in self._known:
             self._known[name] = stray

@@ -1,4 +1,4 @@
-"""Truncates a follower's log to the offset up to which it agrees with its leader's (KIP-101, KIP-279; LocalLog.truncateTo).
+"""Truncates a follower's log to the offset up to which it agrees with its leader's log (KIP-101, KIP-279; LocalLog.truncateTo).
 
 A crash during a truncation leaves the log whole or truncated in part. `LogDirectory.truncate` first lowers the checkpoint's
 recovery point to the new end, so that the next start checks the remaining batches one by one.
@@ -52,7 +52,8 @@ def truncate_to(log: Log, offset: int, now_ms: int) -> None:
         doomed, log.segments = log.segments[at + 1 :], log.segments[: at + 1]
         _remove(log, doomed)
         position, _ = log.segments[at].cut_at(offset)
-        # After a pause, readers check that the segment is the same object. A copy shows them that its batches have changed.
+        # Replace the segment object by a copy: a reader that continues after a pause finds another object, and so notices that
+        # batches have changed.
         log.segments[at] = copy(log.segments[at])
         log.segments[at].truncate(position, end, now_ms)
         _end_at(log, end, now_ms)
@@ -82,7 +83,7 @@ def truncate_fully_and_start_at(log: Log, offset: int, now_ms: int) -> None:
 
 
 def _forget_behind(log: Log, end: int) -> None:
-    """Remove the producer snapshots above the new end, before the batches: later batches would make these snapshots wrong."""
+    """Remove the producer snapshots above the new end, before any batch is removed: snapshots of removed batches would be wrong."""
     drop_snapshots(log, end)
     log.high_watermark = min(log.high_watermark, end)
 

@@ -1,6 +1,6 @@
 """Checks the bytes of a segment that an earlier process wrote, when they are read for the first time.
 
-A start checks only the end of a segment that was synced before. Earlier bytes may have been damaged since, and clients do not
+A starting broker checks only the end of a synced segment. Earlier bytes may have been damaged since the sync, and clients do not
 notice all damage: several clients check no CRC, and all of them drop a batch whose offsets are too low without an error.
 """
 

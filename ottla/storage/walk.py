@@ -327,7 +327,7 @@ def _magic_behind(offset: int) -> re.Pattern[bytes]:
     """A pattern for the magic byte of a header whose base offset may follow ``offset``.
 
     The pattern also checks the upper half of the base offset, and that the batch length is not negative. Checking each byte of
-    value 2 in Python would delay a start by an hour for a gigabyte of such bytes.
+    value 2 in Python would delay a broker's start by an hour for a gigabyte of such bytes.
     """
     uppers = b"|".join(re.escape(upper.to_bytes(4, "big")) for upper in (offset >> 32, (offset + MAX_RELATIVE_OFFSET) >> 32))
     return re.compile(rb"\x02(?<=(?:" + uppers + rb")[\0-\xff]{4}[\0-\x7f][\0-\xff]{7}\x02)")
