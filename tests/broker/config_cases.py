@@ -24,7 +24,7 @@ STARTED_WITH = {
     "share.coordinator.state.topic.min.isr",
     "share.coordinator.state.topic.replication.factor",
 }
-"""Settings with which only the tests' Apache Kafka broker is started. The tables do not contain them."""
+"""Settings of the tests' Apache Kafka broker only. The expected descriptions of configs omit them."""
 
 Operation = tuple[str, int, str | None]
 Asked = tuple[Operation, ...]
@@ -66,7 +66,7 @@ def _policies(kind: int, name: str, key: str, refusal: Code) -> list[Case]:
         case(
             "an element twice",
             one(key, SET, "delete,delete"),
-            # Apache Kafka 4.3.1 accepted a duplicate element for brokers too.
+            # Apache Kafka 4.3.1 accepted a list with a duplicate element for brokers too.
             code=Code.NONE if kind == T else Code.INVALID_REQUEST,
             says=None if kind == T else f"Configuration '{key}' values must not be duplicated.",
             value="delete",

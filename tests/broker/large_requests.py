@@ -492,7 +492,7 @@ LINES = {
     "OffsetFetch of all of long ids": 4_500,
     "IncrementalAlterConfigs of the patterns of many subscriptions": 12_000,
     "ConsumerGroupHeartbeat of an owner of many topics": 15_000,
-    # Handled in one step: a fixed maximum bounds the number of elements, and the smaller steps of `LineMeter` do not reduce it.
+    # These requests are handled in one step, because a fixed maximum bounds their number of elements.
     "AddPartitionsToTxn of many": 75_000,
     "StreamsGroupHeartbeat of many topics": 75_000,
     "StreamsGroupHeartbeat of many subtopologies": 130_000,

@@ -19,7 +19,7 @@ from tests.support.value_flow import Sources
 
 SOURCES = Path(ottla.__file__).parent
 ROOMS = ("broker", "cli", "control", "coordinator", "storage", "security", "registry", "http")
-"""Packages whose code a setting may reach."""
+"""Packages whose code may read a setting."""
 WORKS = ConfigEffect.WORKS
 GROUP_TYPES = ("consumer.", "share.", "streams.")
 
@@ -67,7 +67,7 @@ BY_CONSTANT = {
     "transaction.state.log.min.isr",
     "transaction.state.log.replication.factor",
 }
-"""Settings whose name stands in a constant or a table, so that this test's search of the source finds no read of them."""
+"""Settings that the code reads by a name from a constant or a table, which a search of the source does not find."""
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -47,7 +47,7 @@ REFUSED = KafkaError(Code.KAFKA_STORAGE_ERROR, "the log refuses")
 
 
 class Part:
-    """A stand-in for objects that the faulty code uses. Unlike SimpleNamespace it is hashable."""
+    """A stand-in for objects that the tested code uses. Unlike SimpleNamespace it is hashable."""
 
     def __init__(self, **parts: Any) -> None:
         self.__dict__.update(parts)
@@ -314,7 +314,7 @@ def test_disk_fault_that_lasts_an_hour_causes_few_log_lines(broker: SimulatedBro
     with capture_logs() as lines:
         for _ in range(SECONDS):
             meet()
-            # The loop calls the faulty code directly, so only the clock advances and timers do not run.
+            # The loop calls the tested code directly, so only the clock advances and timers do not run.
             lasting.env.scheduler.now_ms += 1_000
     found = [line for line in lines if line["event"] == event]
     assert 2 <= len(found) <= MOST_LINES

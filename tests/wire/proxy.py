@@ -30,7 +30,7 @@ class Proxy:
         return f"127.0.0.1:{self.port}"
 
     def stand_before(self, target: str) -> None:
-        """Set the address of the real broker. The proxy is created before it, because the broker advertises the proxy's port."""
+        """Set the address of the real broker, which starts after the proxy because it advertises the proxy's port."""
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
 

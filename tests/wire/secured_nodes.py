@@ -41,7 +41,7 @@ class SecuredNodes:
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": self.trusted,
             "authorizer.class.name": AUTHORIZER,
-            # Tests use the plain listener as an administrator, and the secured one as the user.
+            # Tests use the plain listener as an administrator, and the secured listener as the user.
             "super.users": f"User:{ADMIN};User:ANONYMOUS;User:{USER}",
         }
 

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.wire
 HALF_OPEN = 2_000
 SCRAM_PASSWORD = "planted-scram"
 SECRETS = ("secret, of alice", "of the key", SCRAM_PASSWORD, "planted-config")
-"""The passwords of PLAIN, of the key and of SCRAM, and the value of a config."""
+"""The passwords of the PLAIN user, the TLS key and the SCRAM user, and the value of a config."""
 HELD_BYTES = 300 << 20
 """Upper bound on the memory that half-open handshakes may need. At most 500 exist at a time, of about 100 KB each."""
 
@@ -54,8 +54,8 @@ def resident_bytes(pid: int) -> int:
 
 @pytest.mark.full
 def test_two_thousand_half_open_tls_handshakes_do_not_block_other_clients(broker: SecuredBroker) -> None:
-    """Half of the connections are silent, half have sent part of a ClientHello. Plain listeners serve meanwhile, and TLS
-    afterwards."""
+    """Half of the connections are silent, half have sent part of a ClientHello. Plain listeners serve meanwhile, TLS
+    listeners afterwards."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 65_536, hard))
     before_bytes = resident_bytes(broker.pid)

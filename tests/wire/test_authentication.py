@@ -75,7 +75,7 @@ def handshake(mechanism: str = "PLAIN", version: int = 1) -> Step:
 def authenticate(sent: bytes = PLAIN, version: int = 2) -> Step:
     def act(client: RawClient) -> Any:
         answer = client.call(SaslAuthenticateRequest(auth_bytes=sent), version)
-        # A nonce and a signature differ each time.
+        # A SCRAM response contains a nonce or a signature, which differ between conversations.
         said = bytes(answer.auth_bytes)[:2] if sent.startswith((b"n,", b"c=")) else bytes(answer.auth_bytes)
         return "SaslAuthenticate", answer.error_code, answer.error_message, said, answer.session_lifetime_ms > 0
 
@@ -200,7 +200,7 @@ def ottla(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 ATTEMPTS = 3
-"""Number of comparisons. On a loaded machine any response may be late, but only one that the broker delays is late every time."""
+"""Number of comparisons. On a loaded machine any response may be late, but only a delayed response is late every time."""
 
 
 def outcomes(bootstrap: str, steps: list[Step]) -> list[Any]:

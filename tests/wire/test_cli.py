@@ -1,4 +1,4 @@
-"""The command line's contract with other tools, the Python handle, the pytest plugin, and the package."""
+"""What other tools expect of the command line, the `Broker` object, the pytest plugin and the package."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_serve_command_reports_usage_errors_in_one_line(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_during_a_broker_start_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker runs in its own session, so Ctrl-C does not reach it and the handle must stop it."""
+    """The broker runs in its own session, so Ctrl-C does not reach it, and the `Broker` object must stop it."""
     broker, pids = Broker(data_dir=tmp_path / "data"), list[int | None]()
 
     def interrupted(*_: object) -> bool:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.full
 RETURNS_WITHIN_S = 25
 """Time limit of a test, in seconds: the call's own timeout is 10 s."""
 READS_NOTHING_S = 15
-"""Time, in seconds, in which a consumer that has stopped reading gets no record; a retry takes less than one second."""
+"""A consumer that gets no record for this many seconds is stuck, because a retry takes less than one second."""
 DELIVERY_S = 12.0
 """Delivery timeout of a producer, in seconds."""
 SEND_OFFSETS_AFTER_A_RESTART = """

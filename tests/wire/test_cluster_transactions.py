@@ -70,7 +70,7 @@ class Story:
 
     def check(self) -> None:
         expected = Counter(self.committed)
-        # EndTxn is answered after the decision. If a leader changes then, its marker may be written after the response.
+        # If a partition's leader changes after the decision, its marker may be written after the response to EndTxn.
         self.cluster.wait_for(lambda: self._there() == expected, PATIENCE_S)
 
     def _there(self) -> Counter[bytes | None]:

@@ -30,8 +30,6 @@ Run = Callable[..., tuple[str, str]]
 
 @pytest.fixture
 def run(kafka: tuple[str, bool], capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command and returns its stdout and stderr."""
-
     def ran(*arguments: str) -> tuple[str, str]:
         assert main([*arguments, "--bootstrap", kafka[0], "--timeout-s", str(TIMEOUT_S)]) == 0, capsys.readouterr()
         captured = capsys.readouterr()

@@ -28,7 +28,7 @@ TIMEOUT_S = 60.0
 
 @pytest.fixture(scope="module", params=EITHER)
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an ottla broker, and then of an Apache Kafka broker."""
+    """Address of a broker: each test runs with ottla and with Apache Kafka."""
     with running(request.param, tmp_path_factory.mktemp("kafka")) as bootstrap:
         yield bootstrap
 
@@ -64,7 +64,6 @@ class Console:
         return self.preview_refusal(action, **parameters)
 
     def run_command(self, action: str, /, **parameters: Any) -> None:
-        """Run the equivalent command."""
         program, *arguments = shlex.split(self.preview(action, **parameters)["command"])
         code = main([*arguments, "--timeout-s", str(TIMEOUT_S)] if "--" not in arguments else arguments)
         assert self._capsys is not None

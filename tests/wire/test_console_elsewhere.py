@@ -1,4 +1,4 @@
-"""``ottla console`` for clusters elsewhere: ottla and Apache Kafka, secured ones, and brokers that stop and come back."""
+"""``ottla console`` for other clusters: ottla and Apache Kafka, with security, and with brokers that stop and restart."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def served(
 
 @pytest.fixture(scope="module", params=EITHER)
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an ottla broker, and then of an Apache Kafka broker. The tests change both in the same order."""
+    """Address of a broker: each test runs with ottla and with Apache Kafka. The tests change both in the same order."""
     with running(request.param, tmp_path_factory.mktemp("kafka")) as bootstrap:
         yield bootstrap
 

@@ -1,4 +1,4 @@
-"""A running broker is controlled with its Python handle, with HTTP requests and on the command line."""
+"""A running broker is controlled with a `Broker` object, with HTTP requests and on the command line."""
 
 from __future__ import annotations
 
@@ -225,9 +225,6 @@ def test_control_api_refuses_an_invalid_fault(broker: Broker, fields: dict[str, 
         broker.faults.add(**fields)
 
 
-# HTTP
-
-
 def ask(broker: Broker, method: str, path: str, body: str = "", token: str | None = None) -> tuple[int, Any]:
     control = broker.ready["control"]
     where = urlsplit(control["url"])
@@ -292,7 +289,7 @@ def test_control_api_reports_invalid_requests_in_one_line(
 
 
 def test_control_api_reads_a_chunked_body(broker: Broker) -> None:
-    """`curl -H 'Transfer-Encoding: chunked'` sends such a body. If it were ignored, a timeout or a fault would be lost silently."""
+    """`curl -H 'Transfer-Encoding: chunked'` sends a chunked body. If it were ignored, its fault would be lost silently."""
     control = broker.ready["control"]
     where = urlsplit(control["url"])
     with closing(http.client.HTTPConnection(where.hostname or "", where.port, timeout=60)) as connection:

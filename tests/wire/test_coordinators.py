@@ -104,7 +104,7 @@ def test_pending_offsets_are_committed_by_the_next_group_coordinator(cluster: ot
 
 
 def test_resumed_former_transaction_coordinator_is_fenced(cluster: ottla.Cluster, topic: str) -> None:
-    """The former coordinator is frozen beyond its session timeout, while the next one initializes the transactional id."""
+    """The former coordinator is frozen beyond its session timeout, while the next coordinator initializes the transactional id."""
     begun(cluster, topic)
     first = cluster.coordinator(transactional_id=topic)
     cluster.pause(first)

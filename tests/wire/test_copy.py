@@ -51,7 +51,7 @@ def source() -> Iterator[str]:
     scope="module", params=["ottla", "old-transactions", pytest.param("kafka", marks=[pytest.mark.full, pytest.mark.java])]
 )
 def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an ottla broker with each generation of transactions, and of an Apache Kafka broker."""
+    """Address of an ottla broker with each transaction version, or of an Apache Kafka broker."""
     if request.param != "kafka":
         features = {"transaction.version": 1} if request.param == "old-transactions" else {}
         with Broker(features=features) as broker:

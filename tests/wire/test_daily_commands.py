@@ -30,7 +30,7 @@ EIGHTY = 80
 
 @pytest.fixture(scope="module", params=EITHER)
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an ottla broker, and then of an Apache Kafka broker."""
+    """Address of a broker: each test runs with ottla and with Apache Kafka."""
     with running(request.param, tmp_path_factory.mktemp("kafka")) as bootstrap:
         yield bootstrap
 

@@ -68,7 +68,7 @@ def test_stray_partition_directory_is_reported_and_its_records_can_be_read_again
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         admin.delete_topics(["orders"])["orders"].result(WAIT_S)
         broker.stop()
-        # Such a directory remains after a loss of the metadata log: its topic id belongs to no topic.
+        # After a loss of the metadata log, the topic id of an existing directory belongs to no topic.
         (tmp_path / "copy").rename(tmp_path / "orders-0")
         broker.start()
         (stray,) = tmp_path.glob("orders-0.*-stray")

@@ -166,7 +166,7 @@ class Story:
         oracle.in_service(self.cluster, [other for other in self.cluster.brokers if other != broker])
 
     def check(self) -> None:
-        """Check that read-committed consumers see all committed records, and a final record which nothing blocks."""
+        """Check that read-committed consumers see all committed records, and a final record that no open transaction blocks."""
         self.ground.heal()
         last = self.closing(self.client.producer(self.cluster.bootstrap))
         for index in range(PARTITIONS):

@@ -1,4 +1,4 @@
-"""A handle in a forked process can read from the broker, but cannot stop the broker."""
+"""A `Broker` object in a forked process can read from the broker, but cannot stop the broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python handle of a broker: its use in a test suite, and cleanup after the suite is killed."""
+"""`Broker` objects: their use in a test suite, and cleanup after the suite is killed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.wire
 
 SIGNALS = 200
-"""Number of stops, because the broker has usually handled the signal by the time its process is observed."""
+"""Number of stops. Many are needed, because the broker has usually handled the signal before the test observes its process."""
 RESET_WITHIN_S = 0.05
 
 
@@ -118,7 +118,7 @@ def test_damaged_broker_snapshot_is_refused_and_the_current_data_is_kept(broker:
 
 @pytest.mark.full
 def test_killed_broker_resets_and_restores_leave_old_or_new_data() -> None:
-    """Simulated tests kill the broker at each disk operation. This test shows that the simulation omits none."""
+    """Simulated tests kill the broker at each disk operation. This test shows that the simulation omits no operation."""
     with Broker() as broker:
         produce(broker, "orders", b"1", b"2")
         snapshot = broker.snapshot()
@@ -161,7 +161,7 @@ def test_paused_broker_can_be_stopped_and_killed() -> None:
 
 
 def test_requests_of_a_broker_object_trigger_only_faults_for_its_client_id(broker: Broker) -> None:
-    """Other faults do not affect the handle, so that a test can read records while its application gets errors."""
+    """Other faults do not affect these requests, so that a test can read records while its application gets errors."""
     produce(broker, "orders", b"1")
     with broker.faults.add(api="*", error="UNKNOWN_SERVER_ERROR", times=None) as fault:
         assert [record.value for record in broker.records("orders")] == [b"1"]

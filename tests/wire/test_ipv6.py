@@ -110,7 +110,7 @@ def test_ipv4_clients_can_connect_to_an_ipv6_wildcard_listener(tmp_path: Path) -
 
 @contextmanager
 def served(*flags: str) -> Iterator[dict[str, Any]]:
-    """Run ``ottla serve`` and yield its ready line. With --brokers, a line for each node comes before."""
+    """Run ``ottla serve`` and yield the line that it prints when all nodes are ready."""
     command = [sys.executable, "-m", "ottla", "serve", "--log-format", "json", *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -131,7 +131,7 @@ def ottla(*arguments: str) -> str:
 
 
 def check_stock_client(bootstrap: str, topic: str, replicas: int = 1) -> list[str]:
-    """Create a topic, write a record and read it with a stock client. Returns the brokers' hosts that the client was told."""
+    """Create a topic, write a record and read it with a stock client. Returns the hosts of the brokers in the client's metadata."""
     config: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0}
     admin = AdminClient(config)
     admin.create_topics([NewTopic(topic, 3, replicas)])[topic].result(WAIT_S)

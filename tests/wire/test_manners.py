@@ -33,7 +33,7 @@ def health(*arguments: str, **environment: str) -> tuple[int, str]:
 
 
 def test_health_command_uses_the_port_in_the_ready_file(tmp_path: Path) -> None:
-    """The container's health check works like this, whatever addresses the broker listens on and advertises."""
+    """The container's health check finds the broker by this port, whatever addresses the broker listens on and advertises."""
     ready_file = tmp_path / "ready.json"
     ready_file.write_text('{"event": "ready", "bootstrap": "left behind by a broker that was killed:1"}')
     elsewhere = ("--set", "advertised.listeners=PLAINTEXT://nowhere.invalid:1")
@@ -76,7 +76,7 @@ def test_broker_logs_each_setting_without_effect_once(tmp_path: Path, flags: tup
 
 @contextmanager
 def pretending(error_code: int) -> Iterator[str]:
-    """Run a server that answers ApiVersions, and DescribeLogDirs with this error code for its directory. Yields its address."""
+    """Run a server that reports its log directory with this error code in DescribeLogDirs. Yields the server's address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

@@ -86,7 +86,7 @@ def test_commands_measure_open_transactions_by_the_brokers_manual_clock(broker: 
     assert ", open for 0.5 s, times out in 59.5 s;" in at_the_prompt("txn", "why", "orders")
     assert json.loads(at_the_prompt("txn", "why", "orders", "--json"))[0]["open_ms"] == 500
     assert "open for          0.5 s, times out in 59.5 s" in at_the_prompt("txn", "describe", "shop-60000")
-    # Without the control API the command knows only the machine's own clock, which is behind the broker's.
+    # Without the control API the command knows only the machine's own clock, which shows an earlier time than the broker's.
     assert "open for an unknown time, because the broker's clock is ahead" in at_the_prompt(
         "txn", "why", "orders", control_api=False
     )

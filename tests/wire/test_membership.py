@@ -1,4 +1,4 @@
-"""A membership of ottla in an Apache Kafka cluster: registration, metadata from the controller, and controlled shutdown."""
+"""ottla's broker membership in an Apache Kafka cluster: registration, metadata from the controller, and controlled shutdown."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ class Member:
         )
 
     def state_changed(self) -> None:
-        """Implements `MembershipOwner`."""
+        """Do nothing."""
 
     def metadata_lost(self, reason: str) -> None:
         pytest.fail(reason)
 
     def controller_replaced(self, reason: str) -> None:
-        """Implements `MembershipOwner`."""
+        """Do nothing."""
 
     def peer(self, host: str, port: int) -> Peer:
         made = Peer(self.env, (host, port), client_id=str(BROKER), bug=self._bug, buffers=ReceiveBuffers())

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.full]
 
 TOPIC, MIRRORED, GROUP = "orders", "source.orders", "billing"
 RECORDS = 300
-"""Number of records written before MirrorMaker is killed, and again after it."""
+"""Number of records written before MirrorMaker is killed, and number written afterwards."""
 TIMEOUT_S = 120
 PROPERTIES = """
 clusters = source, target

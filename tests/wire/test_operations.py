@@ -1,4 +1,4 @@
-"""The requests that tests make with a handle, and the fixtures with clients."""
+"""Requests that tests make with a `Broker` object, and fixtures with clients."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def spark_of(minor: str) -> dict[str, str]:
 @pytest.mark.nightly
 @pytest.mark.full
 @pytest.mark.java
-@pytest.mark.parametrize("minor", [min(VERSIONS), max(VERSIONS)])  # The CI workflow tests the other versions.
+@pytest.mark.parametrize("minor", [min(VERSIONS), max(VERSIONS)])  # The CI workflow tests the other Spark versions.
 def test_user_spark_job_writes_every_order_once_over_sasl_ssl(project: Project, tmp_path: Path, minor: str) -> None:
     """The job is killed and restarted. It imports its own packages ``pipeline`` and ``storage``."""
     pytest.importorskip("pyspark")

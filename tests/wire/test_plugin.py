@@ -33,7 +33,6 @@ def produce(bootstrap, topic):
 
 
 def run(directory: Path, suite: str, *arguments: str, **environment: str) -> tuple[int, str]:
-    """Run pytest on a suite. Returns its exit code and its output."""
     (directory / "test_users.py").write_text(IMPORTS + suite)
     without = [f"-pno:{name}" for name in ("asyncio", "randomly", "xdist") if name not in arguments]
     arguments = tuple(argument for argument in arguments if argument != "xdist")
@@ -336,7 +335,7 @@ def test_every_xdist_worker_has_its_own_brokers(tmp_path: Path) -> None:
     assert (code, "14 passed" in output) == (0, True), output
     brokers = set(noted(notes))
     assert {worker for worker, *_ in brokers} == {"gw0", "gw1"}
-    # Tests with the same settings share a broker within an xdist worker, even if some ask for an empty broker. Workers share none.
+    # Tests with the same settings share a broker in an xdist worker, even if some require an empty broker. Workers share no broker.
     assert len(brokers) == len({bootstrap for _, bootstrap, *_ in brokers}) <= 4
     for _, _, pid, directory in brokers:
         assert_ended(pid, directory)

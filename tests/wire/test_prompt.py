@@ -39,7 +39,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture(scope="module", params=EITHER)
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an ottla broker, and then of an Apache Kafka broker."""
+    """Address of a broker: each test runs with ottla and with Apache Kafka."""
     with running(request.param, tmp_path_factory.mktemp("kafka"), SETTINGS) as bootstrap:
         yield bootstrap
 

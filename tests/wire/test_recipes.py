@@ -37,7 +37,7 @@ def producer(ottla: Broker) -> Iterator[Callable[..., Producer]]:
 
     yield make
     for one in made:
-        # A fenced producer raises its error again.
+        # A fenced producer raises its error again when it is flushed.
         with suppress(KafkaException):
             one.purge()
             one.flush(1)
@@ -59,7 +59,7 @@ def consumer(broker: Broker, group: str, topic: str) -> Consumer:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "heartbeat.interval.ms": 200,
-            # Longer than a Fetch waits: else commit() may fail when the coordinator moves (docs/client-faults.md).
+            # A shorter delay than the wait of a Fetch may let commit() fail when the coordinator moves (docs/client-faults.md).
             "retry.backoff.ms": 1_000,
         }
     )

@@ -27,7 +27,7 @@ PROTOCOLS = "SASL_SSL:SASL_SSL,CONTROLLER:SASL_SSL"
 
 @contextmanager
 def served(directory: Path, nodes: SecuredNodes, mechanism: str) -> Iterator[tuple[dict[str, Any], list[str]]]:
-    """Run a cluster. Yields its ready line, and its log when the block has ended."""
+    """Run a cluster. Yields the content of its ready file, and its log lines, which are complete when the block has ended."""
     tokens = f'{LOGIN}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="{ADMIN}";'
     settings = nodes.settings() | {
         "listeners": "SASL_SSL://127.0.0.1:0",

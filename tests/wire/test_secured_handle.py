@@ -1,4 +1,4 @@
-"""Brokers and clusters with security as tests use them: stock clients, ACLs, sessions, certificates."""
+"""`Broker` and `Cluster` objects with security: stock clients, ACLs, sessions, certificates."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ def broker(shared: Broker) -> Broker:
 
 
 def commit(config: dict[str, Any], topic: str = "orders") -> None:
-    """Commit a transaction with one record."""
     producer = Producer({**config, "transactional.id": "checkout-1"})
     producer.init_transactions(CALL_S)
     producer.begin_transaction()
@@ -289,7 +288,7 @@ def test_tls_handshake_fault_fails_the_next_handshakes_of_a_listener(broker: Bro
     with broker.faults.fail_handshake(listener="SASL_*", times=2) as failed:
         host, _, port = broker.bootstrap.rpartition(":")
         with socket.create_connection((host, int(port)), CALL_S):
-            pass  # A probe of the port is no handshake.
+            pass  # Opening and closing the port is no TLS handshake.
         admin = AdminClient(config)
         # librdkafka connects again, and its third handshake succeeds.
         assert "orders" in admin.list_topics(timeout=CALL_S).topics

@@ -35,7 +35,7 @@ def test_demo_command_proves_exactly_once_for_all_purchases() -> None:
 
 
 class Load:
-    """A producer that writes numbered records and keeps the acknowledged ones."""
+    """A producer that writes numbered records and lists the acknowledged records."""
 
     def __init__(self, bootstrap: str, topic: str, transactional_id: str | None) -> None:
         from confluent_kafka import Producer

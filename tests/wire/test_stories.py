@@ -106,7 +106,7 @@ def test_deep_dive_3_producer_that_resumes_as_a_zombie_is_fenced(
         zombie.commit()
     if client.name == "kafka-python":
         # After an error about its stale epoch, kafka-python's zombie requests a new producer id in the background, which may fence
-        # the heir.
+        # its successor.
         zombie.close()
         heir = closing(client.producer(bootstrap, transactional_id=name))
         heir.init()
@@ -239,7 +239,7 @@ def test_transaction_commit_flushes_buffered_records(client: Client, bootstrap: 
 @pytest.mark.entry("NET-01", "MRK-12", "PRD-18", "CRD-23")
 @pytest.mark.java
 def test_kip_890_kafkas_own_tool_finds_and_aborts_a_hanging_transaction() -> None:
-    """An older client's late batch was not verified. The coordinator does not know the transaction, and it blocks readers."""
+    """An older client's late batch was not verified. The coordinator does not know the transaction, which blocks readers."""
     with Broker(settings={"transaction.max.timeout.ms": 1_000, "producer.id.expiration.ms": 60_000}) as broker:
         world = World(Wire(broker), "ottla", "")
         for command in (

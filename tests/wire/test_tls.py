@@ -126,7 +126,7 @@ def test_client_without_tls_is_disconnected_from_a_tls_listener(broker: SecuredB
 
 
 def test_unfinished_tls_handshakes_are_limited_in_time_and_number(broker: SecuredBroker) -> None:
-    """Silent connections are closed after a time limit; above the limit, the oldest is closed immediately."""
+    """Silent connections are closed after a time limit; above the limit, the oldest connection is closed immediately."""
     silent = [connected(broker, "SSL") for _ in range(MAX_HANDSHAKES + 20)]
     try:
         with contextlib.suppress(ConnectionError):

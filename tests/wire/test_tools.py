@@ -28,7 +28,7 @@ def java() -> None:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker of this module, with small segments."""
+    """A broker with small segments, which all tests of this module share."""
     with Broker(data_dir=tmp_path_factory.mktemp("tools"), settings={"log.segment.bytes": 200_000}) as running:
         yield running
 

@@ -1,4 +1,4 @@
-"""Handles in a process whose working directory contains files named like modules, or whose working directory changes."""
+"""`Broker` objects in a process whose working directory contains files named like modules, or whose working directory changes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_relative_data_directory_is_unaffected_by_a_chdir(directory: Path, tmp_p
 def test_relative_path_in_a_broker_setting_is_unaffected_by_a_chdir(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broker resolves the path in the directory in which the handle was created."""
+    """The broker resolves the path in the working directory in which the `Broker` object was created."""
     monkeypatch.setattr(Broker, "_module", "says_directory")
     (directory / "modules").mkdir()
     (directory / "modules" / "says_directory.py").write_text("import os, sys\nprint(os.getcwd(), file=sys.stderr)\n")

@@ -59,7 +59,7 @@ def test_declared_api_versions_are_offered(key: int) -> None:
     declared = declaration(key)
     for unstable in (False, True):
         offered = {k: (low, high) for k, low, high in offered_versions(unstable=unstable)}[key]
-        # Produce is offered from 0 for librdkafka, and refused below 3.
+        # As in Kafka, ApiVersions lists Produce from version 0, because librdkafka needs it. Versions below 3 are refused.
         assert offered == (0 if key == 0 else declared.min_version, declared.max_version(unstable=unstable))
 
 

@@ -70,7 +70,7 @@ def denied(broker: SimulatedBroker) -> list[tuple[str, str]]:
 
 
 def described_tokens(broker: SimulatedBroker, owner: KafkaPrincipal) -> list[str]:
-    """Return the ids of the tokens of one owner that Alice may see."""
+    """Return the ids of an owner's delegation tokens that Alice may describe."""
     ports: Any = SimpleNamespace(authorizer=broker.broker.authorizer, cluster=broker.broker.cluster)
     owners = [DescribeDelegationTokenOwner(principal_type=owner.type, principal_name=owner.name)]
     context = RequestContext(version=3, client_id="c", client_host="10.0.0.1", connection_id=1, listener="IN", principal=ALICE)

@@ -1,4 +1,4 @@
-"""Configs for a controller's decisions: a config that neither topic nor cluster sets has the value of the controller's server."""
+"""A config that is set neither for the topic nor for the cluster is taken from the controller's own settings."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_topic_configs_are_checked_against_server_configs(controller: SimulatedC
 
 
 def test_new_metadata_log_has_the_controllers_min_insync_replicas_as_cluster_default(controller: SimulatedController) -> None:
-    """Controller and brokers then use the same value, whatever each of them was started with (ActivationRecordsGenerator)."""
+    """The record makes controller and brokers use the same value, whatever their settings (ActivationRecordsGenerator)."""
     assert min_insync(controller) == "2"
     controller.restart()
     assert min_insync(controller) == "2"

@@ -1,4 +1,4 @@
-"""A controller in a simulated world, and brokers that consist only of the requests that they send to it."""
+"""A controller in a simulated world, and stand-ins for brokers that only send it requests."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def broker() -> Iterator[SimulatedBroker]:
 
 
 def absent(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch, code: Code) -> None:
-    """Have the share coordinator refuse to read states with this error until `monkeypatch` is undone."""
+    """Make reads of share state fail with ``code`` until `monkeypatch` is undone."""
 
     def refuse(key: ShareKey, leader_epoch: int) -> StateRead:
         raise KafkaError(code)

@@ -92,7 +92,7 @@ def test_failed_session_expiry_does_not_block_other_groups(broker: SimulatedBrok
     other = next(n for n in "abcdefgh" if groups.partition_of(f"sweep-{n}") != groups.partition_of("sweep-g"))
     for name, actor in (("g", "M"), (other, "N")):
         assert "generation 1" in perform(world, f"{actor} = join {name} session=6000")
-    # The scenario command `sync` names no protocol and would be refused, so the test sends SyncGroup itself.
+    # The scenario command `sync` sends no protocol name and would be refused, so the test sends SyncGroup itself.
     for name, actor in (("g", "M"), (other, "N")):
         member = world.actors[actor].member
         request = SyncGroupRequest(

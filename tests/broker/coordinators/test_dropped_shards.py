@@ -42,7 +42,7 @@ def world(broker: SimulatedBroker) -> Iterator[World]:
 def test_recreated_transaction_log_ignores_decisions_of_the_deleted_log(
     broker: SimulatedBroker, disk: FaultyFilesystem, world: World, refused: str, is_made_again: bool
 ) -> None:
-    """The pending work is a marker that is retried or an outcome that could not be logged."""
+    """The deleted log left a marker to retry, or an outcome that could not be logged."""
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
     world.held.add("t")

@@ -38,13 +38,13 @@ TICK = Limit(lines=200, ms=1)
 WHOLE_GROUP = LOOP_HELD.with_lines(400 * MEMBERS)
 """Limit of a step that concerns every member of a group at once."""
 MORE = LOOP_HELD.with_lines(150_000)
-"""Limit of work in chunks of a fixed size, which the smaller steps of `LineMeter` do not reduce."""
+"""Limit of work that is done in chunks of a fixed size."""
 AT_LEAST = 3_000
 """Minimum number of groups or partitions: fewer would be handled in a single step."""
 
 
 class Measured:
-    """A broker with a large topic and a small one. It measures how long each callback holds the event loop."""
+    """A broker with a large topic and a small one, and a meter of how long each callback holds the event loop."""
 
     def __init__(self, meter: Meter) -> None:
         self.meter = meter
@@ -60,7 +60,7 @@ class Measured:
             client.call(CreateTopicsRequest(topics=topics, timeout_ms=1_000), 7)
 
     def ask(self, request: Any, version: int | None = None, *, limit: Limit = LOOP_HELD) -> Any:
-        """Return the response. Raises AssertionError if the broker held the event loop longer than `limit`."""
+        """Send a request and return the response. Raises AssertionError if the broker held the event loop longer than `limit`."""
         # Import the API's modules now, because the first request of an API would import them.
         assert declaration(api_key(request)).codec
         with self.broker.connect() as client:

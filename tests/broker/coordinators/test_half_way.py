@@ -233,7 +233,7 @@ def test_topic_configs_can_be_changed_while_a_partition_is_offline(broker: Simul
     assert {broker.broker.partitions.get("t", i).log.config.retention_ms for i in range(5)} == {5}
 
 
-# Tests of a stop that cannot write its files.
+# The following tests stop a broker that cannot write its files.
 
 
 @pytest.mark.parametrize("what", [".snapshot", "recovery-point", "replication-offset", "log-start", CLEAN_FILE])

@@ -1,4 +1,4 @@
-"""A power cut keeps a batch but loses the record that adds its partition to the transaction: the restart adds it again."""
+"""A power cut keeps a batch but loses the record that adds its partition to the transaction; the restarted broker repeats it."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def world(broker: SimulatedBroker) -> Iterator[World]:
 
 
 def committed(world: World, broker: SimulatedBroker, partitions: int) -> None:
-    """Commit a transaction in ``partitions`` of a topic, and wait until retries are due."""
+    """Commit a transaction in ``partitions`` of a topic, and wait until failed markers are sent again."""
     perform(world, f"topic t partitions={partitions}")
     perform(world, "A = init x")
     for index in range(partitions):
@@ -110,7 +110,7 @@ def test_many_transaction_markers_are_resent_after_an_exception(
 def test_transaction_markers_are_resent_after_an_exception_in_a_retry(
     broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    """``_written`` fails while a response is evaluated, ``_addressed`` before a request is sent."""
+    """The exception occurs before the markers are sent (``_addressed``) or when the response is evaluated (``_written``)."""
     markers = broker.broker.transactions._completions._markers
     monkeypatch.setattr(markers, method, failing(getattr(markers, method), 2))
     committed(world, broker, 2)

@@ -18,7 +18,7 @@ from tests.storage.harm import HARMS, harmed
 
 BATCHES = 40
 LOST_BEHIND = {"zeros": 2}
-"""Number of batches after the damaged batch whose records cannot be copied, by kind of damage. "zeros" also overwrites the next
+"""Number of later batches whose records dead letters cannot copy, by kind of damage to a batch. "zeros" also overwrites the next
 batch, and the index has no entry for the batch after that."""
 CONFIGS = {"internal.segment.bytes": "2000", "index.interval.bytes": "200"}
 

@@ -47,7 +47,7 @@ AT_LEAST = 3_000
 """Minimum number of elements: fewer would be handled in a single step."""
 PARTITIONS = 200
 JOIN_OF_MANY_TOPICS = LOOP_HELD.with_lines(250_000)
-"""Limit of a heartbeat with the maximum number of topics. The smaller steps of `LineMeter` do not reduce this maximum."""
+"""Limit of a heartbeat with the maximum number of topics, which one step handles."""
 
 
 @pytest.fixture

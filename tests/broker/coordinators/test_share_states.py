@@ -129,7 +129,7 @@ def test_share_state_is_deleted_with_its_topic(broker: SimulatedBroker) -> None:
 
 
 def test_share_state_log_is_deleted_up_to_the_first_needed_offset(broker: SimulatedBroker) -> None:
-    """A rarely written share partition gets a new snapshot, so that the log's deletion need not wait for its old records."""
+    """A rarely written share partition gets a new snapshot, so that its old records can be deleted from the log."""
     busy, cold = share(broker, group="busy"), share(broker, group="cold")
     states = broker.broker.share_states
     for key in (cold, busy):

@@ -27,7 +27,7 @@ CLUSTER = "kafka-cluster"
 
 
 def grant(broker: SimulatedBroker, *acls: AclBinding) -> None:
-    """Store ACLs without a request to the authorizer."""
+    """Write ACLs to the broker's metadata log without a CreateAcls request."""
     cluster = broker.broker.cluster
     cluster._execute(cluster.state.acls.create(acls, broker.env.random_uuid, cluster.state.metadata_version))
 

@@ -141,7 +141,7 @@ def test_fetch_under_a_quota_is_limited_to_the_bytes_of_one_quota_window(broker:
     for _ in range(10):
         producer.call(produce(300), 9)
     client = SimulatedClient(broker, "c")
-    # The response has 67 bytes besides the records. A response above the quota's window would be throttled every time.
+    # The response has 67 bytes besides the records. A response that exceeds the quota of a whole window would always be throttled.
     assert client.call(fetch(), 11).throttle_time_ms == 670
     answer = client.call(fetch(), 11)
     assert answer.throttle_time_ms == 0 and len(answer.responses[0].partitions[0].records) == RATE * 10
@@ -202,7 +202,7 @@ def test_client_that_ignores_its_throttle_time_is_not_read_until_the_end_of_it(b
     sent[:size] = frames[:size]
     client._connection.buffer_updated(size)
     broker.env.settle()
-    # Requests up to the one that exceeded the quota were handled.
+    # The request that exceeded the quota and all earlier requests were handled.
     handled = partition.log.log_end_offset
     assert 5 < handled < 15 and is_muted(client) and client._transport.is_paused
     broker.env.advance(1_000)
@@ -214,7 +214,6 @@ def test_removed_quota_does_not_end_a_throttle_time_that_has_begun(broker: Simul
     client = SimulatedClient(broker, "p")
     wait_ms = throttled_produce(client, 2_000)
     alter(broker, {"client_id": "p"}, producer_byte_rate=None)
-    # As in Kafka, a throttle time that has begun continues.
     assert is_muted(client)
     broker.env.advance(wait_ms)
     assert throttled_produce(client, 100_000) == 0

@@ -86,8 +86,7 @@ def test_fetch_with_a_future_epoch_or_unknown_offset_is_out_of_range(client: Sim
 
 
 def test_fetch_with_an_old_leader_epoch_gets_the_current_leader(client: SimulatedClient) -> None:
-    """As in Kafka (KIP-951), a broker returns no leader if the request's epoch is newer than its own, because its metadata may be
-    old."""
+    """As in Kafka (KIP-951), a broker returns no leader if its own epoch is older than the request's: its metadata may be old."""
     for epoch, code, leader in (
         (0, Code.FENCED_LEADER_EPOCH, LeaderIdAndEpoch(leader_id=1, leader_epoch=1)),
         (2, Code.UNKNOWN_LEADER_EPOCH, None),

@@ -1,4 +1,4 @@
-"""ListOffsets by timestamp: the offsets found, and the cost of malicious batches and requests."""
+"""ListOffsets by timestamp: the offsets found, and the time and memory that malicious batches and requests take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``controller_mutation_rate`` counts each change once, even if its command is computed several times."""
+"""``controller_mutation_rate`` counts each change once, even if the change is computed several times."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def grow_the_log(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch, times: int) -> list[int]:
-    """Let the metadata log grow during the first placements. Returns the log sizes."""
+    """Append to the metadata log during the first ``times`` replica placements. Returns the partition count of each placement."""
     placement, placed = broker.broker.placement, []
     original: Callable[..., Any] = placement.placed
 

@@ -16,7 +16,7 @@ WAIT_MS = 1_000
 
 
 class Source:
-    """Counts readable data. A read takes three steps and returns the amount at its first step."""
+    """Stands in for partitions. A read takes three steps, and returns how much data was readable at the first step."""
 
     def __init__(self) -> None:
         self.there = 0
@@ -57,7 +57,7 @@ def broker() -> Iterator[SimulatedBroker]:
 
 
 def parked(broker: SimulatedBroker, source: Source, wakeup: Wakeup | None = None) -> tuple[list[str], Work[str]]:
-    """Return the response, if any, and the parked work."""
+    """Start a fetch. Returns a list that will contain the response, and the parked work."""
     answers: list[str] = []
     wakeup = wakeup or Wakeup(broker.env, WAIT_MS)
     work = Work(broker.broker.stepping, read_when_woken(broker.broker, source, wakeup), answers.append, failed)

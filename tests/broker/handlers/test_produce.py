@@ -1,4 +1,4 @@
-"""Produce: rejected records, appended batches, and the cost of large requests."""
+"""Produce: rejected records, appended batches, and the time and memory that large requests take."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_all_batches_of_a_produce_request_share_the_decompression_limit(meter: M
 
 @pytest.mark.smoke
 def test_large_produce_request_is_handled_in_steps(meter: Meter, simulated: SimulatedBroker) -> None:
-    """No step of a request with 300 batches of 1,000 records each exceeds the limit."""
+    """The request has 300 batches of 1,000 records each."""
     make(simulated, "t", 300)
     raw = bytes(build_batch([(b"k", b"v" * 20)] * 1_000, simulated.now_ms()))
 

@@ -156,7 +156,7 @@ def test_transaction_with_many_partitions_blocks_the_event_loop_briefly(broker: 
             exceeded.append(broker.meter.exceeds(LOOP_HELD))
             ends = {broker.broker.partitions.get("t", index).log.last_stable_offset for index in range(count)}
             assert ends == {attempt + 1}, "each partition has its marker when the response is sent"
-        # Without the topic, stopping the broker does not write a producer snapshot for each partition.
+        # Delete the topic so that the broker, when it stops, writes no producer snapshot for each partition.
         client.call(DeleteTopicsRequest([DeleteTopicState("t")]), 6)
     assert not all(exceeded), f"the event loop was held too long: {exceeded}"
 

@@ -202,7 +202,7 @@ class MembershipWorld(LoopWorld):
         self.lost.append(reason)
 
     def controller_replaced(self, reason: str) -> None:
-        """Do nothing, because the tests replace no controller."""
+        """Do nothing."""
 
     def state_changed(self) -> None:
         lifecycle = self.membership.lifecycle

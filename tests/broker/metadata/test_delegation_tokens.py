@@ -54,7 +54,7 @@ def test_more_expired_tokens_than_one_sweep_removes_are_removed_within_seconds(
     assert len(tokens.by_id) == 7
     node.sleep(2_000)
     assert not tokens.by_id
-    # The next sweep runs after another interval.
+    # Expired tokens are next removed after another interval.
     server(node).cluster.create_token(ALICE, ALICE, [], 500, node.env.now_ms())
     node.sleep(3_590_000)
     assert len(tokens.by_id) == 1

@@ -147,7 +147,7 @@ def test_kill_during_reset_or_restore_leaves_old_or_new_data(operation: str, dur
 @pytest.mark.heavy
 @pytest.mark.parametrize("operation", ["reset", "restore"])
 def test_power_cut_during_reset_or_restore_leaves_old_or_new_data(operation: str) -> None:
-    """With ``ottla.durability=power`` this holds for any set of unsynced writes that reach the disk."""
+    """The broker has ``ottla.durability=power``, and any set of unsynced writes may have reached the disk."""
     run, new = OPERATIONS[operation]
     settings = {"ottla.durability": "power"}
     fs = TracingFilesystem(MemoryFilesystem(files_of(1)))

@@ -89,7 +89,6 @@ def feed(connection: Connection, data: bytes, sizes: Any) -> bytes:
 
 
 def declared(key: int, handle: Any, failed: Any, *, is_bulky: bool = False) -> Declaration:
-    """Return the declaration of an API whose handler is `as_handler` of ``handle``."""
     return Declaration(key=key, handle=as_handler(handle), failed=failed, authorisation=UNRESTRICTED, is_bulky=is_bulky)
 
 

@@ -80,6 +80,6 @@ def test_pending_responses_are_dropped_when_the_connection_closes() -> None:
 def test_merged_response_buffers_have_the_same_bytes(parts: list[bytes]) -> None:
     joined = merged(list(parts), small_bytes=6)
     assert b"".join(joined) == b"".join(parts)
-    # Of two adjacent merged buffers, at least one has a large part.
+    # Of two adjacent merged buffers, at least one contains a buffer of 6 bytes or more.
     is_large = [any(part is large for large in parts if len(large) >= 6) for part in joined]
     assert all(a or b for a, b in pairwise(is_large))

@@ -195,7 +195,7 @@ def test_requests_received_with_the_last_sasl_token_are_handled_at_once(
 def test_failed_authentication_is_answered_after_a_delay_and_disconnected(client: SaslClient, token: bytes) -> None:
     client.handshake()
     assert client.authenticate(token) is None
-    # The broker does not read a further attempt.
+    # The broker does not read a further authentication attempt.
     client.send(request_frame(AUTHENTICATE, 2, 2, "c", SaslAuthenticateRequest(auth_bytes=PLAIN)))
     answer = client.delayed(AUTHENTICATE, 2)
     assert answer.error_code == Code.SASL_AUTHENTICATION_FAILED

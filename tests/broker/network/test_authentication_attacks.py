@@ -211,8 +211,10 @@ def _mutated(random_: random.Random, frames: list[bytes]) -> bytes:
 
 
 def play(world: World, inputs: int, seed: int) -> set[str]:
-    """Send inputs. Checks that none is authenticated, causes an unexpected exception, or keeps memory. Returns the connections'
-    states."""
+    """Send mutated conversations, each on a new connection. Returns the connections' final states.
+
+    Checks that no client is authenticated, and that no conversation causes an unexpected exception or keeps memory.
+    """
     outcomes = set()
     random_ = random.Random(seed)
     with capture_logs() as lines:

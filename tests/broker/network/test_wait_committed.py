@@ -154,7 +154,7 @@ def test_response_waits_for_the_writes_of_every_step_of_its_request(*, fails: bo
 
     handled = response_once_committed(world.barrier, in_three_steps(), lambda code: code)
     handled.send(None)
-    # Another request is handled between the two steps.
+    # Another request is handled between two steps of this request.
     world.barrier.take_dependencies()
     handled.send(None)
     pause = handled.throw(ValueError()) if fails else handled.send(None)

@@ -24,7 +24,7 @@ from tests.support.world import LoopWorld
 
 
 class GateWorld(LoopWorld):
-    """A barrier over one small file. ``left`` records the responses and effects that the barrier has released."""
+    """A durability barrier. ``left`` records the responses and effects that the barrier has released."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -202,7 +202,7 @@ def test_batch_waits_for_the_sync_of_a_partition_addition_logged_before_a_kill(w
 
 
 def test_transaction_decided_during_the_start_gets_its_markers_once(world: World) -> None:
-    """A starting broker sends markers for logged decisions once they are synced. Here a client ends the transaction before that."""
+    """A starting broker sends markers for decisions once they are synced. Here a client ends the transaction before the sync."""
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
     broker: SimulatedBroker = world.broker  # type: ignore[assignment]

@@ -350,7 +350,7 @@ def test_markers_of_a_loaded_decision_are_sent_after_it_is_committed(node: Node,
 @pytest.mark.parametrize("asks", ["init", "describe", "group"])
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_uncommitted_transaction_decisions_are_not_acknowledged(node: Node, world: World, asks: str, is_lost: bool) -> None:
-    """Neither the client that wrote the decision nor a client that reads the state gets a response before the commit."""
+    """Until the decision is committed, neither its client nor a client that reads the state gets a response."""
     perform(world, "topic t")
     perform(world, "A = init x")
     assert perform(world, "commit_offsets g t=5").startswith("NONE")

@@ -45,7 +45,7 @@ def begun(world: ClusterWorld, version: int) -> Any:
 
 
 def sent(world: ClusterWorld, producer: Any, version: int) -> tuple[Any, tuple[int, int]]:
-    """Produce to the second broker, whose verification request is held. Returns the client and the request that it waits for."""
+    """Send Produce to the second broker, whose verification request is held. Returns the client and the unanswered request."""
     client = world.brokers[TWO].connect()
     return client, client.send(world.batch(producer, 1, version), version)
 

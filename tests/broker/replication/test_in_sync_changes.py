@@ -86,7 +86,7 @@ class LeaderWorld(LoopWorld):
 
     @property
     def counted(self) -> tuple[int, int, int]:
-        """Expansions, shrinks and failures."""
+        """Number of expansions, of shrinks and of failed changes."""
         return self.counters.isr_expands, self.counters.isr_shrinks, self.counters.failed_isr_updates
 
 

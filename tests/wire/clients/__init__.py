@@ -39,8 +39,7 @@ class WireConsumer(Protocol):
     def committed(self, topic: str, partition: int) -> int | None: ...
 
     def rewind(self) -> dict[TopicPartition, int]:
-        """Seek to the committed offsets of the assigned partitions, or to the beginning of partitions without any. Returns the
-        offsets."""
+        """Seek to the committed offsets of the assigned partitions, or else to the beginning. Returns the new positions."""
         ...
 
     def close(self) -> None: ...

@@ -17,7 +17,7 @@ from tests.wire.clients import BACKOFF_MAX_MS, Fenced, Message, TopicPartition
 
 SEND_TIMEOUT_S = 60
 CALL_TIMEOUT_S = 20
-"""kafka-python 3.0 waits forever if the coordinator refuses the connection during a transactional request."""
+"""Time limit of transactional calls: kafka-python 3.0 waits forever if the coordinator refuses the connection."""
 CLOSE_TIMEOUT_S = 2
 UNASSIGNED_S = 4
 
@@ -42,8 +42,8 @@ class Consumer:
     def _mend(self) -> None:
         """Rejoin the group if the consumer has no assignment for too long.
 
-        A group leader of kafka-python 3.0 may assign no partitions because it does not know the topic yet. It never assigns
-        partitions if it learns of the topic before it could notice the change.
+        A group leader of kafka-python 3.0 assigns no partitions while it does not know the topic, and may not notice when it
+        learns of the topic.
         """
         now = time.monotonic()
         if self.raw.assignment():

@@ -1,4 +1,4 @@
-"""Copies records exactly once with librdkafka: BOOTSTRAP GROUP_PROTOCOL GROUP TRANSACTIONAL_ID INPUT OUTPUT.
+"""Copies records exactly once with librdkafka. Arguments: BOOTSTRAP GROUP_PROTOCOL GROUP TRANSACTIONAL_ID INPUT OUTPUT.
 
 The program prints errors, and exits when its standard input is closed.
 """

@@ -54,7 +54,6 @@ class Story:
         self._await(token)
 
     def run(self, line: str) -> str:
-        """Run a line's command, and return its outcome."""
         name, _, rest = line.partition(": ")
         command, *words = rest.split()
         given = dict(word.split("=", 1) for word in words)
