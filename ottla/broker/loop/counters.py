@@ -48,8 +48,8 @@ class RatePerMinute:
         self._count += 1
 
     def measured(self, now_ms: int) -> float:
-        """The rate over both windows. The first window follows 30 s that count as empty, so that a single event does not look like
-        a burst."""
+        """The rate over both windows. The 30 s before the first event count as an empty window, so that a single event does not
+        look like a burst."""
         elapsed_ms = now_ms - self._began_ms
         if elapsed_ms >= 2 * RATE_WINDOW_MS:
             return 0.0
@@ -61,8 +61,8 @@ class Counters:
 
     ``requests`` counts by API key and version, ``transactions`` by outcome: commit, abort, timeout, fenced.
 
-    ``authentications`` counts by listener and outcome, which is the name of Kafka's metric: successful_authentication,
-    failed_authentication, the same for reauthentication, and expired_connections_killed.
+    ``authentications`` counts by listener and outcome. The outcomes are named as Kafka's metrics: successful_authentication,
+    failed_authentication, successful_reauthentication, failed_reauthentication, expired_connections_killed.
 
     ``inflated_bytes`` counts the decompressed bytes of produced batches that are checked in steps.
 

@@ -62,11 +62,11 @@ class RepeatedErrors:
         self._known: dict[tuple[Hashable, str, str], _Repeated] = {}
         # By log event: the errors that occurred while `_known` was full.
         self._further: dict[str, _Repeated] = {}
-        # For each running operation in `round`, whether a part of it has failed.
+        # Whether a part has failed, for each running operation in `round`.
         self._rounds: dict[Hashable, bool] = {}
 
     def failed(self, event: str, reason: str, *, key: Hashable = None, level: str = "warning", **fields: Any) -> None:
-        """Log an error if it is new, or if its interval since the last line has passed. ``key`` distinguishes operations."""
+        """Log an error if it is new, or if the interval since its last log line has passed. ``key`` distinguishes operations."""
         if key in self._rounds:
             self._rounds[key] = True
         now_ms, error = self._clock.monotonic_ms(), (key, event, reason)
@@ -102,7 +102,8 @@ class RepeatedErrors:
 
     @contextmanager
     def round(self, key: Hashable) -> Iterator[None]:
-        """Enclose an operation whose parts may call `failed` with ``key``. If no part does, `succeeded` is called at the end."""
+        """Context manager of an operation whose parts may call `failed` with ``key``; calls `succeeded` at the end if no part
+        does."""
         self._rounds[key] = False
         try:
             yield

@@ -55,7 +55,7 @@ class Work(Generic[T]):
     def cancel(self) -> None:
         """Close the coroutine, so that its ``finally`` blocks run. Its callbacks are not called.
 
-        A coroutine in a `Pause` with ``outlives_client`` continues.
+        A coroutine that awaits a `Pause` with ``outlives_client`` is not closed, but completes without a callback.
         """
         self._stepping.cancel(self)  # type: ignore[arg-type]
 
@@ -81,7 +81,7 @@ class Stepping:
         self._aside_running = 0
         self._paused = 0
         self._waiting: set[Work[object]] = set()
-        """The coroutines that wait in a `Pause`, parked or not."""
+        """The coroutines that await a `Pause`, parked or not."""
         self._is_scheduled = False
         self._is_stopped = False
         self.longest_step_ms = 0.0

@@ -17,7 +17,7 @@ class TimedCall:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the callback will not be called, because it was cancelled or already called."""
+        """Whether the callback was cancelled or already called."""
         return self._callback is None
 
     def cancel(self) -> None:

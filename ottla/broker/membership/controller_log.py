@@ -14,8 +14,7 @@ T = TypeVar("T")
 
 
 class ControllerLog:
-    """Implements `broker.metadata.metadata_log.MetadataLog`. Refuses every change with NOT_CONTROLLER; `forwarding` sends changes
-    to the controller."""
+    """A `MetadataLog` that refuses every change with NOT_CONTROLLER; `forwarding` sends changes to the controller."""
 
     def __init__(self, replica: MetadataReplica) -> None:
         self._replica = replica

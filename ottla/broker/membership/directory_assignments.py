@@ -1,7 +1,7 @@
 """Reports to the controller the log directory of this broker's replicas (KIP-858; AssignmentsManager of Kafka).
 
-If a replica's broker has not registered the directory that the metadata has for the replica, the controller regards the directory
-as failed, and does not elect the replica. A broker on a new disk has a directory with a new id, and reports it until the controller
+The metadata has a log directory for each replica. If the replica's broker has not registered that directory, the controller regards
+it as failed, and does not elect the replica. A broker on a new disk has a new directory id, and reports it until the controller
 acknowledges the report.
 """
 

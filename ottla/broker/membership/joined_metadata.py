@@ -82,7 +82,7 @@ def controller_address(settings: Settings) -> tuple[str, int]:
 
 
 class JoinedMetadata:
-    """Joins the cluster in `load`, and leaves it in `leave`. The constructor builds the parts, and raises `ConfigError`."""
+    """The metadata of a member of a cluster: `load` joins the cluster, `leave` leaves it. The constructor raises `ConfigError`."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class JoinedMetadata:
             peer.reconnect(reason)
 
     def state_changed(self) -> None:
-        """End the wait of `_until` when its state is reached, or can no longer be reached."""
+        """End the wait of `_until` when the broker has reached the awaited state, or can no longer reach it."""
         is_over = self.membership.is_of_another_cluster
         if self._awaited is not None and (is_over or self.lifecycle.state >= self._awaited[0]):
             self._give_up()
@@ -258,7 +258,7 @@ class JoinedMetadata:
             log.warning("controlled_shutdown_timed_out", after_ms=CONTROLLED_SHUTDOWN_MS)
 
     def close(self) -> None:
-        """Stop sending. If `leave` was not called before, the controller fences this broker when its session ends."""
+        """Stop sending requests. If `leave` was not called before, the controller fences this broker when its session ends."""
         self.membership.stop()
         self.replicas.close()
         self._assignments.close()

@@ -79,7 +79,7 @@ class Membership:
         self.last_failure = ""
         """The last failure to reach the controller, or the error in its response; empty after a successful heartbeat."""
         self.is_of_another_cluster = False
-        """Whether the controller rejected the cluster id of this broker at its start. Then no further request is sent."""
+        """Whether the controller rejected the cluster id of this starting broker. If so, no further request is sent."""
         self._beat_errors, self._fetch_errors = RepeatedErrors(env, log), RepeatedErrors(env, log)
 
     def start(self) -> None:
@@ -218,7 +218,7 @@ class Membership:
             self._fetch_errors.failed("controller_metadata_refused", str(error))
             is_over = False
         except Exception:
-            # `Peer` logs the exception. Without further fetches, heartbeats would keep this broker in the cluster with old
+            # `Peer` logs the exception. Fetch again, because heartbeats alone would keep this broker in the cluster with old
             # metadata.
             self._fetch_later()
             raise
@@ -228,7 +228,7 @@ class Membership:
             self._fetch_later()
 
     def _carry_out(self, taken: FetchOutcome) -> bool:
-        """Process a fetch; returns whether to fetch again immediately."""
+        """Process the outcome of a fetch; returns whether to fetch again immediately."""
         if taken.step is Step.APPEND:
             self.replica.append(taken.records)
             self.replica.commit(taken.high_watermark)
@@ -246,7 +246,7 @@ class Membership:
         if self.replica.is_empty:
             self._ask_for_snapshot(self._fetch.snapshot(taken.end_offset, taken.epoch))
             return
-        # Do not fetch the snapshot: applying it to existing metadata would require a comparison of all records.
+        # Do not fetch the snapshot: applying a snapshot to existing metadata would require a comparison of all records.
         reason = "the controller's log begins after the end of this broker's metadata"
         hint = "restart the broker; its metadata is too old"
         self._fetch_errors.failed("metadata_gap_found", reason, level="error", first_offset=taken.end_offset, hint=hint)

@@ -54,7 +54,7 @@ class MetadataCopy:
         self._env = env
         self._directory = directory
         self._is_behind = False
-        """Whether the disk has refused a fetched batch. If so, the copy lacks batches. Then no further batch is appended."""
+        """Whether the disk has refused a fetched batch. If so, no further batch is appended."""
         self.end_offset = self.last_epoch = 0
         self._snapshot: tuple[str, int, int] | None = None
         self._log, _ = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms(), METADATA_TOPIC_ID)
@@ -100,7 +100,7 @@ class MetadataCopy:
         return 0 if self._snapshot is None else self._snapshot[1]
 
     def batches(self, end_offset: int) -> Iterator[tuple[BatchHeader, Buffer]]:
-        """The batches from the snapshot's end to ``end_offset``. Raises `UNREADABLE`."""
+        """The batches from the snapshot's end to ``end_offset``. Raises the exceptions in `UNREADABLE`."""
         for header, raw in all_batches(self._log):
             if header.base_offset >= end_offset:
                 return
@@ -134,7 +134,7 @@ class MetadataCopy:
             if end_after(self._log, end_offset) > self._log.log_start_offset:
                 self._directory.truncate(self._log, end_offset, self._env.now_ms())
             else:
-                # `LogDirectory.truncate` writes a checkpoint, which must not be written before a start has opened all logs.
+                # `LogDirectory.truncate` writes a checkpoint, which is not allowed before the starting broker has opened all logs.
                 truncate_fully_and_start_at(self._log, self._log.log_start_offset, self._env.now_ms())
         except UNREADABLE as error:
             self._fall_behind(error)

@@ -1,7 +1,4 @@
-"""Blocks of producer ids from a controller elsewhere (RPCProducerIdManager).
-
-Implements `broker.metadata.producer_ids.ProducerIdBlocks`.
-"""
+"""Blocks of producer ids from a controller elsewhere (RPCProducerIdManager)."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ TIMEOUT_MS = 30_000
 
 
 class ControllerProducerIds:
-    """Requests blocks of producer ids from the controller."""
+    """Requests blocks of producer ids from the controller (`broker.metadata.producer_ids.ProducerIdBlocks`)."""
 
     def __init__(self, lifecycle: BrokerLifecycle, controller: Peer) -> None:
         self._lifecycle = lifecycle

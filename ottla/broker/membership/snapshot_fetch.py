@@ -19,7 +19,7 @@ from ottla.protocol.remedies import name_of
 
 PIECE_BYTES = 8 << 20
 MAX_SNAPSHOT_BYTES = 256 << 20
-"""The largest snapshot that is read, in bytes. It is held in memory until complete. With 10,000 partitions it takes about 1 MB."""
+"""The largest snapshot that is read, in bytes. A snapshot is in memory until complete. For 10,000 partitions it has about 1 MB."""
 
 
 class SnapshotRefused(Exception):

@@ -24,7 +24,7 @@ log = structlog.get_logger("membership")
 
 
 class ControllersTopics:
-    """Implements `broker.metadata.cluster.TopicCreation`. Each topic has one request in flight, however many clients need it."""
+    """Has the controller create topics (`TopicCreation`). Each topic has one request in flight, however many clients need it."""
 
     def __init__(self, clock: Clock, controller: Peer) -> None:
         self._clock = clock

@@ -53,7 +53,7 @@ steps would write many more batches.
 MAX_IDS_LOGGED = 10
 """Maximum number of expired delegation tokens that one log line names."""
 NEXT_SWEEP_MS = 10
-"""Delay in ms before the next run if a run has not removed all expired delegation tokens."""
+"""Delay in ms before more expired delegation tokens are removed, if `sweep_tokens` has left some."""
 
 T = TypeVar("T")
 

@@ -143,8 +143,8 @@ class LocalPartitions:
                 if self._is_replica(topic, registration):
                     where = (topic.name, index)
                     # While a member of a cluster was down, a topic may have been deleted and recreated. Then the checkpoints
-                    # describe the directory that was set aside, not the new topic. A broker without a cluster creates topics
-                    # itself, so such a directory means damage, and the partition goes offline.
+                    # describe the directory that was set aside, not the new topic. On a broker without a cluster this cannot
+                    # happen, so the directory is damaged, and the partition goes offline.
                     was_made_anew = where in set_aside and not self._state.is_alone
                     exists = where in on_disk or (not was_made_anew and self._directory.was_written(*where))
                     self._assign(self._open(topic, index, config, exists=exists), registration, moves)

@@ -26,7 +26,8 @@ T = TypeVar("T")
 
 
 class Observer(msgspec.Struct, kw_only=True):
-    """A broker that fetches the metadata log, and its position and times of fetching."""
+    """A broker that fetches the metadata log. ``end_offset`` is the end of its copy; ``fetched_ms`` is the time of its last
+    fetch."""
 
     replica_id: int
     directory_id: bytes
@@ -36,7 +37,7 @@ class Observer(msgspec.Struct, kw_only=True):
 
 
 class MetadataLog(Protocol):
-    """Commits decisions on the cluster's metadata. On `KafkaError` nothing has changed."""
+    """Appends decisions on the cluster's metadata to a log. On `KafkaError` nothing has changed."""
 
     @property
     def end_offset(self) -> int: ...
@@ -70,7 +71,8 @@ def metadata_not_written(error: KafkaError) -> DirectoryError:
 
 
 class LocalMetadataLog:
-    """Implements `MetadataLog`. The constructor opens the log, and `load` replays it. Both raise `DirectoryError`."""
+    """The metadata log of a broker that is its own controller. The constructor opens it, `load` replays it. Both raise
+    `DirectoryError`."""
 
     def __init__(self, kernel: Kernel, state: ClusterState, carry_out_effect: Callable[[Effect], None] | None = None) -> None:
         env = kernel.env

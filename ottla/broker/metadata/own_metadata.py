@@ -28,7 +28,7 @@ log = structlog.get_logger("broker")
 
 
 class OwnMetadata:
-    """Implements `metadata_source.MetadataSource`. The constructor raises `DirectoryError` if the metadata log cannot be opened."""
+    """The metadata of a broker that is its own controller. The constructor raises `DirectoryError` if the log cannot be opened."""
 
     broker_epoch = 0
 
@@ -50,12 +50,13 @@ class OwnMetadata:
             publish=lambda own_configs: self.publisher.publish(),
         )
         self.producer_ids = ProducerIds(self.cluster)
-        # Whether expired delegation tokens were left after the last sweep.
+        # Whether expired delegation tokens remain after the last `_sweep_tokens`.
         self._has_expired_tokens = False
 
     async def load(self, features: Mapping[str, int], listener: MetadataListener) -> None:
         is_new = self.log.load()
-        # In a cluster, a member's copy of the metadata log has a topic id, and a controller process logs its registration.
+        # The copy of the metadata log on a member of a cluster has a topic id. The log of a controller process has its
+        # registration.
         if self._directory.topic_id_on_disk(METADATA_TOPIC, 0) is not None or self.state.registrations.controllers:
             raise DirectoryError(
                 f"{self._directory.path} belongs to a cluster of several brokers, whose metadata it shares;"

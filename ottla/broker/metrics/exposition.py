@@ -135,7 +135,7 @@ def _controller(ports: Ports) -> Iterator[Metric]:
         )
         yield from controller_metrics(report)
     else:
-        # The controller is another process: it serves all other metrics of a controller.
+        # The controller is another process, which serves all metrics of a controller but this gauge.
         yield _gauge("kafka_controller_kafkacontroller_activecontrollercount", "1 on the active controller, else 0", 0)
     yield _gauge("kafka_server_socket_server_metrics_connection_count", "Open connections", len(ports.connections))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ServedMetrics(Listening, Protocol):
-    """The server of the metrics."""
+    """The HTTP server of the metrics."""
 
     def collect_from(self, collect: Callable[[], list[Metric]]) -> None:
         """Call ``collect`` for each scrape from now on. Before the first call of this method a scrape gets no metrics."""
@@ -31,7 +31,7 @@ ServeMetrics = Callable[[str, int], ServedMetrics]
 
 
 class MetricsEndpoint:
-    """``serve`` starts the server if ``ottla.metrics.port`` is set; ``served`` is a server inherited from a replaced broker."""
+    """The HTTP endpoint. ``serve`` starts it if ``ottla.metrics.port`` is set; ``served`` is inherited from a replaced broker."""
 
     def __init__(self, settings: Settings, serve: ServeMetrics | None, served: ServedMetrics | None) -> None:
         self._settings = settings

@@ -30,7 +30,7 @@ class _Collector:
 
 
 def app_of(collect: Callable[[], list[Metric]]) -> WSGIApplication:
-    """An app that serves, in Prometheus' text format, the metrics from ``collect``, which runs on the request's thread."""
+    """A WSGI app that serves the metrics from ``collect`` in Prometheus' text format. ``collect`` runs on the request's thread."""
     registry = CollectorRegistry()
     registry.register(cast(Any, _Collector(collect)))
     ProcessCollector(registry=registry)

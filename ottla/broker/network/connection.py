@@ -47,7 +47,7 @@ S = TypeVar("S")
 
 
 class Ports(dispatch.Ports[S], Protocol[S]):
-    """The parts of a server that a connection needs besides dispatching. ``S``: the services that its handlers need."""
+    """The parts of a server that a connection needs besides dispatching. ``S`` is the type of the handlers' services."""
 
     timers: Timers
     stepping: Stepping
@@ -59,7 +59,7 @@ class Ports(dispatch.Ports[S], Protocol[S]):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The asyncio protocol of one client's connection. ``secured``: how the client authenticates; None if it need not."""
+    """The asyncio protocol of one client's connection. ``secured``: how the client authenticates; None without authentication."""
 
     def __init__(self, ports: Ports[S], listener: str, secured: dispatch.Secured | None = None) -> None:
         self._secured = secured
@@ -192,7 +192,7 @@ class Connection(asyncio.BufferedProtocol):
     # Handling requests
 
     def _handle_requests(self) -> None:
-        """Handle the frames that have arrived, until the time slice is over or the connection has a `Hold`."""
+        """Handle the frames that have arrived, until the time slice is over or the connection is paused (`Hold`)."""
         frames, began_ms = self._frames, 0.0
         self._is_handling = True
         try:
@@ -302,8 +302,8 @@ class Connection(asyncio.BufferedProtocol):
         """Handle the rest of a request that waits. Its bytes stay in the buffer, and no further request is handled, until the
         request is parked.
 
-        ``cost_bytes`` is the memory that the request needs while it is parked. The memory of a request that a worker thread has
-        decoded is added. If `Barrier.lossy_rounds` has grown from ``lossy_rounds``, writes of the request may be lost.
+        ``cost_bytes`` is the memory of the parked request, except for what was decoded in a worker thread. If
+        `Barrier.lossy_rounds` has grown from ``lossy_rounds``, writes of the request may be lost.
         """
         slot, stepping = self._answers.reserve(), self._ports.stepping
         is_held = not (isinstance(step, Pause) and step.is_parked)

@@ -48,7 +48,7 @@ S = TypeVar("S")
 
 
 class Ports(Protocol[S]):
-    """The parts of a server that dispatching needs. ``S``: the services that its handlers need."""
+    """The parts of a server that dispatching needs. ``S`` is the type of the handlers' services."""
 
     clock: Clock
     counters: Counters

@@ -139,7 +139,7 @@ class _InterceptedRequest:
             except Exception as error:
                 failure = error
 
-    # Waiting for latches and delays
+    # Delaying requests and responses
 
     async def _wait_before(self, size_bytes: int) -> None:
         verdict, client = self._verdict, self._client
@@ -154,7 +154,7 @@ class _InterceptedRequest:
         await self._delayed([*verdict.delays_before, *self._rated(size_bytes)], is_parked=False)
 
     async def _wait_after(self, response: Any) -> None:
-        """Wait for the latch and the delays of the response.
+        """Wait until a test releases the response (`Latch`), and for its delays.
 
         Meanwhile the response's bytes count in the response budget, because they are in memory.
         """
@@ -178,7 +178,7 @@ class _InterceptedRequest:
             budget.read(-size_bytes)
 
     async def _delayed(self, delays: Iterable[Delay], *, is_parked: bool) -> None:
-        """Wait for the delays one after the other. The latch of a delay may end the delay early."""
+        """Wait for the delays one after the other. Opening the `Latch` of a delay ends the delay early."""
         for delay in delays:
             over: Pause[None] = Pause(is_parked=is_parked)
             timer = self._ports.timers.call_later(delay.ms, over.end)

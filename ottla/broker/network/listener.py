@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.quota.accept_limits import AcceptLimits
 
 _MISSPELT = 0.75
-"""Similarity from which the name of a listener counts as a misspelt security protocol."""
+"""Minimum similarity, 0 to 1, at which a listener's name counts as a misspelt security protocol."""
 UNLIMITED_RATE = 2**31 - 1
 """The default of ``max.connection.creation.rate``, in connections per second."""
 IDLE_TICK_MS = 1_000

@@ -1,8 +1,8 @@
 """Reports the responses to requests about transactional ids to a `TransactionListener`.
 
-The dispatcher gets a `reporter` once for each API of a connection, and calls it with each response. So a request that is not
-reported needs only one comparison. Every transaction has an EndTxn, so EndTxn is reported as a plain tuple (`Ended`), from which
-the `TransactionListener` builds an event only when it is read.
+For each API of a connection the dispatcher gets a `reporter`, or None if the API is not reported, and calls it with each response.
+So requests that are not reported cost one comparison. Every transaction has an EndTxn, so EndTxn is reported as a plain tuple
+(`Ended`), from which the `TransactionListener` builds an event only when it is read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Ports(Protocol):
 
 
 class _Noted(msgspec.Struct, frozen=True):
-    """The client and its `TransactionListener`, which are the same for all requests of one API and version on a connection."""
+    """The client and the `TransactionListener` to notify, for all requests of one API and version on a connection."""
 
     listener: TransactionListener
     asker: Asker

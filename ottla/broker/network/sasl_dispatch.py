@@ -41,7 +41,7 @@ class SaslRequester(Protocol):
     def limit_frames(self, *, is_authenticated: bool) -> None: ...
 
     def delay_refusal(self, then: Pause[None]) -> None:
-        """End the pause ``then`` after ``connection.failed.authentication.delay.ms``."""
+        """End ``then``, which delays a refusal, after ``connection.failed.authentication.delay.ms``."""
         ...
 
     def authenticated(self, principal: KafkaPrincipal, mechanism: str, *, is_again: bool) -> None:

@@ -46,4 +46,4 @@ class Throttle:
 
 
 def _ignore(reason: int) -> None:
-    """Replaces the methods of a closed connection, which would keep it in memory."""
+    """Replaces the methods of a closed connection, which would keep the connection in memory."""

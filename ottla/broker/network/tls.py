@@ -1,7 +1,7 @@
 """TLS on accepted connections: the TLS context of a listener, and the handshake before a connection begins.
 
 `TlsHandshake` upgrades a connection by `loop.start_tls`, which uvloop and asyncio implement, and then passes it to `Connection`.
-Handshakes have a limit of time and number, so a client that only connects costs memory for a short time.
+The time and the number of handshakes are limited, so a client that only connects uses memory only briefly.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class Handshakes:
 class WatchedHandshake(asyncio.Protocol):
     """The protocol of a connection whose handshake a fault may fail.
 
-    The fault is checked when the client's first bytes arrive, so a client that sends nothing, such as a port probe, is no hit.
-    ``begin`` continues the handshake with these bytes. ``ended`` is called if the connection is lost before.
+    The fault is checked when the client's first bytes arrive, so a client that sends nothing, such as a port probe, does not count
+    as a hit. ``begin`` continues the handshake with these bytes. ``ended`` is called if the connection is lost before.
     """
 
     def __init__(
@@ -149,9 +149,9 @@ class TlsHandshake(asyncio.BufferedProtocol):
     """The protocol of an accepted connection during its handshake.
 
     ``connection_of`` makes the protocol for the time after the handshake, or returns None to close the connection. Clients may send
-    data together with the last message of the handshake; this object receives the data and passes it on. ``is_watched`` says if
-    faults may fail handshakes, and ``is_failed``, for the address of a client, if a fault fails its handshake. ``count_failure`` is
-    called for a handshake that TLS or a fault has failed, but not for a client that closed the connection.
+    data together with the last message of the handshake; this object receives the data and passes it on. ``is_watched`` returns
+    whether faults may fail handshakes; ``is_failed`` returns whether a fault fails the handshake of the client at an address.
+    ``count_failure`` is called for a handshake that TLS or a fault has failed, but not for a client that closed the connection.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ from ottla.security.acl.codes import AclOperation
 
 PRODUCE_KEY, FETCH_KEY, SHARE_FETCH_KEY = 0, 1, 78
 LEAST_MS = 0.001
-"""Minimum time that a request counts as using, in ms, because the clock may not advance during a short request."""
+"""Minimum time in ms that is counted for a request, because the clock may not advance during a short request."""
 
 
 def is_exempt(api: Declared[Any]) -> bool:

@@ -182,7 +182,7 @@ class Barrier:
         self._behind(log, offset, committed)
 
     async def once_committed(self, log: Log, offset: int) -> bool:
-        """Park the request until the records of ``log`` below ``offset`` are committed and durable. For False see
+        """Park the request until the records of ``log`` below ``offset`` are committed and durable. Returns False in the cases of
         `answer_after`."""
         committed: Pause[bool] = Pause(is_parked=True)
         self.answer_after(log, offset, committed.end)

@@ -65,7 +65,7 @@ def _flush_held(held: dict[bytes, bytes]) -> Iterator[tuple[BatchHeader, Buffer]
 
 
 def _released(log: Log, kinds: Collection[int], held: dict[bytes, bytes]) -> Iterator[tuple[bytes, bool] | None]:
-    """Store batches that may be replaced in ``held``; yield all other batches, and None after each `PIECE_BYTES` of a file.
+    """Store in ``held`` the batches that may be replaced; yield all other batches, and None after each `PIECE_BYTES` of a file.
 
     The flag of each batch is False if the held batches must be yielded before this batch.
     """

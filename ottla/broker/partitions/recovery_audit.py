@@ -53,7 +53,7 @@ def find_torn_transactions(
                 partition.look_up(lambda log: audit.read(all_batches(log)))
             except KafkaError:
                 is_known = False
-    # If a coordinator's log is offline, open transactions may be unknown, so only decided ones are reported.
+    # A coordinator whose log is offline may know open transactions that no other coordinator knows, so these are not reported.
     return [torn for torn in audit.torn_transactions(views.items()) if is_known or torn.transactional_id is not None]
 
 

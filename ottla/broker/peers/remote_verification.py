@@ -57,7 +57,7 @@ class _Question(NamedTuple):
 
 
 class _Guard(msgspec.Struct, frozen=True, eq=False):
-    """State that must not change between question and append: the log, its leader epoch, and the producer's VerificationGuard."""
+    """State that must not change before the append: the log, its leader epoch, and the producer's VerificationGuard."""
 
     log: Log
     leader_epoch: int
@@ -174,7 +174,8 @@ class CoordinatorVerification:
             self._ask_there(leader, questions, answered)
 
     def _is_asked_there(self, implicit_add: bool) -> bool:
-        """Whether to ask a remote coordinator: to add a partition if transaction.version allows it, or to verify it if enabled."""
+        """Whether to ask a remote coordinator: to add the partition, if transaction.version allows it, else to verify it, if
+        enabled."""
         if implicit_add:
             return self._state.transaction_version > 0
         return self._config.settings.transaction_partition_verification_enable

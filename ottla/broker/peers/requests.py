@@ -126,7 +126,7 @@ class Requests:
         return self._in_flight[first]
 
     def answered(self, correlation_id: int) -> None:
-        """Record that the response to the request from `awaited` was read."""
+        """Record that a response was read."""
         self._in_flight_bytes -= self._in_flight.pop(correlation_id).size_bytes
 
     def next_deadline_ms(self) -> float | None:

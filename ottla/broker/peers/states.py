@@ -31,7 +31,7 @@ FOLLOWING: dict[PeerState, frozenset[PeerState]] = {
 
 
 class IllegalState(Exception):
-    """A transition that is not in `FOLLOWING`, which is a bug."""
+    """A transition that the table `FOLLOWING` does not allow, which is a bug."""
 
 
 def check_transition(state: PeerState, following: PeerState) -> None:

@@ -120,7 +120,7 @@ def serve_metrics(host: str, port: int) -> ServedMetrics:
 def report_ready(
     ready: Mapping[str, Any], ready_file: ReadyFile, for_people: str, *further_lines: str, is_secret: bool = False
 ) -> None:
-    """Write the ready file, and report on stdout that the server is ready: as JSON, or on a terminal as ``for_people``."""
+    """Write the ready file, and report on stdout that the server is ready: as JSON, or on a terminal by the text ``for_people``."""
     line = json.dumps(ready)
     ready_file.write(line + "\n", is_secret=is_secret)
     try:

@@ -167,7 +167,7 @@ class Serving:
             raise DirectoryError("the broker is stopping")
 
     async def _start_or_end(self, inherited: Inherited, prepare: Callable[[], None] = _nothing) -> None:
-        """Start the next broker after ``prepare``. If this fails twice, raise the error, and make the process end."""
+        """Call ``prepare``, then start the next broker. If this fails twice, raise the error, and make the process end."""
         try:
             prepare()
             await self._start_next(inherited)

@@ -1,4 +1,4 @@
-"""Applies the decisions of `Following` to a follower's log."""
+"""Applies the decisions of `Following`, a follower's state machine, to its log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = structlog.get_logger("replication")
 
 
 def view(partition_log: Log) -> FollowerLog:
-    """The offsets of a log on which `Following` bases its decisions."""
+    """The offsets of a log on which a follower's decisions depend."""
     return FollowerLog(
         start_offset=partition_log.log_start_offset,
         end_offset=partition_log.log_end_offset,

@@ -86,7 +86,7 @@ class InSyncChanges:
             self._timer.cancel()
 
     def _send_soon(self, delay_ms: float = 0) -> None:
-        """Send the pending changes, together with those of the same iteration of the event loop."""
+        """Send the pending changes later, together with changes that are added in the same iteration of the event loop."""
         if self._timer is None and not self._is_in_flight and not self._is_closed:
             self._timer = self._timers.call_later(delay_ms, self._send)
 

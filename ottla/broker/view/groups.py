@@ -176,7 +176,7 @@ class _Commit(NamedTuple):
 
 
 async def _positions(ports: Ports, shard: GroupShard, group_id: str, members: Iterable[GroupMember]) -> list[GroupPosition]:
-    """Return a group's positions in the partitions that it has committed or its members own, by topic and partition.
+    """Return a group's positions, by topic and partition, where it has committed offsets or its members own partitions.
 
     Partitions that do not exist are left out: committed offsets and assignments may outlive a deleted topic.
     """
