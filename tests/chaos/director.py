@@ -65,7 +65,7 @@ READERS = ("kafka-python", "aiokafka", "java")
 
 
 class ChaosBroker(Broker):
-    """A handle of the broker process whose file operations trigger faults (`tests.chaos.broker`)."""
+    """A `Broker` object for a process whose file operations trigger faults (`tests.chaos.broker`)."""
 
     _module = "tests.chaos.broker"
     _python_options = ()
@@ -75,7 +75,7 @@ class ChaosBroker(Broker):
 
 @dataclass(slots=True)
 class Report:
-    """Faults and findings of a run. ``kills`` counts kills by the write at which they hit; other kills are "from outside"."""
+    """Faults and findings of a run. ``kills`` counts kills by the write that triggered them; other kills are "from outside"."""
 
     seed: str
     kills: Counter[tuple[str, str]] = field(default_factory=Counter)

@@ -38,7 +38,7 @@ SETTINGS = {name: value for name, value in several.SETTINGS.items() if name != "
 """Settings without ``min.insync.replicas``, because the topics of a single broker have one in-sync replica."""
 FACTORS = (1, 2, 3)
 GROWTH_OPERATIONS = 70
-"""Upper limit of the disk operation at which the command is killed. The command needs about as many operations."""
+"""``ottla cluster grow`` is killed before one of its first 70 disk operations. It needs about as many."""
 LIFE_S = (0.3, 2.5)
 """Range of the time that a broker runs before the next fault, in seconds."""
 
@@ -158,7 +158,7 @@ class GrowthRound(several.ClusterRound):
         return (self.broker.data_dir / "meta.properties").exists()
 
     def _run_growth(self, kill_at: int, factor: int) -> bool:
-        """Run the command once. Returns whether it was killed. Raises AssertionError if the command fails."""
+        """Run ``ottla cluster grow`` once. Returns whether it was killed. Raises AssertionError if it fails."""
         command = [sys.executable, "-m", "tests.chaos.grower", str(kill_at), "--data-dir", str(self.broker.data_dir)]
         command += ["--brokers", str(BROKERS), "--replication-factor", str(factor)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)

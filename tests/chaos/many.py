@@ -157,7 +157,7 @@ class ManyRound(several.ClusterRound):
         self._deck = DECK
         self._rng = random.Random(seed)
         self._seed = seed
-        # The cluster handle's default timeouts are for three brokers.
+        # The default timeouts of a `Cluster` object are for three brokers.
         cluster_handle.START_TIMEOUT_S = cluster_handle.STOP_TIMEOUT_S = cluster_handle.CHANGE_TIMEOUT_S = PATIENCE_S
         self._report = report
         self._measures = report.measures

@@ -104,7 +104,7 @@ class Classifier:
     """Determines the kind of each write, and counts the written markers of each decided transaction."""
 
     def __init__(self) -> None:
-        # producer id -> whether it commits, written markers, all markers
+        # By producer id: whether the transaction commits, and the numbers of written and of all markers.
         self._ending: dict[int, tuple[bool, int, int]] = {}
 
     def progress(self, write: Write) -> tuple[int, int]:

@@ -81,9 +81,9 @@ _ANY_API = {
 Limits are equal to Apache Kafka's defaults, because some of ottla's defaults are lower.
 """
 _LONG_SESSIONS = {f"group.streams.{key}session.timeout.ms": "7200000" for key in ("max.", "")}
-"""A member stays in its group for two hours without a heartbeat."""
+"""A member of a streams group stays in its group for two hours without a heartbeat."""
 _CLEANER = {"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "2097152"}
-"""A small buffer, because Apache Kafka clears the whole buffer, which has 128 MB by default, before each cleaning."""
+"""A small log cleaner buffer: before each cleaning, Apache Kafka clears the whole buffer, by default 128 MB."""
 
 
 ACL_SETTINGS = {
@@ -118,7 +118,7 @@ SET_UPS = {
     "apis": SetUp(_ANY_API),
     # No request for a group has been sent, so the offsets topic does not exist.
     WITHOUT_GROUPS: SetUp(),
-    # Clients without a user have all permissions, and users those of their case's ACLs.
+    # Clients without a user have all permissions, and users have those that their case's ACLs grant.
     WITH_ACLS: SetUp(_ANY_API | ACL_SETTINGS),
     "letters": SetUp(_TARGETS_AT_ONCE | _QUICK_SHARES | {"errors.deadletterqueue.auto.create.topics.enable": "true"}),
 }

@@ -20,7 +20,7 @@ def judge(
 ) -> None:
     """Run a case, and compare its responses with the transcript, or store them if transcripts are rewritten.
 
-    Raises `Differs`, and any exception of the case. A case that this release of Apache Kafka does not support is skipped.
+    Raises `Differs`, and any exception of the case. A case that the tested release of Apache Kafka does not support is skipped.
     """
     try:
         played = play()

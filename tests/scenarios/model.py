@@ -47,7 +47,7 @@ class Producer:
 class Unverified:
     """The lowest sequence of an epoch among a producer's verified batches that were not appended.
 
-    ``newer``: whether the first of them, in any epoch, was sent with transaction version 2.
+    ``newer``: whether the first of these batches, in any epoch, was sent with transaction version 2.
     """
 
     epoch: int

@@ -132,7 +132,7 @@ def connections(world: World, words: Words) -> str:
 
 
 def _counts(words: Words) -> list[tuple[str, int]]:
-    """Parse ``x=20,y=1``, whose first part the command line has parsed as an option."""
+    """Parse ``x=20,y=1``, which the parser of commands has split at the first ``=``."""
     text = ",".join(f"{name}={count}" for name, count in words.options.items() if name != "v")
     return [(name, int(count)) for name, _, count in (part.partition("=") for part in text.split(","))]
 

@@ -194,7 +194,7 @@ def partition(world: World, words: Words) -> str:
 
 @verb
 def move(world: World, words: Words) -> str:
-    """Make another replica the preferred leader and elect it. Wait until all brokers know. Command: ``move t 2``."""
+    """Make another replica the preferred leader, elect it, and wait until all brokers know it. Command: ``move t 2``."""
     name, index = world.partition(words.plain[0])
     to = node(world, words.plain[1])
     before = described(world, name, index)
@@ -241,7 +241,7 @@ def find(world: World, words: Words) -> str:
 
 @verb
 def move_coordinator(world: World, words: Words) -> str:
-    """Move the coordinator of an id to the broker D. Wait until it has loaded and all brokers know.
+    """Move the coordinator of an id to the broker D. Wait until D is loaded and all brokers know.
 
     Command: ``move_coordinator x D [group]``.
     """

@@ -120,7 +120,7 @@ def test_first_requested_scenario_case_runs_all_cases_of_its_broker(scenario: Ca
         started.append(Noting())
         return started[-1]
 
-    # The scenario holds a topic, so its cases run one at a time. That is necessary, because a simulated broker has one event loop.
+    # The scenario has the command ``hold``, so its cases run one at a time, as the event loop of a simulated broker requires.
     one = scenario("topic t", "hold t", "release t", "A = init x", "restart", "describe x", "read t")
     elsewhere = scenario("broker: short", "kill")
     parts = {name: Part("ottla", one, {}) for name in ("a", "b", "c")} | {"d": Part("ottla", elsewhere, {})}

@@ -28,7 +28,7 @@ class Play(Generic[T]):
 
 @dataclass(slots=True)
 class _Turn(Generic[T]):
-    """A play to start, or to resume after a restart."""
+    """A play (a function that sends requests) to start, or to resume after a restart."""
 
     play: Play[T]
     outcome: Future[T] = field(default_factory=Future)

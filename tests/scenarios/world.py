@@ -120,7 +120,7 @@ class World:
         self.acls: dict[str, list[AclBinding]] = {}
         """The ACLs of each user of the case."""
         self.users = 0
-        """Number of further users, with names of their own."""
+        """Number of users that ``under`` has named."""
         self.own: dict[str, OwnConnection] = {}
         """Connections with their own client ids, by the names that the case gave them."""
         self.answers: dict[str, Any] = {}

@@ -123,7 +123,7 @@ def start_offset_never_returns(history: ShareHistory) -> Iterator[str]:
 
 
 def _highest_before(answers: list[tuple[float, int]], at_s: float) -> int:
-    """Return the offset of the last response before a time, or 0. Responses are sorted, and their offsets never decrease."""
+    """Return the start offset in the last response before a time, or 0. Responses are sorted by time."""
     number = bisect_right(answers, at_s, key=lambda answer: answer[0])
     return answers[number - 1][1] if number else 0
 

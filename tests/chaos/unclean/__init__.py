@@ -2,7 +2,7 @@
 
 - `power`: removes unsynced data from a broker's logs, as a power cut does; `served` is the broker that records synced lengths.
 - `elections`: reads leader elections from the controller's log.
-- `witness`: reads all partitions during the run, and keeps the identity of each batch below a high watermark.
+- `witness`: reads all partitions during the run, and stores offsets, epoch and CRC of each batch below a high watermark.
 - `checker`: checks that each lost batch is explained by an unclean election.
 - `cards`: the faults.
 - `going_on`: writes to all partitions once more after the last fault.

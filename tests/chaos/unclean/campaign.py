@@ -38,7 +38,7 @@ BROKERS = 3
 ALLOWED = "unclean.leader.election.enable"
 WITNESSED = [*ALL_PARTITIONS, *((TRANSACTION_TOPIC, index) for index in range(3))]
 WITHOUT = "confluent-2"
-"""Client process that is not started, because the witness needs its processor time."""
+"""Client process that is not started, because the thread `Witness` needs its processor time."""
 
 
 class NotingCluster(Cluster):
@@ -49,7 +49,7 @@ class NotingCluster(Cluster):
 
 
 class UncleanRound:
-    """One cluster with its clients and the witness."""
+    """One cluster with its clients and a `Witness` that reads all partitions."""
 
     def __init__(self, directory: Path, seed: str, number: int, report: FaultReport, *, mode: str, java: bool) -> None:
         self.rng = random.Random(seed)
@@ -136,7 +136,7 @@ class UncleanRound:
         )
 
     def _judged(self, history: History, seen: Observation, sightings: Sightings) -> list[str]:
-        """Compare the observations with the files of the stopped brokers. Returns the findings."""
+        """Compare what was read during the run with the files of the stopped brokers. Returns the findings."""
         found = logged_elections(self.data_dir / "controller")
         affected = {election.where for election in found if election.kind == UNCLEAN}
         identities = {broker: observe.identities(self._log_dir(broker)) for broker in self.cluster.brokers}
@@ -176,7 +176,7 @@ def offsets_partition(group: str) -> TopicPartition:
 def _without(lines: list[str], affected: set[TopicPartition]) -> list[str]:
     """Filter the output of an audit after unclean elections.
 
-    Returns only torn transactions of partitions without an unclean election, or all lines if there was no unclean election.
+    Returns only partly lost transactions of partitions without an unclean election, or all lines if there was no unclean election.
     """
     if not affected:
         return lines

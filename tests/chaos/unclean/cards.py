@@ -32,9 +32,9 @@ MOVED = "leader moved"
 
 DECK = (LAST, LAST, ORDER, ORDER, ALL, ALL, CUT, STARTING, PAUSED, CONTROL, MOVED, EMPTIED)
 LOSSY = (LAST, LAST_EMPTIED, POWER)
-"""Faults that lose committed records if unclean elections are enabled. They must not be used while these are disabled."""
+"""Further faults of campaigns with unclean elections, in which they lose committed records."""
 POWER_CUTS = (POWER, POWER_OF_SEVERAL, POWER_OF_SEVERAL)
-"""Power cuts, which lose no acknowledged data if responses wait for the sync."""
+"""Further faults of brokers whose responses wait for the sync: power cuts, which lose no acknowledged data."""
 FALL_OUT_S = 10.0
 """Maximum time until followers have left the in-sync replicas, in seconds."""
 ALONE_S = (0.3, 1.5)
@@ -117,7 +117,7 @@ class Cards:
         return rounds.leader(self._cluster, where) or self._rng.choice(self._cluster.brokers)
 
     def _kill(self, nodes: Sequence[int], *, has_power: bool = True) -> None:
-        """Kill nodes in a random order and restart them in another one. Without ``has_power``, their unsynced data is lost."""
+        """Kill nodes in a random order and restart them in another order. Without ``has_power``, their unsynced data is lost."""
         cluster, rng = self._cluster, self._rng
         killed = rng.sample(list(nodes), len(nodes))
         started = rng.sample(list(nodes), len(nodes))

@@ -3,7 +3,7 @@
 A batch that was seen below a high watermark may be missing only if an unclean election in a later leader epoch chose a replica
 without the batch. At the offset of the batch, the remaining log then has one of three contents: a batch of that epoch or a later
 one; the end of the log; or a batch of an earlier epoch. The third case occurs if an isolated leader wrote the batch, a first
-unclean election chose another broker, and a second unclean election chose the isolated one.
+unclean election chose another broker, and a second unclean election chose the isolated leader.
 """
 
 from __future__ import annotations

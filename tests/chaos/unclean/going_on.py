@@ -1,6 +1,6 @@
 """Writes after the last fault: each transactional id writes one more transaction to all partitions.
 
-They also end transactions that an unclean election has left open. If the marker of a transaction was lost, the transaction stays
+This also ends transactions that an unclean election has left open. If the marker of a transaction was lost, the transaction stays
 open in the partition until its producer ends its next transaction there, as in Apache Kafka.
 """
 

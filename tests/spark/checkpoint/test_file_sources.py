@@ -1,4 +1,4 @@
-"""The digest of a batch's input files, read from Spark's checkpoint: the same batch number may refer to other files."""
+"""The digest of a batch's input files, read from Spark's checkpoint. A batch number alone does not identify the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of this machine."""
+"""The checks of the local machine by ``ottla spark-doctor``."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def lose_checkpoint(stream: Stream) -> None:
 
 
 def swap_checkpoint(stream: Stream) -> None:
-    """Replace the checkpoint with another stream's, which reads the same topic but has its own id."""
+    """Replace the checkpoint with that of another stream, with another id, that reads the same topic."""
     lose_checkpoint(stream)
     mine, stream.transactional_id = stream.transactional_id, f"{stream.transactional_id}-other"
     target, stream.target = stream.target, f"{stream.target}-other"

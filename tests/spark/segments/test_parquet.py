@@ -40,7 +40,7 @@ def test_parquet_export_has_the_rows_of_its_segment_splits(
 
 
 def test_late_parquet_export_task_leaves_no_files(tmp_path: Path) -> None:
-    """The directory of its export part was already renamed when this repeated task runs."""
+    """A repeated task runs after the directory of its part of the export was renamed."""
     log = Logs(RealFilesystem(), str(tmp_path / "data" / "t-0")).new()
     for _ in history(log, random.Random(4), 20):
         pass

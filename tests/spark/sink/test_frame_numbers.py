@@ -1,4 +1,4 @@
-"""Which of the frames with one name are written, and the number of the next frame."""
+"""Numbered DataFrames of ``write_once`` with one name: which count as written, and which number is next."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_foreach_batch_function_may_skip_an_empty_batch(stream: Stream, caplog: 
 def test_stream_continues_after_skipped_batches(
     stream: Stream, caplog: pytest.LogCaptureFixture, skipped: tuple[int, ...], is_repeated: bool
 ) -> None:
-    """The batch after the skipped ones may also be repeated after a failure that committed nothing."""
+    """The batch after the skipped batches may also be repeated after a failure that committed nothing."""
     batches = skipped[-1] + 1
     stream.add(batches)
     stream.run(stream.without(stream.sink(), *skipped))

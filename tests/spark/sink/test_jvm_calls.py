@@ -106,7 +106,7 @@ def test_sink_serves_a_stream_restarted_in_other_sessions(spark: Any, other_spar
         numbers.run(session, write)
         assert numbers.written() == list(range(start * 2 * BATCH_RECORDS))
     assert list(runs.values()) == [[0, 1], [2, 3], [4, 5]]
-    # Each run has exactly the reports of its own batches.
+    # Each run of a stream has exactly the reports of its own batches.
     for run, batches in runs.items():
         assert [batch for batch in range(6) if sink.report(run, batch) is not None] == batches
 

@@ -84,7 +84,7 @@ def test_idle_stream_keeps_its_progress_for_months(broker: Broker, by_driver: bo
     broker.clock.advance("6d")
     again = Stream(broker, name, by_driver=by_driver).start(1)
     assert again.write(1)
-    # Progress is also renewed if this run has written no batch, but found one committed.
+    # Progress is also renewed if this run has written no batch, but found a committed batch.
     assert again.renewed()
     broker.clock.advance("6d")
     assert not Stream(broker, name, by_driver=by_driver).start(2).write(2)

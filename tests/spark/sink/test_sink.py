@@ -354,7 +354,7 @@ def test_write_once_frames_are_written_once(spark: Any, numbers: Numbers) -> Non
     for number in (3, -1):
         with pytest.raises(ottla.spark.PipelineError, match=rf"frame {number} of 'day' cannot be written: the next one is frame 2"):
             write("day", number, 4)
-    # Each name has its own numbers, and numbers of other names are still known.
+    # Frames of each name have their own numbers, and the numbers of other names are still known.
     assert (write("another day", 0, 5).records, write("another day", 0, 5).is_replay, write("day", 1, 3).is_replay) == (
         1,
         True,
