@@ -202,7 +202,6 @@ def _describe(call: _Call, configs: list[str]) -> list[str]:
 
 
 def _described(topic: dict[str, Any]) -> list[str]:
-    """Format a topic like TopicCommand.TopicDescription."""
     from ottla.protocol.uuids import uuid_text
 
     name, partitions = topic["topic"], topic["partitions"]

@@ -69,7 +69,6 @@ def _text(variable: str, path: Path) -> str:
 
 
 def _sections(text: str) -> dict[str, str]:
-    """Return the login modules of each section of a JAAS file."""
     return {found["name"]: found["modules"] for found in _SECTION.finditer(_COMMENT.sub(" ", text))}
 
 

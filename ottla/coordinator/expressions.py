@@ -23,7 +23,7 @@ COMPILED_EXPRESSIONS = 16
 """Number of compiled expressions in the cache, which drops the least recently used."""
 
 STATE_CHARACTERS = 250
-"""The product of an expression's states and a text's characters that is one unit of work in `protocol.steps.Pace`."""
+"""States of an expression, times characters of a text, that are matched in one unit of work of `protocol.steps.Pace`."""
 
 _DESCRIPTIONS = {
     "bad repetition operator": "invalid nested repetition operator",
@@ -87,7 +87,7 @@ def _compiled(expression: str) -> Any:
     except re2.error as error:
         raise InvalidExpression(_description(error)) from None
     finally:
-        # google-re2 caches 128 expressions itself. Clear that cache, because `_compiled` keeps fewer.
+        # google-re2 caches 128 expressions itself. Clear them to save memory: `_compiled` has a smaller cache.
         re2.purge()
     if pattern.programsize > MAX_STATES:
         raise InvalidExpression("the expression is too large")

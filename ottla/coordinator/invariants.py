@@ -16,7 +16,7 @@ from ottla.invariants import MAX_ELEMENTS
 
 
 def check_transactions(shard: TransactionShard) -> None:
-    """Check that ``_unfinished`` has exactly the ids in Ongoing or Prepare, and that ``_last_epochs`` has no removed id."""
+    """Check that the unfinished ids are exactly the ids in Ongoing or Prepare, and that no removed id has a last epoch."""
     if len(shard.ids) > MAX_ELEMENTS:
         return
     unfinished = {i: m for i, m in shard.ids.items() if m.state not in AT_REST}

@@ -57,13 +57,14 @@ RECORD_OVERHEAD_BYTES = 32
 def decided_in_batches(
     keys: Iterable[K], decide: Callable[[K], Iterable[LogRecord]], max_batch_bytes: int
 ) -> Iterator[list[LogRecord]]:
-    """Yield the records of a sweep over ``keys``, in pieces that each fit into a batch of ``max_batch_bytes`` (KAFKA-13099).
+    """Yield the records that ``decide`` returns for ``keys``, in lists that each fit into a batch of ``max_batch_bytes``
+    (KAFKA-13099).
 
-    A record that is larger than a batch is a piece of its own. There is at least one piece, and the last piece may be empty.
+    A record that is larger than a batch is alone in its list. There is at least one list, and the last list may be empty.
 
-    The caller appends and replays each piece before it requests the next, and other work may run in between. So each decision holds
-    for one piece: ``decide`` is called again for the next, also for a key whose records did not all fit. If ``decide`` then returns
-    the same first record, the append was rejected, and the key is skipped until the next sweep.
+    The caller appends and replays each list before it requests the next, and other work may run in between. So if a list does not
+    have all records of a key, ``decide`` is called again for the key before the next list. If it then returns the same first
+    record, the append was rejected, and the key is skipped.
     """
     piece: list[LogRecord] = []
     size_bytes = 0

@@ -45,7 +45,7 @@ def _states(
 def _written(
     fs: Filesystem, directory: str, logs: dict[TopicPartition, list[int]], states: Collection[Logged]
 ) -> list[ConsumedRecord]:
-    """Return the records that the producers in ``states`` wrote and that the files still contain."""
+    """Return records in the files that producers of the transactional id wrote. ``states``: the logged states of the id."""
     producers = {state.producer_id for state in states}
     written: list[ConsumedRecord] = []
     for where in sorted({partition for state in states for partition in state.partitions}):

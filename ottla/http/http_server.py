@@ -45,7 +45,7 @@ ACCEPT_RETRY_S: Final = 0.1
 """Time in s until the next attempt to accept a client, for example if the process has no free descriptor."""
 
 ErrorFields = Callable[[int, str], dict[str, object]]
-"""Returns the fields of an error's JSON, given its HTTP status and one line for a person."""
+"""A function that returns the fields of an error's JSON, given its HTTP status and one line for a person."""
 
 
 def default_error_fields(status: int, text: str) -> dict[str, object]:

@@ -6,12 +6,11 @@ from ottla.protocol.record_stream import malformed, varint, whole_headers, zigza
 from ottla.protocol.steps import next_turn
 
 _READABLE_AT_ONCE, _RECORD_WORK = 2_000, 4
-"""`with_readable_headers` lets other work run after this number of headers. The rest of a record counts as `_RECORD_WORK`
-headers."""
+"""`with_readable_headers` lets other work run after 2,000 headers. A record without its headers counts as 4 headers."""
 
 
 async def with_readable_headers(records: bytes, *, keeps_headers: bool) -> bytes:
-    """Return whole records without headers or, with ``keeps_headers``, with U+FFFD for invalid bytes in header keys.
+    """Remove the headers of whole records or, with ``keeps_headers``, replace invalid bytes in header keys by U+FFFD.
 
     Kafka stores header keys unchanged, and Java replaces such bytes when it reads them. Raises INVALID_RECORD.
     """
@@ -55,7 +54,7 @@ async def with_readable_headers(records: bytes, *, keeps_headers: bool) -> bytes
 
 
 def _readable(data: bytes, at: int, count: int) -> bytes:
-    """``count`` whole headers, the first at ``at``, with keys in valid UTF-8."""
+    """Return ``count`` headers from position ``at`` on, with keys in valid UTF-8."""
     out: list[bytes] = []
     for _ in range(count):
         size, start = varint(data, at)

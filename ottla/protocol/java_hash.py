@@ -36,7 +36,7 @@ def id_work(text: str) -> int:
 
 
 SHORT_CHARACTERS = 128
-"""Maximum length of an id whose hash is cached, which bounds the memory of `_remembered_hash` to about 1 MB."""
+"""Maximum length of an id whose hash is cached, which limits the memory of the cache to about 1 MB."""
 _remembered_hash = lru_cache(maxsize=2_000)(java_hash)
 
 

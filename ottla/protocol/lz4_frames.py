@@ -126,5 +126,4 @@ def without_content_fields(payload: memoryview) -> tuple[bytes, int]:
 
 
 def _trailer_bytes(payload: memoryview) -> int:
-    """The size of the content checksum, which comes after the end mark."""
     return 4 if payload[4] & _CONTENT_CHECKSUM else 0

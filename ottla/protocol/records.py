@@ -25,7 +25,7 @@ LENGTH_OVERHEAD = 12
 """Size in bytes of base offset and batch length, which ``batch_length`` does not include."""
 MAGIC_AT = 16
 ATTRIBUTES_AT = 22
-"""Position of the byte of the attributes that has the bits below."""
+"""Position in the header of the byte of the attributes that has the compression and the flags."""
 CRC_START = 21
 MIN_BATCH_LENGTH = HEADER_BYTES - LENGTH_OVERHEAD
 

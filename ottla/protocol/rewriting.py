@@ -104,7 +104,7 @@ class RewrittenBatch:
 
     @property
     def is_full(self) -> bool:
-        """Whether `PIECE_BYTES` of records wait for `compress`, which the caller should call now."""
+        """Whether at least `PIECE_BYTES` of added records are not compressed yet. If so, the caller should call `compress`."""
         return len(self._waiting) >= PIECE_BYTES
 
     def compress(self) -> None:

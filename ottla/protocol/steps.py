@@ -2,7 +2,7 @@
 
 Such a coroutine awaits only `next_turn`, `in_thread`, a `Pause`, and other coroutines of this kind. The driver is
 `broker.loop.stepping.Stepping`, or `run` in a process without other work. No task of asyncio is involved, so a coroutine that never
-waits costs as much as a few calls.
+waits takes as long as a few function calls.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Pause(Generic[V]):
 
 
 Step: TypeAlias = Callable[[], None] | Pause[object] | None
-"""The values that reach a driver: None to let other work run, a function that blocks, or a `Pause` to wait for."""
+"""The value that a coroutine yields to its driver: None to let other work run, a blocking function, or a `Pause`."""
 
 Steps: TypeAlias = Coroutine[Step, None, T]
 

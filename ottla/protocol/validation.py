@@ -24,7 +24,7 @@ SMALL_BYTES = 1 << 18
 """Limits of a batch that is checked without a pause: records, and bytes both compressed and decompressed. The check usually takes
 one or two milliseconds, and up to ten if the records consist of two-byte headers."""
 BLAMED_AT_ONCE = 2_000
-"""A batch with bad records and more records than this is checked again in steps, because collecting the errors takes longer."""
+"""A batch with bad records, and with more records than this, is checked again in steps: collecting its errors takes longer."""
 MAX_RECORD_ERRORS = 10_000
 """Maximum number of bad records of one batch in a response. Further bad records are only counted."""
 _SHOWN_ERRORS = 3

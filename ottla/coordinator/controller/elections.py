@@ -103,8 +103,8 @@ class PartitionChange(msgspec.Struct, kw_only=True):
             self.isr, self.replicas, self.removing, self.adding = isr, replicas, (), ()
 
     def _move_to_eligible(self) -> None:
-        """While the in-sync set is smaller than ``min.insync.replicas``, no record is committed. So replicas that leave it stay
-        eligible as leaders."""
+        """While the in-sync set is smaller than ``min.insync.replicas``, no record is committed. So replicas that leave the set
+        stay eligible as leaders."""
         if not self._has_elr:
             return
         if len(self.isr) >= policies.effective_min_insync_replicas(self.state, self.topic):
@@ -151,7 +151,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
 
     def _last_known_leader(self) -> int | None:
         """Return the last leader if no replica is known to have all committed records: the last leader lost the fewest
-        (KIP-966)."""
+        records (KIP-966)."""
         known = self._last_known
         if not self._has_elr or self.elr or self.isr or len(known) != 1:
             return None
@@ -239,7 +239,7 @@ Where = tuple[Topic, int]
 
 
 def in_sync_with(state: ClusterState, broker_id: int) -> Iterator[Where]:
-    """Yield the partitions with the broker in the in-sync set, in the order of topics, so that the records' order is fixed."""
+    """Yield the partitions that have the broker in their in-sync set, in a fixed order: by topic, then by number."""
     return _where(state, lambda partition: broker_id in partition.isr)
 
 
@@ -259,7 +259,7 @@ def _where(state: ClusterState, of: Callable[[PartitionRegistration], bool]) -> 
     for topic in state.topics.values():
         last, answer = None, False
         for index, partition in enumerate(topic.partitions):
-            # Adjacent equal partitions share one object: call the function ``of`` once for them.
+            # Consecutive partitions that share one object have the same answer, so call ``of`` only once for them.
             if partition is not last:
                 last, answer = partition, of(partition)
             if answer:
@@ -339,14 +339,15 @@ def _elected_record(state: ClusterState, election_type: int, name: str, index: i
 
 
 def rebalance_leaders(state: ClusterState, max_elections: int) -> Result[bool]:
-    """Move leaderships back to preferred leaders. The response is True if ``max_elections`` leaders were elected, so that more
-    partitions may remain."""
+    """Move leaderships back to preferred leaders. The response is True if ``max_elections`` leaders were elected: then
+    other partitions may still need an election."""
     unbalanced = _where(state, lambda partition: partition.leader != partition.preferred_replica)
     return _elect_some(state, unbalanced, lambda _: Election.PREFERRED, max_elections)
 
 
 def elect_unclean_leaders(state: ClusterState, max_elections: int) -> Result[bool]:
-    """Elect leaders of leaderless partitions whose topic allows unclean elections. The response is as in `rebalance_leaders`."""
+    """Elect leaders of leaderless partitions whose topic allows unclean elections. The response is True if ``max_elections``
+    leaders were elected."""
     return _elect_some(state, leaderless(state), lambda topic: usual_election(state, topic), max_elections)
 
 

@@ -37,7 +37,7 @@ NEXT = {
     Control.UNFENCED: {Control.UNFENCED, Control.FENCED, Control.CONTROLLED_SHUTDOWN, Control.SHUTDOWN_NOW},
     Control.CONTROLLED_SHUTDOWN: {Control.CONTROLLED_SHUTDOWN, Control.SHUTDOWN_NOW},
 }
-"""State -> allowed next states."""
+"""Wanted state of a broker -> the states that may follow."""
 
 
 class BrokerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +153,7 @@ class Heartbeats:
         return Control.CONTROLLED_SHUTDOWN if broker.broker_id in self.shutdown_offsets else Control.UNFENCED
 
     def next_control(self, state: ClusterState, heartbeat: BrokerHeartbeat, *, is_caught_up: bool) -> Control:
-        """Return the broker's state after a heartbeat: one that `NEXT` allows."""
+        """Return the state that the controller wants the broker to have after this heartbeat."""
         broker_id = heartbeat.broker_id
         current = self.control_of(state.registrations.brokers[broker_id])
         if current is Control.FENCED:

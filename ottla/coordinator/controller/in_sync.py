@@ -21,11 +21,11 @@ from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 
 UNKNOWN_EPOCH = -1
-"""The broker epoch of a replica if the leader does not know it. This epoch is not checked."""
+"""Broker epoch in a request of a leader that does not know the replica's broker epoch. It is not checked."""
 
 
 class PartitionAsked(msgspec.Struct, frozen=True, kw_only=True):
-    """The requested change of one partition. ``isr`` has brokers and their epochs (KIP-903)."""
+    """The requested change of one partition. ``isr``: ids and epochs of the in-sync brokers (KIP-903)."""
 
     topic_id: bytes
     index: int

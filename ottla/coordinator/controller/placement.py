@@ -65,7 +65,7 @@ class _Stripe:
         _shuffle(self.brokers, random_below)
 
     def next(self, turn: int) -> int | None:
-        """Return the next broker for a new partition, or None if the partition has all of them. ``turn`` numbers the partitions."""
+        """Return the next broker for a new partition, or None if the partition has all. ``turn``: the partition's number."""
         if not self.brokers:
             return None
         if self._turn != turn:
@@ -92,7 +92,7 @@ class _Racks:
 
     def place(self, replication_factor: int) -> Replicas:
         if self._turn == self._unfenced_count > 1:
-            # Each broker leads one placed partition. Shuffle the brokers, so that a leader does not always have the same
+            # Each unfenced broker now leads one new partition. Shuffle the brokers, so that leaders do not always have the same
             # followers.
             _shuffle(self._stripes, self._random_below)
             for stripes in self._stripes:

@@ -55,7 +55,7 @@ def has_online_directory(
 
 
 def default_directory(state: ClusterState, broker_id: int) -> bytes:
-    """Return the directory for a broker's new replica: the only usable directory, or unassigned until the broker chooses."""
+    """Return the directory for a broker's new replica. With several usable directories it is unassigned, and the broker chooses."""
     registration = state.registrations.brokers.get(broker_id)
     if registration is None:
         return UNASSIGNED_DIRECTORY
@@ -82,12 +82,12 @@ def has_eligible_leader_replicas(state: ClusterState) -> bool:
 
 
 def set_features(state: ClusterState, levels: Mapping[str, int], static_min_insync_replicas: str) -> Result[None]:
-    """Set feature levels. With eligible leader replicas, ``min.insync.replicas`` becomes one value for the whole cluster.
+    """Set feature levels. Eligible leader replicas need the same ``min.insync.replicas`` on the controller and all brokers.
 
-    The controller's value decides which replicas are eligible, and the value of each leader's broker decides what is committed. So
-    the cluster-wide config is set to the controller's static value unless it is set already, and the brokers' own values are
-    removed (maybeGenerateElrSafetyRecords of Kafka). Called with unchanged levels, this function adds such config records to a log
-    that lacks them.
+    The controller's value decides which replicas are eligible, a leader's value which records are committed. So an unset
+    cluster-wide config is set to the controller's static value, and configs of single brokers are removed
+    (maybeGenerateElrSafetyRecords of Kafka). Called with unchanged levels, this function adds such config records to a log that
+    lacks them.
     """
     records: list[LogRecord] = []
     level = levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, state.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0))

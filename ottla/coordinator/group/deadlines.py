@@ -19,8 +19,8 @@ STALE_ENTRIES = 64
 class TimedGroup(Protocol):
     """A group with deadlines.
 
-    ``wake_ms`` is the time of the next check. ``due_ms`` is the earliest deadline that was set since ``wake_ms`` was computed, so
-    that an earlier check may be needed.
+    ``wake_ms`` is the time of the next check. ``due_ms`` is the earliest deadline set since ``wake_ms`` was computed, and may be
+    before ``wake_ms``.
     """
 
     group_id: str

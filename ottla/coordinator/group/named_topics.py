@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sized
 from ottla.protocol.errors import Code, KafkaError
 
 MAX_MEMBER_TOPICS = 3_000
-"""Maximum number of topics that one member may name. Each blocks the event loop for 2 to 4 us. Regular expressions may match more
-topics."""
+"""Maximum number of topics that one member may name, as each topic blocks the event loop for 2 to 4 us. Regular expressions may
+match more topics."""
 MAX_GROUP_TOPICS = 10_000
 """Maximum number of topics that all members of a group together may name."""
 

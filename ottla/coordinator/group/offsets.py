@@ -104,7 +104,7 @@ class OffsetStore:
         self._forget_if_gone(key)
 
     def complete(self, producer_id: int, *, commit: bool) -> None:
-        """Replay a marker. If a key has both a pending and a plain commit, the later commit in the log wins."""
+        """Replay a marker. If a key has a pending and a non-transactional offset, the later commit in the log wins."""
         for key, pending in self._pending.pop(producer_id, {}).items():
             self._no_longer_pending(key)
             if not commit:

@@ -350,7 +350,7 @@ class GroupShard:
             return
         key = read_key(record.key)
         if not isinstance(key, str):
-            # A tombstone adds the group as well, because a starting broker may skip the record that the tombstone removes.
+            # Note the group also for an offset's tombstone, because a starting broker may skip the record of the offset.
             self._logged[key[0]] = None
             if record.value is None:
                 self.offsets.remove(key)

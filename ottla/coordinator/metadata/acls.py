@@ -151,7 +151,7 @@ class Acls:
             self.index.remove(acl)
 
     def drop_known(self, own: Acls) -> None:
-        """Remove each ACL that ``own`` also has, and each ACL whose id ``own`` has."""
+        """Remove each ACL that is also in ``own``, and each ACL whose id is in ``own``."""
         for acl_id, acl in list(self.by_id.items()):
             if acl_id in own.by_id or acl in own._copies:
                 self._remove(acl_id)

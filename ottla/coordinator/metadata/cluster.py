@@ -279,7 +279,7 @@ class ClusterState:
 
     def _replay_begin(self, message: Any, offset: int) -> None:
         self._transaction.begin()
-        # With `_alike` set, `replay` would apply equal partition records at once, but records must wait for the transaction's end.
+        # Clear the last partition record: `replay` applies an equal record at once, but records of a transaction wait for its end.
         self._alike = None
 
     def _replay_abort(self, message: Any, offset: int) -> None:

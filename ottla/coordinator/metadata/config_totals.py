@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 MAX_KEPT = 10_000
-"""Maximum number of groups with configs, and of client metrics subscriptions, which need not exist to have configs."""
+"""Maximum number of groups with configs, which need not exist, and maximum number of client metrics subscriptions."""
 MAX_KEPT_CHARACTERS = 10_000_000
 """Maximum number of characters in the names and configs of all groups together, and of all subscriptions together. A single name
 may have 32,767 characters."""

@@ -26,7 +26,7 @@ MAX_NAME_CHARACTERS = 1_000
 OLDEST_METADATA_VERSION = 14
 """Level 3.6-IV2 of ``metadata.version``, from which delegation tokens are in the log (isDelegationTokenSupported)."""
 SWEPT_AT_ONCE = 1_000
-"""Maximum number of expired tokens that one sweep removes."""
+"""Maximum number of expired tokens that one call of `DelegationTokens.sweep` removes."""
 
 
 class StoredToken(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,7 +163,7 @@ class DelegationTokens:
         return Result(changed.expires_ms, [_record(changed)])
 
     def sweep(self, now_ms: int) -> Result[list[str]]:
-        """Remove expired tokens; returns the ids of at most `SWEPT_AT_ONCE`."""
+        """Remove at most `SWEPT_AT_ONCE` expired tokens; returns their ids."""
         expired = [token for token in self.by_id.values() if token.has_expired(now_ms)][:SWEPT_AT_ONCE]
         return Result([token.token_id for token in expired], [_removal(token) for token in expired])
 

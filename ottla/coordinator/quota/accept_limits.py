@@ -37,8 +37,7 @@ class AcceptLimits:
         turn_ms = max(now_ms, self._free_ms.get(listener, 0))
         wait_ms = 0
         if listener != self._protected:
-            # Times must not decrease: a connection of another listener may have been recorded for the future time when Kafka would
-            # accept it.
+            # Times must not decrease: the previous connection may have a future time, at which Kafka would accept it.
             self._last_ms = max(self._last_ms, turn_ms)
             wait_ms = self._recorded(self._broker, self._broker_limit, self._last_ms)
         if listener in self._limits:

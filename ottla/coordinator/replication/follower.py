@@ -33,7 +33,7 @@ NEXT_STATES = {
 
 
 class IllegalFollowerTransition(Exception):
-    """Raised for a transition that `NEXT_STATES` does not allow: a bug."""
+    """Raised for a forbidden change of a follower's state: a bug."""
 
 
 class FollowerLog(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,7 +47,7 @@ change."""
 
 
 class IllegalIsrTransition(Exception):
-    """Raised for a transition that `NEXT_STATES` does not allow: a bug."""
+    """Raised for a forbidden change of an in-sync set's state: a bug."""
 
 
 class InSync(msgspec.Struct, frozen=True, kw_only=True):

@@ -43,7 +43,7 @@ class AcquireRequest(msgspec.Struct, frozen=True):
     """A member's request for records.
 
     ``batch_size`` is the requested number of records in a batch, which is acknowledged as a whole. With ``is_record_limit`` at most
-    ``max_records`` are acquired, otherwise whole batches, which costs less (ShareAcquireMode of Kafka).
+    ``max_records`` are acquired. Otherwise whole batches are acquired, which is faster (ShareAcquireMode of Kafka).
     """
 
     member_id: str
@@ -165,7 +165,7 @@ class Acquisition:
     # acquiring records for the first time
 
     def _acquire_unseen(self, batch: InFlightBatch, first_offset: int, last_offset: int, room: int) -> None:
-        """Acquire records of a batch without persisted state. New batches replace it, also for records that are not acquired."""
+        """Acquire records of a batch whose records were never acquired. New batches replace it, also for its other records."""
         self._in_flight.remove(batch)
         acquired_up_to = self._acquire_new(first_offset, last_offset, room)
         if batch.first_offset < first_offset:
@@ -174,8 +174,8 @@ class Acquisition:
             self._in_flight.put(InFlightBatch(acquired_up_to + 1, batch.last_offset, UNSEEN))
 
     def _acquire_new(self, first_offset: int, last_offset: int, room: int) -> int:
-        """Acquire new records, in batches of about the requested size that end where batches of the log end. Returns the last
-        offset."""
+        """Acquire new records, in batches of about the requested size that end where batches of the log end. Returns the offset
+        of the last record in the new batches."""
         if last_offset - first_offset + 1 > room:
             last_offset = min(last_offset, _batch_end(self._request.batches, first_offset + room - 1))
         first = RecordStatus(RecordState.ACQUIRED, 1, self._request.member_id, self._deadline_ms)

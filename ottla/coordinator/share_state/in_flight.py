@@ -55,7 +55,7 @@ Run = tuple[int, int, RecordStatus]
 class InFlightBatch:
     """Records from ``first_offset`` to ``last_offset`` (inclusive).
 
-    The batch consists of runs, because a persisted state may span any range of offsets, too many to store a status for each.
+    Adjacent records with the same status share one entry, because a persisted state may span any number of records.
     """
 
     __slots__ = ("_begins", "_statuses", "first_offset", "last_offset")
@@ -102,7 +102,10 @@ class InFlightBatch:
         return self._begins[at + 1] - 1 if at + 1 < len(self._begins) else self.last_offset
 
     def runs(self, first_offset: int, last_offset: int) -> Iterator[Run]:
-        """Yield the runs between two offsets, which may be outside the batch. The batch may be changed during the iteration."""
+        """Yield the ranges of records with the same status between two offsets, which may be outside the batch.
+
+        The batch may be changed during the iteration.
+        """
         first_offset, last_offset = max(first_offset, self.first_offset), min(last_offset, self.last_offset)
         if first_offset > last_offset:
             return

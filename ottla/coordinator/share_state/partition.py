@@ -92,7 +92,7 @@ class SharePartition:
 
     @property
     def in_flight_count(self) -> int:
-        """The number of records between start and end offset, in any state. All of them count against the limit."""
+        """The number of records between start and end offset, in any state, which `max_record_locks` limits."""
         return self.end_offset - self.start_offset + 1 if self._in_flight else 0
 
     @property
@@ -118,7 +118,7 @@ class SharePartition:
         return self._next_deadline_ms
 
     def can_acquire(self) -> bool:
-        """Whether records may be acquired: available records in flight, or new records within the limit."""
+        """Whether records may be acquired: available records in flight, or new records up to `max_record_locks`."""
         if self.next_fetch_offset() != self.end_offset + 1:
             return True
         return self.in_flight_count < self.config.max_record_locks

@@ -41,7 +41,7 @@ class ShareSession:
         self.key = key
         self.connection_id = connection_id
         self.epoch = next_epoch(INITIAL_EPOCH)
-        # False, because the session's first response includes every partition anyway.
+        # Mark no partition, because the session's first response includes every partition anyway.
         self.partitions = dict.fromkeys(partitions, False)
         self.resolved: set[SessionPartition] = set()
 
@@ -101,7 +101,7 @@ class ShareSessions:
         has_acknowledgements: bool,
         connection_id: int,
     ) -> ShareSession | None:
-        """Continue or start the session of a ShareFetch. Returns None for the final epoch; the caller then calls `end`.
+        """Continue or start the session of a ShareFetch. Returns None for the final epoch (-1); the caller then calls `end`.
 
         Raises INVALID_REQUEST, SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH or SHARE_SESSION_LIMIT_REACHED.
         """

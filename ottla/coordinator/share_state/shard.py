@@ -26,7 +26,7 @@ from ottla.coordinator.share_state.requests import ShareStateConfig, StateRead, 
 from ottla.protocol.errors import Code, KafkaError
 
 HasPartition = Callable[[bytes, int], bool]
-"""Whether the topic with this id has a partition with this number."""
+"""A function that returns whether a topic, given by id, has a partition with this number."""
 
 _NEGATIVE_PARTITION = "The partition id cannot be a negative number."
 _NEGATIVE_LEADER_EPOCH = "The leader epoch cannot be a negative number."
@@ -205,7 +205,7 @@ class ShareShard:
         return [tombstone(key)] if key in self.persisted else []
 
     def first_needed_offset(self) -> int | None:
-        """Return the lowest offset that a restart needs: the earliest of the last snapshots. None without share partitions."""
+        """Return the lowest offset of all current snapshots, from which a restart reads. None without share partitions."""
         return min((p.snapshot_offset for p in self.persisted.values()), default=None)
 
     # replaying records
@@ -261,7 +261,7 @@ def _merged(state: ShareState, update: ShareUpdate) -> ShareState:
 
 
 def _without_snapshot(update: ShareUpdate) -> ShareState:
-    """Return the state from an update without a snapshot, which an admin client may have deleted."""
+    """Return the state of an update whose snapshot is missing: an admin client may have deleted the snapshot."""
     return ShareState(
         snapshot_epoch=update.snapshot_epoch,
         state_epoch=0,

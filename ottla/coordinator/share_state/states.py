@@ -57,7 +57,7 @@ ARCHIVING first."""
 
 
 class IllegalRecordTransition(Exception):
-    """Raised for a transition that `VALID_NEXT` does not allow: a bug."""
+    """Raised for a forbidden change of a record's state: a bug."""
 
 
 def check_transition(before: RecordState, after: RecordState) -> None:

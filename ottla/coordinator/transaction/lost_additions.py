@@ -42,8 +42,9 @@ def open_identity(metadata: TxnMetadata) -> ProducerIdAndEpoch | None:
 
 
 def is_lost(metadata: TxnMetadata, where: TopicPartition, identity: ProducerIdAndEpoch, open_epoch: OpenEpoch) -> bool:
-    """Whether the open transaction with ``identity`` in partition ``where`` belongs to this transactional id, whose metadata lack
-    the partition.
+    """Whether an open transaction in partition ``where`` belongs to this transactional id, whose metadata lack the partition.
+
+    ``identity``: producer id and epoch of the open transaction.
 
     The result is False while markers of a decided transaction are missing: the next transaction begins only after all of them are
     on the disk, unless a power cut lost more than ``ottla.durability=power`` allows.

@@ -51,7 +51,7 @@ class TransactionShard:
         self.transaction_version = transaction_version
         self.coordinator_epoch = coordinator_epoch
         self.ids: dict[str, TxnMetadata] = {}
-        # The ids in state Ongoing or Prepare*, so that a sweep need not read all ids.
+        # The ids in state Ongoing or Prepare*, so that the search for timed-out transactions need not read all ids.
         self._unfinished: dict[str, TxnMetadata] = {}
         # Transactional id -> (producer id, epoch, last epoch), because the last epoch is not logged (`TxnMetadata.last_epoch`).
         self._last_epochs: dict[str, tuple[int, int, int]] = {}

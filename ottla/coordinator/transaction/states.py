@@ -25,7 +25,7 @@ BY_LABEL = {state.label: state for state in TxnState}
 
 
 class IllegalTransactionTransition(Exception):
-    """Raised for a transition that `VALID_PREVIOUS` does not allow: a bug of the coordinator."""
+    """Raised for a forbidden change of a transaction's state: a bug."""
 
 
 def check_transition(before: TxnState, after: TxnState) -> None:

@@ -40,7 +40,7 @@ This time is added to group.initial.rebalance.delay.ms.
 
 
 class IllegalGroupTransition(Exception):
-    """Raised for a state transition that `VALID_PREVIOUS` does not allow: a bug."""
+    """Raised for a forbidden change of a group's state: a bug."""
 
 
 Protocols = list[tuple[str, bytes]]
@@ -102,7 +102,7 @@ class ClassicGroup(msgspec.Struct):
     wake_ms: int | None = None
     """The time of the next check of the group's deadlines, never later than the earliest deadline."""
     due_ms: int | None = None
-    """The earliest deadline that was set since ``wake_ms`` was computed. An earlier check may be needed."""
+    """The earliest deadline set since ``wake_ms`` was computed. It may be before ``wake_ms``."""
 
     def copied(self) -> ClassicGroup:
         """Return a copy of the group as a draft: changing or dropping it does not change the group."""

@@ -308,7 +308,7 @@ class ClassicMembership:
             expire(draft, now_ms, out)
             following = draft.next_deadline_ms(now_ms)
             wake_ms = None if following is None else max(following, now_ms + 1)
-            # The effect `SetGroupTimer` below covers all deadlines of the draft.
+            # ``wake_ms``, computed from all deadlines of the draft, replaces ``due_ms``.
             draft.due_ms = None
             out.effects += [ReplaceGroup(draft), SetGroupTimer(draft.group_id, wake_ms)]
             yield group.group_id, out

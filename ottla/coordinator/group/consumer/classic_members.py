@@ -132,7 +132,7 @@ def _downgraded(cycle: Cycle, downgrading: Downgrading, out: Out) -> ConsumerGro
         target = Target(group.assignment_epoch, group.target_of(member))
         if group_now.has_new_subscription or not member.is_reconciled_to(target.epoch):
             member = stepped(cycle, target, group_now.regexes, group_now.has_new_subscription, out)
-    # Drop the effects on the consumer group, because the conversion removes it.
+    # Drop the effects on the consumer group, because the conversion removes that group.
     change = downgrading.with_successor(group, member, rebalances=rebalances, now_ms=cycle.now_ms)
     out.records += change.records
     out.effects = change.effects

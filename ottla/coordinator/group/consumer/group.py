@@ -77,7 +77,7 @@ class ConsumerGroup(msgspec.Struct):
     wake_ms: int | None = None
     """The time of the next check of the group's deadlines, never later than the earliest deadline."""
     due_ms: int | None = None
-    """The earliest deadline that was set since ``wake_ms`` was computed. An earlier check may be needed."""
+    """The earliest deadline set since ``wake_ms`` was computed. It may be before ``wake_ms``."""
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -134,7 +134,7 @@ class ConsumerGroup(msgspec.Struct):
     def preferred_assignor(self, old: ConsumerGroupMember | None = None, new: ConsumerGroupMember | None = None) -> str | None:
         """Return the assignor that most members request once ``new`` has replaced ``old``, or None if no member requests any.
 
-        In a tie, an assignor that only ``new`` requests wins, else uniform wins over range, as by the order of Kafka's hash maps.
+        In a tie, an assignor that only ``new`` requests wins, else uniform wins over range. Kafka takes the first in its hash map.
         """
         listed = sorted(self.assignors, reverse=True)
         counts: Mapping[str, int] = self.assignors
@@ -160,7 +160,7 @@ class ConsumerGroup(msgspec.Struct):
         return self.subscribers.keys() | frozenset().union(*self.regexes.values())
 
     def check_offset_delete(self) -> None:
-        """Allow OffsetDelete, except for the topics of `topics_in_use`."""
+        """Allow OffsetDelete. `GroupShard` refuses the topics of `topics_in_use`."""
 
     def tombstones(self) -> list[LogRecord]:
         return group_tombstones(self.group_id, self.members, self.regexes)

@@ -6,7 +6,7 @@
 4. Has the member reached its target? If not, it makes the next step (`reconciliation`).
 
 `regrouping` answers the last three. Functions in this module change nothing: they return the records of the changes. Most
-heartbeats need no record, so their cost does not depend on the group's size.
+heartbeats need no record, so their duration does not depend on the group's size.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _member(group: ConsumerGroup, beat: ConsumerHeartbeat, out: Out) -> Consumer
 
 
 def successor(group: ConsumerGroup, static: ConsumerGroupMember, member_id: str, records: list[LogRecord]) -> ConsumerGroupMember:
-    """Return a static member that rejoins with another member id and its predecessor's state."""
+    """Return a static member that rejoins with a new member id, with the subscription and assignment of its predecessor."""
     member = msgspec.structs.replace(static, member_id=member_id, member_epoch=JOIN_EPOCH, previous_epoch=0)
     records += [
         *RECORDS.member_tombstones(group.group_id, static.member_id),

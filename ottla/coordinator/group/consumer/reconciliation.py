@@ -118,7 +118,7 @@ def _without_unsubscribed(member: ConsumerGroupMember, subscribed: Collection[by
 def _changed(
     member: ConsumerGroupMember, state: ConsumerMemberState, epoch: int, assigned: HeldPartitions, revoking: HeldPartitions
 ) -> ConsumerGroupMember:
-    """Return the member with a new assignment. Its old epoch is kept, because a member that lost the response sends it again."""
+    """Return the member with a new assignment. The old epoch stays valid, because a member that loses the response repeats it."""
     return msgspec.structs.replace(
         member,
         state=state,

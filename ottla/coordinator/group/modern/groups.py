@@ -141,7 +141,7 @@ class ModernGroups(Generic[G]):
             member = msgspec.structs.replace(known, **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:
-                # The member is new, or the broker has started, which gives every member a new session.
+                # Start a session, because the member is new, or the broker has started.
                 self._extend_session(group, member.member_id, now_ms)
             revokes = protocol.is_revoking
             if revokes is not None and (kind == records.current or known.rebalance_timeout_ms == UNKNOWN_TIMEOUT_MS):

@@ -38,7 +38,7 @@ def is_known_sender(group: TypedGroupWithStaticMembers, member_id: str, instance
 
 
 def wrong_epoch(group: TypedGroup, received: int, known: int, reason: str = "") -> KafkaError:
-    """Return FENCED_MEMBER_EPOCH. ``reason`` is appended to the clause about the epoch."""
+    """Return FENCED_MEMBER_EPOCH. In the message, ``reason`` follows the two epochs."""
     size = "greater" if received > known else "smaller"
     message = (
         f"The {group.type_name} group member has a {size} member epoch ({received}) than the one known by the group coordinator"

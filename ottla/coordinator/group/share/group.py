@@ -62,7 +62,7 @@ class ShareGroup(msgspec.Struct):
     wake_ms: int | None = None
     """The time of the next check of the group's deadlines, never later than the earliest deadline."""
     due_ms: int | None = None
-    """The earliest deadline that was set since ``wake_ms`` was computed. An earlier check may be needed."""
+    """The earliest deadline set since ``wake_ms`` was computed. It may be before ``wake_ms``."""
     has_all_states: bool = False
     """Whether the share coordinator has a state for each subscribed partition. If so, heartbeats need not check them."""
     _has_unassigned: bool | None = None

@@ -7,8 +7,8 @@
 5. Does the share coordinator lack states of partitions of the member's topics? Then it is requested to initialize them
    (`initialization`), and the partitions are assigned afterwards.
 
-Functions in this module change nothing: they return the records of the changes. Most heartbeats need no record, so their cost
-does not depend on the group's size.
+Functions in this module change nothing: they return the records of the changes. Most heartbeats need no record, so their
+duration does not depend on the group's size.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def missing_states(
             there = frozenset() if known is None else known.partitions
             missing[topic_id] = TopicPartitions(name, frozenset(range(count)) - there)
     if not missing:
-        # Later heartbeats repeat the check if this heartbeat has changes that are not replayed yet, or if states are still
+        # Later heartbeats search for missing states again if this heartbeat's records are not replayed yet, or if states are still
         # initializing.
         group.has_all_states = not records and not states.initializing
         return None

@@ -1,8 +1,8 @@
-"""Assigns the tasks of a streams group to its members (StickyTaskAssignor of Kafka's group coordinator, as of 4.4).
+"""Assigns the tasks of a streams group to its members (StickyTaskAssignor of Kafka 4.4's group coordinator).
 
 An active task stays with its member, or goes to a member that has its state, as far as the members' shares allow. The remaining
 tasks go to the process with the least load. Standbys are placed in the same way, never on a process that already has the task.
-Racks and client tags are ignored, and there are no warm-up tasks yet: 4.4's AssignmentRefiner does not change targets.
+Racks and client tags are ignored, and there are no warm-up tasks yet: the AssignmentRefiner of Kafka 4.4 does not change targets.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Process:
 
 
 class _Share:
-    """The limit of tasks per member: the remaining tasks, spread evenly over the members below the limit."""
+    """Limits the tasks per member: the tasks that members at the limit do not have, divided by the number of other members."""
 
     __slots__ = ("_member_count", "_task_count", "limit")
 
@@ -204,8 +204,8 @@ class _Assignment:
         return True
 
     def _give_standby_to_least_loaded(self, task: TaskId, queue: JavaQueue[_Process]) -> bool:
-        """Give the standby to the queue's first process without the task. As in Kafka, processes taken from the queue are put back
-        in reverse order."""
+        """Give the standby task to the first process in the queue that does not have it. As in Kafka, the processes taken from the
+        queue are put back in reverse order."""
         passed = []
         is_given = False
         while queue and not is_given:

@@ -19,7 +19,7 @@ from ottla.protocol.messages.streams_group_topology_value import Subtopology, To
 
 TOPICS_IN_A_STATUS = 3
 MAX_TASKS = 50_000
-"""Maximum number of tasks of a topology. A target of twice as many tasks would not fit into a batch, and takes long to compute."""
+"""Maximum number of tasks of a topology. The records of a target with twice as many tasks would not fit into a batch."""
 
 
 class InternalTopic(msgspec.Struct, frozen=True):
@@ -182,8 +182,7 @@ def _same_count(counted: dict[str, int]) -> int:
 
 
 def _count_changelogs(topology: Topology, counts: _PartitionCounts) -> None:
-    """Decide one partition per task for each changelog topic, even if the topic exists with another number, which is reported
-    later."""
+    """Decide one partition per task for each changelog topic. An existing topic with another number is reported later."""
     decided: dict[str, int] = {}
     for one in topology.in_order():
         if not sources_of(one):

@@ -124,7 +124,7 @@ class StreamsGroup(msgspec.Struct):
     wake_ms: int | None = None
     """The time of the next check of the group's deadlines, never later than the earliest deadline."""
     due_ms: int | None = None
-    """The earliest deadline that was set since ``wake_ms`` was computed. An earlier check may be needed."""
+    """The earliest deadline set since ``wake_ms`` was computed. It may be before ``wake_ms``."""
 
     @property
     def state(self) -> StreamsGroupState:
@@ -157,7 +157,7 @@ class StreamsGroup(msgspec.Struct):
         return set() if self.is_empty or self.topology is None else self.topology.source_topics()
 
     def check_offset_delete(self) -> None:
-        """Allow OffsetDelete, except for the topics of `topics_in_use`."""
+        """Allow OffsetDelete. `GroupShard` refuses the topics of `topics_in_use`."""
 
     def tombstones(self) -> list[LogRecord]:
         return group_tombstones(self.group_id, self.members)

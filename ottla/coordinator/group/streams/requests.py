@@ -22,7 +22,7 @@ STANDBYS_CONFIG = "num.standby.replicas"
 RACK_TAGS_CONFIG = "rack.aware.assignment.tags"
 ASSIGNOR_NAME = "sticky"
 MAX_SUBTOPOLOGIES = 500
-"""Maximum number of subtopologies of a topology. Each blocks the event loop for about 20 us. Applications have a handful."""
+"""Maximum number of subtopologies. Each blocks the event loop for about 20 us. Applications have a handful."""
 MAX_TOPOLOGY_ELEMENTS = 5_000
 """Maximum number of topic names, topic configs, copartition groups and their members in all subtopologies together."""
 MAX_CLIENT_TAGS = 1_000
