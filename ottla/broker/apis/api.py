@@ -111,7 +111,7 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         return response
 
     def max_version(self, *, unstable: bool) -> int:
-        """The newest version that is served. ``unstable`` includes unstable versions (``unstable.api.versions.enable``)."""
+        """The newest served version of the API. ``unstable`` includes unstable versions (``unstable.api.versions.enable``)."""
         return APIS[self.key].newest_version if unstable else APIS[self.key].max_version
 
 

@@ -34,7 +34,7 @@ def authorisations(text: str) -> tuple[Authorisation, ...]:
 
 
 UNRESTRICTED: tuple[Authorisation, ...] = ()
-"""The permissions of an API that every client may use, as in Kafka: none."""
+"""The empty list of permissions, for an API that every client may use, as in Kafka."""
 
 Authorise: TypeAlias = Callable[[RequestAuthorizer, Any, Any], None]
 """Checks a request with the authorizer. Raises `KafkaError` if the client lacks a permission that the request needs."""

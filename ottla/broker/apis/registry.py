@@ -4,7 +4,7 @@ A new API needs two files: ``protocol/schemas/end_txn.schema``, from which ``mak
 `protocol.messages.APIS`, and ``broker/handlers/end_txn.py`` with its `Declaration`.
 
 A handler's module is imported at the first request of its API, because importing all modules would block the event loop for too
-long. So ApiVersions takes the versions from the index of the schemas, as `Declared` does.
+long. ApiVersions therefore reads the versions from `protocol.messages.APIS`.
 """
 
 from __future__ import annotations

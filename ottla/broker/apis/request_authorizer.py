@@ -141,7 +141,7 @@ def enforcing(authorizer: RequestAuthorizer) -> Callable[[Declared[Any]], Declar
 
 
 async def _refused(api: Declared[Any], request: Any, context: Any, error: KafkaError) -> Any:
-    """Build the error response in a worker thread, because a client without any permission may send very many elements."""
+    """Build the error response in a worker thread, because even a client without any permission may send a large request."""
     responses = list[Any]()
 
     def make() -> None:

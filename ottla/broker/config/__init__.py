@@ -7,7 +7,7 @@
 - `first_topic`: a topic that a broker creates when it starts.
 - `first_user`: a user that a broker creates when it starts.
 - `groups`: the effective configs of a group (GroupConfig, KIP-848, 932 and 1071).
-- `live_config`: the current configuration: the settings of the start, overridden by dynamic configs that clients have set.
+- `live_config`: the current configuration: the settings given at the start, overridden by dynamic configs that clients have set.
 - `node_security`: the security of connections to other nodes.
 - `rules`: the allowed values of configs: the validators of Kafka's ConfigDef, in the notation of keys.txt.
 - `security`: the security of each listener: keys and certificates for TLS, SASL mechanisms with their JAAS configs.

@@ -15,7 +15,7 @@ MAX_PATTERNS = 6
 """Maximum number of patterns in a client metrics subscription: one for each client property. Of two patterns for a property, Kafka
 uses the last."""
 MAX_PATTERN_CHARACTERS = 400
-"""Maximum length of a pattern in characters. It bounds the step of the event loop that checks a subscription."""
+"""Maximum length of a pattern in characters. The limit bounds the time for which checking a subscription blocks the event loop."""
 
 CLIENT_METRICS_DEFINITIONS = {
     definition.name: definition
@@ -64,7 +64,7 @@ def validate_client_metrics(own: Mapping[str, str]) -> None:
 def _check_pattern(pattern: str) -> None:
     """Check a pattern, such as ``client_id=REGULAR EXPRESSION``. Raises INVALID_CONFIG.
 
-    Kafka accepts Java's regular expressions. RE2 is never slow, and supports nearly all of them, except look-around.
+    Kafka uses Java's regular expressions. ottla uses RE2, which is never slow, but lacks look-around, for example.
     """
     name, is_given, expression = pattern.partition("=")
     if is_given and name.strip() in _CHOSEN_BY and len(pattern) <= MAX_PATTERN_CHARACTERS:

@@ -143,7 +143,7 @@ def validate_group(own: Mapping[str, str], config: BrokerConfig) -> None:
             _check_bounds(name, value, config)
     if values.get(ASSIGNOR, STREAMS_ASSIGNORS[0]) not in STREAMS_ASSIGNORS:
         raise ConfigError(f"{ASSIGNOR} must be one of the assignors of group.streams.assignors: {', '.join(STREAMS_ASSIGNORS)}")
-    # As in Kafka, a dead-letter topic name that is invalid for another reason is accepted; the group then has no dead letters.
+    # As in Kafka, other invalid names of dead-letter topics are accepted; the group then has no dead letters.
     if str(values.get(DEAD_LETTERS, "")).startswith("__"):
         raise ConfigError(f"{DEAD_LETTERS}: DLQ topic name must not start with '__'")
     for kind in ("consumer", "share", "streams"):
@@ -159,7 +159,7 @@ def validate_group(own: Mapping[str, str], config: BrokerConfig) -> None:
 def _check_bounds(name: str, value: int, config: BrokerConfig) -> None:
     """Raise `ConfigError` for a value outside the bounds that ``group.KIND.min.*`` and ``group.KIND.max.*`` set on the broker."""
     kind, _, rest = name.partition(".")
-    # The name of one bound lacks ``num.``: streams.num.standby.replicas has group.streams.max.standby.replicas.
+    # The bound of streams.num.standby.replicas has a name without ``num.``: group.streams.max.standby.replicas.
     rest = rest.removeprefix("num.")
     for bound, is_beyond, words in (("min", value.__lt__, "greater than"), ("max", value.__gt__, "less than")):
         key = f"{_PREFIX}{kind}.{bound}.{rest}"

@@ -1,4 +1,4 @@
-"""The current configuration: the settings of the start, overridden by dynamic configs that clients have set."""
+"""The current configuration: the settings given at the start, overridden by dynamic configs that clients have set."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class LiveConfig:
         # Imported here because most brokers get no config from a client, and the import would slow down every start.
         from ottla.broker.config.effects import without_effect
 
-        # Without a part that reloads it, a listener's key has an effect only at the start, so its change is reported.
+        # A listener's key that no part reloads has an effect only at the start, so a change of the key is logged.
         of_listeners = (n for n in names if n.startswith(LISTENER_PREFIX) and not any(n in part.reloads for part in self.parts))
         for name in sorted({*without_effect(resource_type, names), *of_listeners}):
             if (resource_type, name) not in self._reported and len(self._reported) < MAX_REPORTED:

@@ -31,8 +31,8 @@ def node_security(
     """How this node connects to the listener of other nodes with the name ``listener``. ``mechanism_key`` is the key of the SASL
     mechanism.
 
-    ``secret``: see `key_stores.from_store`. ``now_s``: the time for unsecured tokens, in seconds since 1970. Reads the key stores.
-    Raises `ConfigError`.
+    ``secret`` encrypts the private key in memory. ``now_s``: the time for unsecured tokens, in seconds since 1970. Reads the key
+    stores. Raises `ConfigError`.
     """
     return Connecting(
         bootstrap="",
@@ -61,7 +61,6 @@ def _tls(config: BrokerConfig, listener: str, secret: bytes) -> Tls:
 
 
 def _pem(option: str, data: bytes) -> Pem:
-    """Raise `ConfigError` if the blocks of a PEM file are not ASCII."""
     try:
         return Pem(option=option, text=Secret(data.decode("ascii")))
     except UnicodeDecodeError as error:

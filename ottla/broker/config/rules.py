@@ -85,7 +85,7 @@ def _offset_reset(name: str, value: object) -> str | None:
 
 
 def duration_ms(text: str) -> int:
-    """An ISO 8601 duration in whole ms. ``text`` must have passed `broken`."""
+    """An ISO 8601 duration in whole ms. ``text`` must be valid, as checked by `broken`."""
     match = _DURATION.fullmatch(text.upper())
     assert match is not None, text
     days, _, hours, minutes, seconds, _ = match.groups()

@@ -110,7 +110,7 @@ def tls_versions(config: BrokerConfig, listener: str) -> tuple[str, ...]:
 
 
 def tls_settings(config: BrokerConfig, listener: str, protocol: SecurityProtocol, secret: bytes) -> TlsSettings:
-    """The TLS settings of a listener. ``secret``: see `key_stores.from_store`. Reads the key stores. Raises `ConfigError`."""
+    """The TLS settings of a listener. ``secret`` encrypts the private key in memory. Reads the key stores. Raises `ConfigError`."""
     text = texts_of(config, listener)
     client_auth = text("ssl.client.auth") or "none"
     prefixed = f"{LISTENER_PREFIX}{listener.lower()}.ssl.client.auth"
@@ -200,7 +200,7 @@ def _store_type(text: Texts, name: str) -> str:
 
 
 def _check_not_pem(prefix: str, path: str, data: bytes, kind: str) -> None:
-    """Raise `ConfigError` for a PEM file with another type, because the type, JKS by default, is easily forgotten."""
+    """Raise `ConfigError` for a PEM file that is configured as ``kind``, because users easily forget to set the type."""
     if is_pem(data):
         raise ConfigError(f"{prefix}.location: {path} is PEM, and its type is {kind}; give {prefix}.type={PEM}")
 

@@ -37,7 +37,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 def caused_by(broker_id: int, what: str, *, is_failure: bool = False) -> Cause:
-    """The reason for decisions that an action of a broker causes. ``what`` is, for example, ``was restarted``."""
+    """The reason for decisions that an action of a broker causes. ``what`` names the action, such as ``was restarted``."""
     return Cause(f"broker {broker_id} {what}", f"the broker {what}", is_failure)
 
 
@@ -49,7 +49,7 @@ class ElectionCounts(msgspec.Struct):
 
 
 class StateBefore(msgspec.Struct, frozen=True):
-    """The brokers and partitions that a decision may change, as they were before it."""
+    """The state, before a decision, of the brokers and partitions that the decision may change."""
 
     fenced: dict[int, bool]
     partitions: list[tuple[Topic, PartitionChangeRecord, PartitionRegistration]]
@@ -63,7 +63,7 @@ class DecisionLog:
         self.elections = ElectionCounts()
 
     def before(self, records: Sequence[LogRecord]) -> StateBefore:
-        """The current state of brokers, and of the partitions that the records of a decision will change."""
+        """The current state of all brokers, and of the partitions that the records of a decision will change."""
         partitions = []
         for record in records:
             change = _partition_change(record)

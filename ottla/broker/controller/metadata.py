@@ -83,7 +83,7 @@ class ControllerMetadata:
         return policies.set_features(self.state, levels, self._config.current.static_text(MIN_INSYNC_REPLICAS) or "1")
 
     def _log_overridden(self) -> None:
-        """Log that the cluster's own ``min.insync.replicas`` overrides the value with which this controller was started."""
+        """Log that ``min.insync.replicas`` in the cluster's metadata overrides the value with which this controller was started."""
         given, in_force = self._config.current.given.get(MIN_INSYNC_REPLICAS), self._config.topic_config(MIN_INSYNC_REPLICAS)
         if given not in (None, in_force):
             log.warning(
@@ -95,13 +95,13 @@ class ControllerMetadata:
             )
 
     def _set_dynamic_configs(self, named: Collection[str] = ()) -> None:
-        """Apply the configs that clients have set for all nodes or for this node. ``named`` is as in `LiveConfig.set_dynamic`."""
+        """Apply the configs that clients have set for all nodes or for this node. ``named``: see `LiveConfig.set_dynamic`."""
         dynamic = self.state.config_of(BROKER_RESOURCE, "") | self.state.config_of(BROKER_RESOURCE, str(self.node_id))
         if named or dynamic != self._config.current.dynamic:
             self._config.set_dynamic(dynamic, named)
 
     def _execute(self, result: Result[T], cause: Cause | None = None) -> T:
-        """Append and replay a decision. With a ``cause``, changes of partitions and fenced brokers are logged with it."""
+        """Append and replay a decision. A ``cause`` is logged with the changed partitions and the fenced brokers."""
         if cause is None or not result.records:
             return self.log.execute(result)
         before = self._decisions.before(result.records)
@@ -162,7 +162,7 @@ class ControllerMetadata:
             result = heartbeats.fence_expired_broker(self.state, self.heartbeats, now_ms)
             silence = f"sent no heartbeat for {self.heartbeats.session_timeout_ms} ms"
             self._execute(result, caused_by(broker_id, silence, is_failure=True))
-            # The session of a broker that is fenced already ends without a record.
+            # If the broker was already fenced, its session ends without a record.
             self._expired_sessions += bool(result.records)
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
@@ -175,8 +175,8 @@ class ControllerMetadata:
         return self._execute(in_sync.alter_partitions(self.state, broker_id, broker_epoch, asked), cause)
 
     def elect_leaders(self, election_type: int, topic: str, indexes: Sequence[int]) -> dict[int, KafkaError | None]:
-        """Elect leaders for partitions of a topic. Returns an error or None for each partition; INVALID_REQUEST for an unknown
-        type."""
+        """Elect leaders for partitions of a topic. Returns an error or None for each partition. Raises INVALID_REQUEST for an
+        unknown election type."""
         result = elections.elect_leaders(self.state, election_type, [(topic, indexes)])
         kind = "an unclean election" if election_type == elections.UNCLEAN_ELECTION else "the election of the preferred leader"
         return self._execute(result, Cause(f"a client requested {kind}"))[topic]

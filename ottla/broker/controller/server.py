@@ -35,7 +35,7 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.storage.filesystem import Damaged, described
 
 KRAFT_VERSION = "kraft.version"
-"""The feature whose level Kafka keeps in control records of the log."""
+"""The feature whose level Kafka stores in control records of the metadata log."""
 
 log = structlog.get_logger("controller")
 
@@ -106,8 +106,8 @@ class ControllerServer:
                 self.authorizer = acl_authorizer(self.settings, self.controller.state.acls.index, self.env)
                 self.apis = CONTROLLER_APIS.changed_by(enforcing(self.authorizer))
             await self.addresses.listen(self.security.connection)
-            # Load after the listeners are bound, because the controller registers their ports. Requests wait until this function
-            # has ended.
+            # Load the metadata after the listeners are bound, because the controller registers their ports. Requests wait until
+            # this function has ended.
             self._shared.metrics.open_for_controller(self.controller.report)
             self._load()
         except BaseException:
@@ -163,7 +163,7 @@ class ControllerServer:
         return self.addresses.advertised(listener)
 
     def dispatcher(self, client_host: str, context: RequestContext) -> Dispatcher:
-        # The controller throttles no client. The broker that forwards the request does, by the throttle time in the response.
+        # The controller throttles no client: the forwarding broker does so, by the throttle time in the controller's response.
         return Dispatcher(self, context.listener, Client(client_host, context.connection_id, throttle=lambda for_ms: None))
 
     async def stop(self) -> None:

@@ -1,6 +1,6 @@
 """Completes a decided transaction: sends its markers, then logs the Complete record (TransactionCoordinator, KIP-98).
 
-Once the Prepare record is in the log, the outcome is final. So every failure after it is retried, and clients do not see it.
+Once the Prepare record is in the log, the outcome is final. Every later failure is therefore retried, and not reported to clients.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Completions:
                     await self._log_complete(shard, metadata)
                 return
             except Exception:
-                # After a bug, try again: the transaction must not stay without its markers.
+                # Retry after an unexpected exception: the transaction must not stay without its markers.
                 self._lifecycle.bug("markers_failed", transactional_id=transactional_id)
             await sleep(self._env, RETRY_MS)
 
@@ -140,7 +140,7 @@ class Completions:
             self.delayed -= 1
 
     def has_ended(self, transactional_id: str) -> bool:
-        """Whether `once_ended` would return at once: ``ottla.durability=process``, a single broker, and no marker being sent."""
+        """Whether `once_ended` returns at once: in a single broker with ``ottla.durability=process`` that is sending no marker."""
         barrier = self._barrier
         return barrier.never_waits and not barrier.is_replicated and not self._markers.is_sending(transactional_id)
 

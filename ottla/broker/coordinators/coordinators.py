@@ -89,7 +89,7 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     # periodic tasks
 
     def begin_housekeeping(self, housekeeping: Housekeeping) -> None:
-        """Start the periodic tasks: timeouts, and the expiry of ids and offsets.
+        """Start the periodic tasks: timeouts, and the expiry of transactional ids and offsets.
 
         If Kafka has a setting for the interval of a task, the setting applies.
         """

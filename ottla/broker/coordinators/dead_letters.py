@@ -87,7 +87,7 @@ class DeadLetterTopics:
             await writing.write_before(letters.last_offset + 1)
         is_durable = await self._barrier.once_durable()
         if not is_durable or self._barrier.lossy_rounds != lossy_rounds:
-            # `once_durable` reports only the newest syncs. `lossy_rounds` has grown if earlier syncs failed.
+            # `once_durable` reports only the newest syncs. A higher `lossy_rounds` shows that an earlier sync failed.
             raise KafkaError(
                 Code.KAFKA_STORAGE_ERROR, f"dead letters in {name} may be lost: a file could not be synced to the disk"
             )
@@ -186,7 +186,7 @@ class DeadLetterTopics:
 
 
 class _Writing:
-    """Appends the dead letters of one `DeadLetters` in offset order, with the copies passed to `add_copy`."""
+    """Appends dead letters of one share partition in offset order, with the copies passed to `add_copy`."""
 
     __slots__ = ("_copies", "_env", "_headers", "_held_bytes", "_next_offset", "_partitions", "_target")
 
@@ -227,7 +227,7 @@ class _Writing:
         letters = (self._letter(offset, self._copies.get(offset)) for offset in range(first_offset, end_offset))
         batch, count = build_batch_within(letters, now_ms, min(most_bytes, APPENDED_BYTES))
         if len(batch) > most_bytes:
-            # The topic would refuse even a batch with the first dead letter alone, so write that dead letter without its copy.
+            # The topic would refuse even a batch with the first dead letter alone, so write that dead letter without key and value.
             self._copies.pop(first_offset, None)
             batch, count = build_batch_within([self._letter(first_offset, None)], now_ms, most_bytes)
         if config.is_compacted and not all(self._has_key(offset) for offset in range(first_offset, first_offset + count)):

@@ -42,7 +42,7 @@ class LostAdditions:
         return list(self._by_id)
 
     def find(self, shards: Iterable[TransactionShard]) -> None:
-        """Find partitions with open transactions of which the coordinators do not know."""
+        """Find partitions of open transactions that are missing in the state of the coordinators."""
         open_transactions = {
             (partition_log.topic, partition_log.partition): {
                 producer_id: partition_log.producers.entries[producer_id].epoch for producer_id in partition_log.producers.open_txns
@@ -80,9 +80,9 @@ class LostAdditions:
     def note_addition(self, before: TxnMetadata) -> None:
         """Note a transactional id's state before a client's first batch in a partition adds the partition to its transaction.
 
-        After an upgrade of ``transaction.version`` an id's last transaction of version 1 and first of version 2 have the same
-        epoch. Until the completion of the former is on disk, a restarted broker could confuse their batches, and write wrong
-        markers.
+        After an upgrade of ``transaction.version`` an id's last transaction of version 1 and its first of version 2 have the same
+        epoch. Until the version 1 transaction's completion is on disk, a restarted broker could confuse the batches of the two
+        transactions, and write wrong markers.
         """
         if before.state in COMPLETED and before.client_version < TV2 and not self._barrier.never_waits:
             transactional_id = before.transactional_id

@@ -38,7 +38,7 @@ RETRY_MS = 100
 RETRY_AFTER_BUG_MS = 1_000
 """Delay in ms before pending markers are sent again after an unexpected exception: long, because the exception may recur."""
 MARKERS_AT_ONCE = 40
-"""If a transaction has more markers than this, they are sent in steps."""
+"""Number of a transaction's markers above which the markers are sent in steps."""
 RETRIABLE_MARKER_CODES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION,
     Code.NOT_LEADER_OR_FOLLOWER,
@@ -70,8 +70,8 @@ class MarkerTransport(Protocol):
 class _PendingMarkers:
     """The partitions of one decided transaction that have no marker yet.
 
-    ``written`` ends with True when every partition has its marker, with False when the shard is dropped. ``is_retry_due`` means
-    that, after a bug, a retry of all pending markers is scheduled.
+    The pause ``written`` ends with True when every partition has its marker, with False when the shard is dropped. ``is_retry_due``
+    means that, after a bug, a retry of all pending markers is scheduled.
     """
 
     __slots__ = ("is_retry_due", "partitions", "written")
@@ -287,7 +287,7 @@ class MarkerSender:
     def _latch_or_refuse(
         self, interception: Interception, shard: TransactionShard, metadata: TxnMetadata, left: deque[TopicPartition]
     ) -> Latch | None:
-        """Drop markers from the front of ``left`` while faults refuse them.
+        """Drop markers from the front of ``left``, the markers to send, while a test's faults refuse them.
 
         Returns the latch that delays the next marker, if any.
         """

@@ -72,7 +72,7 @@ class ShareGroupStates:
     async def initialize(self, asked: Initialization) -> Refusals:
         """Initialise states of share partitions, then record this in the group. Returns the errors.
 
-        If one state is refused, the group records none as initialised, and its next heartbeat retries all.
+        If one state is refused, the group records none as initialised, and a member's next heartbeat retries all.
         """
         refusals, pace = dict[tuple[bytes, int], KafkaError](), Pace(double_first=True)
         work = id_work(asked.group_id)

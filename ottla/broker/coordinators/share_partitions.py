@@ -159,7 +159,7 @@ class SharePartitions:
             shared = self._current(key)
             if shared is not None:
                 return shared
-            # Read again, because the state may have changed while `_first_offset` ran in steps.
+            # Read the state again, because it may have changed while `_first_offset` ran in steps.
             read = self._read(key, leader_epoch)
         partition = SharePartition.load(read, first_offset, leader_epoch, self.config(key.group_id))
         shared = self._shared[key] = OpenSharePartition(key, partition, source)
@@ -282,10 +282,7 @@ class SharePartitions:
             self._stepping.run(self._write_all_dead_letters(shared))
 
     async def _write_all_dead_letters(self, shared: OpenSharePartition) -> None:
-        """Write the share partition's dead letters in order.
-
-        After a stop of the broker, the next load writes the rest.
-        """
+        """Write the share partition's dead letters in order. If the broker stops first, the rest is written after its restart."""
         while shared.dead_letters and not shared.is_gone:
             try:
                 await self._write_dead_letters(shared, shared.dead_letters[0])

@@ -36,7 +36,7 @@ KEYS_PER_STEP = 1_000
 
 
 class ShareStates:
-    """The share coordinator of this broker: commands by share partition. Each command is one synchronous function call."""
+    """The share coordinator of this broker, with its commands on share partitions. Each command is one synchronous call."""
 
     def __init__(
         self, kernel: Kernel, partitions: Partitions, cluster_state: ClusterState, delete_records: Callable[[Log, int], None]
@@ -133,7 +133,7 @@ class ShareStates:
                 self._stepping.run(self._forget_deleted_topics())
 
     async def _forget_deleted_topics(self) -> None:
-        """Run `forget_topics`, and repeat it if a topic was deleted during a run. Each run covers all topics deleted before."""
+        """Run `forget_topics`, and repeat it if a topic was deleted during the run."""
         try:
             while self._has_deleted_topics:
                 self._has_deleted_topics = False

@@ -40,7 +40,7 @@ log = structlog.get_logger("transactions")
 
 
 class Transactions:
-    """The transaction coordinator of this broker: commands by transactional id. Each command is one synchronous function call."""
+    """The transaction coordinator of this broker, with its commands on transactional ids. Each command is one synchronous call."""
 
     def __init__(
         self,
@@ -113,8 +113,8 @@ class Transactions:
     def resume(self) -> None:
         """Complete the transactions that were decided before the last stop, without waiting for a client (rule CRD-01).
 
-        First adds partitions whose record a power cut removed to their transactions again. Markers are sent once the decisions are
-        durable; clients may connect before that.
+        First, partitions are added to their transactions again if a power cut removed the records that added them. Markers are sent
+        once the decisions are durable; clients may connect before that.
         """
         if self._cluster_state.is_alone:
             self._lost_additions.find(self.shards())
@@ -240,8 +240,7 @@ class Transactions:
     def add_partitions(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition], client_version: int
     ) -> bool:
-        """Add partitions to a transaction. Returns whether a record was logged, because any partition was new to the
-        transaction."""
+        """Add partitions to a transaction. Returns whether any partition was new to the transaction, and was therefore logged."""
         shard, runtime = self._shard(transactional_id)
         before = shard.ids.get(transactional_id)
         result = shard.add_partitions(transactional_id, identity, partitions, self._env.steady_ms(), client_version)
@@ -258,7 +257,7 @@ class Transactions:
     async def end(
         self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int
     ) -> ProducerIdAndEpoch:
-        """Commit or abort; returns the producer id and epoch for the client's next transaction.
+        """Commit or abort a transaction; returns the producer id and epoch for the client's next transaction.
 
         Raises the errors of `TransactionShard.end_txn`.
         """

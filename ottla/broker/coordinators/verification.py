@@ -121,7 +121,7 @@ class LocalVerification:
         elif transactions.is_synced(transactional_id):
             then(None)
         else:
-            # `join` is called again, and then finds out whether the record is on disk.
+            # The caller calls `join` again, which finds out whether the record is on disk.
             self._barrier.answer(lambda _: then(None))
 
     def join_all(

@@ -63,7 +63,7 @@ class Deleting(msgspec.Struct, kw_only=True):
     offset: int
     result: DeleteRecordsPartitionResult
     leaderships_lost: int
-    """Value of `Barrier.leaderships_lost` when the leader deleted the records."""
+    """Value of the counter `Barrier.leaderships_lost` when the leader deleted the records."""
 
     @staticmethod
     def of(partition: Partition, offset: int, result: DeleteRecordsPartitionResult) -> Deleting:

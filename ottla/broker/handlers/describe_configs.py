@@ -1,6 +1,6 @@
 """DescribeConfigs, versions 1 to 4 (KIP-133): shows configs of topics, this broker and its loggers, groups and client metrics.
 
-- 1 (KIP-226): the response has the source of each value, and the values that it overrides (synonyms).
+- 1 (KIP-226): the response has the source of each value, and overridden values (synonyms).
 - 3 (KIP-569): the response has types and documentation.
 """
 

@@ -120,8 +120,8 @@ class Fetch:
         self._needs_addresses = False
         self._requested: list[RequestedPartition] = []
         self._partitions: list[Partition] = []
-        # Totals over all partitions at the last read: appended bytes (`_grown_bytes`), and events that reveal data
-        # (`Partition.reveals`).
+        # Totals over all partitions at the last read: appended bytes (`_grown_bytes`), and events that make data visible to
+        # consumers (`Partition.reveals`).
         self._seen_bytes = 0
         self._seen_reveals = 0
         self._session: ConsumerFetchSession | None = None
@@ -226,8 +226,7 @@ class Fetch:
         return self._appended_bytes() > 0 or self._has_revealed() or self._is_any_gone()
 
     def _grown_bytes(self, partition: Partition) -> int:
-        """The number of bytes appended to the partition so far that this fetch may read at once. A follower's fetch does not wait
-        for the high watermark."""
+        """Number of bytes appended to the partition that this fetch may read now. Only consumers wait for the high watermark."""
         return partition.fetchable_bytes if self._is_replica else partition.appended_bytes
 
     def _appended_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""ReadShareGroupState, version 0 (KIP-932): returns the whole state of share partitions to the leader of the partition.
+"""ReadShareGroupState, version 0 (KIP-932): returns the whole states of share partitions to the leaders of their partitions.
 
 The request's leader epoch fences earlier leaders.
 """

@@ -102,7 +102,7 @@ def _checked(ports: Ports, request: ShareFetchRequest, *, is_renewal: bool) -> S
 
 
 def _session(ports: Ports, request: ShareFetchRequest, key: SessionKey, connection_id: int) -> ShareSession | None:
-    """Begin, continue or end the member's session; returns None if it ends with this request. Raises `KafkaError`."""
+    """Begin, continue or end the member's session; returns None if the session ends with this request. Raises `KafkaError`."""
     added = [SessionPartition(topic.topic_id, p.partition_index) for topic in request.topics for p in topic.partitions]
     forgotten = [SessionPartition(topic.topic_id, number) for topic in request.forgotten_topics_data for number in topic.partitions]
     return ports.share_partitions.sessions.fetch(
@@ -169,7 +169,7 @@ class ShareFetch:
             assert answer is not None, "the last read returned no response"
             return answer
         wakeup = Wakeup(self._ports.timers, wait_ms)
-        # Have `read_when_woken` read immediately: it registers for wake-ups before that read, so it misses no record.
+        # Have `read_when_woken` read immediately. It registers for wake-ups before the read, and so misses no record.
         wakeup.wake()
         return await read_when_woken(self._ports, self, wakeup)
 

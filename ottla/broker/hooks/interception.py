@@ -85,7 +85,7 @@ class Delay(NamedTuple):
 
 class Rate(Protocol):
     def delay_ms(self, size_bytes: int, now_ms: float) -> float:
-        """Return the delay in ms for the next ``size_bytes``, which come after the bytes of all earlier calls."""
+        """Return the time in ms until ``size_bytes`` more bytes have passed at this rate, after the bytes of all earlier calls."""
         ...
 
 
@@ -96,7 +96,6 @@ class Ending(Enum):
     SILENCE = "silence"
     """The client never gets a response. The connection stays open, and sends later responses as usual."""
     CUT = "cut"
-    """The connection is closed."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +103,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     held_before: Latch | None = None
     is_unread: bool = False
-    """Whether a request held by ``held_before`` is dropped when its client disconnects, as if it was not received."""
+    """Whether a request that waits for ``held_before`` is dropped if its client disconnects, as if it was not received."""
     delays_before: tuple[Delay, ...] = ()
     """Delays before the request is handled, one after the other."""
     rate: Rate | None = None
@@ -157,7 +156,7 @@ class Reached(NamedTuple):
 
 
 class DecisionDelayed(KafkaError):
-    """Raised for a decision that must not be logged before ``latch`` is open.
+    """Raised for a commit or abort that must not be logged before ``latch`` is open.
 
     A handler that cannot wait responds with the error's code, CONCURRENT_TRANSACTIONS, so that the client retries.
     """

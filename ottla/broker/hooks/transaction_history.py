@@ -1,4 +1,4 @@
-"""The port to a listener that records events of transactional ids that are in no log: requests, errors, fencings.
+"""The interface of the listener for events of transactional ids that no log contains: requests, errors, fencings.
 
 Kafka's APIs do not offer these events. The logs contain decisions that a client requested, written markers and completed
 transactions, so no events report them. Added partitions are in the logs as well, and are reported only if their client is not
@@ -80,7 +80,7 @@ commits, and the producer id and epoch of the response. Every transaction has an
 
 class TransactionListener(Protocol):
     def happened(self, event: Happened) -> None:
-        """Called for each event except those of `ended` and `taken`."""
+        """Called for each event that neither `ended` nor `taken` reports."""
         ...
 
     def ended(self, request: Ended) -> None:

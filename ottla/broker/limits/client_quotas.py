@@ -75,7 +75,7 @@ class ClientQuotaEnforcement:
         self._change_count = 0
         self.entities = stored.by_entity
         self.meter: Meter | None = None
-        """The meter of the current request, if it is measured."""
+        """Measures the time of the current request; None if no time is measured."""
 
     @property
     def managers(self) -> QuotaManagers:

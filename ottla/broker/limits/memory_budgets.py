@@ -119,7 +119,7 @@ class ResponseBudget:
         self._waiting.pop(go_on, None)
 
     def _refreshed(self) -> int:
-        """Update the total from all connections, because sockets send bytes without notifying the budget."""
+        """Update the total of unread bytes, because sockets send bytes without notifying the budget."""
         for holder in list(self._holders):
             self.note(holder, holder.unsent_bytes())
         return self._total_bytes
@@ -148,7 +148,6 @@ class ResponseBudget:
             self._progress.clear()
 
     def _close_stalled(self, now_ms: float) -> None:
-        """Close connections whose clients have read nothing for too long, until there is room."""
         stalled = [h for h, (_, since_ms) in self._progress.items() if now_ms - since_ms >= self.stall_ms]
         for holder in sorted(stalled, key=lambda h: -self._holders[h]):
             if self._total_bytes < self.limit_bytes:
@@ -176,7 +175,7 @@ class RequestBudget:
         """Number of connections that were closed because other connections waited for memory."""
         self.used_bytes = 0
         self._charged: dict[BudgetHolder, int] = {}
-        # For each connection with an unfinished frame, the time of its last bytes in ms.
+        # For each connection with an unfinished frame, the time in ms at which its last bytes arrived.
         self._unfinished: dict[BudgetHolder, float] = {}
         self._waiting: dict[BudgetHolder, None] = {}
         # `_first` is the connection that may exceed the limit, since `_first_since_ms`. `_next` is the connection whose

@@ -102,8 +102,8 @@ class QuotaManagers:
         wait_ms: int,
         used_ms: float | None,
     ) -> int:
-        """Record a request's time. Returns the longer of its throttle time and ``wait_ms``, and records it in the metrics of the
-        quota that caused it."""
+        """Record a request's time. Returns the longer of its throttle time and ``wait_ms``, and records the longer time in the
+        metrics of the corresponding quota."""
         request_ms = 0
         if used_ms is not None:
             request_ms = self._recorded(self.request, user, client_id, used_ms * PERCENT_PER_MS)

@@ -24,7 +24,7 @@ from ottla.protocol.steps import next_turn
 
 EPOCHS_FROM = 3
 PARTITIONS_PER_STEP = 100
-"""Maximum number of partitions decided in one step, which takes a few milliseconds and appends one batch."""
+"""Maximum number of partitions that one step changes. A step takes a few milliseconds and appends one batch."""
 
 
 class Ports(Protocol):

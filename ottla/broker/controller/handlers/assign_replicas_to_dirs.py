@@ -19,7 +19,7 @@ from ottla.protocol.messages.assign_replicas_to_dirs import (
 from ottla.protocol.steps import next_turn
 
 REPLICAS_PER_STEP = 100
-"""Maximum number of replicas decided in one step, which takes a few milliseconds and appends one batch."""
+"""Maximum number of replicas that one step assigns. A step takes a few milliseconds and appends one batch."""
 
 
 class Ports(Protocol):

@@ -1,4 +1,5 @@
-"""BrokerHeartbeat, versions 0 to 2 (KIP-631): extends a broker's session; the response has its fencing and shutdown state.
+"""BrokerHeartbeat, versions 0 to 2 (KIP-631): extends a broker's session. The response says whether the broker is
+fenced and may shut down.
 
 - 1 (KIP-858): the request has the log directories that have failed.
 - 2 (KIP-1066): the request has the log directories that must get no new partitions.

@@ -44,7 +44,7 @@ async def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext
         raise KafkaError(Code.UNSUPPORTED_VERSION) from None
     except (RequestRefused, *DECODE_FAILURES):
         raise KafkaError(Code.INVALID_REQUEST) from None
-    # This dispatcher handles no other request, so its principal may be replaced by the client's.
+    # The dispatcher was made for this request alone, so its principal may be replaced by the client's.
     route.context.principal = principal
     if route.api.key not in FORWARDED:
         raise KafkaError(Code.INVALID_REQUEST)

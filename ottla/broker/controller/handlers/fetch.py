@@ -76,7 +76,7 @@ class MetadataLogFetch:
         self._replica_id = request.replica_id if state is None else state.replica_id
 
     def answer(self) -> PartitionData:
-        """The fetch's result for the current log."""
+        """The result of reading the current metadata log."""
         asked, controller = self._asked, self._controller
         if asked.partition != 0:
             return self._refused(Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -101,7 +101,7 @@ class MetadataLogFetch:
         return data
 
     def _diverging(self) -> EpochEndOffset | None:
-        """If the broker's log diverges from the controller's, return the end of the last common epoch, else None
+        """If the broker's log diverges from the controller's, return the last common epoch and its end offset, else None
         (RaftLog.validateOffsetAndEpoch)."""
         asked, partition_log = self._asked, self._controller.log.partition.log
         if asked.fetch_offset == asked.last_fetched_epoch == 0:

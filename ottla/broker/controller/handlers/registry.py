@@ -83,7 +83,7 @@ SHARED = (
     "unregister_controller",
     "update_features",
 )
-"""Handlers of the broker that the controller shares."""
+"""Names of the handlers that the controller shares with brokers."""
 
 _OF_BROKERS = modules_of(broker_handlers)
 

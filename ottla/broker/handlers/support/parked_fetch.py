@@ -29,7 +29,7 @@ class Fetching(Protocol[A_co]):
         ...
 
     def ignore(self, wakeup: Wakeup) -> None:
-        """Undo `listen`."""
+        """Undo `listen`: the partitions no longer call ``wakeup``."""
         ...
 
     def may_have_enough(self) -> bool:

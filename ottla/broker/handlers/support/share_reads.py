@@ -16,7 +16,7 @@ from ottla.storage.reading import Slice
 SLICE_BYTES = 1 << 20
 """Maximum number of bytes that a fetch reads from one share partition. A larger ``min_bytes`` raises this limit."""
 CHECKED_AT_ONCE = 100
-"""Maximum number of batches from earlier runs of the broker that one read checks. One step may read many share partitions."""
+"""Maximum number of batches written before the broker's start that one read checks. One step may read many share partitions."""
 
 
 class AcquiredBatches(NamedTuple):
