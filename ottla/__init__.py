@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Defined here, because importing it from `typing` would slow down the start of the command line; type checkers know the name.
+# Define the constant here, because importing `typing` would slow down the start of the command line; type checkers know its name.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

@@ -128,10 +128,10 @@ class Parent:
         if self._owner is not None and self._owner.is_gone:
             self._stop_wanted = True
         for node_id, child in self._children.items():
-            # While the cluster starts, an ended node is not handled here, because `_start_all` then stops the whole cluster.
+            # While the cluster starts, `_start_all` handles an ended node and stops the whole cluster.
             if child.look_for_exit() and self._is_up and not self._stop_wanted:
                 if child.has_unread_output:
-                    # The process may have written the reason of its failed start just before its exit.
+                    # Read the reason of a failed start, which the process may have written just before its exit.
                     self._selector.get_key(child.output).data()
                 self._ended(node_id, child)
 
@@ -157,7 +157,7 @@ class Parent:
         for node_id in {*wanted, *self._restarts.due(now_s)}:
             if not self._children[node_id].is_running and not self._stop_wanted:
                 self._start(node_id)
-        # A test that sends commands may kill all nodes and start them again later, so the parent waits.
+        # A test that sends commands may kill all nodes and start them again later, so the parent must not exit.
         is_awaited = self._restarts or self._takes_commands or self._stop_wanted
         if not is_awaited and not any(child.is_running for child in self._children.values()):
             raise AllEnded("all nodes of the cluster have ended; the lines above say why")
@@ -244,7 +244,7 @@ class Parent:
             "event": "ready",
             "bootstrap": ",".join(broker["bootstrap"] for broker in brokers.values()),
             "brokers": brokers,
-            # One address per broker, for `ottla health`: that of the last listener, which is the plain one.
+            # For `ottla health`, each broker's address at its last listener, which is the plain listener.
             "listening": {f"broker-{n}": at for n, broker in brokers.items() for at in broker["listening"].values()},
             "controller": {
                 "pid": controller.pid,

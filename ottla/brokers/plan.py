@@ -152,7 +152,6 @@ def _check_super_users(config: BrokerConfig, between: str) -> None:
 
 
 def _port_after(first: int, count: int) -> str:
-    """Return ``first + count``; 0, which means any free port, stays 0."""
     return str(first + count if first else 0)
 
 

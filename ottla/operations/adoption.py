@@ -79,7 +79,7 @@ class AdoptedTopic:
 class AdoptionPlan:
     """The data to adopt from Apache Kafka. ``partitions`` are by topic and number.
 
-    ``kept`` has other metadata, which is adopted only if all topics are adopted.
+    ``kept`` has the other metadata, such as ACLs, which is adopted only together with all topics.
     """
 
     topics: dict[str, AdoptedTopic] = field(default_factory=dict)
@@ -255,7 +255,7 @@ def carry_out(
     identity = read_identity(fs, target) or identity
     state = ClusterState(identity.node_id)
     metadata = Log(fs, f"{target}/{METADATA_DIRECTORY}", METADATA_TOPIC, 0, METADATA_CONFIG)
-    # Without the clean-shutdown file the next start reads every adopted batch, and batches that an interrupted adoption has left.
+    # Remove the clean-shutdown file, so that the next start checks every adopted batch, also those of an interrupted adoption.
     remove_clean_file(fs, target)
     recovery_point = read_known_ends(fs, target).recovery_points.get((METADATA_TOPIC, 0), 0)
     open_log(metadata, now_ms, clean=False, recovery_point=recovery_point)

@@ -6,8 +6,8 @@ crash has read anyway.
 
 A producer of transaction version 2 has a new epoch for each transaction, so a decision's marker is the marker with its epoch. Other
 producers end many transactions at one epoch. Then a marker belongs to a decision if it was written between the decision's Prepare
-and Complete records; each marker belongs to one decision only. Markers are only counted if the clock was set back, or if the clocks
-of the partition's leader and the coordinator differ. The epochs of version 2 reveal such clocks.
+and Complete records; each marker belongs to one decision only. Markers are counted instead of compared by time if the clock was set
+back, or if the clocks of the partition's leader and the coordinator differ. The epochs of version 2 reveal such clocks.
 
 A partition *answers for* a decision if its log starts early enough to contain the marker. A partition *contradicts* a decision if
 it has a marker of the other outcome instead.
@@ -54,7 +54,8 @@ class TornTransaction(msgspec.Struct, frozen=True):
 
 
 class _MarkerCursor(msgspec.Struct):
-    """A cursor over a producer's markers in one partition, which are assigned to decisions in order. ``at`` is the index of the
+    """A cursor over a producer's markers in one partition, which are assigned to decided transactions in order. ``at`` is the index
+    of the
     first marker that may still be assigned. ``exhausted`` has the epochs and outcomes of which every marker is assigned."""
 
     at: int = 0
@@ -165,8 +166,8 @@ class _NewestRecord(msgspec.Struct, gc=False, frozen=True):
 
 
 class _Missing(msgspec.Struct):
-    """Number of decisions of one id, epoch and outcome that lack a marker in a partition: ``timed`` by the markers' times,
-    ``counted`` by their number."""
+    """Number of decided transactions of one producer id, epoch and outcome without a marker in a partition: ``timed`` by the
+    markers' times, ``counted`` by their number."""
 
     timed: int = 0
     counted: int = 0
@@ -177,11 +178,13 @@ class DecisionAudit:
     """Reads the partitions of ``__transaction_state`` one by one with `read`. Then `torn_transactions` returns the result."""
 
     def __init__(self, view_of: Callable[[TopicPartition], PartitionView | None], forgotten_ms: int = -1) -> None:
-        """``view_of`` returns None for a deleted partition. Decisions up to ``forgotten_ms`` are not compared with partitions."""
+        """``view_of`` returns a partition's data; None for a deleted partition. Decisions logged up to ``forgotten_ms`` are not
+        compared.
+        """
         self._view_of = view_of
         self._forgotten_ms = forgotten_ms
         self._newest: dict[int, Newest] = {}
-        # The last state of a transactional id before its producer id changes, by the new producer id.
+        # For each new producer id: the last state of its transactional id before the producer id changed.
         self._before_rotation: dict[int, TxnMetadata] = {}
         self._open: set[tuple[int, TopicPartition]] = set()
         self._missing: dict[tuple[str, int, int, bool, TopicPartition], _Missing] = {}
@@ -406,7 +409,7 @@ def _take_marker_by_time(view: PartitionView, decision: LoggedDecision) -> tuple
 
 
 def _take_marker_in_order(view: PartitionView, decision: LoggedDecision) -> bool:
-    """Assign the next marker with the decision's epoch and outcome, whatever its time. Returns whether it exists."""
+    """Assign the next marker with the decision's epoch and outcome, whatever its time. Returns whether such a marker exists."""
     metadata = decision.metadata
     cursor = view.counted.setdefault(metadata.producer_id, _MarkerCursor())
     markers = view.history.markers(metadata.producer_id)

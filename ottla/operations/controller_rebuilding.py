@@ -108,7 +108,7 @@ def rebuild(
 
 
 def broker_of(source: str) -> str:
-    """Return the broker's directory: a source itself, or the directory that contains the copy."""
+    """Return the broker's directory: ``source`` itself, or the directory around ``source`` if it is a copy that was set aside."""
     parent, _, name = source.rstrip("/").rpartition("/")
     return (parent or ".") if _is_set_aside(name) else source.rstrip("/")
 

@@ -1,4 +1,5 @@
-"""``ottla audit``: reads every batch of a data directory, and compares every decision with every partition.
+"""``ottla audit``: reads every batch of a data directory, and compares each transaction's outcome at its coordinator with the
+markers in the partitions.
 
 The files are in Kafka's format, so directories of Apache Kafka can be audited as well. Nothing is written. Segments are read in
 pieces; only the producers' states and eight bytes for each marker are kept in memory.

@@ -48,7 +48,8 @@ class KnownEnds:
         return sound.file.size - sound.end
 
     def is_elsewhere(self, where: TopicPartition, sound: SoundBatches) -> bool:
-        """Whether a log without damage ends elsewhere than at the clean shutdown. ``sound`` is its newest segment, read to its end.
+        """Whether a log without damage has another end than at the clean shutdown. ``sound`` is its newest segment, read to its
+        end.
 
         An end above the recovery point is accepted if no offset is missing: an older checkpoint may have been restored. A gap means
         a damaged offset.

@@ -121,8 +121,8 @@ def _partition(
 ) -> tuple[PartitionRegistration, int]:
     """Return a partition without a leader, and the highest producer id in it.
 
-    The in-sync replicas are unknown. The replica with the highest end counts as the last in sync: the controller elects it when its
-    broker has started, and the other replicas copy its log.
+    The in-sync replicas are unknown. The replica with the highest log end offset counts as the only in-sync replica: the controller
+    elects it when its broker has started, and the other replicas copy its log.
     """
     read = {one.node_id: _read(fs, one.path) for one in found}
     replicas = tuple(sorted(read, key=lambda node_id: read[node_id][:2], reverse=True)) or tuple(otherwise)

@@ -121,7 +121,7 @@ def _holes(segment: Segment, following: int | None, known_end: int, epochs: dict
 def _sound_part(
     file: File, position: int, expected: int, following: int | None, known_end: int, epochs: dict[int, int]
 ) -> tuple[int, int, str | None]:
-    """Return position and offset at which the valid batches from ``position`` on end, and the error there; None at the file's end.
+    """Return the position and offset after the valid batches from ``position`` on, and the error there; None at the file's end.
 
     No CRC covers a batch's base offset. So a batch after a gap is damaged if the next batch's offset would fit without the gap.
     """

@@ -84,7 +84,7 @@ def _files(fs: Filesystem, directory: str) -> Iterator[str]:
 
 
 def _copy(fs: Filesystem, source: str, target: str, path: str, *, is_synced: bool) -> tuple[int, int]:
-    """Copy a file to ``path`` in the directory ``target``. Returns its size in bytes and its CRC-32. Raises OSError."""
+    """Copy a file to the directory ``target``. Returns its size in bytes and its CRC-32."""
     parent, separator, _ = path.rpartition("/")
     if separator:
         fs.make_dir(f"{target}/{parent}")

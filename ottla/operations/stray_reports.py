@@ -1,4 +1,4 @@
-"""Reports of stray directories: the topic of their data, whether another topic hides it, and the command that recovers it.
+"""Reports of stray directories: the topic of their data, whether another topic hides it, and the command that recovers the data.
 
 Health, the description of a cluster, the console and the control API show the same reports. A partition is recovered with ``ottla
 adopt``, which copies it into a directory as a topic, and a copy of the metadata log with ``ottla cluster rebuild-controller``.

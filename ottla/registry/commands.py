@@ -128,7 +128,7 @@ def _number_of(state: RegistryState, wanted: Registration, *, is_import: bool) -
             raise RegistryError(RegistryCode.INVALID_VERSION, f"the version {wanted.version} is not between 1 and {MAX_NUMBER}")
         return wanted.version
     last = max(state.subjects.get(wanted.subject, {}), default=0)
-    # An earlier version would be replaced (KafkaSchemaRegistry.register).
+    # A lower number would replace an existing version (KafkaSchemaRegistry.register).
     if wanted.version not in (None, last + 1):
         raise RegistryError(RegistryCode.INVALID_SCHEMA, "Version is not one more than previous version")
     if last >= MAX_NUMBER:

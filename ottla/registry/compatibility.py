@@ -13,7 +13,7 @@ LEVELS: Final = (NONE, "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TR
 
 
 def compared(level: str, versions: Sequence[Version]) -> Sequence[Version]:
-    """Return the versions with which the level compares a new schema, of a subject's undeleted ``versions``."""
+    """Return those of a subject's undeleted ``versions`` with which the level compares a new schema."""
     if level == NONE:
         return ()
     return versions if level.endswith("_TRANSITIVE") else versions[-1:]

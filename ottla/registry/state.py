@@ -51,7 +51,7 @@ class RegistryState:
         """Approximate size of all versions in memory."""
         self._ids: dict[bytes, int] = {}
         self._users: dict[int, dict[tuple[str, int], Version]] = {}
-        """The versions that have each schema id, by subject and version number."""
+        """For each schema id, the versions with this schema, by subject and version number."""
 
     def schema(self, schema_id: int) -> SchemaText | None:
         return next((version.schema for version in self._users.get(schema_id, {}).values()), None)

@@ -207,7 +207,9 @@ def output_matches_offsets(history: History, seen: Observation) -> Iterator[str]
 
 
 def offsets_never_return(history: History, seen: Observation) -> Iterator[str]:
-    """Check that a group's offset never falls below an acknowledged commit, and that a client has sent each offset returned."""
+    """Check that a group's offset never falls below an acknowledged commit, and that each offset in a response was committed by a
+    client.
+    """
     sent = defaultdict(set)
     commits_by_partition: dict[tuple[str, TopicPartition], list[tuple[float, int, Attempt]]] = defaultdict(list)
     for attempt in history.attempts:
@@ -267,7 +269,7 @@ def views_agree(history: History, seen: Observation) -> Iterator[str]:
 
 
 def _outcomes_by_batch(batches: list[Stored]) -> dict[int, bool]:
-    """Return whether each transactional batch is committed, by index in ``batches``, without batches of open transactions."""
+    """For each transactional batch, by index in ``batches``: whether it is committed. Omits batches of open transactions."""
     opened: dict[int, list[int]] = defaultdict(list)
     outcomes: dict[int, bool] = {}
     for number, batch in enumerate(batches):

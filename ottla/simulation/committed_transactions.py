@@ -26,7 +26,7 @@ COMPLETED = (TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT)
 
 @dataclass(slots=True)
 class _Decision:
-    """A producer's last decided transaction. ``leader_epoch`` is the leader epoch of the coordinator that decided it."""
+    """A producer's last decided transaction, and the leader epoch of the coordinator that decided."""
 
     commit: bool
     leader_epoch: int
@@ -65,7 +65,7 @@ class CommittedTransactions:
         self._note_transaction = note_transaction
         self._decisions: dict[Identity, _Decision] = {}
         self._outcomes: dict[Identity, bool] = {}
-        """Whether each decided or completed transaction is a commit, even if it has no partition."""
+        """For each decided or completed transaction, also without partitions: whether it was committed."""
         self._added: set[tuple[Identity, TopicPartition]] = set()
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._to_check: list[tuple[Identity, TopicPartition]] = []

@@ -16,7 +16,7 @@ Work = Coroutine[Any, Any, None]
 
 
 def drive(work: Work, call_soon: Callable[[Callable[[], None]], None], ended: Callable[[Exception | None], None]) -> None:
-    """Run a coroutine, resuming it after each awaited `Promise`. At its end call ``ended`` with its exception or None."""
+    """Run a coroutine, and resume it after each awaited `Promise`. Its exception, or None, is passed to ``ended``."""
     try:
         promise: Promise = work.send(None)
     except StopIteration:

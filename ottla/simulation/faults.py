@@ -30,9 +30,9 @@ class FaultyWorld(Protocol):
     actors: dict[int, tuple[Actor, Task]]
     retired: list[Task]
     down_ms: dict[int, int]
-    """Node id -> downtime after the node's next crash, in ms."""
+    """For each node id: the downtime after the node's next crash, in ms."""
     start_cut: dict[int, int]
-    """Node id -> number of disk operations after which the node's next start crashes."""
+    """For each node id: the number of disk operations after which the node's next start crashes."""
     disk_has_refused: bool
     clock_was_set_back: bool
 
@@ -106,8 +106,8 @@ class InjectedFaults:
             node.disk.fail_next_sync()
 
             def start_again() -> None:
-                # Simulates an operator who restarts the node after a failed sync. By then another fault may have restarted
-                # the node, or `World.heal` may have ended all faults.
+                # Simulate an operator who restarts the node after a failed sync, unless another fault has restarted the node, or
+                # `World.heal` has ended all faults.
                 if self._world.setting.is_over:
                     return
                 if node.disk.has_failed_sync:

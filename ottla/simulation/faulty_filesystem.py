@@ -75,7 +75,7 @@ class FaultyFilesystem(MemoryFilesystem):
         self.refuses = lambda number, kind, path: number == wanted
 
     def copy(self) -> MemoryFilesystem:
-        """Return the files that a kill would leave at this moment."""
+        """Return a copy of the files as a kill at this moment would leave them."""
         copied = MemoryFilesystem()
         for path, content in self.files.items():
             copied.write_file(path, content)

@@ -80,7 +80,7 @@ class OffsetsRead:
 
 @dataclass(slots=True)
 class Watched:
-    """The records that a consumer has read from a partition during the run, in the order of reading."""
+    """The records that a consumer has read from a partition during the simulation, in the order of reading."""
 
     actor: str
     where: TopicPartition

@@ -64,7 +64,7 @@ EVENTS = {
     "request_not_forwarded": "a request cannot be forwarded to the controller",
     "peer_disconnected": "a broker loses its connection to another",
 }
-"""Broker's log event -> rare state that the event shows."""
+"""For log events of a broker: the rare state that the event shows."""
 TORN = ("transaction_torn", "transactions_torn")
 REFUSED_BY_DISK = frozenset(
     (
@@ -79,7 +79,7 @@ REFUSED_BY_DISK = frozenset(
         "transaction_timeout_delayed",
     )
 )
-"""Errors that a broker logs if its disk fails a write. They are unexpected only if no disk was made to fail."""
+"""Errors that a broker logs if its disk fails a write. They are unexpected only if the simulation made no disk fail."""
 
 
 @dataclass(slots=True)
@@ -233,7 +233,7 @@ def _observe(world: World, findings: list[str]) -> Observation:
 
 
 def _starts(world: World, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return each partition's highest log start offset of all replicas, without zeros.
+    """Return each partition's highest log start offset among its replicas. Omits partitions where this is 0.
 
     The leader may not know a deletion by a former leader, which may lead again while the final state is read.
     """

@@ -95,7 +95,7 @@ class Links:
             delay_ms += rng.random() * SLOW_MS
         return delay_ms * self.slowness
 
-    # cuts between hosts
+    # cutting connections between hosts
 
     def is_cut(self, source: str, target: str) -> bool:
         return (source, target) in self._cuts or target in self.is_down or target in self._is_frozen

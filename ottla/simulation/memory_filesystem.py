@@ -59,7 +59,7 @@ class MemoryFilesystem:
         self.max_open_files = 0
         self._files: dict[str, bytearray] = {}
         self._names: dict[str, set[str]] = {"": set()}
-        """Path of each directory -> names of its files and directories."""
+        """For the path of each directory: the names of its files and directories."""
         self._locks: set[str] = set()
         for path, data in (files or {}).items():
             self.write_file(path, data)

@@ -42,7 +42,7 @@ S = TypeVar("S", bound=Server)
 MakeServer = Callable[[Env, BrokerConfig, Mapping[str, int]], S]
 
 ASIDE_MS = 2.0
-"""Maximum delay, in ms, before a thread begins its work, and again before its result arrives. Slow disks multiply it."""
+"""Maximum delay, in ms, before a simulated thread begins its work, and before its result arrives. A slow disk multiplies both."""
 
 
 class NodeEnv:

@@ -51,9 +51,11 @@ WRITTEN = (
     *("", "", "/__transaction_state-", "/__transaction_state-", "/__consumer_offsets-", "/a-", "/b-", "/in-", "/out-"),
     *(".txnindex", ".snapshot", "checkpoint", "/__cluster_metadata-"),
 )
-"""Parts of paths. A crash in a write happens at a path that contains a random part; the empty part fits all paths."""
+"""Parts of paths. For a crash in a write one part is drawn: the write is to a path that contains this part. Every path contains the
+empty part.
+"""
 READING = ("watch", "admin", "mover")
-"""Prefixes of the roles of actors that write no records."""
+"""Prefixes of the roles whose actors write no records."""
 LONGEST_MS = 4_000
 MAX_FAULTS = 8
 

@@ -26,7 +26,9 @@ Seen = tuple[int, int, bool]
 
 @dataclass(slots=True)
 class _Partition:
-    """Committed batches by base offset. The first high watermark above a batch commits it. ``leaders`` are broker ids by epoch."""
+    """Committed batches by base offset. The first high watermark above a batch commits it. ``leaders`` are broker ids by leader
+    epoch.
+    """
 
     batches: dict[int, Committed] = field(default_factory=dict)
     end: int = 0
@@ -185,7 +187,9 @@ class ReplicaChecker:
         return replica.log.log_end_offset
 
     def differences(self, nodes: list[Node[BrokerServer]]) -> Iterator[str]:
-        """Yield differences between replicas after the run: each replica must have the whole log and know that it is committed."""
+        """Yield differences between replicas at the end of a simulation: each replica must have the whole log and know that it is
+        committed.
+        """
         for where, state in self._partitions.items():
             for node in nodes:
                 replica = None if node.server is None else node.server.partitions.known(*where)

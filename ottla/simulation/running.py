@@ -62,7 +62,7 @@ RARE = (
     "a new epoch after abandoned batches",
     "records are deleted",
 )
-"""Rare states that a run over many seeds must reach."""
+"""Rare states that simulations of many seeds must reach."""
 CLUSTER_RARE = (
     "a broker loses its connection to another",
     "a broker registers",
@@ -92,11 +92,11 @@ CLUSTER_RARE = (
     "another leader is elected",
     "markers cannot be sent",
 )
-"""Rare states that a run with several brokers must reach as well."""
+"""Rare states that simulations of several brokers must reach as well."""
 
 
 def rare(brokers: int) -> tuple[str, ...]:
-    """Return the rare states that a run with this number of brokers must reach."""
+    """Return the rare states that simulations of this number of brokers must reach."""
     return RARE if brokers == 1 else tuple(sorted((*RARE, *CLUSTER_RARE)))
 
 

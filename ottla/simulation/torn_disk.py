@@ -62,7 +62,9 @@ class TornDisk:
         return sum(len(content.data) - content.synced for content in self._files.values())
 
     def states(self, rng: random.Random) -> Iterator[tuple[str, dict[str, bytes]]]:
-        """Yield the states that a crash may leave now, with their names. "kept" is left by a kill, the others by power cuts."""
+        """Yield the names and files of the states in which a crash may leave the disk now: "kept" after a kill, the others after
+        power cuts.
+        """
         yield "kept", self._image(lambda path, c: bytes(c.data))
         yield "unsynced dropped", self._image(lambda path, c: bytes(c.data[: c.synced]))
         lucky = {path: rng.random() < 0.5 for path in self._files}

@@ -48,7 +48,7 @@ class World:
         self.transactions = CommittedTransactions(self.notes.finding, self.reached, self.watch.note_committed)
         self.replicas = ReplicaChecker(self.notes.finding, self.reached, self.transactions, self.machines.in_sync)
         self.actors: dict[int, tuple[Actor, Task]] = {}
-        """Index in the plan's actors -> the current process of the client, as actor and task."""
+        """For each index in the plan's actors: the current process of the client, as actor and task."""
         self.retired: list[Task] = []
         self._instances = [0] * len(plan.actors)
         self.start_cut: dict[int, int] = {}
@@ -95,7 +95,7 @@ class World:
     def run_task(self, task: Task, at_most_ms: float) -> bool:
         return self.run_until(lambda: task.is_done, at_most_ms)
 
-    # start and stop of servers
+    # starting and stopping servers
 
     def start(self, node: Node[Any]) -> None:
         if node.env is not None:
@@ -133,7 +133,7 @@ class World:
     def say(self, line: str) -> None:
         self.notes.say(self.scheduler.now_ms, line)
 
-    # clients and their start
+    # starting nodes and clients
 
     def client(self, name: str) -> Client:
         return Client(self.ground, name, self._rng(name))
@@ -169,7 +169,7 @@ class World:
             return False
         return all(task.is_done or actor.role in READERS for actor, task in self.actors.values())
 
-    # end of all faults
+    # ending all faults
 
     def heal(self) -> None:
         """End all faults. Nodes that are down start at their planned time."""

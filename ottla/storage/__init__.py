@@ -25,8 +25,8 @@ The package only reads and writes files, through one `Filesystem`.
 - `reading`: reads from a log: batches for Fetch with the list of aborted transactions, and look-ups by timestamp for ListOffsets.
 - `real_filesystem`: implements `Filesystem` with the files of the operating system.
 - `rebuilding`: rebuilds state from a log's batches: producers, open transactions, transaction indexes and leader epochs.
-- `recovery`: opens a log: after a clean stop from its index files, after a crash by reading every batch that may be incomplete.
-- `replacement`: replaces all data in a data directory, so that a crash leaves either the old data or the new data.
+- `recovery`: opens a log after a clean stop or a crash.
+- `replacement`: replaces all data in a data directory atomically.
 - `retention`: removes the segments of a log that are too old or exceed the log's size limit.
 - `segment`: one segment: ``.log`` with its indexes.
 - `snapshot`: producer snapshots (``.snapshot``): the producer state at an offset.

@@ -95,7 +95,7 @@ class _Comparison:
         return [] if rule is None else rule(self, reader, writer, path)
 
     def _combinations(self, reader: SchemaNode, writer: SchemaNode, path: str) -> list[str]:
-        """Compare anyOf, allOf or oneOf: each branch of the smaller one needs its own compatible branch in the other."""
+        """Compare anyOf, allOf or oneOf: each branch of the shorter list needs its own compatible branch in the longer list."""
         if not _may_follow(reader, writer):
             return [f"{path}: {writer.kind} has become {reader.kind}"]
         readers, writers = self._distinct(reader.parts), self._distinct(writer.parts)

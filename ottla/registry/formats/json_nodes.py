@@ -165,7 +165,7 @@ def matched(node_of_object: SchemaNode, name: str) -> SchemaNode | None:
             if re.search(pattern, name):
                 return node_of_object.child(schema)
         except re.error:
-            # Skip the pattern: it follows ECMA 262, which Python's regular expressions support only in part.
+            # Skip a pattern that Python cannot compile: patterns follow ECMA 262, which Python supports only in part.
             continue
     additional = additional_of(node_of_object, "additionalProperties", "unevaluatedProperties")
     return None if isinstance(additional, bool) else node_of_object.child(additional)

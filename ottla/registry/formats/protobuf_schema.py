@@ -67,7 +67,7 @@ def parse_protobuf(text: str, references: Sequence[NamedText]) -> ProtobufSchema
         except UnicodeEncodeError:
             raise invalid(PROTOBUF, "a text or the name of a reference has a surrogate without its pair") from None
         except OSError as error:
-            # For example, the references "a" and "a/b" need "a" as a file and as a directory.
+            # The names of references may conflict: "a" and "a/b" need "a" as a file and as a directory.
             raise invalid(PROTOBUF, f"the reference {str(name)[:80]!r} cannot be a file: {error.strerror}") from None
         return ProtobufSchema(text=text, file=_compiled(imports, Path(directory, "descriptors"), root))
 

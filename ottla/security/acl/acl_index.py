@@ -1,13 +1,12 @@
 """The ACLs of a cluster, arranged so that the ACLs that apply to one action are found in a few look-ups.
 
-Kafka keeps one sorted set of all ACLs and walks through those of a resource (StandardAuthorizerData). A thousand users with an
-ACL each on one topic would make each check a walk of a thousand steps, which is too slow in Python. So the ACLs are divided by
+Kafka keeps one sorted set of all ACLs and compares those of a resource one by one (StandardAuthorizerData). With an ACL for each of
+a thousand users on one topic, a check would compare a thousand ACLs, which is too slow in Python. So the ACLs are divided by
 resource type, principal and operation, with the operations that they imply, and each part finds the patterns that match a name by
 two look-ups and one binary search.
 
-Where several ACLs match, the one that Kafka's walk reports is reported: the first that denies, or the last that allows. The order
-of the walk is: the longest pattern first, LITERAL before PREFIXED, then by operation, principal and host; last the wildcard
-resource.
+If several ACLs match, the index returns the same ACL as Kafka: the first that denies, or the last that allows. Kafka's order is:
+the longest pattern first, LITERAL before PREFIXED, then by operation, principal and host; last the wildcard resource.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from ottla.security.acl.principals import EVERYONE
 from ottla.security.principal import KafkaPrincipal
 
 _in_order = attrgetter("operation", "principal", "host")
-"""The order of ACLs with the same resource pattern and permission (StandardAcl.compareTo)."""
+"""Kafka's order of ACLs with the same resource pattern and permission (StandardAcl.compareTo)."""
 
 
 _NOTHING: Sequence[list[AclBinding]] = ()
@@ -113,7 +112,7 @@ def _keys(acl: AclBinding) -> list[PartKey]:
 
 
 def _position(acl: AclBinding) -> tuple[int, int, int, int, str, str]:
-    """Return the position of an ACL in Kafka's walk, among the ACLs that match one resource."""
+    """Return the position of an ACL in Kafka's order of the ACLs that match one resource."""
     is_wildcard = acl.resource_name == WILDCARD and acl.pattern_type is PatternType.LITERAL
     # All matching names are prefixes of the resource's name, so they are ordered by length, the longest first.
     return int(is_wildcard), -len(acl.resource_name), acl.pattern_type, acl.operation, acl.principal, acl.host
@@ -181,7 +180,7 @@ class _Part:
         return allowing
 
     def matching(self, name: str) -> Sequence[list[AclBinding]]:
-        """Return the ACLs whose pattern matches a name, by pattern, in the order of Kafka's walk."""
+        """Return the ACLs whose pattern matches a name, by pattern, in Kafka's order."""
         exact = self._literal.get(name)
         if not self._prefixed and WILDCARD not in self._literal:
             return _NOTHING if exact is None else [exact]
@@ -196,7 +195,7 @@ class _Part:
                 if name.startswith(prefixes[at]):
                     found.append(self._prefixed[prefixes[at]])
                 at = self._parents[at]
-        # Kafka's walk treats the wildcard as an ordinary name if the resource's name begins with it.
+        # Kafka treats the wildcard as an ordinary name if the resource's name begins with it.
         if name[:1] != WILDCARD:
             wildcard = self._literal.get(WILDCARD)
             if wildcard is not None:

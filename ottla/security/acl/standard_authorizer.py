@@ -4,8 +4,8 @@ A super user may do everything. Otherwise an ACL that denies the action wins ove
 principal the action is denied, unless ``allow.everyone.if.no.acl.found`` is set and no ACL of any principal applies to the
 resource.
 
-A resource name that begins with a character below ``*``, such as a space, can make Kafka's walk through its ACLs run forever or
-fail. This authorizer decides about such names as about all others.
+A resource name that begins with a character below ``*``, such as a space, can make Kafka's search for an ACL run forever or fail.
+This authorizer decides about such names as about all others.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MAX_KEPT_NAME = 249
 """Decisions are cached only for resource names up to this length in characters, which is the maximum length of a topic name."""
 
 _ANY_RESOURCE = "hardcode"
-"""The name that `StandardAuthorizer.authorize_by_resource_type` first checks. It is a constant of Kafka's Authorizer."""
+"""The resource name that `StandardAuthorizer.authorize_by_resource_type` first checks, a constant of Kafka's Authorizer."""
 
 
 class StandardAuthorizer:
@@ -101,8 +101,7 @@ class StandardAuthorizer:
     ) -> bool:
         """Whether the principal may perform an operation on at least one resource of a type (KIP-679).
 
-        As in Kafka, an ACL with another operation that implies ``operation`` does not count here, and the first check, of an
-        arbitrary name, allows super users in spite of ACLs that deny.
+        As in Kafka, ACLs for other operations that imply ``operation`` do not count, and no ACL denies a super user.
         """
         if self.decide(principal, host, operation, resource_type, _ANY_RESOURCE).is_allowed:
             return True

@@ -48,7 +48,7 @@ class TokenValidator(Protocol):
 
 
 class OAuthBearerMechanism:
-    """OAUTHBEARER with a validator of tokens."""
+    """The mechanism OAUTHBEARER, with the validator of a listener's tokens."""
 
     def __init__(self, validator: TokenValidator) -> None:
         self._validator = validator

@@ -13,7 +13,7 @@ _NO_PASSWORD = b"\0"
 
 
 class PlainMechanism:
-    """PLAIN with the users of a ``sasl.jaas.config``."""
+    """The mechanism PLAIN, with the users of a ``sasl.jaas.config``."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = {name: password.encode() for name, password in passwords.items()}

@@ -13,7 +13,7 @@ from enum import Enum
 
 
 class State(Enum):
-    """A state. Names and meanings are Kafka's."""
+    """A state of the authentication, with Kafka's name and meaning."""
 
     INITIAL_REQUEST = "initial request"
     """No request was received. The next request is ApiVersions or SaslHandshake."""

@@ -76,7 +76,7 @@ class UnsecuredTokens:
 
 
 def _decoded(part: str) -> dict[str, Any]:
-    """A part of a token, which is JSON in Base64."""
+    """Decode a part of a token, which is JSON in Base64."""
     try:
         raw = base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
         decoded = msgspec.json.decode(raw, type=dict[str, Any])
@@ -91,7 +91,7 @@ def seconds_of(claims: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    # The bounds also exclude NaN and infinity.
+    # The comparison with the bounds also refuses NaN and infinity.
     if not is_number or not -MAX_SECONDS <= value <= MAX_SECONDS:
         raise TokenRefused(f"The '{name}' claim was not of type Number")
     return float(value)

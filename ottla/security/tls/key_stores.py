@@ -34,7 +34,7 @@ class KeyMaterial(msgspec.Struct, frozen=True):
     key: bytes
     password: bytes | None
     digest: bytes
-    """Digest of the key store, which tells whether it has changed."""
+    """Digest of the key store, to detect a changed key store."""
 
     def __repr__(self) -> str:
         return "KeyMaterial(...)"

@@ -38,7 +38,7 @@ GROUP_ID = "pipes"
 
 @dataclass(slots=True)
 class Setting:
-    """State shared by all actors of a simulation. ``topics`` are numbers of partitions by topic. ``budget`` is the number of
+    """State shared by all actors of a simulation. ``topics`` has the partition count of each topic. ``budget`` is the number of
     transactions that may still begin."""
 
     topics: dict[str, int]
@@ -77,7 +77,7 @@ class Actor:
     def _say(self, line: str) -> None:
         self._notes.say(self.client.now_ms, f"{self.name}: {line}")
 
-    # roles that write
+    # actors that write records
 
     def write(self) -> Steps[None]:
         """Write transactions one after the other. After an error that is fatal for a producer, continue with a new producer."""
@@ -184,7 +184,8 @@ class Actor:
         except (Abortable, GaveUp) as error:
             self._say(f"{attempt.name}: {type(error).__name__}: {error}")
             if attempt.commit_asked_s is not None or self.rng.random() < 0.3:
-                # Replace the producer: after a commit request the outcome is unknown; some applications do so after any error.
+                # Replace the producer if the outcome of a commit request is unknown, and sometimes after other errors, as some
+                # applications do.
                 raise Fatal(str(error)) from error
             aborts = True
         if aborts:
@@ -221,7 +222,7 @@ class Actor:
                 at += count
         return batches
 
-    # role that consumes and produces
+    # actor that consumes and produces
 
     def _rewind(self) -> Steps[None]:
         """Continue reading at the group's committed offsets. InitProducerId or EndTxn has ended all earlier transactions."""
@@ -239,7 +240,7 @@ class Actor:
             came = yield from self._reader.poll()
             self._unread = [(where, offset, value) for where, records in came.items() for offset, value in records]
 
-    # roles that read
+    # actors that only read records
 
     def watch(self) -> Steps[None]:
         return self._read_all(committed=True)
@@ -261,7 +262,7 @@ class Actor:
                     watched[where].records += records
             yield self.rng.random() * 2 * PACE_MS
 
-    # role that administers
+    # actor that deletes records and creates topics
 
     def administer(self) -> Steps[None]:
         """Delete existing records, and create topics."""
@@ -298,7 +299,7 @@ class Actor:
         elif code in LEADER_ELSEWHERE:
             self.client.forget_leader(where)
 
-    # role that moves leaders
+    # actor that moves leaders
 
     def move(self) -> Steps[None]:
         """Change the preferred leader of random partitions, and have that leader elected."""

@@ -131,7 +131,7 @@ class SimulatedProducer:
             yield self._client.backoff(attempt)
         raise GaveUp
 
-    # sending of records
+    # sending records
 
     def batch(self, where: TopicPartition, records: list[TriedRecord]) -> Batch:
         """Build the next batch of a partition."""
@@ -239,7 +239,7 @@ class SimulatedProducer:
                 _raise_for([code])
         return again
 
-    # requests of transactions
+    # sending transaction requests
 
     def add_partitions(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
         """Add partitions to the transaction. Transaction version 2 needs no request: a partition's first batch adds it."""

@@ -167,7 +167,7 @@ class Client:
         return self.ground.scheduler.now_ms
 
     def note(self, state: str) -> None:
-        """Count a rare state that was reached."""
+        """Count a rare state that the client has reached."""
         self.ground.reached[state] += 1
 
     def close(self) -> None:
@@ -206,7 +206,7 @@ class Client:
         promise = yield from self.send(address, request, at_most)
         return (yield promise)
 
-    # leaders and coordinators
+    # finding leaders and coordinators
 
     def any_broker(self) -> Address:
         return self.rng.choice(self.ground.bootstrap)
