@@ -143,8 +143,8 @@ class BrokerServer:
         except BaseException:
             self._end_work()
             self.shared.close_listeners()
-            # All state is loaded, so close the directory as clean: after a busy port, the next start need not recover as after a
-            # crash.
+            # All state is loaded, so close the directory as clean. After a crash leave it unclean, so that the next start recovers
+            # it again.
             self.directory.abandon() if self._last_stop == "crash" else self.directory.close(self.metadata.broker_epoch)
             raise
         self._begin_housekeeping()

@@ -11,7 +11,7 @@ FEWEST = 8
 
 
 class Descriptors(msgspec.Struct, frozen=True):
-    """The process's limit of file descriptors, and the numbers for log files and connections.
+    """The process's limit of file descriptors, and its division among log files and connections.
 
     When more than ``files`` log files are open, the file that was opened first is closed. When ``connections`` are open, a new
     connection is closed.

@@ -50,7 +50,7 @@ class Clock(Protocol):
 
 class Randomness(Protocol):
     def random_uuid(self) -> bytes:
-        """A random UUID, as from this module's function `random_uuid`."""
+        """A random UUID of version 4, in 16 bytes."""
         ...
 
 

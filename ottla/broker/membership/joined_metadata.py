@@ -175,7 +175,7 @@ class JoinedMetadata:
         self.publisher.publish()
         known = self.state.registrations.brokers.get(self.state.node_id)
         if known is None and self.lifecycle.state is BrokerState.RUNNING and self.lifecycle.is_registered:
-            # A client has unregistered this running broker (BrokerRegistrationTracker).
+            # A client has unregistered this running broker: register again (BrokerRegistrationTracker).
             log.warning("broker_unregistered", hint="the broker registers again")
             self.membership.register_again()
 

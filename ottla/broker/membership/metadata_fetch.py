@@ -72,7 +72,7 @@ class MetadataFetch:
             log_start_offset=0,
             partition_max_bytes=MAX_BYTES,
             replica_directory_id=self._directory_id,
-            # If this high watermark differs from the controller's, the controller responds immediately (KIP-1166).
+            # If the request's high watermark differs from the controller's, the controller responds immediately (KIP-1166).
             high_watermark=self.high_watermark,
         )
         return FetchRequest(

@@ -222,7 +222,7 @@ class ClusterCommands:
         self._execute(self.state.set_configs(resource_type, name, changes), changes.keys() if is_own else ())
 
     def alter_quotas(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool) -> None:
-        """Set or remove quotas of an entity."""
+        """Set or remove quotas of a user, client id or IP address."""
         result = self.state.client_quotas.alter(entity, changes)
         if not validate_only:
             self._execute(result)

@@ -16,8 +16,7 @@ log = structlog.get_logger("cluster")
 class MetadataFaults:
     """Collects the failures while one change is carried out, so that a failed step does not prevent the next steps.
 
-    Each change is applied only once, so a skipped step would never be carried out. Apache Kafka also continues, and passes such
-    failures to its metadataPublishingFaultHandler.
+    Each change is applied only once, so a skipped step would never be carried out (Kafka's metadataPublishingFaultHandler).
     """
 
     __slots__ = ("_first",)

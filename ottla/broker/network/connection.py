@@ -38,9 +38,7 @@ SLICE_MS = 2.0
 """Time in ms for which a connection handles requests that arrived together before other connections have their turn."""
 
 NOT_ENCODED = "a response cannot be encoded"
-"""The reason for closing a connection after a bug in the encoding of a response."""
 NOT_DURABLE = "a write that the response depends on may be lost"
-"""The reason for closing a connection whose response depends on a write that may be lost."""
 
 
 S = TypeVar("S")

@@ -1,7 +1,7 @@
 """Reports the responses to requests about transactional ids to a `TransactionListener`.
 
 For each API of a connection the dispatcher gets a `reporter`, or None if the API is not reported, and calls it with each response.
-So requests that are not reported cost one comparison. Every transaction has an EndTxn, so EndTxn is reported as a plain tuple
+So requests that are not reported need only one comparison. Every transaction has an EndTxn, so EndTxn is reported as a plain tuple
 (`Ended`), from which the `TransactionListener` builds an event only when it is read.
 """
 

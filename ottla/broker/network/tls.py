@@ -211,7 +211,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
             loop.call_soon(_feed, raw, data)
 
     def _drive(self, raw: asyncio.Transport, starting: Coroutine[Any, Any, asyncio.Transport | None]) -> None:
-        """Run the upgrade up to its next wait. A task would begin too late, and lose bytes that arrive before."""
+        """Run the TLS upgrade up to its next wait. A task would begin too late, and lose bytes that arrive before."""
         try:
             waiter: asyncio.Future[Any] = starting.send(None)
         except StopIteration as ended:
@@ -235,7 +235,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
         transport.set_protocol(connection)
         connection.connection_made(transport)
         if self._early and not transport.is_closing():
-            # The buffer of a new connection has room for all early bytes.
+            # The buffer of a new connection has room for `EARLY_BYTES` bytes.
             memoryview(connection.get_buffer(-1))[: len(self._early)] = self._early
             connection.buffer_updated(len(self._early))
 

@@ -39,7 +39,7 @@ class DiskHealth:
     def __init__(self, env: Env, directory: str) -> None:
         self._env = env
         self.errors = RepeatedErrors(env, log)
-        """Logs errors of single files, without repeating a line for each of the many requests that may cause an error."""
+        """Logs errors of single files, without a line for each request that causes the same error."""
         self._directory = directory
         # The partitions and files with a failed write, in order of the failures.
         self._refused: dict[str, None] = {}

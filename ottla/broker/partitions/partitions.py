@@ -272,7 +272,6 @@ class Partition:
             self._wake()
 
     def _disk_error(self, error: OSError, size_bytes: int) -> KafkaError:
-        """Handle a failed write to the log; returns the error for the client."""
         disk_refused(self._disk, self.log, error, size_bytes)
         self.wake_where_offline()
         return storage_error(self.log, error)

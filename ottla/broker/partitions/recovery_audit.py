@@ -41,7 +41,7 @@ def find_torn_transactions(
         where = (partition_log.topic, partition_log.partition)
         history = read.get(where)
         if history is None:
-            # The starting broker has created this partition's log, because it was lost or never existed.
+            # This log was lost or never existed, so the starting broker has created it.
             history = TransactionHistory(partition_log.producers, 0, is_contiguous=True)
         if partition_log.topic != TRANSACTION_TOPIC and not partition_log.is_offline:
             views[where] = PartitionView(history, born_ms.get(partition_log.topic))

@@ -107,7 +107,7 @@ class Peer:
         self._channel: Channel | None = None
         self._versions: Versions | None = None
         self._greeting_version = 0
-        # The timer of connecting or authenticating, or of the delay before the next attempt.
+        # The timer that limits connecting or authenticating, or that ends the delay before the next attempt.
         self._phase_timer: Timer | None = None
         self._deadline_timer: Timer | None = None
         self._deadline_ms = 0.0

@@ -115,7 +115,8 @@ class CoordinatorVerification:
         implicit_add: bool,
         has_waited: bool = False,
     ) -> None:
-        """Implements `Verification`. After ``then`` was called, the caller calls `join` again, which uses up the stored answer."""
+        """Verify one partition (`Verification.join`). After ``then`` was called, the caller's next `join` uses up the stored
+        answer."""
         question = _Question(transactional_id, identity, partition, implicit_add)
         answer = self._answers.pop(question, None)
         if has_waited and answer is not None and self._stands(question, answer):
@@ -143,7 +144,7 @@ class CoordinatorVerification:
         *,
         implicit_add: bool,
     ) -> None:
-        """Implements `Verification`. A remote coordinator gets one request for all partitions; `join` uses its stored answers."""
+        """Verify several partitions. A remote coordinator gets one request for all of them; `join` uses its stored answers."""
         try:
             index = self._transactions.partition_of(transactional_id)
         except KafkaError:
@@ -165,7 +166,7 @@ class CoordinatorVerification:
             if coordinator is None or coordinator.log.high_watermark == coordinator.log.log_end_offset:
                 then()
                 return
-            # All partitions depend on the same record, so they wait for its commit together.
+            # The coordinator adds all partitions by one record, so they wait for its commit together.
             for question in questions:
                 self._ask_here(question, index, answered, has_waited=False)
         elif not self._is_asked_there(implicit_add):
@@ -174,8 +175,6 @@ class CoordinatorVerification:
             self._ask_there(leader, questions, answered)
 
     def _is_asked_there(self, implicit_add: bool) -> bool:
-        """Whether to ask a remote coordinator: to add the partition, if transaction.version allows it, else to verify it, if
-        enabled."""
         if implicit_add:
             return self._state.transaction_version > 0
         return self._config.settings.transaction_partition_verification_enable

@@ -25,7 +25,7 @@ def _lock(file: IO[Any], kind: int) -> None:
 class ReadyFile:
     """Writes and removes the ready file, but never replaces a file that no broker has written. With path None there is no file.
 
-    A broker locks its file for as long as it runs, so that a broker with another data directory does not replace the file.
+    A broker locks its file while it runs, so that a broker with another data directory does not replace the file.
     """
 
     def __init__(self, path: Path | None) -> None:

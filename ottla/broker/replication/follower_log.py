@@ -57,7 +57,8 @@ class FollowerLogs:
                 take_offline(partition.log, described(error))
 
     def carry_out(self, partition: Partition, following: Following, action: Action) -> Action | None:
-        """Change the log according to ``action``. Returns ``action`` if it changes no log, the action after an error, or None."""
+        """Change the log according to ``action``. Returns the next action after an error, ``action`` itself if it changes no log,
+        else None."""
         try:
             match action:
                 case Append():

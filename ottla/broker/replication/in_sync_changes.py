@@ -173,7 +173,6 @@ class InSyncChanges:
         return leader.alter_refused(change, known_code(code))
 
     def _count(self, change: InSync) -> None:
-        """Count a change that the controller has made (Partition.handleAlterPartitionUpdate)."""
         if change.state is InSyncState.PENDING_EXPANSION:
             self._counters.isr_expands += 1
         else:

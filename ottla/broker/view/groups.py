@@ -176,7 +176,7 @@ class _Commit(NamedTuple):
 
 
 async def _positions(ports: Ports, shard: GroupShard, group_id: str, members: Iterable[GroupMember]) -> list[GroupPosition]:
-    """Return a group's positions, by topic and partition, where it has committed offsets or its members own partitions.
+    """Return, by topic and partition, a group's positions in the partitions with committed offsets and in its members' partitions.
 
     Partitions that do not exist are left out: committed offsets and assignments may outlive a deleted topic.
     """

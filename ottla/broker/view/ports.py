@@ -1,4 +1,4 @@
-"""All parts of the broker that the read model reads. `BrokerServer` implements `Viewed`."""
+"""All parts of a broker that the other modules of `view` read. `BrokerServer` implements `Viewed`."""
 
 from __future__ import annotations
 
