@@ -44,7 +44,7 @@ PROTOCOLS = "SASL_SSL:SASL_SSL,CONTROLLER:SASL_SSL"
 
 @pytest.mark.parametrize("key", ["inter.broker.listener.name", "security.inter.broker.protocol"])
 def test_inter_broker_listener_of_a_cluster_may_be_the_secured_listener(key: str) -> None:
-    """With either of these two settings, connections to nodes are authenticated, and User:ANONYMOUS need not be a super user."""
+    """The setting makes brokers authenticate to each other, so User:ANONYMOUS need not be a super user."""
     given = {**SECURED, key: "sasl_ssl" if key.startswith("inter") else "SASL_SSL", "listener.security.protocol.map": PROTOCOLS}
     controller, *brokers = planned(**given)
     assert [broker.config.settings.listeners for broker in brokers] == [(f"SASL_SSL://127.0.0.1:{n}",) for n in (9092, 9093, 9094)]

@@ -146,8 +146,7 @@ def test_second_console_tab_gets_the_token_of_the_first(browser: Browser, consol
 
 @contextmanager
 def served(data_dir: Path, token: str | None, control_api_port: int = 0) -> Iterator[dict[str, Any]]:
-    """Run a broker whose control API has this token and port, which a Python handle would choose itself; with None the broker
-    chooses them. Yields its ready line."""
+    """Run a broker whose control API has this token and port. Without a token it chooses both. Yields its "ready" event."""
     ready: list[dict[str, Any]] = []
     has_answered = threading.Event()
 

@@ -30,7 +30,6 @@ def test_overview_in_the_browser_shows_damaged_segments_and_stray_directories(br
                 if number == 0:
                     assert not browser.script(f"return {text('is damaged at byte')}")
                     unsound_directory.read_damage(broker.bootstrap)
-                # The open page is updated.
                 browser.wait(text(f"no: {prefix}{unsound.problem}"))
                 assert browser.complaints() == []
         finally:

@@ -39,7 +39,7 @@ def test_mount_points_are_read_from_the_kernels_mount_table(tmp_path: Path) -> N
 
 
 def test_container_stores_records_in_data_without_a_volume_of_kafkas_images(root: str) -> None:
-    """The directories of Kafka's images exist in the image, so that it is not enough that a directory exists."""
+    """The image contains the directories of Kafka's images, so their existence does not mean that a volume is mounted."""
     assert log_directory({"/", "/data", "/etc/hosts"}, root) == ChosenDirectory(f"{root}/data", [])
 
 
@@ -66,7 +66,7 @@ def test_container_without_write_permission_for_a_volume_stores_records_in_data(
         f"warning: records are stored in {root}/data, and are lost with the container; a volume at /data keeps them, KAFKA_LOG_DIRS"
         " sets another directory",
     ]
-    # The next volume is used if there is one.
+    # If another volume is mounted, that volume is used.
     assert log_directory({"/tmp/kafka-logs", "/bitnami"}, root).path == f"{root}/bitnami/kafka/data"
 
 

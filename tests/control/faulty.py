@@ -45,7 +45,7 @@ class Faulty:
         self.broker.env.settle()
 
     def do(self, *commands: str) -> str:
-        """Perform the commands, and return the result of the last one."""
+        """Perform the commands, and return the result of the last command."""
         return [perform(self.world, command) for command in commands][-1]
 
     def send(self, command: str) -> Callable[[], str]:

@@ -1,4 +1,4 @@
-"""The hash that selects the coordinator of an id, and sweeps that run while other commands change the state."""
+"""The hash that selects the coordinator of an id, and batches of work between which other commands change the state."""
 
 from __future__ import annotations
 

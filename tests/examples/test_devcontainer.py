@@ -1,4 +1,4 @@
-"""The devcontainer: its commands start a broker that its variables find."""
+"""The devcontainer: its commands start a broker at the address in its environment variables."""
 
 from __future__ import annotations
 

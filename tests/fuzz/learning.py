@@ -10,7 +10,7 @@ from tests.fuzz.vocabulary import Member, Producer, Vocabulary
 
 
 class Learner:
-    """Updates the vocabulary from each exchange."""
+    """Adds names and ids in responses to the `Vocabulary` of requests."""
 
     def __init__(self, words: Vocabulary) -> None:
         self._words = words

@@ -88,7 +88,7 @@ def excused(key: int, request: Any, reasons: set[int], before: State, after: Sta
         # Transaction version 2: the partition joins the transaction before the group or the log handles the request, as in Kafka.
         allowed |= {k for k in changed if k[0] == "transaction" or k[1:2] == (TRANSACTION_TOPIC,)}
     if name == "AddPartitionsToTxn":
-        # A transaction begins even if no partition is added, which no error code shows.
+        # A request without partitions begins a transaction, which no error code shows.
         allowed |= {k for k in changed if k[0] == "transaction" or k[1:2] == (TRANSACTION_TOPIC,) if _adds_nothing(request)}
     if name == "Produce":
         # The lowest sequence that verification has refused is kept, so that a later sequence is not accepted before it (KIP-890).

@@ -86,7 +86,7 @@ class Run:
             self._stories.clear()
 
     def _continue_story(self) -> None:
-        """Send the next request of one of the running stories."""
+        """Send the next request of a sequence that `Teller` has begun."""
         rng = self.rng
         if len(self._stories) < 3:
             self._stories.append((self._teller.begin(), None))
@@ -113,7 +113,7 @@ class Run:
         self._ask(*self._draw())
 
     def _again(self) -> None:
-        """Send a kept request again, with some of its values changed."""
+        """Send an earlier request again, with some of its values changed."""
         rng = self.rng
         key, version, tree = rng.choice(self._kept)
         other = self._maker.tree(key, version, self._words.cast(self.host.now_ms), rng.choice((0.0, 0.1, 0.5)))

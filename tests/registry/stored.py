@@ -16,7 +16,7 @@ from ottla.registry.state import RegistryState
 
 
 class ListLog:
-    """Implements those methods of `schema_log.SchemaLog` that `Routes` uses."""
+    """A schema log in memory, with the methods of `SchemaLog` that `Routes` uses."""
 
     def __init__(self) -> None:
         self.records: list[RegistryRecord] = []

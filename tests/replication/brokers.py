@@ -208,7 +208,7 @@ class ReplicaServer:
     def produce(
         self, value: bytes, then: Callable[[ProduceResponse], None], *, acks: int = -1, timeout_ms: int = 3_000, index: int = 0
     ) -> None:
-        """Send one batch, without a socket. ``then`` may be called before this method returns."""
+        """Send one batch, without a socket. ``then`` gets the response, perhaps before this method returns."""
         batch = build_batch([(None, value)], self.env.now_ms())
         data = PartitionProduceData(index=index, records=memoryview(batch))
         request = ProduceRequest(

@@ -51,7 +51,7 @@ Plant = Callable[[pytest.MonkeyPatch], dict[str, Any]]
 
 def answers_before_the_high_watermark(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     async def at_once(*_: object) -> None:
-        """Return at once, without waiting for the replicas."""
+        """Replaces the wait for replicas: return at once."""
 
     patched.setattr(produce, "wait_for_replicas", at_once)
     return {}

@@ -77,7 +77,7 @@ def test_paused_leader_learns_that_it_was_replaced_when_resumed() -> None:
     pause = PlannedFault(kind=plans.PAUSE_PROCESS, at_ms=500, for_ms=4_000, node=1)
     verdicts = [judge(msgspec.structs.replace(draw(seed, 60, brokers=3), faults=(pause,))) for seed in range(3, 7)]
     assert [verdict.findings for verdict in verdicts] == [[]] * len(verdicts)
-    # In some worlds the paused broker leads no partition, so these states are required of only one world.
+    # In some worlds the paused broker leads no partition, so a single world has to reach each of these states.
     for state in ("a replaced leader does not know that it was replaced", "a broker is fenced"):
         assert any(verdict.reached[state] for verdict in verdicts), state
 

@@ -12,7 +12,7 @@ from ottla.testing.transactions import Transaction
 
 OBJECTS = [getattr(ottla, name) for name in ottla.__all__ if name != "__version__"]
 RETURNED = [RemoteFault, AsyncOperations, AsyncTransaction, Transaction]
-"""Objects that methods of a handle return."""
+"""Classes that methods of `Broker` and `Cluster` return."""
 
 
 def timeouts() -> Iterator[tuple[str, str]]:

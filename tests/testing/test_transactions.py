@@ -1,4 +1,4 @@
-"""A transaction of a handle belongs to the process that created it."""
+"""A transaction of a `Broker` object belongs to the process that created it."""
 
 from __future__ import annotations
 

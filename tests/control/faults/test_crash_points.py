@@ -20,7 +20,7 @@ BEGUN = (
     "add_offsets A g",
     "offsets A g t=5",
 )
-"""A transaction on two partitions and with offsets. It gets three markers, and the first one is in `__consumer_offsets`."""
+"""A transaction on two partitions and with offsets. It gets three markers, the first of them in `__consumer_offsets`."""
 COMMITTED = "a1 / a2 / 5"
 NOTHING = "nothing / nothing / nothing"
 

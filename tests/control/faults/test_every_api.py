@@ -43,7 +43,7 @@ def broker() -> Iterator[Faulty]:
 
 
 def request_of(key: int) -> Any:
-    """Return a request with default values, or with the code ANY if the default would close the connection."""
+    """Return a request with default values. DescribeAcls gets filters for any value, as its defaults close the connection."""
     if key == DESCRIBE_ACLS:
         return DescribeAclsRequest(resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1)
     return request_type(key)()

@@ -1,4 +1,4 @@
-"""Which requests trigger a fault, and what its handle reports. These tests run without a broker."""
+"""Which requests trigger a fault, and what is reported about its hits. These tests run without a broker."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ CODE = int(Code.NOT_LEADER_OR_FOLLOWER)
 
 
 def produced(*places: str, acks: int = -1, size: int = 1) -> ProduceRequest:
-    """Return a produce request with one record for each place: ``t/1`` is partition 1 of topic t."""
+    """Return a produce request with a record for each partition: ``t/1`` is partition 1 of topic t."""
     batch = bytes(build_batch([(None, b"v" * size)], START_MS))
     topics: dict[str, list[PartitionProduceData]] = {}
     for place in places:

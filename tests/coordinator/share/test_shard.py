@@ -130,7 +130,7 @@ def test_share_coordinator_refuses_invalid_requests() -> None:
 
 
 def test_number_of_share_state_batches_is_bounded_across_writes() -> None:
-    """Without the limit, each write would cost more than the one before, and a snapshot might not fit in a batch."""
+    """Without the limit, each write would take longer than the previous write, and a snapshot might not fit in a batch."""
     world = ShareStateWorld(config=ShareStateConfig(updates_per_snapshot=3, max_state_batches=10))
     world.initialize()
     world.write(a_write(*[(at, at, 2, 1) for at in range(0, 20, 2)]))
@@ -177,8 +177,8 @@ def test_cold_share_state_snapshot_makes_older_records_unneeded() -> None:
 
 
 def test_share_partition_with_a_future_write_time_gets_a_cold_snapshot() -> None:
-    """The wall clock was set back after the write. If the partition were not cold, the log below its snapshot would be kept until
-    the write time."""
+    """The wall clock was set back after the write. Without the cold snapshot, older records of the log would be kept until the
+    write time."""
     world = ShareStateWorld()
     world.initialize()
     world.now_ms -= 1

@@ -1,4 +1,4 @@
-"""Security options of a handle without a broker: arguments that exclude each other, and settings of clients."""
+"""Security options of `Broker` objects that are not started: arguments that exclude each other, and settings of clients."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def remove(owner: object, names: list[str]) -> None:
 
 
 def refuse(*arguments: object, **options: object) -> None:
-    """Replaces methods that asyncio's event loops do not have on Windows, where calling them raises this error."""
+    """Replaces methods of asyncio's event loops that raise NotImplementedError on Windows."""
     raise NotImplementedError
 
 
