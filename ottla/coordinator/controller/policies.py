@@ -86,8 +86,7 @@ def set_features(state: ClusterState, levels: Mapping[str, int], static_min_insy
 
     The controller's value decides which replicas are eligible, a leader's value which records are committed. So an unset
     cluster-wide config is set to the controller's static value, and configs of single brokers are removed
-    (maybeGenerateElrSafetyRecords of Kafka). Called with unchanged levels, this function adds such config records to a log that
-    lacks them.
+    (maybeGenerateElrSafetyRecords of Kafka). With unchanged levels, this function adds such config records to a log without them.
     """
     records: list[LogRecord] = []
     level = levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, state.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0))

@@ -10,4 +10,4 @@ STATIC_LEAVE_EPOCH = -2
 FIRST_EPOCH = 1
 """The epoch of a group, and of its target, before its first member (Apache Kafka 4.4)."""
 NO_TARGET_EPOCH = -1
-"""The epoch of a target assignment after its tombstone."""
+"""The epoch of a target assignment that a tombstone removed."""

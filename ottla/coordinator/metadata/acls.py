@@ -41,7 +41,7 @@ Deleted: TypeAlias = list[list[AclBinding] | KafkaError]
 
 
 class Acls:
-    """All ACLs by their ids. ``index`` has the same ACLs, in the form that an authorizer uses."""
+    """All ACLs by their ids. ``index`` has the same ACLs, indexed for an authorizer."""
 
     __slots__ = ("_copies", "by_id", "index")
 

@@ -25,7 +25,7 @@ MIGRATING_DIRECTORY: Final = bytes(16)
 UNASSIGNED_DIRECTORY: Final = bytes(15) + b"\1"
 LOST_DIRECTORY: Final = bytes(15) + b"\2"
 RESERVED_DIRECTORIES = 100
-"""Directory ids below this number, counted from zero, are reserved and name no directory (DirectoryId of Kafka)."""
+"""The number of lowest directory ids, which are reserved and name no directory (DirectoryId of Kafka)."""
 
 
 class PartitionRegistration(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -79,7 +79,7 @@ class AskOffsets(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Fetch again after the backoff."""
+    """Fetch again after ``replica.fetch.backoff.ms``."""
 
 
 class Stop(msgspec.Struct, frozen=True):

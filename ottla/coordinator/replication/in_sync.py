@@ -42,7 +42,7 @@ VIEW_IS_OLD = frozenset(
         Code.NEW_LEADER_ELECTED,
     }
 )
-"""Errors of AlterPartition after which it is not retried. The maximal in-sync set still applies: the controller may have made the
+"""Errors after which AlterPartition is not retried. The maximal in-sync set still applies: the controller may have made the
 change."""
 
 

@@ -195,7 +195,7 @@ class Leader(msgspec.Struct, kw_only=True):
         return self.in_sync
 
     def broker_epochs(self, change: InSync) -> dict[int, int]:
-        """Return the new in-sync set for AlterPartition 3: brokers with the epochs in which they fetched."""
+        """Return the new in-sync set for AlterPartition 3: broker ids with broker epochs."""
         epochs = {}
         for broker_id in sorted(change.proposed):
             follower = self.followers.get(broker_id)
@@ -218,7 +218,7 @@ class Leader(msgspec.Struct, kw_only=True):
         return self.in_sync is change
 
     def learned(self, in_sync: frozenset[int], partition_epoch: int) -> None:
-        """Apply metadata of this leader epoch, unless it is not newer (Partition.makeLeader)."""
+        """Apply metadata of this leader epoch if it is newer than the known metadata (Partition.makeLeader)."""
         if partition_epoch > self.in_sync.partition_epoch:
             self.in_sync = self.in_sync.now(in_sync, partition_epoch)
 

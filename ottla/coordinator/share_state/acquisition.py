@@ -56,7 +56,7 @@ class AcquireRequest(msgspec.Struct, frozen=True):
 
 
 class Acquisition:
-    """Carries out one request. It changes the batches in flight, and raises ``end_offset`` past new batches."""
+    """Carries out one `AcquireRequest`. It changes the batches in flight, and raises ``end_offset`` past new batches."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Acquisition:
         return False
 
     def _acquire_throttled(self, batch: InFlightBatch, available: list[tuple[int, int, RecordStatus]], room: int) -> None:
-        """Acquire half as many records as in the previous delivery. For its last delivery each record is acquired alone."""
+        """Acquire half as many records as in the previous delivery. A record is acquired alone for its last delivery."""
         most: int | None = room if self._request.is_record_limit else None
         given = 0
         throttled = False

@@ -187,7 +187,7 @@ class SharePartition:
                     raise KafkaError(Code.INVALID_RECORD_STATE, _NO_RENEWAL)
                 if at == 0:
                     self._check_in_flight(acknowledgement)
-                # Read only the batches that overlap this range, because there may be as many ranges as batches.
+                # Read only the batches that overlap this range: a request may have as many ranges as there are batches.
                 for batch in self._in_flight.overlapping(max(first, self.start_offset), last):
                     for run_first, run_last, status in draft.runs(batch, max(first, self.start_offset), last):
                         _check_owner(status, member_id)

@@ -11,7 +11,7 @@ Assignment = Mapping[bytes, frozenset[int]]
 """Partitions by topic id. Topics without partitions are left out."""
 
 NO_OWNER = -1
-"""The index of the owner of a partition that no member owns."""
+"""The owner index of a partition without an owner."""
 
 
 class AssignorMember(msgspec.Struct, frozen=True):

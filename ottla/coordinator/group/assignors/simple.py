@@ -60,7 +60,7 @@ def _add(assigned: dict[str, dict[bytes, set[int]]], shared: Mapping[str, set[Pa
 def _share(
     partitions: Sequence[Partition], member_ids: Sequence[str], members: Mapping[str, AssignorMember]
 ) -> dict[str, set[Partition]]:
-    """Distribute the partitions over ``member_ids``, which all subscribe to their topics. Returns partitions by member id."""
+    """Distribute partitions over members that all subscribe to the partitions' topics. Returns partitions by member id."""
     if not partitions:
         return {}
     members_each = -(-len(member_ids) // len(partitions))
@@ -94,8 +94,8 @@ def _holders_before(
 def _revoke(
     holders: dict[Partition, list[str]], held: dict[str, set[Partition]], shares: Mapping[str, int], members_each: int
 ) -> None:
-    """Revoke each partition first from members that have more than their share of partitions, then from its first members
-    until it has ``members_each`` members."""
+    """Revoke each partition from members that have more than their share, then from the first remaining members of the
+    partition until ``members_each`` are left."""
     for partition, member_ids in holders.items():
         keep = []
         for member_id in member_ids:

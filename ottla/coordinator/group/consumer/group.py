@@ -134,7 +134,7 @@ class ConsumerGroup(msgspec.Struct):
     def preferred_assignor(self, old: ConsumerGroupMember | None = None, new: ConsumerGroupMember | None = None) -> str | None:
         """Return the assignor that most members request once ``new`` has replaced ``old``, or None if no member requests any.
 
-        In a tie, an assignor that only ``new`` requests wins, else uniform wins over range. Kafka takes the first in its hash map.
+        A tie is decided as by Kafka's hash maps: an assignor that only ``new`` requests wins, else uniform wins over range.
         """
         listed = sorted(self.assignors, reverse=True)
         counts: Mapping[str, int] = self.assignors

@@ -118,7 +118,7 @@ def _without_unsubscribed(member: ConsumerGroupMember, subscribed: Collection[by
 def _changed(
     member: ConsumerGroupMember, state: ConsumerMemberState, epoch: int, assigned: HeldPartitions, revoking: HeldPartitions
 ) -> ConsumerGroupMember:
-    """Return the member with a new assignment. The old epoch stays valid, because a member that loses the response repeats it."""
+    """Return the member with a new assignment. Its old epoch stays valid for a repeated heartbeat."""
     return msgspec.structs.replace(
         member,
         state=state,

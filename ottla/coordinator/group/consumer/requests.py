@@ -27,7 +27,7 @@ class ConsumerGroupConfig(msgspec.Struct, frozen=True):
 
 
 ConfigOfGroup = Callable[[str], ConsumerGroupConfig]
-"""The configuration by group id. Groups may have their own configs, which clients may change at any time."""
+"""A function that returns a group's configuration, given its id. Clients may change a group's configs at any time."""
 
 
 def same_for_all(config: ConsumerGroupConfig) -> ConfigOfGroup:

@@ -24,6 +24,6 @@ class TopicsRead(ModernEffect, frozen=True):
 
 
 class AwaitNextDeadline(ModernEffect, frozen=True):
-    """Check a group at its next deadline, but after ``now_ms``."""
+    """Check a group at its next deadline, at the earliest after ``now_ms``."""
 
     now_ms: int

@@ -129,8 +129,7 @@ class _Beat:
         return known
 
     def _configured(self, topology: Topology) -> tuple[ConfiguredTopology, int]:
-        """Return the configured topology and the hash of its topics. The group caches both, because they depend only on the
-        topology and that hash."""
+        """Return the configured topology and the hash of its topics. The group caches both until topology or hash change."""
         group = self._group
         topics_hash = required_topics_hash(topology, self._topics)
         if group.configured is None or group.topology is None or group.configured_hash != topics_hash:
