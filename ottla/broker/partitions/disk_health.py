@@ -23,7 +23,7 @@ PROBE_MAX_BYTES = 1 << 20
 MAX_UNWRITTEN_LOGGED = 20
 """Maximum number of files that are logged one by one if the stopping broker cannot write them."""
 QUIET_MS = 60_000
-"""After this time in ms without a failed write, a successful test write ends the failures, whatever their cause was."""
+"""After this time in ms without a failed write, a successful test write shows that writes succeed again, whatever the cause was."""
 _FOR_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
 """Errors for lack of space or descriptors: a successful test write shows that these errors have ended."""
 

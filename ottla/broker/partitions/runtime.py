@@ -88,7 +88,7 @@ class Runtime:
         self._refused = refused or coordinator_code
         self.partition = partition
         self.is_closed = False
-        """Whether the shard was dropped. Work in steps that still uses the shard is then refused."""
+        """Whether the shard was dropped. If so, unfinished work on the shard is refused."""
 
     def execute(self, result: Result[T]) -> T:
         """Append the records, replay them, carry out the effects, and return the response.

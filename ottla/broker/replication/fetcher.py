@@ -100,7 +100,7 @@ class ReplicaFetcher:
             self._timers.call_later(PATIENCE_MS, lambda: self._hurry(sent))
 
     def _hurry(self, sent: int) -> None:
-        """Abort the request that was in flight when a partition was added, if it is still in flight."""
+        """Abort the request that was in flight when a partition was added, unless its response has arrived."""
         if (
             self._is_awaited
             and self._sent == sent
