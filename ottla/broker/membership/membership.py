@@ -170,7 +170,7 @@ class Membership:
             self._beat_errors.failed("controller_not_reached", reason, controller=repr(self._heartbeats))
 
     def _refuses_cluster(self, code: int) -> bool:
-        """Whether the controller belongs to another cluster. Then a broker at its start gives up, because no retry can help.
+        """Whether the controller belongs to another cluster. If so, a starting broker gives up, because no retry can help.
 
         A broker in service continues: its controller's address may have been given to another controller by mistake.
         """
