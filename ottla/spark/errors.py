@@ -62,7 +62,8 @@ class IdExpired(MustAbort):
 
 
 def refusal(transactional_id: str, refused: BrokerRefused) -> Exception:
-    """Convert an error code that a transactional producer cannot retry to `Fenced` or `MustAbort`; else return ``refused``."""
+    """Return `Fenced` or `MustAbort` for an error code that a transactional producer cannot retry, else the error ``refused``
+    itself."""
     if refused.number in FENCED:
         return Fenced(transactional_id)
     return MustAbort(str(refused)) if refused.number in ABORTABLE else refused

@@ -27,7 +27,7 @@ VERSIONS: Final = {
     "4.2": Together("4.2.0", "pyspark==4.2.1", "pandas>=3,<4", "3.13"),
     "4.3": Together("4.2.0", "pyspark==4.3.0", "pandas>=3,<4", "3.13"),
 }
-"""Tested versions by Spark's minor version. ``ottla[pipeline]`` installs the entry of `PINNED`."""
+"""Tested versions by Spark's minor version. ``ottla[pipeline]`` installs the version `PINNED`."""
 PINNED: Final = "4.0"
 
 

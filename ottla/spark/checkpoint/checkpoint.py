@@ -147,7 +147,7 @@ def parse_begin(texts: Sequence[str]) -> str:
 
 
 def begin_offsets(texts: Sequence[str]) -> dict[tuple[str, int], int]:
-    """Parse the texts of `parse_begin` to offsets by partition. Returns no offsets if a text has another form."""
+    """Parse initial offsets, as `parse_begin` does, to offsets by partition. Returns no offsets if a text has another form."""
     return {where: offset for source in _begins_of(texts) for where, offset in offsets_of(source)}
 
 
@@ -156,7 +156,7 @@ def _begins_of(texts: Sequence[str]) -> list[Any]:
         sources = [json.loads(text[text.index("{") :]) for text in texts]
     except ValueError:
         return []
-    # A file source also writes a file of initial offsets, but in another form.
+    # The initial offsets of a file source have another format than those of a Kafka source.
     are_kafkas = all(isinstance(source, dict) and all(isinstance(p, dict) for p in source.values()) for source in sources)
     return sources if are_kafkas else []
 

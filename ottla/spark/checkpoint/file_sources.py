@@ -18,8 +18,8 @@ HEAD_LINES: Final = 2
 _NUMBER: Final = "logOffset"
 _NONE: Final = -1
 _MAX_NUMBERS: Final = 1_000
-"""Maximum number of a file source's own batches in one batch of the stream. After a crash it also contains batches that the source
-had planned, but Spark had not recorded."""
+"""Maximum number of a file source's own batches in one batch of the stream. After a crash a stream's batch also contains batches
+that the source had planned, but Spark had not recorded."""
 
 
 def files_digest(text: str, before: str | None, read: Callable[[str], str | None]) -> str:
@@ -51,8 +51,8 @@ def _numbers(text: str) -> dict[int, int]:
 
 
 def _entries(source: int, number: int, last: int, read: Callable[[str], str | None]) -> list[str]:
-    """Return the files that the source has recorded for its batch ``number``. They are in the log file of this name, or in a
-    compacted log file, which is named after the last batch in it."""
+    """Return the files that the source has recorded for its batch ``number``. They are in the log file named ``number``, or in a
+    compacted log file, which is named after its last batch."""
     for name in (str(number), *(f"{later}.compact" for later in range(number, last + 1))):
         text = read(f"sources/{source}/{name}")
         if text is not None:

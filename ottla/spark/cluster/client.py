@@ -1,5 +1,5 @@
-"""Creates the client of the sink and of the jobs. By default it requires transaction version 2 (KIP-890), with which processes can
-share a transaction."""
+"""Creates the client of the sink and of the jobs. By default the client requires transaction version 2 (KIP-890), with which
+processes can share a transaction."""
 
 from __future__ import annotations
 

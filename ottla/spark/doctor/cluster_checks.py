@@ -30,7 +30,7 @@ MAX_AHEAD_MS: Final = 5_000
 
 
 def check_cluster(cluster: BrokerConnections, options: SinkOptions) -> Iterator[Finding]:
-    """Yield the findings. The first finding says whether the cluster can be reached; if it cannot, there are no others."""
+    """Yield the findings. The first finding says whether the cluster can be reached; if not, no other finding follows."""
     try:
         metadata = cluster.until_final("asking for the cluster", lambda: cluster.metadata([]))
     except ClientError as failure:

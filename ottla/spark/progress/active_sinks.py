@@ -57,9 +57,9 @@ class ProcessNotes:
                 del self._writing[sink]
 
     def check_first_use(self, sink: SinkKey, run: str, batch: int) -> None:
-        """Raise `PipelineError` if the sink has already written this batch in this run.
+        """Raise `PipelineError` if the sink has already written this batch since the start of the stream.
 
-        Within a run Spark runs no batch twice, so a second call means that the foreachBatch function uses the sink twice.
+        Until a restart Spark runs no batch twice, so a second call means that the foreachBatch function uses the sink twice.
         """
         if self._written.get(sink) == (run, batch):
             raise PipelineError(

@@ -21,7 +21,8 @@ RECORD = (
 COLUMNS = ("topic", "key", "value", "headers", "partition")
 """The columns that the sink accepts, as in Spark's own Kafka sink. All columns except ``value`` are optional."""
 CONTENT = "content"
-"""A column of `Outgoing` with key and value of each row; null for a record above the size limit, or a row above the row limit."""
+"""A column of `Outgoing` with key and value of each row; null for a record above the size limit, and for rows beyond the maximum
+number."""
 NUMBER = "number"
 """A column of `Outgoing`: the number of the row in its Spark partition."""
 _NUMBER = f"monotonically_increasing_id() & {(1 << 33) - 1}"

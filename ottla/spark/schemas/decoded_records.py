@@ -23,7 +23,7 @@ ROW: Final = "row"
 _KEPT: Final = ("key", "topic", "partition", "offset", "timestamp", "headers")
 _NO_HEADERS: Final = "CAST(array() AS ARRAY<STRUCT<key: STRING, value: BINARY>>)"
 _DEFAULTS: Final = {"startingOffsets": "earliest", "includeHeaders": "true", "kafka.isolation.level": "read_committed"}
-"""Options of Spark's Kafka source that apply if the user gives no others. Records of aborted transactions are not read."""
+"""Defaults for options of Spark's Kafka source. Records of aborted transactions are not read."""
 
 
 class Values(Protocol):

@@ -23,7 +23,7 @@ __all__ = ["Decoder", "Registry", "RegistryClient", "client_of", "subject_of"]
 
 
 class Decoder:
-    """Decodes values, whose schemas are in the registry, to records of one schema. Missing fields are None."""
+    """Decodes values to records of one Spark schema. Missing fields are None."""
 
     def __init__(self, client: RegistryClient, schema: str) -> None:
         """``schema`` is a Spark schema of plain columns. Raises `PipelineError`."""

@@ -85,8 +85,8 @@ class Records:
         return len(self._starts)
 
     def _walk(self, headers: Sequence[BatchHeader], counts: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-        """Return the position of each record's length, and of each record's end. Raises `Malformed` if the records of a batch do
-        not fill the batch."""
+        """Return the position of each record's length field, and of each record's end. Raises `Malformed` if the records of a batch
+        do not fill the batch."""
         behind = np.cumsum(sizes)
         bases = np.cumsum(counts) - counts
         starts = np.empty(int(counts.sum()), np.int64)
@@ -105,7 +105,8 @@ class Records:
         return starts, ends
 
     def _walk_abreast(self, starts: Ints, at: Ints, behind: Ints, bases: Ints, counts: Ints) -> tuple[Ints, int]:
-        """Find the next record of all batches at once, as long as enough batches have more records. Fills ``starts``.
+        """Find the next record of all batches at once, as long as `ABREAST` batches have more records. Stores the records'
+        positions in ``starts``.
 
         Returns the position in each batch, and the number of records that were found in each. If a record is longer than its batch,
         the position is one byte after the batch.

@@ -128,7 +128,7 @@ def _range(wanted: ReadRequest, directory: Directory, index: int, view: View) ->
 
 
 def _first_at(directory: Directory, topic: str, index: int, timestamp_ms: int, view: View, bound: int) -> int:
-    """Return the offset of the first record at or after a timestamp; ``bound`` if all records are older."""
+    """Return the offset of the first record at or after a timestamp; ``bound`` if all records below ``bound`` are older."""
     segments = directory.segments(topic, index)
     with directory.damage_told(topic, index):
         for at, segment in enumerate(segments):

@@ -54,7 +54,7 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
         register(running)
         return running
     given = given_settings()
-    # Use a separate Ivy home, because other tools leave files in the common Ivy home that Spark's Ivy cannot use.
+    # Use a separate Ivy home, because other tools leave files in the common Ivy home which Spark's Ivy cannot use.
     ivy = ivy_home or Path(os.environ.get("OTTLA_CACHE") or Path.home() / ".cache" / "ottla") / "ivy"
     _find_java(ivy.parent)
     builder = SparkSession.builder.appName(name)

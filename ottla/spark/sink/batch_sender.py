@@ -135,8 +135,8 @@ class Sender:
             del flight.batches[where]
             self._doubts.pop((where, batch.sequence), None)
         elif code == Code.DUPLICATE_SEQUENCE_NUMBER:
-            # The task has sent the batch only once, and no other task may write to the partition in this epoch. So another client
-            # has used the task's producer id.
+            # The task has sent the batch only once, and no other task may write to the partition in this epoch. So the duplicate is
+            # from another client with the task's producer id.
             raise MustAbort(
                 f"{where[0]}-{where[1]} has a batch of sequence {batch.sequence} that this task has sent only once: another client"
                 " has used its producer id"

@@ -26,10 +26,11 @@ _ONCE = (
 
 
 class OttlaSource(DataSource):
-    """The segment source, which `ottla.spark.register` registers with a session.
+    """The segment source without a sink. `ottla.spark.register` registers it with a session in which Spark may repeat stages or
+    copy tasks.
 
-    This class has no sink, for sessions in which Spark may repeat stages or copy tasks: neither tasks nor the committing process
-    would detect this (`attempts`).
+    A sink could not write exactly once there, because neither tasks nor the committing process would detect repeated writes
+    (`attempts`).
     """
 
     @classmethod

@@ -221,7 +221,7 @@ def _turn(last: Mark | None, query: str) -> int:
 
 
 def _is_replay(last: Mark | None, mark: Mark, begin: str, may_skip: bool) -> bool:
-    """Whether a batch was committed before. Raises `PipelineError` if the last progress record does not show whether it was.
+    """Whether a batch was committed before. Raises `PipelineError` if the last progress record does not show this.
 
     Batches of a stream are numbered from 0, and the sink commits a progress record with each batch. Spark repeats only the last
     batch, with the same input.

@@ -78,7 +78,7 @@ class FrameWriter(DataSourceArrowWriter):
             progress = self._progress(cluster)
             progress.open()
             check_no_stream(cluster, options.transactional_id)
-            # Do not initialize the id for a frame that is already written, because this fences other producers.
+            # Do not initialize the id for a frame that is already written, because initialization fences other producers.
             last = last_mark(cluster, options.transactional_id, progress, is_stable=False)
             if is_written(last, self._number):
                 self._is_written = True

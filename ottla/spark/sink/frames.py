@@ -47,7 +47,8 @@ def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: 
         progress.open()
         check_no_stream(cluster, transactional_id)
         report = BatchReport(number, is_replay=True)
-        # Do not initialize the id for a frame that is already written, because this uses an epoch and fences other producers.
+        # Do not initialize the id for a frame that is already written, because initialization uses an epoch and fences other
+        # producers.
         last = last_mark(cluster, transactional_id, progress, is_stable=False)
         if not is_written(last, number):
             rows = RowWriter(cluster, parsed)

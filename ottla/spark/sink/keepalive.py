@@ -24,7 +24,7 @@ RENEW_AFTER_S: Final = 3_600.0
 
 
 class Renewing:
-    """A thread that calls ``renew`` every ``every_s`` seconds until it returns False."""
+    """A thread that calls ``renew`` every ``every_s`` seconds until ``renew`` returns False."""
 
     def __init__(self, renew: Callable[[], bool], every_s: float = RENEW_AFTER_S) -> None:
         self._renew = renew

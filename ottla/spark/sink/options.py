@@ -147,7 +147,7 @@ _PARSED: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "topics": ("topics", _names),
     "mark.topic": ("mark_topic", _text),
     "progress.topic": ("progress_topic", _or_none),
-    # Old versions of ottla named progress.topic mark.log.topic.
+    # Old versions of ottla named the option mark.log.topic.
     "mark.log.topic": ("progress_topic", _or_none),
     "skipped.batches": ("accepts_skipped", lambda name, value: _one_of("warn", "fail")(name, value) == "warn"),
     "compression.type": ("compression", _one_of(*COMPRESSIONS)),

@@ -78,8 +78,7 @@ class ServerAddress(msgspec.Struct, frozen=True):
 
 
 class _Request(msgspec.Struct):
-    """A task's request: for the next sequence numbers of the ``wanted`` partitions, or with the numbers that follow its last
-    batches."""
+    """A task's request for the next sequences of the ``wanted`` partitions, or to return the next sequences of its partitions."""
 
     wanted: list[TopicPartition] = []
     returned: list[tuple[TopicPartition, int]] = []
@@ -213,7 +212,7 @@ class SequenceServer:
         """If the task disconnects while it has partitions, it may have written to them, so all other tasks must fail."""
         taken: dict[TopicPartition, int] = {}
         try:
-            # Ignore clients without the key and broken connections.
+            # Ignore broken connections, and clients without the key.
             with contextlib.suppress(OSError, EOFError, AuthenticationError), Connection(os.dup(client.fileno())) as connection:
                 self._authenticate(client, connection)
                 while True:

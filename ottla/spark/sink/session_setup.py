@@ -67,7 +67,7 @@ def is_connect(spark: SparkSession) -> bool:
 def _send_artifact(spark: Any) -> None:
     """Send the package to the server of Spark Connect and its workers, once in a session. Workers get it for batches only."""
     if spark.session_id not in _installed:
-        # Check the workers first: afterwards the check would find the package that was sent.
+        # Check the workers before the package is sent: the check would find the sent package.
         is_installed = check_workers(spark, tasks=1)
         with tempfile.TemporaryDirectory() as folder:
             spark.addArtifacts(str(package_archive(Path(folder))), pyfile=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 MAX_OFFSETS: Final = 10_000
-"""Maximum number of input offsets of a gathered batch, and of rows per Spark partition, because ``explode`` multiplies rows."""
+"""Maximum number of input offsets of a gathered batch and, because ``explode`` multiplies rows, of rows per Spark partition."""
 MAX_RECORD_BYTES: Final = 16 << 10
 """Maximum size of a gathered record (key, value and headers), in bytes. With `MAX_OFFSETS` it limits the memory of the JVM."""
 MAX_BYTES: Final = 64 << 20

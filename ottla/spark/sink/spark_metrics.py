@@ -26,7 +26,7 @@ class _Source:
         return self._registry
 
     def equals(self, other: object) -> bool:
-        """Spark compares sources when it removes one, but never removes this source."""
+        """Spark calls this only to remove a source, and never removes this source."""
         return False
 
     def hashCode(self) -> int:

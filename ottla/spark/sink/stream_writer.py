@@ -113,7 +113,7 @@ class StreamWriter(_ArrowWriter):
 
     def commit(self, messages: list[Message | None], batch: int) -> None:
         told = [message for message in messages if message is not None]
-        # Without tasks, no transaction has begun: then `ExactlyOnce.start` begins one for the progress record.
+        # A batch without tasks has begun no transaction, so `ExactlyOnce.start` begins one for the progress record.
         producer = told[0].producer if told else None
         began_s = told[0].began_s if told else None
         try:

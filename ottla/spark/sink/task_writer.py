@@ -1,4 +1,5 @@
-"""Writes the rows of a task as batches of one shared transaction. `Sequences` knows whether other tasks write to its partitions."""
+"""Writes the rows of a task as batches of one shared transaction. `Sequences` knows whether other tasks write to the same
+partitions."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _NOT_STARTED: Final = "Cannot run program"
 
 
 def use_drivers_python(spark: SparkSession) -> None:
-    """Let workers on this machine use the driver's interpreter, unless the user has chosen another one."""
+    """Let workers on this machine use the driver's interpreter, unless the user has chosen another."""
     context = spark.sparkContext
     if VARIABLE not in os.environ and context.pythonExec == _SPARKS_CHOICE and str(context.master).startswith("local"):
         context.pythonExec = sys.executable
